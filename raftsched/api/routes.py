@@ -16,7 +16,7 @@ from raftsched.api.jobs import endpoints as jobs
 from raftsched.api.jobs import listing as jobs_list
 from raftsched.api.openapi import documents
 from raftsched.api.resources import calendars, kept, namespaces, nodes, queues, secrets, settings, webhooks
-from raftsched.api.runs import changes, dead_letters, events, explain, instances, kills, output, stats
+from raftsched.api.runs import changes, dead_letters, events, explain, instances, kills, output, recent, stats
 
 Handler = Callable[[ApiContext, Call[Any]], Awaitable[web.StreamResponse]]
 
@@ -71,6 +71,7 @@ ROUTES: list[Route] = [
     Route("GET", "/v1/operations/{id}", operations.get, "operations_get"),
     Route("POST", "/v1/operations/{id}/cancel", operations.cancel, "operations_cancel"),
     Route("GET", "/v1/instances", instances.list_all, "instances_list_all"),
+    Route("GET", "/v1/instances:recent", recent.get, "recent_get"),
     Route("POST", "/v1/instances:kill", kills.kill_matching, "kills_kill_matching"),
     Route("GET", "/v1/instances/{id}", instances.get, "instances_get"),
     Route("DELETE", "/v1/instances/{id}", instances.cancel, "instances_cancel"),

@@ -9,9 +9,9 @@ from typing import Any, Literal, Unpack
 import aiohttp
 import msgspec
 
-from raftsched.client.models import DeadLetter, Instance, OutputPiece, Refused, Run, Sweep
+from raftsched.client.models import DeadLetter, Instance, OutputPiece, RecentRun, Refused, Run, Sweep
 from raftsched.client.models_cluster import Explanation
-from raftsched.client.pages import pages
+from raftsched.client.pages import pages, part_of
 from raftsched.client.spec import DeadFilter, InstanceFilter, KillFilter
 from raftsched.client.transport import Transport
 from raftsched.client.watching import pieces
@@ -125,6 +125,21 @@ class Instances:
             for instance in page:
                 yield instance
 
+    async def list_fields(
+        self, *fields: str, most: int | None = None, **filters: Unpack[InstanceFilter]
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Gives only these fields of each, as JSON has them. InvalidError names the fields that there are."""
+        async for page in pages(self._transport, dict[str, Any], "/v1/instances", part_of(fields, filters), most):
+            for instance in page:
+                yield instance
+
+    async def recent(self, jobs: Sequence[str], *, count: int = 30) -> Mapping[str, Sequence[RecentRun]]:
+        """Returns the newest runs of each of these jobs, at most 50 ids, and at most 50 runs of each. A job that is not
+        there is left out."""
+        query = {"jobs": ",".join(jobs), "count": count}
+        found = await self._transport.get(_Recent, "/v1/instances:recent", query)
+        return {one.job_id: one.runs for one in found.items}
+
     async def _ended(self, ref: InstanceRef, number: int) -> bool:
         """Nothing more comes of this attempt."""
         instance = await self.get(ref)
@@ -135,6 +150,15 @@ class Instances:
 
     def _own(self, query: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**query, "min_index": self._transport.index} if self._transport.index else query
+
+
+class _RecentOf(msgspec.Struct):
+    job_id: str
+    runs: list[RecentRun]
+
+
+class _Recent(msgspec.Struct):
+    items: list[_RecentOf]
 
 
 class _Step(msgspec.Struct):

@@ -203,6 +203,17 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     subject: str | None = None
 
 
+class RecentRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in short."""
+
+    id: str
+    state: str
+    scheduled_at: datetime
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    late_ms: int | None = None  # from when it was due to its first start; None: not known, or it was asked for
+
+
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """A digest of what changed since the one before: its `kinds`, and the ids of `jobs` and `runs`. With `more` any of
     these may have changed; none is listed then. Going on after its id is possible at any node."""

@@ -16,6 +16,7 @@ BY_BODY = {  # checked by what they are sent: tried below, one by one
     ("POST", "/v1/schedules/crontab"),
     ("POST", "/v1/instances:kill"), ("POST", "/v1/dead-letters/requeue"),
     ("GET", "/v1/operations"), ("GET", "/v1/namespaces"), ("GET", "/v1/webhooks"), ("GET", "/v1/changes"),
+    ("GET", "/v1/instances:recent"),
 }  # fmt: skip
 
 

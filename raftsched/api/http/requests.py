@@ -293,8 +293,8 @@ class Query:
             raise bad_parameter("cursor", str(error)) from None
 
     def filters(self) -> dict[str, str]:
-        """Returns the parameters that decide which rows a list has: all but the page and its freshness."""
-        return {k: v for k, v in self._values.items() if k not in ("limit", "cursor", *_READ_PARAMETERS)}
+        """Returns the parameters that decide which rows a list has: all but the page, its fields and its freshness."""
+        return {k: v for k, v in self._values.items() if k not in ("limit", "cursor", "fields", *_READ_PARAMETERS)}
 
 
 def bad_parameter(name: str, detail: str) -> Problem:

@@ -12,24 +12,34 @@ from aiohttp import web
 
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
+from raftsched.api.http.fields import wanted_fields
 from raftsched.api.http.replies import reply_page
 from raftsched.api.jobs.filters import PARAMETERS, of_query
+from raftsched.api.jobs.partial import FIELDS, PartialJobs
 from raftsched.api.jobs.render import job_json
 from raftsched.api.openapi.declarations import listing
-from raftsched.api.openapi.types import JOB
+from raftsched.api.openapi.types import JOB, JOB_PART
 from raftsched.api.rows import page
-from raftsched.api.runs.states import JOB_STATES
+from raftsched.api.runs.states import JOB_STATES, several
 from raftsched.core.model import Job
 from raftsched.core.selection import match, walk
 
 
-@listing("List jobs", JOB, "A page of jobs.", (*PARAMETERS, "order"), schemas={"state": JOB_STATES})
+@listing(
+    "List jobs",
+    JOB,
+    "A page of jobs.",
+    (*PARAMETERS, "order", "fields"),
+    part=JOB_PART,
+    schemas={"state": JOB_STATES, "fields": several(FIELDS)},
+)
 async def list_jobs(ctx: ApiContext, call: Call[None]) -> web.Response:
     """In the order of their creation; by name where a namespace and a name or prefix are given; by next fire time where
     a range of that is asked for. A page may be short, even empty, while `next` says that there is more to look through.
     """
     query = call.query
     wanted = of_query(query)
+    fields = wanted_fields(query, FIELDS)
     reverse = query.choice("order", "asc", "desc") == "desc"
     last = query.cursor("jobs")
     way = walk(wanted)
@@ -41,5 +51,8 @@ async def list_jobs(ctx: ApiContext, call: Call[None]) -> web.Response:
             return None if raw is None else match(wanted, raw)
 
         jobs, last = page(way.rows(view, last, reverse=reverse), query.limit(), take)
-    shown = [job_json(job, now_ms, ctx.calendar, ctx.live_attempt(job)) for job in jobs]
+    if fields is None:
+        shown = [job_json(job, now_ms, ctx.calendar, ctx.live_attempt(job)) for job in jobs]
+    else:
+        shown = list(map(PartialJobs(ctx, fields, now_ms), jobs))
     return reply_page(call.request, shown, "jobs", query.filters(), last)

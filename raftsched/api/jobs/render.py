@@ -71,7 +71,7 @@ def job_json(job: Job, now_ms: int, calendar: Contents, attempt: Attempt | None 
             format_time_or_none(started_at_ms),
             format_time_or_none(job.last_end_at_ms),
             node,
-            never_fires(job) if job.never_fires else job.error,
+            error_of(job),
         )
     )
     try:
@@ -95,6 +95,11 @@ def _as_it_is(head: bytes, body: bytes) -> bytes:
     except ValueError:
         fields = {}
     return head[:-1] + b"," + _encode(fields)[1:] if fields else head
+
+
+def error_of(job: Job) -> str | None:
+    """Why it was suspended, or why it has no next time though its trigger has some left."""
+    return never_fires(job) if job.never_fires else job.error
 
 
 def never_fires(job: Job) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from raftsched.api.http.requests import READ
 from raftsched.api.jobs.schema import Nothing
-from raftsched.api.openapi.operation import BODIES, WRITES, H, PageOf, Reply, Role, Scope, operation
+from raftsched.api.openapi.operation import BODIES, WRITES, AnyOf, H, PageOf, Reply, Role, Scope, operation
 
 
 def action(
@@ -36,8 +36,16 @@ def tagged_read(
 
 
 def listing(
-    summary: str, item: Any, says: str, query: Sequence[str] = (), *, role: Role = "viewer", **more: Any
+    summary: str,
+    item: Any,
+    says: str,
+    query: Sequence[str] = (),
+    *,
+    part: Any = None,
+    role: Role = "viewer",
+    **more: Any,
 ) -> Callable[[H], H]:
-    """Declares a GET that answers with a page. `query`: parameters, beside those of every page."""
-    answers = {200: Reply(PageOf(item), says, ("Link",))}
+    """Declares a GET that answers with a page. `query`: parameters, beside those of every page. `part`: an item of
+    which only some fields are asked for."""
+    answers = {200: Reply(PageOf(item if part is None else AnyOf((item, part))), says, ("Link",))}
     return operation(summary, answers, query=(*query, "limit", "cursor", *READ), role=role, **more)

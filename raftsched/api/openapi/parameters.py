@@ -10,6 +10,7 @@ from raftsched.api.http.requests import PAGE_DEFAULT, PAGE_MAX
 from raftsched.api.jobs.moments import COUNT_DEFAULT, COUNT_MAX
 from raftsched.api.openapi.patterns import INSTANCE_ID, JOB_ID
 from raftsched.api.runs.output_source import OFFSET_MAX, TAIL_BYTES_MIN, TAIL_MAX
+from raftsched.api.runs.recent import JOBS_MAX as RECENT_JOBS_MAX
 
 _FLAG = {"type": "string", "enum": ["true", "false"]}
 _TIME = {"type": "string", "format": "date-time"}
@@ -45,6 +46,10 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "dead_letter": (_FLAG, "Only what is, or is not, a dead letter."),
     "dry_run": (_FLAG, "true: nothing is changed, only counted."),
+    "fields": (
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "Only these fields of each item, so that long lists are light. All unless given.",
+    ),
     "follow": (_FLAG, "true: the answer goes on as more comes, until the attempt ends."),
     "force": (_FLAG, "true: also while jobs refer to it."),
     "from": (_TIME, "From this time on."),
@@ -53,6 +58,10 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
         "Ids of instances; instead of a filter.",
     ),
     "job": ({"type": "string"}, "A job's id, `namespace/name`, or its name together with `namespace`."),
+    "jobs": (
+        {"type": "array", "items": {"type": "string", "pattern": JOB_ID}, "minItems": 1, "maxItems": RECENT_JOBS_MAX},
+        "Ids of jobs.",
+    ),
     "kind": ({"type": "string"}, "Only of this kind."),
     "label": ({"type": "string", "pattern": "^[^=]+=[\\s\\S]*$"}, "A label and its value, as key=value."),
     "limit": (_whole(1, PAGE_MAX, default=PAGE_DEFAULT), "Items of a page."),

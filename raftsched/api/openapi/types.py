@@ -44,6 +44,17 @@ def _job(schemas: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def part_of(whole: dict[str, Any], title: str) -> dict[str, Any]:
+    """Returns the schema of what ?fields leaves of an item of a list."""
+    said = {"title": title, "description": "The fields that `fields` names.", "required": []}
+    return {**whole, **said, "additionalProperties": False}
+
+
+def partial(title: str, model: Any) -> Special:
+    """Returns the schema of some fields of a type."""
+    return Special(title, (model,), lambda schemas: part_of(schemas[model.__name__], title))
+
+
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     rest = [one for one in schema.get("anyOf", []) if one != _NULL]
     return rest[0] if len(rest) == 1 else schema
@@ -136,6 +147,7 @@ def _problem(_: dict[str, Any]) -> dict[str, Any]:
 
 PROBLEM = Special("Problem", (), _problem)
 JOB = Special("Job", (JobIn, JobOut), _job)
+JOB_PART = Special("JobPart", (JobIn, JobOut), lambda schemas: part_of(_job(schemas), "JobPart"))
 JOB_PATCH = Special("JobPatch", (JobIn,), _patch)
 JOB_REPLACEMENT = Special("JobReplacement", (JobIn,), _replacement)
 BATCH = Special(

@@ -24,6 +24,7 @@ from raftsched.api.http.answers import DeadLetter, Discarded, Requeued
 from raftsched.api.http.call import Call
 from raftsched.api.http.cursors import decode_cursor, encode_cursor
 from raftsched.api.http.durations import format_time
+from raftsched.api.http.fields import wanted_fields
 from raftsched.api.http.idempotency import Named, done_before, noted, part, under
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply, reply_page
@@ -32,8 +33,11 @@ from raftsched.api.jobs.schema import DeadFilterIn, DeadLetterOut, RequeueIn
 from raftsched.api.jobs.triggers import time_of
 from raftsched.api.openapi.declarations import action, listing
 from raftsched.api.openapi.operation import WRITES, operation
+from raftsched.api.openapi.types import partial
 from raftsched.api.rows import SCAN_MAX, get_instance, get_job, page, permitted_instance, referred_job
+from raftsched.api.runs.partial import FIELDS, partial_instance
 from raftsched.api.runs.render import JobNames, instance_json
+from raftsched.api.runs.states import several
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Discard, Rejected, Requeue
 from raftsched.core.ids import instance_text, parse_instance
@@ -50,6 +54,8 @@ REFUSED_MAX = 100  # told in one answer
 _DEAD_KEY_BYTES = 32
 _ROOM = 8  # bytes of a cursor after the key: the end of the range
 _LISTING = "dead letters"
+_SINCE = "dead_since"
+_FIELDS = (_SINCE, *FIELDS)
 _FILTERS = ("job", "namespace", "name_prefix", "from", "to")
 
 _encode = msgspec.json.Encoder().encode
@@ -104,13 +110,21 @@ def _of_query(query: Query) -> _Filter:
     return found
 
 
-@listing("List dead letters", DeadLetter, "A page of dead letters.", (*_FILTERS, "order"), codes=("not-found",))
+@listing(
+    "List dead letters",
+    DeadLetter,
+    "A page of dead letters.",
+    (*_FILTERS, "order", "fields"),
+    part=partial("DeadLetterPart", DeadLetter),
+    schemas={"fields": several(_FIELDS)},
+    codes=("not-found",),
+)
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """The newest first, unless ?order=asc. A page may be short while `next` says that there is more."""
     query = call.query
     wanted = _of_query(query)
     reverse = query.choice("order", "asc", "desc") != "asc"
-    last = query.cursor(_LISTING)
+    last, fields = query.cursor(_LISTING), wanted_fields(query, _FIELDS)
     low, high = u64(wanted.low_ms), u64(wanted.high_ms)
     if last is not None:
         low, high = (low, last) if reverse else (max(low, last + b"\0"), high)
@@ -118,17 +132,24 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
         wanted.aim(view)
         rows = view.scan(Table.DEAD, low, high, reverse=reverse)
         names = JobNames(view)
-        items, last = page(rows, query.limit(), lambda key, _: _shown(view, wanted, names, key))
+        items, last = page(rows, query.limit(), lambda key, _: _shown(view, wanted, names, key, fields))
     return reply_page(call.request, items, _LISTING, query.filters(), last)
 
 
-def _shown(view: ReadView, wanted: _Filter, names: JobNames, key: bytes) -> bytes | None:
+def _shown(
+    view: ReadView, wanted: _Filter, names: JobNames, key: bytes, fields: tuple[str, ...] | None
+) -> bytes | None:
     job = wanted.match(view, from_dead(key))
     row = None if job is None else get_instance(view, from_dead(key))
     if job is None or row is None:
         return None
-    head = _encode(DeadLetterOut(format_time(from_u64(key[:8]))))
-    return head[:-1] + b"," + instance_json(row, names)[1:]
+    since = DeadLetterOut(format_time(from_u64(key[:8])))
+    if fields is None:
+        return _encode(since)[:-1] + b"," + instance_json(row, names)[1:]
+    shown = partial_instance(row, names, [name for name in fields if name in FIELDS])
+    if _SINCE not in fields:
+        return shown
+    return _encode(since)[:-1] + (b"," if len(fields) > 1 else b"") + shown[1:]
 
 
 # ---------------------------------------------------------------- requeue and discard

@@ -10,13 +10,15 @@ from aiohttp import web
 from raftsched.api.auth.callers import within
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
+from raftsched.api.http.fields import wanted_fields
 from raftsched.api.http.idempotency import done_before, propose_once
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import propose_one, reply, reply_page
 from raftsched.api.http.requests import READ, Query, bad_parameter, catch_up, instance_key_of
 from raftsched.api.jobs.schema import InstanceOut, Nothing
 from raftsched.api.openapi.declarations import action
-from raftsched.api.openapi.operation import WRITES, PageOf, Reply, operation
+from raftsched.api.openapi.operation import WRITES, AnyOf, PageOf, Reply, operation
+from raftsched.api.openapi.types import partial
 from raftsched.api.rows import (
     get_job,
     instances_of,
@@ -26,8 +28,9 @@ from raftsched.api.rows import (
     requested_instance,
     requested_job,
 )
+from raftsched.api.runs.partial import FIELDS, partial_instance
 from raftsched.api.runs.render import JobNames, instance_json
-from raftsched.api.runs.states import INSTANCE_STATES, instance_states
+from raftsched.api.runs.states import INSTANCE_STATES, instance_states, several
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Accepted, Kill, Rerun, encode
 from raftsched.core.ids import instance_text
@@ -36,7 +39,8 @@ from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table, u64
 
 INSTANCE_KEY_BYTES = 24
-_FILTERS = ("state", "node", "from", "to", "dead_letter", "limit", "cursor", *READ)
+_FILTERS = ("state", "node", "from", "to", "dead_letter", "fields", "limit", "cursor", *READ)
+_PAGE = PageOf(AnyOf((InstanceOut, partial("InstancePart", InstanceOut))))
 
 
 @operation("Read an instance", {200: InstanceOut}, query=READ, role="viewer", scope="checked")
@@ -49,9 +53,9 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 @operation(
     "List the instances of a job",
-    {200: Reply(PageOf(InstanceOut), "A page of instances, the newest first.", ("Link",))},
+    {200: Reply(_PAGE, "A page of instances, the newest first.", ("Link",))},
     query=_FILTERS,
-    schemas={"state": INSTANCE_STATES},
+    schemas={"state": INSTANCE_STATES, "fields": several(FIELDS)},
     role="viewer",
     scope="checked",
 )
@@ -63,9 +67,9 @@ async def list_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 @operation(
     "List instances",
-    {200: Reply(PageOf(InstanceOut), "A page of instances, the newest first.", ("Link",))},
+    {200: Reply(_PAGE, "A page of instances, the newest first.", ("Link",))},
     query=("job", "namespace", *_FILTERS),
-    schemas={"state": INSTANCE_STATES},
+    schemas={"state": INSTANCE_STATES, "fields": several(FIELDS)},
     codes=("not-found",),
     role="viewer",
 )
@@ -120,7 +124,7 @@ def _list(view: ReadView, call: Call[Any], query: Query, job: Job | None) -> web
     listing = "instances" if job is None else f"instances of {job.id}"
     if low_ms > high_ms:
         raise bad_parameter("from", 'is after "to"; it must not be')
-    filters = query.filters()
+    filters, fields = query.filters(), wanted_fields(query, FIELDS)
     before = query.cursor(listing)
     if before is not None and len(before) != INSTANCE_KEY_BYTES:
         raise bad_parameter("cursor", "is not a cursor of this list")
@@ -133,7 +137,8 @@ def _list(view: ReadView, call: Call[Any], query: Query, job: Job | None) -> web
         rows = view.scan(Table.INSTANCES, u64(low_ms), high, reverse=True)
     found, last = page(rows, query.limit(), lambda _, value: keep(value))
     names = JobNames(view)
-    return reply_page(call.request, [instance_json(row, names) for row in found], listing, filters, last)
+    items = [instance_json(row, names) if fields is None else partial_instance(row, names, fields) for row in found]
+    return reply_page(call.request, items, listing, filters, last)
 
 
 @action(

@@ -34,7 +34,7 @@ class JobNames:
         return found
 
 
-def _raw(value: bytes | None) -> msgspec.Raw | None:
+def shown_raw(value: bytes | None) -> msgspec.Raw | None:
     return None if value is None else msgspec.Raw(value)
 
 
@@ -51,7 +51,7 @@ def _output(attempt: Attempt, name: str) -> OutputOut | None:
     )
 
 
-def _attempt(attempt: Attempt, name: str) -> AttemptOut:
+def shown_attempt(attempt: Attempt, name: str) -> AttemptOut:
     return AttemptOut(
         number=attempt.number,
         node=attempt.node,
@@ -63,22 +63,26 @@ def _attempt(attempt: Attempt, name: str) -> AttemptOut:
         outcome=None if attempt.outcome is None else attempt.outcome.name.lower(),
         exit_code=attempt.exit_code,
         error=attempt.error,
-        result=_raw(attempt.result),
+        result=shown_raw(attempt.result),
         output=_output(attempt, name),
     )
 
 
-def _event(raw: bytes) -> EventShown:
+def shown_event(raw: bytes) -> EventShown:
     notice = decode_notice(raw)
     about = instance_text(notice.instance) if notice.instance else None
     return EventShown(event_id(notice), event_type(notice.ending), about)
+
+
+def is_manual(row: Instance) -> bool:
+    return row.notice is None and row.steps[0].detail in ASKED_FOR
 
 
 def instance_json(row: Instance, names: JobNames) -> bytes:
     """An InstanceOut. The fields of the newest attempt stand beside those of the instance."""
     job = names.of(row.job_id)
     name = instance_text(instance_key(row.nominal_at_ms, row.job_id, row.request))
-    attempts = [_attempt(a, name) for a in row.attempts]
+    attempts = [shown_attempt(a, name) for a in row.attempts]
     last = attempts[-1] if attempts else None
     return _encode(
         InstanceOut(
@@ -88,7 +92,7 @@ def instance_json(row: Instance, names: JobNames) -> bytes:
             namespace=job.namespace or None,
             state=row.state.name,
             scheduled_at=format_time(row.nominal_at_ms),
-            manual=row.notice is None and row.steps[0].detail in ASKED_FOR,
+            manual=is_manual(row),
             priority=row.priority,
             node=last.node if last else None,
             token=last.token if last else None,
@@ -105,8 +109,8 @@ def instance_json(row: Instance, names: JobNames) -> bytes:
             modified_at=format_time(row.modified_at_ms),
             skipped=row.gap_count,
             skipped_until=format_time_or_none(row.gap_until_ms),
-            params=_raw(row.params),
-            event=None if row.notice is None else _event(row.notice),
+            params=shown_raw(row.params),
+            event=None if row.notice is None else shown_event(row.notice),
             result=last.result if last else None,
             output=last.output if last else None,
             attempts=attempts,

@@ -23,7 +23,7 @@ from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import instances_of, requested_job
 from raftsched.api.runs.states import INSTANCE_STATES, instance_states
 from raftsched.core.filters import JobFilter, filter_error
-from raftsched.core.model import HOUR_MS, Instance, InstanceState, JobState, Outcome
+from raftsched.core.model import HOUR_MS, Instance, InstanceState, JobState, Outcome, lateness_ms
 from raftsched.core.rows import decode_instance
 from raftsched.core.selection import match, walk
 from raftsched.core.tables import ReadView, Table, u64
@@ -60,9 +60,9 @@ class _Tally:
                 and attempt.ended_at_ms is not None
             ):
                 self.durations.append(max(0, attempt.ended_at_ms - attempt.started_at_ms))
-        first = row.attempts[0] if row.attempts else None
-        if not row.request and first is not None and first.number == 1 and first.started_at_ms is not None:
-            self.lateness.append(max(0, first.started_at_ms - row.due_at_ms))
+        late_ms = lateness_ms(row)
+        if late_ms is not None:
+            self.lateness.append(late_ms)
 
 
 @operation(

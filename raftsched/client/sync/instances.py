@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Unpack
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Unpack
 
 from raftsched.client.instances import InstanceRef, Stream
-from raftsched.client.models import DeadLetter, Instance, OutputPiece, Sweep
+from raftsched.client.models import DeadLetter, Instance, OutputPiece, RecentRun, Sweep
 from raftsched.client.models_cluster import Explanation
 from raftsched.client.spec import DeadFilter, InstanceFilter, KillFilter
 from raftsched.client.sync.bridge import Bridge
@@ -72,6 +72,17 @@ class Instances:
     def list(self, *, most: int | None = None, **filters: Unpack[InstanceFilter]) -> Iterator[Instance]:
         """The newest scheduled time first; `most` of them (None: all)."""
         return self._bridge.each(lambda c: c.instances.list(most=most, **filters))
+
+    def list_fields(
+        self, *fields: str, most: int | None = None, **filters: Unpack[InstanceFilter]
+    ) -> Iterator[dict[str, Any]]:
+        """Gives only these fields of each, as JSON has them. InvalidError names the fields that there are."""
+        return self._bridge.each(lambda c: c.instances.list_fields(most=most, **filters))
+
+    def recent(self, jobs: Sequence[str], *, count: int = 30) -> Mapping[str, Sequence[RecentRun]]:
+        """Returns the newest runs of each of these jobs, at most 50 ids, and at most 50 runs of each. A job that is not
+        there is left out."""
+        return self._bridge.run(lambda c: c.instances.recent(jobs, count=count))
 
 
 class DeadLetters:

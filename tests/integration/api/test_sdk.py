@@ -182,6 +182,23 @@ def test_changes_go_on_after_the_digest_that_was_read(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_lists_with_some_fields_and_recent_runs(tmp_path: Path) -> None:
+    async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
+        made = await client.jobs.create(JOB, name="a")
+        ran = await client.jobs.run(made)
+        assert [j async for j in client.jobs.list_fields("name", "state", name="a")] == [
+            {"name": "a", "state": "SCHEDULED"}
+        ]
+        assert [i async for i in client.instances.list_fields("id", job=made.id)] == [{"id": ran.id}]
+        assert [r.id for r in (await client.instances.recent([made.id]))[made.id]] == [ran.id]
+        with pytest.raises(raftsched.InvalidError, match="next_fire_at"):
+            _ = [j async for j in client.jobs.list_fields("nmae")]
+        with pytest.raises(ValueError, match="name the fields"):
+            _ = [j async for j in client.jobs.list_fields()]
+
+    run(tmp_path, test)
+
+
 def test_previews_and_the_cluster(tmp_path: Path) -> None:
     async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
         found = await client.preview({"cron": "0 2 * * *"}, start=datetime(2030, 1, 1, tzinfo=UTC), count=2)

@@ -93,6 +93,7 @@ export const ROLES = {
   queues_list_all: "viewer",
   queues_patch: "operator",
   queues_put: "operator",
+  recent_get: "viewer",
   revisions_list_all: "viewer",
   revisions_list_all_by_name: "viewer",
   schedules_next_of_job: "viewer",
