@@ -122,6 +122,14 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     quotas: int = 0  # of the rows of QUEUES those that are of namespaces
 
 
+class LedTerm(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One row of TERMS: a leadership, kept under its term."""
+
+    leader: str
+    at_ms: int  # when its opening entry was made, by the leader's clock
+    index: int  # of that entry
+
+
 class Origin(msgspec.Struct, array_like=True):
     """The proposals of one process that were applied, see `origins`."""
 

@@ -13,8 +13,9 @@ import msgspec
 
 from raftsched.core.access import Access, Oidc, Record, Token, record_key
 from raftsched.core.calendars import Calendar
-from raftsched.core.cluster import Meta, NodeRule, Origin, Session
+from raftsched.core.cluster import LedTerm, Meta, NodeRule, Origin, Session
 from raftsched.core.keyed import KeyUse
+from raftsched.core.minutes import Minute, OpenMinute, minute_key
 from raftsched.core.model import Instance, Job, PastRevision
 from raftsched.core.namespaces import Namespace
 from raftsched.core.operations import Operation
@@ -87,6 +88,9 @@ TOKENS = Row(Table.TOKENS, Token, own_key)
 ACCESS = Row(Table.ACCESS, Access, own_key)
 OIDC = Row(Table.ACCESS, Oidc, own_key)
 AUDIT = Row(Table.AUDIT, Record, record_key)
+OPEN_MINUTE = Row(Table.META, OpenMinute, own_key)
+MINUTES = Row(Table.MINUTES, Minute, minute_key)
+TERMS = Row(Table.TERMS, LedTerm, u64)
 
 # The same by name, for those who have the bytes already.
 decode_job = JOBS.decode

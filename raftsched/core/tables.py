@@ -16,7 +16,7 @@ LANE_NOBODY = 2**32 - 1  # what no node there is could take, busy or not: out of
 
 
 class Table(IntEnum):
-    META = 1  # b"meta" -> Meta
+    META = 1  # b"meta" -> Meta, b"minute" -> OpenMinute (core.minutes)
     JOBS = 2  # job id (8) -> Job
     NAMES = 3  # namespace \0 name -> job id (8)
     DUE = 4  # fire_at_ms (8) job id (8) -> b""
@@ -45,6 +45,8 @@ class Table(IntEnum):
     NAMESPACES = 28  # name -> Namespace: those that are declared, or hold something (core.namespaces)
     SECRETS = 29  # namespace \0 name -> Secret (core.secrets)
     CALENDARS = 40  # name -> Calendar
+    MINUTES = 41  # at_ms (8) namespace -> Minute: what runs came to; without a namespace: all of them
+    TERMS = 42  # term (8) -> LedTerm: the newest leaderships
     CHANGES = 30  # index (8) position (4) -> events of one entry (core.changes)
     TOKENS = 35  # sha256 of the secret (32) -> Token
     TOKEN_IDS = 36  # token (8) -> the same hash (32)

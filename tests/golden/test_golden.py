@@ -13,6 +13,7 @@ from msgspec import inspect
 from raftsched.core import commands as c
 from raftsched.core.apply import Applier, apply_entry
 from raftsched.core.entry import decode_entry, encode_configuration, encode_entry
+from raftsched.core.minutes import OPEN_KEY
 from raftsched.core.tables import Table
 from tests.golden.goldenfile import GoldenEntry, GoldenLog, RecordingView, batches, files, raw_commands, read
 from tests.golden.record import accepted, answer_codes, command_types
@@ -22,12 +23,22 @@ from tests.support.memory_view import MemoryView
 # newer file holds the new fields, byte for byte.
 GROWN: dict[str, str] = {}
 
+# What came after a file was made (file -> whole tables, and single rows): it is not held against the file.
+LATER: dict[str, frozenset[Table | tuple[Table, bytes]]] = {
+    "0001-first": frozenset({Table.MINUTES, Table.TERMS, (Table.META, OPEN_KEY)})
+}
+
 FILES = [pytest.param(path, id=path.stem) for path in files()]
 
 
 @cache
 def logs_of(path: Path) -> list[GoldenLog]:
     return read(path)
+
+
+def came_later(path: Path, table: int, key: bytes) -> bool:
+    later = LATER.get(path.stem, frozenset())
+    return Table(table) in later or (Table(table), key) in later
 
 
 @pytest.mark.parametrize("path", FILES)
@@ -39,7 +50,7 @@ def test_applying_gives_the_same_rows_and_answers(path: Path) -> None:
             result = apply_entry(view, entry.index, entry.term, entry.data)
             where = f"{log.name}, entry {entry.index}"
             assert answer_codes(result) == entry.answers, where
-            changes = view.take_changes()
+            changes = [row for row in view.take_changes() if not came_later(path, row[0], row[1])]
             assert [row[:2] for row in changes] == [row[:2] for row in entry.changes], where
             for (table, key, value), (_, _, was) in zip(changes, entry.changes, strict=True):
                 assert same(was, value), f"{where}: table {table}, key {key!r}: was {was!r}, is {value!r}"
@@ -57,6 +68,7 @@ def test_applying_in_one_write_batch_gives_the_same_rows(path: Path) -> None:
         applier.close()
         if path.stem not in GROWN:
             now = {(int(table), key): value for table in Table for key, value in view.scan(table)}
+            now = {at: value for at, value in now.items() if not came_later(path, *at)}
             assert now == {at: value for at, value in rows.items() if value is not None}, log.name
 
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import pairwise
 
 import msgspec
 
 from raftsched.core.access import ACCESS_KEY, Role, split_record
+from raftsched.core.apply.cluster import TERMS_MAX
+from raftsched.core.apply.minutes import OPEN_MAX
 from raftsched.core.changes import PER_ROW, change_key, decode_row, row_head, split_change
 from raftsched.core.keyed import KeyUse
-from raftsched.core.model import Instance, Job, JobState
+from raftsched.core.minutes import ALL, LATE_MS, OPEN_KEY, Minute, add_up, minute_key
+from raftsched.core.model import MINUTE_MS, Instance, Job, JobState
 from raftsched.core.notices import SYSTEM_NAMESPACE, SYSTEM_QUEUE, decode_notice, encode_notice
 from raftsched.core.rows import (
+    MINUTES,
+    OPEN_MINUTE,
+    TERMS,
     decode_access,
     decode_meta,
     decode_namespace,
@@ -20,7 +27,7 @@ from raftsched.core.rows import (
     decode_token,
     decode_webhook,
 )
-from raftsched.core.tables import ReadView, Table, name_key, u64
+from raftsched.core.tables import ReadView, Table, from_u64, name_key, u64
 from raftsched.core.webhooks import queue_of
 
 
@@ -31,6 +38,8 @@ def cluster_violations(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, I
     _changes(view, found)
     _access(view, found)
     _webhooks(view, jobs, rows, found)
+    _minutes(view, found)
+    _terms(view, found)
 
 
 def same(found: list[str], view: ReadView, table: Table, wanted: dict[bytes, bytes]) -> None:
@@ -106,6 +115,41 @@ def _changes(view: ReadView, found: list[str]) -> None:
         following = change_key(index, position + len(changes))
     if meta.changes != kept:
         found.append(f"meta counts {meta.changes} events; there are {kept}")
+
+
+def _minutes(view: ReadView, found: list[str]) -> None:
+    """The row of all namespaces adds up the others of its minute."""
+    totals: dict[int, Minute] = {}
+    sums: dict[int, Minute] = defaultdict(Minute)
+    for key, raw in view.scan(Table.MINUTES):
+        at_ms, namespace, row = from_u64(key[:8]), key[8:].decode(), MINUTES.decode(raw)
+        if at_ms % MINUTE_MS or minute_key(at_ms, namespace) != key:
+            found.append(f"MINUTES row {key.hex()} is of no minute")
+        if namespace not in (ALL, SYSTEM_NAMESPACE):
+            add_up(sums[at_ms], row)
+        elif namespace == ALL:
+            totals[at_ms] = row
+        if row.late > row.started or (row.late_max_ms > LATE_MS) != (row.late > 0):
+            found.append(f"MINUTES row {key.hex()} says {row}")
+    now_ms = decode_meta(view.get(Table.META, b"meta")).now_ms
+    going = OPEN_MINUTE.get(view, OPEN_KEY)
+    if going is not None and (going.at_ms % MINUTE_MS or len(going.rows) > OPEN_MAX):
+        found.append(f"the minute that goes on began at {going.at_ms} and has {len(going.rows)} namespaces")
+    for at_ms in sorted(sums)[1:]:  # the oldest may have been dropped in part, and so may those ahead of time
+        if at_ms > now_ms:
+            break
+        if totals.get(at_ms) != sums[at_ms]:
+            found.append(f"the minute {at_ms} has {totals.get(at_ms)} in all, and {sums[at_ms]} in its namespaces")
+
+
+def _terms(view: ReadView, found: list[str]) -> None:
+    """Each leadership began after the one before it; the newest is that of the counters."""
+    meta = decode_meta(view.get(Table.META, b"meta"))
+    terms = [(from_u64(key), TERMS.decode(raw)) for key, raw in view.scan(Table.TERMS)]
+    if any(a.index > b.index for (_, a), (_, b) in pairwise(terms)) or len(terms) > TERMS_MAX:
+        found.append(f"{len(terms)} leaderships are kept, or not in the order of the log")
+    if terms and meta.leader and (terms[-1][0], terms[-1][1].leader) != (meta.epoch, meta.leader):
+        found.append(f"the newest leadership is {terms[-1]}, and meta has {meta.epoch} of {meta.leader}")
 
 
 def _access(view: ReadView, found: list[str]) -> None:

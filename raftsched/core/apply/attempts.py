@@ -110,10 +110,12 @@ def started(tx: Tx, c: Started) -> Answer:
     if instance.state is _RUNNING:
         return Accepted()
     attempt.started_at_ms = c.started_at_ms
-    _note_start(tx, instance, attempt)
+    late_ms = _note_start(tx, instance, attempt)
     instance.state = instance_after(instance.state, "start")
     add_step(tx, instance, _STARTED, None, attempt.token)
     job = tx.job(instance.job_id)
+    if job is not None:
+        tx.minutes.started(job.namespace, attempt.number == 1, late_ms)
     tx.put_instance(instance, key)
     # A one-shot's row waits for the end: it lies where its creation put it, and would be a page written by itself.
     if job is not None and not job.policy.trigger.once:
@@ -123,14 +125,16 @@ def started(tx: Tx, c: Started) -> Answer:
     return Accepted()
 
 
-def _note_start(tx: Tx, instance: Instance, attempt: Attempt) -> None:
-    """Reports how late the first attempt at a due time is. A run that was asked for was not due; nor was one that
-    waited for its conditions."""
+def _note_start(tx: Tx, instance: Instance, attempt: Attempt) -> int:
+    """Reports, and returns, how late the first attempt at a due time is. A run that was asked for was not due; nor was
+    one that waited for its conditions."""
     if attempt.number > 1 or attempt.started_at_ms is None or instance.steps[0].detail in ASKED_FOR:
-        return
+        return 0
     if len(instance.steps) > 2 and any(s.kind in _NOT_DUE for s in instance.steps):
-        return  # of two steps one made it, and one assigned it
-    tx.actions.append(InstanceStarted(attempt.started_at_ms - instance.due_at_ms))
+        return 0  # of two steps one made it, and one assigned it
+    late_ms = attempt.started_at_ms - instance.due_at_ms
+    tx.actions.append(InstanceStarted(late_ms))
+    return late_ms
 
 
 def ended(tx: Tx, c: Ended) -> Answer:
@@ -138,20 +142,23 @@ def ended(tx: Tx, c: Ended) -> Answer:
     if found is None or c.outcome is _LOST:
         return STALE
     key, instance, attempt = found
+    first_heard, late_ms = False, 0
     if c.started_at_ms is not None:
         first_heard = attempt.started_at_ms is None
         attempt.started_at_ms = c.started_at_ms
         if first_heard:
-            _note_start(tx, instance, attempt)
+            late_ms = _note_start(tx, instance, attempt)
     attempt.ended_at_ms = c.ended_at_ms
     attempt.exit_code = c.exit_code
     attempt.error = c.error if c.error is None else c.error[:ERROR_MAX]
     attempt.result = c.result if c.result is None or len(c.result) <= RESULT_MAX else None
     attempt.output = c.output
     if c.begun or c.outcome is not Outcome.KILLED or c.started_at_ms is not None:
-        _close(tx, key, instance, attempt, c.outcome)
+        job = _close(tx, key, instance, attempt, c.outcome)
     else:
-        _close(tx, key, instance, attempt, c.outcome, begun=False)
+        job = _close(tx, key, instance, attempt, c.outcome, begun=False)
+    if first_heard and job is not None:
+        tx.minutes.started(job.namespace, attempt.number == 1, late_ms)
     return Accepted()
 
 
@@ -160,12 +167,15 @@ def lose_one(tx: Tx, c: LoseAttempt) -> Answer:
     if found is None:
         return STALE
     key, instance, attempt = found
+    first_heard = c.started_at_ms is not None and attempt.started_at_ms is None
     if c.started_at_ms is not None:
         attempt.started_at_ms = c.started_at_ms
     attempt.ended_at_ms = c.ended_at_ms
     attempt.error = c.error if c.error is None else c.error[:ERROR_MAX]
     attempt.output = c.output
-    _close(tx, key, instance, attempt, _LOST)
+    job = _close(tx, key, instance, attempt, _LOST)
+    if first_heard and job is not None:
+        tx.minutes.started(job.namespace, attempt.number == 1, 0)
     return Accepted()
 
 
@@ -192,7 +202,8 @@ def hand_back(tx: Tx, key: bytes, session: int, ran: bool) -> None:
 
 def _close(
     tx: Tx, key: bytes, instance: Instance, attempt: Attempt, outcome: Outcome, *, ran: bool = True, begun: bool = True
-) -> None:
+) -> Job | None:
+    """Ends the attempt, with what follows from that. Returns its job."""
     attempt.outcome = outcome
     tx.view.delete(ASSIGNED, assigned_key(attempt.session, attempt.token))
     job = tx.job(instance.job_id)
@@ -217,7 +228,7 @@ def _close(
     if attempt.quota:
         release_queue_slot(tx, attempt.quota)
     if job is None:
-        return
+        return None
     if attempt.started_at_ms is not None:
         job.last_start_at_ms = attempt.started_at_ms
     if begun:
@@ -247,6 +258,7 @@ def _close(
     settle(tx, job)
     tx.put_job(job)
     tx.put_instance(instance, key)
+    return job
 
 
 def _handed_back(tx: Tx, job: Job, instance: Instance, ran: bool) -> None:

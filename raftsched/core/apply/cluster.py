@@ -6,7 +6,7 @@ from raftsched.core.actions import ClusterFormed, LeadershipOpened, MembersChang
 from raftsched.core.apply.attempts import hand_back, lose
 from raftsched.core.apply.nodes import forget_rules
 from raftsched.core.apply.tx import Tx
-from raftsched.core.cluster import Member, Session
+from raftsched.core.cluster import LedTerm, Member, Session
 from raftsched.core.commands import (
     Accepted,
     Answer,
@@ -20,7 +20,10 @@ from raftsched.core.commands import (
     Rejected,
 )
 from raftsched.core.limits import settings_error
+from raftsched.core.rows import TERMS
 from raftsched.core.tables import Table, after, from_u64, u64
+
+TERMS_MAX = 200  # leaderships that are kept
 
 
 def form(tx: Tx, c: Form) -> Answer:
@@ -52,8 +55,17 @@ def open_leadership(tx: Tx, c: OpenLeadership) -> Answer:
         return Rejected("stale", "A newer leadership was opened.")
     tx.meta.epoch = c.epoch
     tx.meta.leader = c.leader
+    _keep_term(tx, c)
     tx.actions.append(LeadershipOpened(c.epoch, c.leader))
     return Accepted()
+
+
+def _keep_term(tx: Tx, c: OpenLeadership) -> None:
+    """Writes down the leadership, and drops the oldest beyond as many as are kept."""
+    kept = [key for key, _ in tx.view.scan(Table.TERMS)]
+    for key in kept[: len(kept) + 1 - TERMS_MAX]:
+        tx.view.delete(Table.TERMS, key)
+    TERMS.put(tx.view, LedTerm(c.leader, tx.now, tx.index), c.epoch)
 
 
 def barrier(tx: Tx, c: Barrier) -> Answer:

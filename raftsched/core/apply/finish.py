@@ -44,6 +44,7 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
     instance.state = instance_after(instance.state, event)
     add_step(tx, instance, _FINAL, instance.reason, instance.attempts[-1].token if ran else 0)
     instance.ended_at_ms = tx.now
+    tx.minutes.ended(job.namespace, instance.state)
     job.active -= 1
     count(job, instance, 1)
     if instance.state in BAD:
@@ -154,6 +155,7 @@ def drop_instance(tx: Tx, job: Job | None, instance: Instance) -> None:
 def note_gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_of_fires: int) -> None:
     """Records fires that were skipped, in one SKIPPED record for each gap: a further skip for the same reason extends
     the newest record."""
+    tx.minutes.skipped(job.namespace, count_of_fires)
     record = tx.instance(job.gap) if job.gap is not None else None
     if record is not None and record.reason == reason and record.state is InstanceState.SKIPPED:
         record.gap_count = min(record.gap_count + count_of_fires, FIRES_MAX)

@@ -21,6 +21,7 @@ from raftsched.core.apply.indexes import (
     reindex_job,
     uncount_job,
 )
+from raftsched.core.apply.minutes import Minutes
 from raftsched.core.calendars import CALENDAR_NAME_MAX, Calendar
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.cluster import NodeRule, Session
@@ -59,6 +60,7 @@ class Tx:
         self.actions: list[Action] = []
         self.events = Events(view, self.meta)
         self.audit = Audit(view, self.meta)
+        self.minutes = Minutes(view, self.meta)
         self.by = NOBODY  # who asked for what is applied
         self.repeated = False  # what was asked for was done before, under the same key
         self.index = 0  # of the entry that is applied
@@ -87,11 +89,15 @@ class Tx:
     def advance(self, now_ms: int) -> None:
         """Sets the time of the next entry. It may go back with another leader: a clock that was wrong must not last."""
         self.now = self.meta.now_ms = min(max(0, now_ms), NOW_MAX_MS)
+        if self.minutes.open is not None:
+            self.minutes.advance(self.now)
 
     def close_entry(self, index: int) -> None:
-        """Writes the events and the audit of the entry."""
+        """Writes what was gathered in the entry."""
         self.events.close(index, self.actions)
         self.audit.close(index)
+        if self.minutes.open is not None:
+            self.minutes.close_entry()
         self.indexed.clear()
         self.indexed_jobs.clear()
 
@@ -108,6 +114,8 @@ class Tx:
             self.view.put(Table.KEYS, name_hash, encode_row(use))
         self.batches.clear()
         self.audit.save()
+        if self.minutes.open is not None:
+            self.minutes.save()
         self._save_namespaces()
         raw = encode_row(self.meta)
         if raw != self._meta_raw:
