@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from raftsched.core.commands import Answer
+from raftsched.core.leasing import DiskUse
 from raftsched.errors import RaftschedError
 from raftsched.security.keyring import Keyring
 
@@ -101,6 +102,7 @@ class ClusterPort:
     members: MembersPort
     heartbeat_ages: Callable[[], Mapping[str, int]] = dict  # ms since the newest, by node; on the leader only
     troubles: Callable[[], Mapping[str, str]] = dict  # why nodes start nothing, by id: this one; on the leader all
+    disks: Callable[[], Mapping[str, DiskUse]] = dict  # what is used and free, by id: this one; on the leader all
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from raftsched.api.auth import audit, oidc, tokens, whoami
-from raftsched.api.cluster import cluster, doctor, health, members, snapshot
+from raftsched.api.cluster import cluster, doctor, health, members, snapshot, terms
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.jobs import actions, backfill, batch, checking, compare, crontabs, operations, revisions, schedules
@@ -16,7 +16,7 @@ from raftsched.api.jobs import endpoints as jobs
 from raftsched.api.jobs import listing as jobs_list
 from raftsched.api.openapi import documents
 from raftsched.api.resources import calendars, kept, namespaces, nodes, queues, secrets, settings, webhooks
-from raftsched.api.runs import changes, dead_letters, events, explain, instances, kills, output, recent, stats
+from raftsched.api.runs import changes, dead_letters, events, explain, instances, kills, minutes, output, recent, stats
 
 Handler = Callable[[ApiContext, Call[Any]], Awaitable[web.StreamResponse]]
 
@@ -67,6 +67,7 @@ ROUTES: list[Route] = [
     Route("PUT", _BY_NAME, jobs.put_named, "jobs_put_named"),
     Route("POST", f"{_BY_NAME}/compare", compare.compare_named, "compare_compare_named"),
     Route("GET", "/v1/stats", stats.of_all, "stats_of_all"),
+    Route("GET", "/v1/stats/minutes", minutes.get, "minutes_get"),
     Route("GET", "/v1/operations", operations.list_all, "operations_list_all"),
     Route("GET", "/v1/operations/{id}", operations.get, "operations_get"),
     Route("POST", "/v1/operations/{id}/cancel", operations.cancel, "operations_cancel"),
@@ -92,6 +93,7 @@ ROUTES: list[Route] = [
     Route("POST", "/v1/cluster/members", members.add, "members_add"),
     Route("DELETE", "/v1/cluster/members/{id}", members.remove, "members_remove"),
     Route("POST", "/v1/cluster/leader", members.transfer, "members_transfer"),
+    Route("GET", "/v1/cluster/terms", terms.list_all, "terms_list_all"),
     Route("GET", "/v1/cluster/snapshot", snapshot.get, "snapshot_get"),
     Route("GET", "/v1/cluster/settings", settings.get, "settings_get"),
     Route("PATCH", "/v1/cluster/settings", settings.patch, "settings_patch"),

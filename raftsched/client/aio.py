@@ -15,7 +15,7 @@ from raftsched.client.creates import Creates
 from raftsched.client.instances import DeadLetters, Instances
 from raftsched.client.jobs import Jobs
 from raftsched.client.models import Changes, Event, Preview
-from raftsched.client.models_bulk import Stats
+from raftsched.client.models_bulk import Minutes, Stats
 from raftsched.client.nodes import Nodes
 from raftsched.client.operations import Operations
 from raftsched.client.resources import Calendars, Namespaces, Queues, Webhooks
@@ -143,3 +143,16 @@ class AsyncClient:
         """Returns how runs went: of instances due from `start` (None: an hour before `end`) to before `end` (None:
         now)."""
         return await self.transport.get(Stats, "/v1/stats", {"from": start, "to": end, **filters})
+
+    async def minutes(
+        self,
+        *,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        step: str = "1m",
+        namespace: str | None = None,
+    ) -> Minutes:
+        """Returns counts of runs over the last 24 hours, or a part of them. `step`: "1m", "5m", "15m" or "1h".
+        `namespace`: None, all that the token is for."""
+        query = {"from": start, "to": end, "step": step, "namespace": namespace}
+        return await self.transport.get(Minutes, "/v1/stats/minutes", query)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from raftsched.client.models import Page
-from raftsched.client.models_cluster import ClusterView, Doctor, Leadership, Members, NodeDetail, Who
+from raftsched.client.models_cluster import ClusterView, Doctor, Leadership, Members, NodeDetail, Term, Who
 from raftsched.client.transport import Transport, encode, items
 from raftsched.client.wire import condition, own_key, segment
 
@@ -77,6 +77,10 @@ class Cluster:
     async def resume(self) -> None:
         """Lets jobs start again. Each job's misfire policy says what happens to times that were missed."""
         await self._transport.post(dict[str, Any], "/v1/cluster/resume")
+
+    async def terms(self) -> Sequence[Term]:
+        """Returns the newest leaderships, the newest first."""
+        return items(Term, await self._transport.get(Page, "/v1/cluster/terms"))
 
     async def members(self) -> Members:
         """Returns the members of the cluster, and the nodes that ask to join."""

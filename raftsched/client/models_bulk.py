@@ -83,6 +83,24 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
     max: int | None
 
 
+class Minutes(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """Counts of runs in steps of one length, the first of which begins at `from_`. `started`: first attempts,
+    `restarted`: later ones; `failed`: or timed out; `late`: of `started`, by more than a second, the latest of them by
+    `late_max_ms`."""
+
+    from_: datetime
+    to: datetime
+    step: str
+    started: list[int]
+    restarted: list[int]
+    succeeded: list[int]
+    failed: list[int]
+    killed: list[int]
+    skipped: list[int]
+    late: list[int]
+    late_max_ms: list[int]
+
+
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of the instances that were due from `since` to before `until`; unless `complete`, only of those from
     `counted_from` on. `lateness`: from the due time and its jitter to the first start."""

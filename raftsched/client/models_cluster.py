@@ -8,6 +8,16 @@ from typing import Any
 import msgspec
 
 
+class DiskUse(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of the file system that a node's data directory is on: `free` to the node, of `total`; `store` and `output`
+    are what the node takes of it."""
+
+    free: int
+    total: int
+    store: int
+    output: int
+
+
 class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     role: str
@@ -26,6 +36,7 @@ class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
     drained: bool = False
     trouble: str | None = None  # why it starts no runs now
     last_heartbeat_at: datetime | None = None  # of its worker, as the leader got it
+    disk: DiskUse | None = None  # None: not known to the node that answered
 
 
 class WaitingNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +97,15 @@ class Leadership(msgspec.Struct, frozen=True, kw_only=True):
     term: int
 
 
+class Term(msgspec.Struct, frozen=True, kw_only=True):
+    """A leadership. `index`: of its first entry in the log."""
+
+    term: int
+    leader: str
+    at: datetime
+    index: int
+
+
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """A node's right to run jobs."""
 
@@ -128,6 +148,7 @@ class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str | None = None  # why it starts no runs now
     last_heartbeat_at: datetime | None = None  # of its worker, as the leader got it
     allowed: Allowed | None = None
+    disk: DiskUse | None = None  # None: not known to the node that answered
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,15 @@ import msgspec
 KILL_BEFORE_MS = 500
 
 
+class DiskUse(msgspec.Struct, array_like=True, frozen=True):
+    """Bytes of the file system that a node's data directory is on, and what the node takes of it."""
+
+    free: int  # to this process
+    total: int
+    store: int
+    output: int
+
+
 class Heartbeat(msgspec.Struct, array_like=True, frozen=True):
     """Worker to leader, every half second."""
 
@@ -20,6 +29,7 @@ class Heartbeat(msgspec.Struct, array_like=True, frozen=True):
     short_of_disk: bool = False  # its disk is nearly full: it takes no more writes from clients
     pause_ms: int = 0  # for so long it is to be given nothing: it could not start what it was given
     trouble: str = ""  # why it starts nothing, for people
+    disk: DiskUse | None = None  # None: its disk does not say
 
 
 class Grant(msgspec.Struct, array_like=True, frozen=True):

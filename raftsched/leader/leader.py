@@ -12,7 +12,7 @@ import msgspec
 
 from raftsched.clock import Clock
 from raftsched.core.entry import EntryResult
-from raftsched.core.leasing import Grant, decode_heartbeat, decode_over
+from raftsched.core.leasing import DiskUse, Grant, decode_heartbeat, decode_over
 from raftsched.core.leasing import encode as encode_message
 from raftsched.leader.ports import RaftFacade
 from raftsched.leader.state import TICK_MS, LeaderState
@@ -81,6 +81,10 @@ class Leader:
     def troubles(self) -> dict[str, str]:
         """Returns why nodes start nothing, as they say themselves, by node id; empty on followers."""
         return {} if self._state is None else self._state.vitals.troubles(self._clock.boot_ms())
+
+    def disks(self) -> dict[str, DiskUse]:
+        """Returns what is used and free on the nodes' disks, by node id; empty on followers."""
+        return {} if self._state is None else self._state.vitals.disks(self._clock.boot_ms())
 
     # ------------------------------------------------------------ events from the raft room
 

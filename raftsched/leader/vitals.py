@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from raftsched.core.leasing import Heartbeat
+from raftsched.core.leasing import DiskUse, Heartbeat
 
 FRESH_MS = 5_000  # how long a node's word about itself is shown to people
 
@@ -20,10 +20,15 @@ class Vitals:
         self._pauses: dict[str, int] = {}  # node -> until when it is assigned nothing
         self._troubles: dict[str, tuple[str, int]] = {}  # node -> why it starts nothing, and when it said so
         self._heard: dict[str, int] = {}  # node -> when its newest heartbeat came
+        self._disks: dict[str, DiskUse] = {}  # node -> of its newest heartbeat
 
     def heard(self, node: str, beat: Heartbeat, now_ms: int) -> None:
         self._heard[node] = now_ms
         self._short[node] = beat.short_of_disk
+        if beat.disk is not None:
+            self._disks[node] = beat.disk
+        else:
+            self._disks.pop(node, None)
         if beat.pause_ms > 0:
             self._pauses[node] = now_ms + beat.pause_ms
         else:
@@ -45,6 +50,10 @@ class Vitals:
     def troubles(self, now_ms: int) -> dict[str, str]:
         """Returns by node why it starts nothing, in its words."""
         return {node: why for node, (why, at_ms) in self._troubles.items() if now_ms - at_ms < FRESH_MS}
+
+    def disks(self, now_ms: int) -> dict[str, DiskUse]:
+        """Returns what is used and free on the disks of the nodes that were heard of lately."""
+        return {node: use for node, use in self._disks.items() if now_ms - self._heard[node] < FRESH_MS}
 
     def short_of_disk(self, voters: Set[str], leader: str) -> bool:
         """Returns whether the cluster takes no more writes from clients: the leader's disk is nearly full, or those of

@@ -133,6 +133,7 @@ class Node:
         parts.push_async_callback(raft.stop)
         output = output_of(config, store.read)
         parts.callback(output.close)
+        disk.output_bytes = output.size
         cgroups, limits = cgroup.take_or_say() if self._own_process else (None, cgroup.SHARED_PROCESS)
         runner = self._runner = Runner(
             config.data,
@@ -166,6 +167,7 @@ class Node:
             # A worker whose reports cannot get onto the disk must not renew its lease.
             store_moves=lambda: raft.write_age_ms() < STORE_STUCK_MS,
             short_of_disk=disk.is_short,
+            disk_use=disk.use,
             limits_whole_runs=cgroups is not None,
             sealer=sealer,
             waits_for=lambda: runner.waits_for,

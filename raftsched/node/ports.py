@@ -11,6 +11,7 @@ from raftsched.clock import Clock
 from raftsched.config.node import NodeConfig
 from raftsched.core.commands import Answer
 from raftsched.core.entry import EntryResult
+from raftsched.core.leasing import DiskUse
 from raftsched.errors import NoLeader, RaftschedError
 from raftsched.leader.leader import Leader
 from raftsched.node.disk import RESERVE, DiskSpace
@@ -66,6 +67,7 @@ class NodePorts:
             members=MembersPort(raft.members, raft.join_requests, self._change_members, self._transfer),
             heartbeat_ages=self._leader.heartbeat_ages,
             troubles=self._troubles,
+            disks=self._disks,
         )
 
     def copies(self) -> CopyPort:
@@ -165,6 +167,11 @@ class NodePorts:
         own = self._worker.trouble
         known.pop(self._config.id, None)
         return {**known, self._config.id: own} if own else known
+
+    def _disks(self) -> dict[str, DiskUse]:
+        """Returns what is used and free on the disks of nodes, by node id: this node, and on the leader all others."""
+        own = self._disk.use()
+        return {**self._leader.disks(), **({} if own is None else {self._config.id: own})}
 
     def _copy(self, target: Path) -> SnapshotMeta:
         require_room(target.parent, self._store.size_bytes(), RESERVE)

@@ -198,8 +198,12 @@ class Store:
 
     def free_bytes(self) -> int:
         """Returns the bytes that the file system still gives to this process."""
+        return self.room()[0]
+
+    def room(self) -> tuple[int, int]:
+        """Returns the bytes that the file system still gives to this process, and all that it has. Raises OSError."""
         stat = os.statvfs(self._directory)
-        return stat.f_bavail * stat.f_frsize
+        return stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize
 
     def size_bytes(self) -> int:
         """Returns the bytes of disk taken by the store, and by a state that is being made ready to replace it."""

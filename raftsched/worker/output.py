@@ -364,7 +364,7 @@ class OutputStore:
 
     def size(self) -> int:
         """Bytes of all segments."""
-        return self._kept.total()
+        return sum(tuple(self._kept.values()))  # at once: another thread may write
 
     def _newest_ms(self, number: int) -> int:
         try:

@@ -20,7 +20,7 @@ from raftsched.clock import Clock
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
 from raftsched.core.allowed import Allowed
 from raftsched.core.commands import CloseSession, Ended, LoseAttempt, OpenSession, Started, encode
-from raftsched.core.leasing import AttemptsFinished, Heartbeat, decode_grant
+from raftsched.core.leasing import AttemptsFinished, DiskUse, Heartbeat, decode_grant
 from raftsched.core.leasing import encode as encode_message
 from raftsched.core.model import Outcome
 from raftsched.core.rows import decode_instance, job_of, newest_session
@@ -71,6 +71,7 @@ class Worker:
         http: str = "",
         store_moves: Callable[[], bool] = lambda: True,
         short_of_disk: Callable[[], bool] = lambda: False,
+        disk_use: Callable[[], DiskUse | None] = lambda: None,
         limits_whole_runs: bool = False,
         run_as: RunAs = NODES_OWN,
         sealer: Sealer | None = None,
@@ -80,9 +81,9 @@ class Worker:
     ) -> None:
         """`boot_id` names this boot of this machine. `calls`: handlers by name, as "package.module:function". `http`:
         the advertised address of this node's API. `store_moves`: False while store turns do not get through; no
-        heartbeats then. `waits_for`: what keeps the runner from being started, in words. `grace_ms`: what runs have to
-        come to an end when the node stops. `run_as`: as whom jobs run here. `allowed`: what jobs may name here; None:
-        anything."""
+        heartbeats then. `disk_use`: what it tells the leader of its disk. `waits_for`: what keeps the runner from being
+        started, in words. `grace_ms`: what runs have to come to an end when the node stops. `run_as`: as whom jobs run
+        here. `allowed`: what jobs may name here; None: anything."""
         self._node_id = node_id
         self._raft = raft
         self._read = read
@@ -105,7 +106,7 @@ class Worker:
         self._allowed, self._run_as = allowed, run_as.of
         self._rng = rng
         self._store_moves = store_moves
-        self._short_of_disk = short_of_disk
+        self._short_of_disk, self._disk_use = short_of_disk, disk_use
         self._sealer = sealer
         self.pause = Pause(waits_for)
         self._tell_at = 0  # without a session: when the leader is told why
@@ -239,7 +240,8 @@ class Worker:
         leader, trouble = self._raft.leader_id, self.trouble
         if leader is not None:
             pause_ms = STOP_PAUSE_MS if self._stopping else self.pause.left_ms(now)
-            beat = Heartbeat(session, holds, now, self._clock.wall_ms(), self._short_of_disk(), pause_ms, trouble)
+            wall_ms, short, disk = self._clock.wall_ms(), self._short_of_disk(), self._disk_use()
+            beat = Heartbeat(session, holds, now, wall_ms, short, pause_ms, trouble, disk)
             self._raft.send(leader, "heartbeat", encode_message(beat))
 
     def _heartbeat(self) -> None:

@@ -21,6 +21,7 @@ from raftsched.config.bounds import Bounds
 from raftsched.core.cluster import Member
 from raftsched.core.commands import Answer, Command, Form, OpenLeadership, OpenSession, StepOperation, encode
 from raftsched.core.entry import encode_configuration, encode_entry
+from raftsched.core.leasing import DiskUse
 from raftsched.core.rows import decode_operation
 from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError
@@ -66,6 +67,7 @@ class LocalCluster:
         self.changes: list[tuple[str, str, bytes | None]] = []
         self.waits_for: str | None = None
         self.heartbeat_ages: dict[str, int] = {}  # as the leader counts them, in ms
+        self.disks: dict[str, DiskUse] = {}  # as nodes have told the leader
         self.apply(Form(b"\1" * 16, members))
         self.apply(OpenLeadership(1, self.nodes[0]))
 
@@ -200,6 +202,7 @@ class LocalCluster:
                 ],
                 members=members,
                 heartbeat_ages=lambda: self.heartbeat_ages,
+                disks=lambda: {n: use for n, use in self.disks.items() if node in (n, self.leader)},
             ),
             security=Security(
                 sealer=Sealer(self.keys) if self.keys else None,

@@ -17,9 +17,11 @@ from raftsched.api.http.requests import READ
 from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
 from raftsched.api.ports import ClusterStatus, Peer
+from raftsched.api.resources.operators_schema import DiskOut
 from raftsched.api.rows import newest_session, node_rule
 from raftsched.api.runs.output_source import CLIENT, HOP
 from raftsched.core.cluster import Session
+from raftsched.core.leasing import DiskUse
 from raftsched.core.tables import ReadView, Table, after, u64
 from raftsched.raft import JoinRequest, MemberStatus
 
@@ -30,7 +32,8 @@ class NodeOut(msgspec.Struct):
     """`applied_index` of another node is known to the leader only (a follower asks it): how far its log is known to
     agree with the leader's own. A member that does not vote is catching up, and votes by itself when it is done.
     `trouble`: why it starts no runs now; of another node the leader knows it. `last_heartbeat_at`: when the leader got
-    the newest word of its worker, by the leader's clock; null where no leader answers, or when it got none yet."""
+    the newest word of its worker, by the leader's clock; null where no leader answers, or when it got none yet. `disk`
+    of another node the leader knows, too; null where it is not known."""
 
     id: str
     role: str
@@ -49,6 +52,7 @@ class NodeOut(msgspec.Struct):
     drained: bool = False
     trouble: str | None = None
     last_heartbeat_at: Time | None = None
+    disk: DiskOut | None = None
 
 
 class WaitingOut(msgspec.Struct):
@@ -109,8 +113,9 @@ def _own_view(ctx: ApiContext, status: ClusterStatus) -> ClusterOut:
         cluster = meta(view)
         names = sorted(members.keys() | {status.node_id})
         nodes = [_node(ctx, view, status, name, members.get(name), peers.get(name)) for name in names]
-    ages, now_ms = ctx.cluster.heartbeat_ages(), ctx.now_ms()
+    ages, now_ms, disks = ctx.cluster.heartbeat_ages(), ctx.now_ms(), ctx.cluster.disks()
     for node in nodes:
+        node.disk = _disk(disks.get(node.id))
         if node.id in ages:
             node.last_heartbeat_at = format_time(now_ms - ages[node.id])
     return ClusterOut(
@@ -180,6 +185,10 @@ def _node(
         drained=rule.drained,
         trouble=ctx.cluster.troubles().get(name),
     )
+
+
+def _disk(use: DiskUse | None) -> DiskOut | None:
+    return None if use is None else DiskOut(use.free, use.total, use.store, use.output)
 
 
 def _offset(status: ClusterStatus, own: bool, peer: Peer | None) -> float | None:

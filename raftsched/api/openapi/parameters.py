@@ -9,6 +9,7 @@ from raftsched import names
 from raftsched.api.http.requests import PAGE_DEFAULT, PAGE_MAX
 from raftsched.api.jobs.moments import COUNT_DEFAULT, COUNT_MAX
 from raftsched.api.openapi.patterns import INSTANCE_ID, JOB_ID
+from raftsched.api.runs.minutes import STEPS
 from raftsched.api.runs.output_source import OFFSET_MAX, TAIL_BYTES_MIN, TAIL_MAX
 from raftsched.api.runs.recent import JOBS_MAX as RECENT_JOBS_MAX
 
@@ -84,6 +85,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "queue": ({"type": "string"}, "Exactly this queue."),
     "resource": ({"type": "string"}, "An address, its first part, such as queues, or the id of what it was about."),
     "state": ({"type": "array", "items": {"type": "string"}, "minItems": 1}, "One or more states."),
+    "step": ({"type": "string", "enum": list(STEPS), "default": "1m"}, "What is counted together."),
     "stream": ({"type": "string", "enum": ["stdout", "stderr"]}, "One of both; as they came unless given."),
     "tail": (_whole(0, TAIL_MAX), "So many lines from the end; not together with `offset`."),
     "tail_bytes": (

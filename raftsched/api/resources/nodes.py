@@ -196,6 +196,7 @@ def _detail(view: ReadView, node: NodeOut) -> NodeDetail:
         trouble=node.trouble,
         last_heartbeat_at=node.last_heartbeat_at,
         allowed=None if session is None or session.allowed is None else _allowed(session.allowed),
+        disk=node.disk,
     )
 
 

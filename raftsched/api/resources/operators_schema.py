@@ -160,6 +160,16 @@ class AllowedOut(msgspec.Struct):
     http_deny: list[str]
 
 
+class DiskOut(msgspec.Struct):
+    """Bytes of the file system that the data directory is on: `free` to the node, of `total`; `store` and `output` are
+    what the node takes of it for its state and for what runs printed."""
+
+    free: int
+    total: int
+    store: int
+    output: int
+
+
 class NodeDetail(msgspec.Struct):
     """A member as it runs jobs. `own_slots` and `own_labels` are those that it was started with; `slots` and `labels`
     hold. Null, or empty, of one that never ran. `limits_whole_runs`: a handler's limits.memory holds for all processes
@@ -167,7 +177,7 @@ class NodeDetail(msgspec.Struct):
     all that it does not name. `revision`: of what is said here about it; 0: nothing is. `trouble`: why it starts no
     runs now: it cannot start processes, or waits for those of an earlier run to end. `last_heartbeat_at`: when the
     leader got the newest word of its worker; null where no leader answers. `allowed`: what jobs may name there; null of
-    one that never ran, or does not say."""
+    one that never ran, or does not say. `disk`: null where no leader answers, but of this node."""
 
     id: str
     role: str
@@ -190,6 +200,7 @@ class NodeDetail(msgspec.Struct):
     trouble: str | None = None
     last_heartbeat_at: Time | None = None
     allowed: AllowedOut | None = None
+    disk: DiskOut | None = None
 
 
 def setting_name(field: str) -> str:

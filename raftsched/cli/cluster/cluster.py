@@ -9,7 +9,8 @@ import click
 from raftsched.cli.lazy import LazyGroup
 from raftsched.cli.remote import remote
 from raftsched.cli.resources.resource import viewing
-from raftsched.cli.terminal.output import Column, cell, print_for_programs, print_table
+from raftsched.cli.terminal.output import Column, cell, print_for_programs, print_rows, print_table
+from raftsched.quantities import size_text
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -24,9 +25,16 @@ _COLUMNS: list[Column] = [
     ("LAG", lambda n: n.get("lag")),
     ("CLOCK MS", lambda n: n.get("clock_offset_ms")),
     ("RUNNING", lambda n: f"{cell(n.get('running'))}/{cell(n.get('slots'))}"),
+    ("DISK FREE", lambda n: size_text(n["disk"]["free"]) if n.get("disk") else None),
     ("VERSION", lambda n: n.get("version")),
 ]
 
+_TERMS: list[Column] = [
+    ("TERM", lambda t: t["term"]),
+    ("LEADER", lambda t: t["leader"]),
+    ("FROM", lambda t: t["at"]),
+    ("INDEX", lambda t: t["index"]),
+]
 
 _LATER = {
     "backup": ("cluster.backup", "backup", "Write the whole state to a file."),
@@ -82,6 +90,19 @@ def _tell(answer: dict[str, Any]) -> None:
     if drained:
         click.echo(f"\nnothing new is given to: {', '.join(drained)}; go on with: raftsched nodes undrain NODE")
     tell_waiting(answer["waiting"])
+
+
+@cluster.command(short_help="Show who led, and since when.")
+@viewing
+def terms(client: Client, fmt: str) -> None:
+    """Show the newest leaderships, the newest first. FROM is by the clock of who led, INDEX its first entry in the log.
+
+    \b
+      raftsched cluster terms
+      raftsched cluster terms -o json | jq '.items[0]'
+    """
+    found = client.get("/v1/cluster/terms")["items"]
+    print_rows(fmt, found, _TERMS, lambda t: str(t["term"]), "nobody has led yet")
 
 
 @cluster.command(short_help="Start nothing, on any node.")

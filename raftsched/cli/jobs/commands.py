@@ -74,6 +74,7 @@ _LATER = {
     "edit": ("jobs.diff", "edit", "Change a job in an editor."),
     "export": ("jobs.export", "export", "Write jobs as YAML or JSON, for 'apply'."),
     "import": ("jobs.imports", "import_", "Bring jobs in from a crontab, Dkron or Kubernetes."),
+    "minutes": ("jobs.minutes", "minutes", "Count the runs of the last day, by the hour or finer."),
     "wait": ("jobs.wait", "wait", "Wait for the end of runs, or until jobs are as wanted."),
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Unpack
 
 from raftsched.client.models import Changes, Event, Preview
-from raftsched.client.models_bulk import Stats
+from raftsched.client.models_bulk import Minutes, Stats
 from raftsched.client.spec import EventFilter, Moment, StatsFilter, Trigger
 from raftsched.client.sync.bridge import Bridge
 from raftsched.client.sync.cluster import Cluster, ClusterNodes
@@ -62,3 +62,10 @@ class Calls:
         """Returns how runs went: of instances due from `start` (None: an hour before `end`) to before `end` (None:
         now)."""
         return self._bridge.run(lambda c: c.stats(start=start, end=end, **filters))
+
+    def minutes(
+        self, *, start: Moment | None = None, end: Moment | None = None, step: str = "1m", namespace: str | None = None
+    ) -> Minutes:
+        """Returns counts of runs over the last 24 hours, or a part of them. `step`: "1m", "5m", "15m" or "1h".
+        `namespace`: None, all that the token is for."""
+        return self._bridge.run(lambda c: c.minutes(start=start, end=end, step=step, namespace=namespace))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raftsched.client.models_cluster import ClusterView, Doctor, Leadership, Members, NodeDetail, Who
+from raftsched.client.models_cluster import ClusterView, Doctor, Leadership, Members, NodeDetail, Term, Who
 from raftsched.client.sync.bridge import Bridge
 
 
@@ -69,6 +69,10 @@ class Cluster:
     def resume(self) -> None:
         """Lets jobs start again. Each job's misfire policy says what happens to times that were missed."""
         self._bridge.run(lambda c: c.cluster.resume())
+
+    def terms(self) -> Sequence[Term]:
+        """Returns the newest leaderships, the newest first."""
+        return self._bridge.run(lambda c: c.cluster.terms())
 
     def members(self) -> Members:
         """Returns the members of the cluster, and the nodes that ask to join."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from raftsched.core.commands import Assign
-from raftsched.core.leasing import Heartbeat
+from raftsched.core.leasing import DiskUse, Heartbeat, decode_heartbeat, encode
 from raftsched.core.model import Overlap
-from raftsched.leader.vitals import Vitals
+from raftsched.leader.vitals import FRESH_MS, Vitals
 from tests.support.memory_view import T0, at, every
 from tests.unit.leader.house import House, play
 
@@ -107,3 +109,19 @@ def test_how_long_ago_each_node_was_heard() -> None:
     vitals.heard("n3", Heartbeat(2, False, 0, 0), 1_200)
     vitals.heard("n2", Heartbeat(1, True, 0, 0), 1_500)
     assert vitals.ages(1_600) == {"n2": 100, "n3": 400}
+
+
+def test_what_nodes_say_of_their_disks_holds_for_a_while() -> None:
+    vitals, use = Vitals(), DiskUse(1, 2, 3, 4)
+    vitals.heard("n2", Heartbeat(1, True, 0, 0, disk=use), 1_000)
+    vitals.heard("n3", Heartbeat(2, True, 0, 0), 1_000)
+    assert vitals.disks(1_500) == {"n2": use}
+    assert vitals.disks(1_000 + FRESH_MS) == {}
+    vitals.heard("n2", Heartbeat(1, True, 0, 0), 1_600)
+    assert vitals.disks(1_700) == {}, "it does not say so any more"
+
+
+def test_a_heartbeat_of_a_node_that_does_not_know_of_disks_yet() -> None:
+    assert decode_heartbeat(msgspec.msgpack.encode([1, True, 5, 6])).disk is None
+    beat = Heartbeat(1, True, 5, 6, disk=DiskUse(1, 2, 3, 4))
+    assert decode_heartbeat(encode(beat)) == beat

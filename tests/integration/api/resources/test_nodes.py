@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from raftsched.core.commands import OpenSession, PutNodeRule
+from raftsched.core.leasing import DiskUse
 from raftsched.errors import NoLeader
 from tests.support.local_api import Client, LocalCluster, serving
 
@@ -43,7 +44,7 @@ def test_how_a_node_is(tmp_path: Path) -> None:
              "labels": {"disk": "ssd", "zone": "a"}, "own_labels": {"disk": "ssd", "zone": "a"},
              "handlers": ["exec", "http"], "limits_whole_runs": False, "users": [],
              "session": {"id": 2, "open": True, "opened_at": OPENED}, "revision": 0, "trouble": None,
-             "last_heartbeat_at": None, "allowed": None},
+             "last_heartbeat_at": None, "allowed": None, "disk": None},
         )  # fmt: skip
         _, third = await call("GET", "/v1/nodes/n3")
         assert (third["session"], third["slots"], third["own_slots"], third["labels"]) == (None, 0, None, {})
@@ -62,6 +63,21 @@ def test_the_leader_says_when_it_heard_of_a_node(tmp_path: Path) -> None:
         assert [n["last_heartbeat_at"] for n in page["items"]] == heard
         _, cluster = await call("GET", "/v1/cluster")
         assert [n["last_heartbeat_at"] for n in cluster["nodes"]] == heard
+
+    three(tmp_path, test)
+
+
+def test_how_full_the_disks_are(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        call.cluster.disks = {"n1": DiskUse(1, 2, 3, 4), "n2": DiskUse(5, 6, 7, 8)}
+        wanted = [
+            {"free": 1, "total": 2, "store": 3, "output": 4},
+            {"free": 5, "total": 6, "store": 7, "output": 8},
+            None,
+        ]
+        for path, field in (("/v1/nodes", "items"), ("/v1/cluster", "nodes"), ("/v1/cluster/members", "items")):
+            _, page = await call("GET", path)
+            assert [n["disk"] for n in page[field]] == wanted, path
 
     three(tmp_path, test)
 

@@ -57,6 +57,22 @@ def test_status_without_a_leader() -> None:
     assert lines[:2] == ["no leader at the moment", "n1 says: n1 was removed from the cluster. Stop it."]
 
 
+def test_how_much_room_the_disks_have() -> None:
+    disk = {"free": 3 << 30, "total": 9 << 30, "store": 1, "output": 1}
+    with serve(lambda r: (200, page(node("n1", role="leader", commit_index=1, disk=disk), node("n2")))) as stub:
+        lines = run("--server", stub.url, "cluster", "status").output.splitlines()
+    assert [("3.0 GiB" in line, line.split()[-2]) for line in lines[2:]] == [(True, "GiB"), (False, "-")]
+
+
+def test_terms() -> None:
+    items = [{"term": 7, "leader": "n2", "at": "2030-01-01T00:00:00Z", "index": 12}]
+    with serve(lambda r: (200, {"items": items, "next": None})) as stub:
+        result = run("--server", stub.url, "cluster", "terms")
+        assert stub.requests[0].path == "/v1/cluster/terms"
+        assert run("--server", stub.url, "cluster", "terms", "-o", "name").output == "7\n"
+    assert result.output.splitlines()[1].split() == ["7", "n2", "2030-01-01T00:00:00Z", "12"]
+
+
 @pytest.mark.parametrize("words", [["members"], ["members", "list"]])
 def test_members_are_listed(words: list[str]) -> None:
     answer = {**listed(node("n1"), node("n3", voter=False, lag=17)), "waiting": [OTHER_DISK]}

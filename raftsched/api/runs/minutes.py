@@ -1,0 +1,100 @@
+"""/v1/stats/minutes: what runs came to, minute by minute, over the last day, as apply has counted it (core.minutes)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.auth.callers import within
+from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
+from raftsched.api.http.durations import format_time
+from raftsched.api.http.replies import reply_value
+from raftsched.api.http.requests import READ, bad_parameter, check_namespace
+from raftsched.api.jobs.schema import Time
+from raftsched.api.openapi.operation import operation
+from raftsched.core.minutes import ALL, OPEN_KEY, Minute, add_up
+from raftsched.core.model import DAY_MS, MINUTE_MS
+from raftsched.core.notices import SYSTEM_NAMESPACE
+from raftsched.core.rows import MINUTES, OPEN_MINUTE
+from raftsched.core.tables import ReadView
+
+STEPS = {"1m": MINUTE_MS, "5m": 5 * MINUTE_MS, "15m": 15 * MINUTE_MS, "1h": 60 * MINUTE_MS}
+SPAN_MAX_MS = DAY_MS
+LOOK_MS = 60 * MINUTE_MS  # looked at between two turns of the event loop
+
+
+class MinutesOut(msgspec.Struct):
+    """Counts of runs in steps of the same length, the first of which begins at `from`; the last may go on. `started`:
+    first attempts; `restarted`: later ones (retries; runs that were lost, rerun or requeued). `failed`: or timed out,
+    with nothing more to be tried. `skipped`: due times that were left out, and runs that nobody could take in time.
+    `late`: of `started`, more than a second after due time and jitter; `late_max_ms`: how late the latest of them
+    was."""
+
+    from_: Time = msgspec.field(name="from")
+    to: Time
+    step: str
+    started: list[int]
+    restarted: list[int]
+    succeeded: list[int]
+    failed: list[int]
+    killed: list[int]
+    skipped: list[int]
+    late: list[int]
+    late_max_ms: list[int]
+
+
+@operation(
+    "Read counts of runs by minute",
+    {200: MinutesOut},
+    query=("from", "to", "step", "namespace", *READ),
+    role="viewer",
+    scope="checked",
+)
+async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
+    """Of the last 24 hours, unless `from` and `to` name a part of them, which is widened to whole steps. Without
+    `namespace`: of all that the token is for, but not of deliveries to webhooks. Counted as the cluster learns of
+    them, and kept for a day and an hour; all nodes have the same."""
+    query = call.query
+    step_ms = STEPS[query.choice("step", *STEPS) or "1m"]
+    low_ms, high_ms = query.time("from"), query.time("to")
+    if high_ms is None:
+        high_ms = max(ctx.now_ms() + 1, low_ms or 0)
+    if low_ms is None:
+        low_ms = max(0, high_ms - SPAN_MAX_MS)
+    if low_ms > high_ms:
+        raise bad_parameter("from", 'is after "to"; it must not be')
+    if high_ms - low_ms > SPAN_MAX_MS:
+        raise bad_parameter("from", 'is more than 24 hours before "to"; ask for less')
+    low_ms -= low_ms % step_ms
+    high_ms += -high_ms % step_ms
+    namespace = query.text("namespace")
+    check_namespace(namespace)
+    seen = within() if namespace is None else frozenset((namespace,))
+    steps = [Minute() for _ in range(low_ms, high_ms, step_ms)]
+    for from_ms in range(low_ms, high_ms, LOOK_MS):
+        with ctx.read() as view:
+            for at_ms, row in _rows(view, from_ms, min(from_ms + LOOK_MS, high_ms), seen):
+                add_up(steps[(at_ms - low_ms) // step_ms], row)
+        await asyncio.sleep(0)
+    counts = {name: [getattr(step, name) for step in steps] for name in Minute.__struct_fields__}
+    step = query.text("step") or "1m"
+    return reply_value(MinutesOut(format_time(low_ms), format_time(high_ms), step, **counts))
+
+
+def _rows(view: ReadView, low_ms: int, high_ms: int, seen: frozenset[str] | None) -> Iterator[tuple[int, Minute]]:
+    """Yields the minutes with what was counted in these namespaces; None: in all."""
+    names = (ALL,) if seen is None else sorted(seen)
+    for at_ms in range(low_ms, high_ms, MINUTE_MS):
+        for name in names:
+            row = MINUTES.get(view, at_ms, name)
+            if row is not None:
+                yield at_ms, row
+    going = OPEN_MINUTE.get(view, OPEN_KEY)
+    if going is not None and low_ms <= going.at_ms < high_ms:
+        for name, row in going.rows.items():
+            if name in seen if seen is not None else name != SYSTEM_NAMESPACE:
+                yield going.at_ms, row

@@ -1,0 +1,55 @@
+"""`raftsched jobs minutes`: what runs came to over the last day."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.resources.resource import viewing
+from raftsched.cli.terminal.output import Column, print_json, print_rows
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+_STEPS = {"1m": 60, "5m": 300, "15m": 900, "1h": 3_600}
+_COUNTS = ("started", "restarted", "succeeded", "failed", "killed", "skipped", "late", "late_max_ms")
+_COLUMNS: list[Column] = [
+    ("FROM", lambda row: row["from"]),
+    *[(name.upper().replace("_", " "), lambda row, name=name: row[name]) for name in _COUNTS],  # type: ignore[misc]
+]
+
+
+@click.command()
+@click.option("--step", type=click.Choice(list(_STEPS)), default="1h", show_default=True, help="What is one line.")
+@click.option("--namespace", "-N", metavar="NS", help="Of this namespace.  [default: of all]")
+@click.option("--from", "start", metavar="TIME", help="From this time on.  [default: 24 hours before the end]")
+@click.option("--to", "end", metavar="TIME", help="Up to this time.  [default: now]")
+@viewing
+def minutes(client: Client, fmt: str, step: str, namespace: str | None, start: str | None, end: str | None) -> None:
+    """Count the runs of the last day. Lines in which nothing happened are left out.
+
+    STARTED are first attempts, RESTARTED later ones; FAILED those that failed or timed out for good; LATE are starts
+    more than a second after their due time, and LATE MAX MS how late the latest was.
+
+    \b
+      raftsched jobs minutes
+      raftsched jobs minutes --namespace billing --step 5m
+    """
+    found = client.get("/v1/stats/minutes", {"step": step, "namespace": namespace, "from": start, "to": end})
+    if fmt == "json":
+        print_json(found)
+    else:
+        print_rows(fmt, _rows(found), _COLUMNS, lambda row: str(row["from"]), "nothing ran")
+
+
+def _rows(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns a row for each step in which something happened."""
+    first, step = datetime.fromisoformat(found["from"]), timedelta(seconds=_STEPS[found["step"]])
+    rows = []
+    for i, counts in enumerate(zip(*(found[name] for name in _COUNTS), strict=True)):
+        if any(counts):
+            at = (first + i * step).isoformat().replace("+00:00", "Z")
+            rows.append({"from": at, **dict(zip(_COUNTS, counts, strict=True))})
+    return rows
