@@ -153,6 +153,6 @@ class AsyncClient:
         namespace: str | None = None,
     ) -> Minutes:
         """Returns counts of runs over the last 24 hours, or a part of them. `step`: "1m", "5m", "15m" or "1h".
-        `namespace`: None, all that the token is for."""
+        `namespace`: None, all of them."""
         query = {"from": start, "to": end, "step": step, "namespace": namespace}
         return await self.transport.get(Minutes, "/v1/stats/minutes", query)

@@ -34,7 +34,7 @@ class Minute(msgspec.Struct, array_like=True, gc=False):
 
 
 class OpenMinute(msgspec.Struct, array_like=True, gc=False):
-    """What was counted since `at_ms`, the beginning of the minute, and is not in MINUTES yet; by namespace."""
+    """The counts since `at_ms`, the beginning of the minute, that are not in MINUTES yet; by namespace."""
 
     at_ms: int
     rows: dict[str, Minute]

@@ -313,12 +313,10 @@ def _check_scope(
         return
     if namespace is not None:
         check_permitted(namespace)
-    elif declared.scope == "checked":
-        return
     elif "namespace" in declared.query:
         if not any(name in declared.query and name in query for name in _NARROWING):
             raise must_name("name one of them with ?namespace=")
-    else:
+    elif not declared.scope:
         raise must_name("this takes a token that is for all")
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import msgspec
 from aiohttp import web
 
-from raftsched.api.auth.callers import within
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
@@ -52,12 +51,11 @@ class MinutesOut(msgspec.Struct):
     {200: MinutesOut},
     query=("from", "to", "step", "namespace", *READ),
     role="viewer",
-    scope="checked",
 )
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Of the last 24 hours, unless `from` and `to` name a part of them, which is widened to whole steps. Without
-    `namespace`: of all that the token is for, but not of deliveries to webhooks. Counted as the cluster learns of
-    them, and kept for a day and an hour; all nodes have the same."""
+    """Counts those of the last 24 hours, unless `from` and `to` name a part of them, which is widened to whole steps.
+    Without `namespace` deliveries to webhooks are left out. They are counted as the cluster learns of them, and kept
+    for a day and an hour; all nodes have the same."""
     query = call.query
     step_ms = STEPS[query.choice("step", *STEPS) or "1m"]
     low_ms, high_ms = query.time("from"), query.time("to")
@@ -73,11 +71,10 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     high_ms += -high_ms % step_ms
     namespace = query.text("namespace")
     check_namespace(namespace)
-    seen = within() if namespace is None else frozenset((namespace,))
     steps = [Minute() for _ in range(low_ms, high_ms, step_ms)]
     for from_ms in range(low_ms, high_ms, LOOK_MS):
         with ctx.read() as view:
-            for at_ms, row in _rows(view, from_ms, min(from_ms + LOOK_MS, high_ms), seen):
+            for at_ms, row in _rows(view, from_ms, min(from_ms + LOOK_MS, high_ms), namespace):
                 add_up(steps[(at_ms - low_ms) // step_ms], row)
         await asyncio.sleep(0)
     counts = {name: [getattr(step, name) for step in steps] for name in Minute.__struct_fields__}
@@ -85,16 +82,14 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_value(MinutesOut(format_time(low_ms), format_time(high_ms), step, **counts))
 
 
-def _rows(view: ReadView, low_ms: int, high_ms: int, seen: frozenset[str] | None) -> Iterator[tuple[int, Minute]]:
-    """Yields the minutes with what was counted in these namespaces; None: in all."""
-    names = (ALL,) if seen is None else sorted(seen)
+def _rows(view: ReadView, low_ms: int, high_ms: int, namespace: str | None) -> Iterator[tuple[int, Minute]]:
+    """Yields the minutes with what was counted in a namespace; None: in all."""
     for at_ms in range(low_ms, high_ms, MINUTE_MS):
-        for name in names:
-            row = MINUTES.get(view, at_ms, name)
-            if row is not None:
-                yield at_ms, row
+        row = MINUTES.get(view, at_ms, ALL if namespace is None else namespace)
+        if row is not None:
+            yield at_ms, row
     going = OPEN_MINUTE.get(view, OPEN_KEY)
     if going is not None and low_ms <= going.at_ms < high_ms:
         for name, row in going.rows.items():
-            if name in seen if seen is not None else name != SYSTEM_NAMESPACE:
+            if name == namespace or (namespace is None and name != SYSTEM_NAMESPACE):
                 yield going.at_ms, row

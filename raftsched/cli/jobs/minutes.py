@@ -17,7 +17,7 @@ _STEPS = {"1m": 60, "5m": 300, "15m": 900, "1h": 3_600}
 _COUNTS = ("started", "restarted", "succeeded", "failed", "killed", "skipped", "late", "late_max_ms")
 _COLUMNS: list[Column] = [
     ("FROM", lambda row: row["from"]),
-    *[(name.upper().replace("_", " "), lambda row, name=name: row[name]) for name in _COUNTS],  # type: ignore[misc]
+    *[(name.upper().replace("_", " "), lambda row, name=name: row[name]) for name in _COUNTS],
 ]
 
 

@@ -67,5 +67,5 @@ class Calls:
         self, *, start: Moment | None = None, end: Moment | None = None, step: str = "1m", namespace: str | None = None
     ) -> Minutes:
         """Returns counts of runs over the last 24 hours, or a part of them. `step`: "1m", "5m", "15m" or "1h".
-        `namespace`: None, all that the token is for."""
+        `namespace`: None, all of them."""
         return self._bridge.run(lambda c: c.minutes(start=start, end=end, step=step, namespace=namespace))

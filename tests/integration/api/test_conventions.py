@@ -18,7 +18,12 @@ from tests.support.local_api import Client, LocalCluster, serving
 
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "name": "a"}
 BODIES = ("POST", "PUT", "PATCH")
-WHOLE = ("/v1/nodes", "/v1/jobs/{id}/revisions", "/v1/namespaces/{ns}/jobs/{name}/revisions")  # short, never in pages
+WHOLE = (  # short, never in pages
+    "/v1/nodes",
+    "/v1/cluster/terms",
+    "/v1/jobs/{id}/revisions",
+    "/v1/namespaces/{ns}/jobs/{name}/revisions",
+)
 HUGE = 64 * 1024 * 1024
 STAMPS = ("Raftsched-Leader", "Raftsched-Term", "Raftsched-Index", "Cache-Control")
 
