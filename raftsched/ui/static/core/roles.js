@@ -69,6 +69,7 @@ export const ROLES = {
   members_list_all: "viewer",
   members_remove: "admin",
   members_transfer: "operator",
+  minutes_get: "viewer",
   namespaces_delete: "operator",
   namespaces_get: "viewer",
   namespaces_list_all: "viewer",
@@ -111,6 +112,7 @@ export const ROLES = {
   stats_of_all: "viewer",
   stats_of_job: "viewer",
   stats_of_job_by_name: "viewer",
+  terms_list_all: "viewer",
   tokens_create: "admin",
   tokens_delete: "admin",
   tokens_get: "admin",
@@ -152,6 +154,7 @@ export const SHARED = new Set([
   "settings_get",
   "settings_pause",
   "settings_resume",
+  "terms_list_all",
   "tokens_get_access",
   "whoami_get",
 ]);
