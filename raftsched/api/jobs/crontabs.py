@@ -53,7 +53,7 @@ class CrontabIn(msgspec.Struct, forbid_unknown_fields=True):
     whether seconds come first; both only where that is clear, unless given. `prefix`: of the jobs' names. `file`: goes
     into their names and labels; the same text gives the same names again."""
 
-    text: Text = ""
+    text: Text | None = None
     timezone: Zone = "UTC"
     namespace: Namespace | None = None
     user_column: bool | None = None
@@ -96,7 +96,7 @@ async def convert(ctx: ApiContext, call: Call[CrontabIn]) -> web.Response:
     """Each line is a job, ready for POST /v1/jobs:batch and checked as far as that can be before, a setting for the
     lines below it, or refused with the reason."""
     given = call.body
-    data = given.text.encode("utf-8", "replace")
+    data = (given.text or "").encode("utf-8", "replace")
     errors = list(_wrong(given, data))
     if errors:
         raise Problem("invalid-body", errors=errors)
@@ -127,7 +127,7 @@ async def convert(ctx: ApiContext, call: Call[CrontabIn]) -> web.Response:
 
 
 def _wrong(given: CrontabIn, data: bytes) -> Iterator[FieldError]:
-    if not data:
+    if given.text is None:
         yield FieldError("/text", "is missing; give what crontab -l prints")
     elif len(data) > TEXT_MAX:
         yield FieldError("/text", f"takes {len(data):,} bytes; {TEXT_MAX:,} is the limit")

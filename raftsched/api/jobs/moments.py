@@ -18,6 +18,7 @@ from raftsched.schedule import Occurrence, TriggerError
 
 COUNT_DEFAULT = 10
 COUNT_MAX = 1_000
+DAYS = 31  # counted, unless `to` says otherwise
 DAYS_MAX = 400  # counted at once: a year, and the rest of its weeks
 SLICE = 50  # times, or days, between two turns of the event loop
 
@@ -43,16 +44,12 @@ class Source(NamedTuple):
 
 def wrong_window(from_ms: int, to_ms: int | None, zone: str | None) -> FieldError | None:
     """Returns an error of `to` or `by_day`, None when there is none."""
-    if to_ms is not None and to_ms <= from_ms:
-        return FieldError("/to", "must be after from")
     if zone is None:
         return None
-    if to_ms is None:
-        return FieldError("/to", "is missing; days are counted up to a time, such as 2030-02-01T00:00:00Z")
-    if to_ms - from_ms > DAYS_MAX * DAY_MS:
+    if to_ms is not None and to_ms - from_ms > DAYS_MAX * DAY_MS:
         return FieldError("/to", f"is more than {DAYS_MAX} days after from; ask for fewer at once")
     try:
-        next(schedule.due_days(Trigger(kind=TriggerKind.MANUAL), 0, 0, zone), None)
+        schedule.check_zone(zone)
     except TriggerError as error:
         return FieldError("/by_day", error.detail)
     return None
@@ -94,11 +91,9 @@ def moments(words: str, times: list[Occurrence], *, more: bool) -> dict[str, Any
 
 
 async def _days_of(ctx: ApiContext, source: Source, window: Window, zone: str) -> list[dict[str, Any]]:
-    assert window.to_ms is not None
+    to_ms = window.from_ms + DAYS * DAY_MS if window.to_ms is None else window.to_ms
     found: list[dict[str, Any]] = []
-    days = schedule.due_days(
-        source.trigger, window.from_ms + 1, window.to_ms, zone, **_whose(ctx, source), most=window.most
-    )
+    days = schedule.due_days(source.trigger, window.from_ms + 1, to_ms, zone, **_whose(ctx, source), most=window.most)
     for day in days:
         found.append(day._asdict())
         if not len(found) % SLICE:

@@ -43,7 +43,7 @@ BODY_MAX = 16 * 1024  # bytes
 )
 async def preview(ctx: ApiContext, call: Call[PreviewIn]) -> web.Response:
     """Nothing is saved. `from` is now unless given; a trigger that counts from creation counts from there, and so does
-    `max_runs`. `by_day`: also how many times each day of that time zone has, up to `to`."""
+    `max_runs`. `by_day`: also how many times each day of that time zone has, up to `to`, or for 31 days."""
     given = call.body
     errors: list[FieldError] = []
     start, to_ms = time_of(given.from_, "/from", errors), time_of(given.to, "/to", errors)
@@ -76,7 +76,7 @@ async def preview(ctx: ApiContext, call: Call[PreviewIn]) -> web.Response:
 )
 async def next_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Nominal times, before jitter. None while the job is not scheduled, and none that went by. `by_day`: also how many
-    each day of a time zone has, up to `to`."""
+    each day of a time zone has, up to `to`, or for 31 days."""
     query = call.query
     count = query.integer("count", 1, COUNT_MAX) or COUNT_DEFAULT
     zone, to_ms, given_ms = query.text("by_day"), query.time("to"), query.time("from")

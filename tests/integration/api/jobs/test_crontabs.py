@@ -99,7 +99,7 @@ def test_what_a_create_would_refuse_is_refused_here(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "pointer", "detail"),
     [
-        ({"text": ""}, "/text", "missing"),
+        ({"text": None}, "/text", "missing"),
         ({"text": "#" * (TEXT_MAX + 1)}, "/text", "131,072"),
         ({"text": "0 2 * * * x\n" * (LINES_MAX + 1)}, "/text", "2,000"),
         ({"text": "A=1\n" * 201 + "0 2 * * * x\n"}, "/text", "200 variables"),
@@ -122,7 +122,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, more: dict[str, Any], pointer: s
 
 def test_odd_texts_are_answered(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
-        for text in ("\0", "\ufeff0 2 * * * x", "\r\n\r\n", "a\u2028b\n", "%", "@every 1s x"):
+        for text in ("", "\0", "\ufeff0 2 * * * x", "\r\n\r\n", "a\u2028b\n", "%", "@every 1s x"):
             assert (await call("POST", PATH, {"text": text}))[0] in (200, 400, 422)
 
     run(tmp_path, test)
