@@ -103,9 +103,12 @@ class Corner extends View {
         ? h(
             "button",
             { type: "button", class: "quiet small who", "aria-haspopup": "dialog", onclick: () => this.#showWho() },
-            who.name,
-            h("span", { class: "badge" }, who.role),
+            h("span", null, who.name),
+            h("span", { class: "badge wide-only" }, who.role),
           )
+        : null,
+      who && who.kind !== "anonymous"
+        ? h("button", { type: "button", class: "quiet small wide-only", onclick: () => this.#leave() }, "Sign out")
         : null,
       h(
         "button",
