@@ -1,5 +1,8 @@
 /** The addresses of the pages. `section` is the link of the menu that is marked; `keys` goes there ("g" and then it). */
 
+// Some modules hold two pages: a list and one of it.
+const part = (loaded, name) => loaded.then((module) => ({ default: module[name] }));
+
 export const ROUTES = [
   { path: "/ui", title: "Overview", section: "overview", keys: "o", load: () => import("../pages/overview.js") },
   { path: "/ui/jobs", title: "Jobs", section: "jobs", keys: "j", load: () => import("../pages/jobs.js") },
@@ -16,18 +19,33 @@ export const ROUTES = [
     load: () => import("../pages/dead-letters.js"),
   },
   { path: "/ui/queues", title: "Queues", section: "queues", keys: "q", load: () => import("../pages/queues.js") },
-  { path: "/ui/queues/:name", title: "Queue", section: "queues", load: () => import("../pages/queue.js") },
+  {
+    path: "/ui/queues/:name",
+    title: "Queue",
+    section: "queues",
+    load: () => part(import("../pages/queues.js"), "QueuePage"),
+  },
   { path: "/ui/calendars", title: "Calendars", section: "calendars", load: () => import("../pages/calendars.js") },
-  { path: "/ui/calendars/:name", title: "Calendar", section: "calendars", load: () => import("../pages/calendar.js") },
+  {
+    path: "/ui/calendars/:name",
+    title: "Calendar",
+    section: "calendars",
+    load: () => part(import("../pages/calendars.js"), "CalendarPage"),
+  },
   { path: "/ui/namespaces", title: "Namespaces", section: "namespaces", load: () => import("../pages/namespaces.js") },
   {
     path: "/ui/namespaces/:name",
     title: "Namespace",
     section: "namespaces",
-    load: () => import("../pages/namespace.js"),
+    load: () => part(import("../pages/namespaces.js"), "NamespacePage"),
   },
   { path: "/ui/webhooks", title: "Webhooks", section: "webhooks", load: () => import("../pages/webhooks.js") },
-  { path: "/ui/webhooks/:name", title: "Webhook", section: "webhooks", load: () => import("../pages/webhook.js") },
+  {
+    path: "/ui/webhooks/:name",
+    title: "Webhook",
+    section: "webhooks",
+    load: () => part(import("../pages/webhooks.js"), "WebhookPage"),
+  },
   { path: "/ui/operations", title: "Operations", section: "operations", load: () => import("../pages/operations.js") },
   { path: "/ui/audit", title: "Audit", section: "audit", keys: "a", load: () => import("../pages/audit.js") },
   { path: "/ui/tokens", title: "Tokens", section: "tokens", keys: "t", load: () => import("../pages/tokens.js") },

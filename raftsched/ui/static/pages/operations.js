@@ -1,0 +1,70 @@
+/** Operations on many jobs: how far they are, and what they refused. */
+
+import { stateBadge, timeOf } from "../components/basics.js";
+import { confirmDialog } from "../components/dialog.js";
+import { ListPage, button, gauge } from "../components/resource.js";
+import { post } from "../core/api.js";
+import { define } from "../core/element.js";
+import { number, plural } from "../core/format.js";
+import { session } from "../core/session.js";
+import { h } from "../core/vdom.js";
+
+const OPERATION = {
+  title: "Operations",
+  says: "What was asked for of many jobs at once, the newest first.",
+  path: "/v1/operations",
+  on: ["operations"],
+  empty: ["No operation was asked for lately.", h("a", { href: "/ui/jobs" }, "Select jobs, and pause, resume, run, expire or delete them together.")],
+};
+
+/** Returns which jobs an operation is about, in words. */
+export function scopeText({ ids, filter }) {
+  if (ids !== null) return plural(ids, "job");
+  const words = (value) => (typeof value === "string" ? value : Array.isArray(value) ? value.join(" or ") : Object.entries(value).map((pair) => pair.join("=")).join(", "));
+  const parts = Object.entries(filter ?? {}).map(([name, value]) => `${name.replaceAll("_", " ")} ${words(value)}`);
+  return parts.length ? `jobs with ${parts.join("; ")}` : "all jobs";
+}
+
+export default class OperationsPage extends ListPage {
+  kind = OPERATION;
+
+  list(rows) {
+    return rows.map((one) => this.#card(one));
+  }
+
+  #card(one) {
+    const { id, action, kill, state, refusals } = one;
+    const counts = { matched: one.matched, changed: one.changed, "were so already": one.unchanged, refused: one.refused };
+    const said = Object.entries(counts).filter(([words, count]) => count || words === "matched").map(([words, count]) => `${number(count)} ${words}`);
+    const cancel = () =>
+      confirmDialog({
+        title: `Cancel this ${action}?`,
+        body: "It makes no more steps. What was done stays.",
+        action: "Cancel it",
+        danger: true,
+        run: () => post(`/v1/operations/${id}/cancel`),
+      });
+    const running = state === "RUNNING";
+    return h(
+      "section",
+      { class: "card operation", key: id, "aria-labelledby": `operation-${id}` },
+      h(
+        "header",
+        { class: "card-head" },
+        h("h2", { id: `operation-${id}` }, `${action}${kill ? " and end what runs" : ""}: ${scopeText(one)}`),
+        h("div", { class: "actions" }, stateBadge(state), running && session.may("operations_cancel") ? button("Cancel", cancel) : null),
+      ),
+      running ? h("p", null, gauge(one.examined, one.total, "looked at")) : null,
+      h("p", { class: "muted" }, said.join(" · "), " · begun ", timeOf(one.created_at), one.ended_at ? [", ended ", timeOf(one.ended_at)] : null, " · ", h("code", null, id)),
+      refusals.length
+        ? h(
+            "details",
+            null,
+            h("summary", null, `Refused: ${refusals.length < one.refused ? `the first ${refusals.length} of ` : ""}${number(one.refused)}`),
+            h("ul", { class: "reasons" }, refusals.map((refusal) => h("li", { key: refusal.id }, h("a", { href: `/ui/jobs/${refusal.id}` }, refusal.id), ` ${refusal.title}`))),
+          )
+        : null,
+    );
+  }
+}
+define("rs-operations-page", OperationsPage);

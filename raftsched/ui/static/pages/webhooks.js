@@ -1,0 +1,181 @@
+/** The webhooks, and one of them: what it is told, how its last deliveries went, a test, a new secret. */
+
+import { card, copyButton, empty, facts, shown, stateBadge, table, timeOf } from "../components/basics.js";
+import { attempt, openDialog } from "../components/dialog.js";
+import { openForm } from "../components/resource-form.js";
+import { DetailPage, ListPage, about, badge, button, ifMatch, linkTo } from "../components/resource.js";
+import { patch, post } from "../core/api.js";
+import { define } from "../core/element.js";
+import { number, plural } from "../core/format.js";
+import { h } from "../core/vdom.js";
+
+const DELIVERIES = 25;
+const OVERLAP = { pointer: "/overlap", label: "Overlap", initial: "24h", help: "0s: the secret before ends at once" };
+
+/** Returns whether a webhook is sent events, as a badge. */
+function activeBadge({ active, gone, failures_in_a_row: failures }) {
+  if (gone) return badge("failed", "✕", "gone (410)");
+  if (!active) return badge("suspended", "‖", "paused");
+  return failures ? badge("failed", "✕", `${number(failures)} failed in a row`) : badge("done", "✓", "active");
+}
+
+/** Returns what a webhook is told of by itself, in words. */
+function eventsText({ events }) {
+  return events.join(", ").replaceAll("_", " ") || "what jobs name it for";
+}
+
+/** Shows a secret, this one time. */
+function showSecret({ name, secret }) {
+  if (!secret) return;
+  openDialog({
+    title: `The secret of ${name}`,
+    body: (dialog) => [
+      h("p", null, "It is shown this one time. The receiver checks the signatures of events with it."),
+      h("p", { class: "once" }, h("code", null, secret), copyButton(secret, "Copy the secret")),
+      h("div", { class: "actions end" }, button("I have it", () => dialog.close(), { class: "primary" })),
+    ],
+  });
+}
+
+const SECRET = { pointer: "/secret", label: "Secret", type: "password", help: "whsec_…; empty: one is made, and shown once" };
+
+const WEBHOOK = {
+  noun: "webhook",
+  title: "Webhooks",
+  says: "Addresses to which the cluster sends the ends of runs, signed, and again until they are taken.",
+  path: "/v1/webhooks",
+  ui: "/ui/webhooks",
+  on: ["webhooks", "runs"],
+  operations: "webhooks",
+  named: "jobs name it in their field notify",
+  fields: [
+    { pointer: "/url", label: "Address", required: true, placeholder: "https://ops.example/hook" },
+    {
+      pointer: "/events",
+      label: "Events it is told of without being named",
+      type: "checks",
+      options: ["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost"],
+    },
+    { pointer: "/filter/namespace", label: "Of the namespace", help: "empty: of all; the filter is for these events" },
+    { pointer: "/filter/owner", label: "Of the owner" },
+    { pointer: "/filter/queue", label: "Of the queue" },
+    { pointer: "/filter/labels", label: "With the labels", type: "pairs", rows: 2, placeholder: "team: fin", help: "one on each line" },
+    { pointer: "/headers", label: "Headers", type: "pairs", rows: 2, placeholder: "X-Source: raftsched", help: "one on each line" },
+    { pointer: "/timeout", label: "Time for an answer", placeholder: "15s" },
+    { pointer: "/retry_delays", label: "Delays before it is sent again", type: "lines", rows: 2, placeholder: "5s, 5m, 30m" },
+    { pointer: "/max_running", label: "Deliveries at one time", type: "number", min: 1, placeholder: "4" },
+    { pointer: "/active", label: "Active", type: "checkbox", initial: true },
+  ],
+  onlyNew: [SECRET],
+  body({ secret, retry_delays: delays, ...given }) {
+    return { ...given, ...(secret && { secret }), retry_delays: delays.length ? delays : null };
+  },
+  create: (name, body) => post("/v1/webhooks", { name, ...body }, { headers: { "If-None-Match": "*" } }),
+  created: showSecret,
+  deletion: "What waits to be sent is not sent any more. Refused while jobs name it in their field notify.",
+  absent: "It may have been deleted.",
+  empty: ["There are no webhooks.", "Create one to have another system told when runs fail, end, or become dead letters."],
+  columns: [
+    { title: "Webhook", cell: (one) => linkTo(WEBHOOK, one.name) },
+    { title: "Now", cell: activeBadge },
+    { title: "Address", cell: (one) => one.url, class: "wide-only" },
+    { title: "Events", cell: eventsText, class: "wide-only" },
+    { title: "Waiting", cell: (one) => number(one.waiting), number: true },
+    { title: "Last success", cell: (one) => timeOf(one.last_success_at) },
+  ],
+};
+
+export default class WebhooksPage extends ListPage {
+  kind = WEBHOOK;
+}
+define("rs-webhooks-page", WebhooksPage);
+
+export class WebhookPage extends DetailPage {
+  kind = WEBHOOK;
+  below = activeBadge;
+
+  actions({ active, revision }) {
+    const change = async () => {
+      await attempt(() => patch(this.path, { active: !active }, ifMatch(revision)), active ? "Nothing new is sent; what waits goes on waiting" : "It is active");
+      await this.resource.reload();
+    };
+    const test = async () => {
+      await attempt(() => post(`${this.path}/test`), "A test event is on its way; see the deliveries");
+      await this.#sent.reload();
+    };
+    return [
+      this.may("test") ? button("Send a test", test) : null,
+      this.may("rotate") ? button("New secret", () => this.#rotate(revision)) : null,
+      this.may("patch") ? button(active ? "Pause" : "Activate", change) : null,
+    ];
+  }
+
+  #rotate(revision) {
+    openForm({
+      title: `A new secret for ${this.name}`,
+      fields: [OVERLAP, SECRET],
+      intro: "For the time of the overlap every event carries the signatures of both secrets, so that the receiver can change over.",
+      action: "Change the secret",
+      submit: async ({ overlap, secret }) => {
+        const made = await post(`${this.path}/rotate`, { ...(overlap && { overlap }), ...(secret && { secret }) }, ifMatch(revision));
+        await this.resource.reload();
+        setTimeout(() => showSecret(made)); // above the form, which is about to be closed
+      },
+    });
+  }
+
+  parts(webhook) {
+    const { filter, headers, dropped } = webhook;
+    const { labels, ...rest } = filter;
+    const only = [...Object.entries(rest).filter(([, value]) => value), ...Object.entries(labels)].map((pair) => pair.join(" "));
+    return [
+      webhook.gone ? h("p", { class: "warning" }, "Its receiver answered 410: it wants no more events. Activate it to send again.") : null,
+      dropped ? h("p", { class: "warning" }, `${plural(dropped, "event")} not sent, because too many waited; the last one `, timeOf(webhook.dropped_at), ".") : null,
+      h(
+        "div",
+        { class: "grid" },
+        card(
+          "What it is sent",
+          facts([
+            ["Address", webhook.url],
+            ["Events", eventsText(webhook)],
+            ["Of", webhook.events.length ? only.join(", ") || "all jobs" : null],
+            ["Headers", Object.entries(headers).map((pair) => pair.join(": ")).join(", ")],
+          ]),
+        ),
+        card(
+          "How",
+          facts([
+            ["Waiting", number(webhook.waiting)],
+            ["Last success", timeOf(webhook.last_success_at)],
+            ["Time for an answer", webhook.timeout],
+            ["Sent again after", webhook.retry_delays.join(", ")],
+            ["At one time", number(webhook.max_running)],
+          ]),
+        ),
+        about(webhook, [["Secret before holds until", webhook.previous_secret_until && timeOf(webhook.previous_secret_until)]]),
+      ),
+      this.#deliveries(),
+    ];
+  }
+
+  get #sent() {
+    return this.watch(`/v1/instances?namespace=_system&job=${this.name}&limit=${DELIVERIES}`, { on: ["runs"] });
+  }
+
+  #deliveries() {
+    const link = (id, words) => h("a", { href: `/ui/runs/${id}` }, words);
+    const columns = [
+      { title: "Delivery", cell: ({ id, event }) => link(id, event?.type.split(".").pop().replace("_", " ") ?? id) },
+      { title: "State", cell: (run) => stateBadge(run.state) },
+      { title: "Attempts", cell: (run) => number(run.attempt), number: true },
+      { title: "Of", cell: ({ event }) => (event?.subject?.includes("@") ? link(event.subject, event.subject) : ""), class: "wide-only" },
+      { title: "Made", cell: (run) => timeOf(run.created_at) },
+      { title: "Error", cell: (run) => run.error, class: "wide-only" },
+    ];
+    const none = empty("Nothing was sent yet.", "Send a test to see what the receiver answers.");
+    const list = ({ items }) => (items.length ? table(columns, items, { key: (run) => run.id, caption: "Last deliveries" }) : none);
+    return card("Last deliveries", shown(this.#sent, list));
+  }
+}
+define("rs-webhook-page", WebhookPage);
