@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from raftsched.api.jobs.generated import DefaultsIn
-from raftsched.api.jobs.schema import Count, Description, Duration, Owner, Time
+from raftsched.api.jobs.schema import Count, Description, Owner, Time
 from raftsched.api.openapi import patterns
 from raftsched.bounds import COUNT_MAX, SLOTS_MAX
-from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, RATE_COUNT_MAX, SETTINGS
+from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, RATE_COUNT_MAX
 from raftsched.core.namespaces import OUTPUT_BYTES, RUNNING_MAX, STARTS_MAX
 
 RateCount = Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")]
@@ -201,35 +201,3 @@ class NodeDetail(msgspec.Struct):
     last_heartbeat_at: Time | None = None
     allowed: AllowedOut | None = None
     disk: DiskOut | None = None
-
-
-def setting_name(field: str) -> str:
-    """Returns the API's name for a field of core.model.Settings: durations are text there."""
-    return field.removesuffix("_ms")
-
-
-def is_duration(field: str) -> bool:
-    return field.endswith("_ms")
-
-
-def _setting(field: str) -> tuple[str, Any, Any]:
-    least, most = SETTINGS[field]
-    kind: Any = Duration if is_duration(field) else _integer(least, most)
-    return setting_name(field), kind | None | UnsetType, UNSET
-
-
-def _integer(least: int, most: int) -> Any:
-    return Annotated[int, Meta(ge=least, le=most, description=f"an integer from {least:,} to {most:,}")]
-
-
-SettingsOut = msgspec.defstruct(
-    "SettingsOut",
-    [(setting_name(field), Duration if is_duration(field) else int) for field in SETTINGS],
-    namespace={"__doc__": "All settings, as they are."},
-)
-SettingsIn = msgspec.defstruct(
-    "SettingsIn",
-    [_setting(field) for field in SETTINGS],
-    forbid_unknown_fields=True,
-    namespace={"__doc__": "A change of the settings; null: the default."},
-)

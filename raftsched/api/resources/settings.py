@@ -22,7 +22,7 @@ from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.openapi.declarations import action, tagged_read
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.resources.amending import amend
-from raftsched.api.resources.operators_schema import SettingsIn, SettingsOut, is_duration, setting_name
+from raftsched.api.resources.settings_schema import SettingsIn, SettingsOut, is_duration, setting_name
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import PauseCluster, PutSettings, encode

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from raftsched.api.context import meta
 from raftsched.api.resources.calendars import CalendarIn, RangeIn
-from raftsched.api.resources.operators_schema import NodeIn, QueueIn, RateIn, SettingsIn
+from raftsched.api.resources.operators_schema import NodeIn, QueueIn, RateIn
+from raftsched.api.resources.settings_schema import SettingsIn
 from raftsched.core.limits import SETTINGS
 from tests.integration.api.jobs.test_fuzz import durations, junk, loose, text
 from tests.support.local_api import LocalCluster, serving

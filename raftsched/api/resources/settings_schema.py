@@ -1,0 +1,95 @@
+"""The settings as the API describes them: what each is for, its default and its bounds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from raftsched.api.jobs.schema import Duration
+from raftsched.core.cluster import Settings
+from raftsched.core.limits import SETTINGS
+from raftsched.quantities import format_duration
+
+TEXTS = {
+    "session_ttl": "how long a worker may go unheard before its runs are given to others; for sessions that are opened "
+    "from then on",
+    "timeout_ceiling": "the longest `timeout` of a job",
+    "body_max_bytes": "of a job; its handler and params take 122,880 together at most, whatever this is",
+    "params_max_bytes": "of the `params` of a job or of a run",
+    "start_deadline": "how long a recurring run waits for somebody to take it",
+    "once_succeeded_keep": "how long a one-shot that succeeded is kept",
+    "once_failed_keep": "how long a one-shot that failed is kept",
+    "catch_up_max": "runs of one gap under the misfire policy `all`",
+    "queue_all_max": "runs that wait for one job under the overlap policy `queue_all`",
+    "active_max": "runs of one job that have not ended",
+    "attempts_kept": "attempts kept of one run, the newest",
+    "idempotency_keep": "how long an `Idempotency-Key` is remembered",
+    "idempotency_max": "keys remembered; beyond that the oldest go early",
+    "ageing": "waiting that is worth a level of priority",
+    "dead_letter_keep": "how long a dead letter is kept",
+    "clock_limit": "how far a leader's clock may be from the majority's",
+    "condition_check": "time between two looks at the conditions of a run",
+    "backfill_max": "times of one backfill",
+    "queues_max": "queues with limits",
+    "steps_kept": "steps of one run that `explain` can show",
+    "events_max": "events kept for `GET /v1/events`; 0: none are recorded",
+    "events_keep": "how long an event is kept at most",
+    "audit_max": "notes kept for `GET /v1/audit`, of changes and of work each",
+    "audit_keep": "how long a note of the audit is kept at most",
+    "namespaces_max": "namespaces that are declared",
+    "namespaces_strict": "1: new jobs and secrets only in namespaces that are declared, and in `default`",
+    "secrets_max": "secrets",
+    "load_ahead": "what is due within this time is in the leader's memory, what is due later on its disk alone",
+    "rate_per_token": "requests a second that each node takes of a token which has no rate of its own; 0: as many as "
+    "come",
+    "burst_per_token": "of `rate_per_token`, requests at once; 0: twice as many as in a second",
+    "rate_per_address": "where tokens are required: requests a second of one address that need none (`/docs`, "
+    "`/openapi.json`, open `/metrics`); 0: as many as come",
+    "burst_per_address": "of `rate_per_address`, requests at once; 0: twice as many as in a second",
+    "failures_per_address": "refusals (401) a second of one address, and twice as many at once; then 429",
+    "metrics_open": "1: `/metrics` needs no token",
+}
+
+
+def setting_name(field: str) -> str:
+    """Returns the API's name for a field of core.cluster.Settings: durations are text there."""
+    return field.removesuffix("_ms")
+
+
+def is_duration(field: str) -> bool:
+    return field.endswith("_ms")
+
+
+def _given(field: str) -> tuple[str, Any, Any]:
+    least, most = SETTINGS[field]
+    kind: Any = Duration if is_duration(field) else _integer(least, most)
+    return setting_name(field), kind | None | UnsetType, UNSET
+
+
+def _integer(least: int, most: int) -> Any:
+    return Annotated[int, Meta(ge=least, le=most, description=f"an integer from {least:,} to {most:,}")]
+
+
+def _shown(field: str) -> tuple[str, Any]:
+    """Says what the setting is for, its default and, under x-bounds, the least and the most that it may be."""
+    name, default, bounds = setting_name(field), getattr(Settings(), field), SETTINGS[field]
+    kind: Any = int
+    extra: dict[str, Any] = {"default": default, "x-bounds": list(bounds)}
+    if is_duration(field):
+        kind, extra = Duration, {"default": format_duration(default), "x-bounds": [*map(format_duration, bounds)]}
+    return name, Annotated[kind, Meta(description=TEXTS[name], extra_json_schema=extra)]
+
+
+SettingsOut = msgspec.defstruct(
+    "SettingsOut",
+    [_shown(field) for field in SETTINGS],
+    namespace={"__doc__": "All settings, as they are."},
+)
+SettingsIn = msgspec.defstruct(
+    "SettingsIn",
+    [_given(field) for field in SETTINGS],
+    forbid_unknown_fields=True,
+    namespace={"__doc__": "A change of the settings; null: the default."},
+)
