@@ -90,7 +90,8 @@ export class Resource {
       const [group, id] = split(kind);
       if (id === undefined) return change.kinds.has(kind);
       if (!change.kinds.has(group)) return false;
-      return change.more || change[group].has(id);
+      if (change.more) return true;
+      return kind.startsWith(OF_JOB) ? [...change.runs].some((run) => run.startsWith(`${id}@`)) : change[group].has(id);
     });
   }
 
@@ -125,7 +126,8 @@ export class Resource {
  * Returns the resource of a path, the same for all who ask.
  *
  * @param {string} path with its query
- * @param {string[]} options.on kinds of changes after which it is read again; "job:ID" and "run:ID" are one job and one run
+ * @param {string[]} options.on kinds of changes after which it is read again; "job:ID" and "run:ID" are one job and one run,
+ *   "runs-of:ID" the runs of a job
  * @param {number|null} options.every ms after which it is read in any case
  */
 export function watch(path, options) {
@@ -139,7 +141,8 @@ export function forgetAll() {
   resources.clear();
 }
 
-const GROUPS = { job: "jobs", run: "runs" };
+const OF_JOB = "runs-of:"; // the id of a run begins with that of its job
+const GROUPS = { job: "jobs", run: "runs", "runs-of": "runs" };
 
 function split(kind) {
   const colon = kind.indexOf(":");

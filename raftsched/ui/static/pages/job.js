@@ -10,6 +10,7 @@ import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { jobActions, nameOf } from "./job/actions.js";
 import { jobContent, labels } from "./job/content.js";
+import { kindsOf } from "./job/paths.js";
 import { jobRevisions } from "./job/revisions.js";
 import { jobRuns } from "./job/runs.js";
 import { jobSchedule, zoneOf } from "./job/schedule.js";
@@ -41,7 +42,7 @@ export default class JobPage extends Page {
   render() {
     const { id } = this.params;
     if (id.includes("/")) return [heading(id), this.#error ? gone(this.#error) : loading()];
-    const resource = this.watch(`/v1/jobs/${encodeURIComponent(id)}`, { on: [`job:${id}`] });
+    const resource = this.watch(`/v1/jobs/${encodeURIComponent(id)}`, { on: kindsOf(this.params) });
     const job = resource.data;
     if (resource.error?.status === 404) return [
       heading(job ? nameOf(job) : id, { above: crumbs(job) }),
@@ -84,7 +85,7 @@ export default class JobPage extends Page {
     const { id, next_fire_at, last_instance, last_end_at, last_start_at, last_executor } = job;
     const words = this.watch(
       `/v1/jobs/${encodeURIComponent(id)}/next?count=10`,
-      { on: [`job:${id}`] },
+      { on: kindsOf(job) },
     ).data?.description;
     const zone = zoneOf(job);
     const last = last_start_at || last_end_at;
@@ -116,7 +117,8 @@ export default class JobPage extends Page {
         ],
         ["Owner", job.owner ? h("a", { href: `/ui/jobs?owner=${encodeURIComponent(job.owner)}` }, job.owner) : null],
         ["Queue", h("a", { href: `/ui/queues/${encodeURIComponent(job.queue)}` }, job.queue)],
-        ["Changed", [timeOf(job.modified_at), ` · revision ${job.revision}`]],
+        ["Created", timeOf(job.created_at)],
+        ["Revision", h("a", { href: "?tab=revisions" }, number(job.revision))],
         ["Id", h("code", null, id)],
       ]),
     );

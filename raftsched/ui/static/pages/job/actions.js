@@ -64,7 +64,7 @@ function runNow(job, changed) {
   confirmDialog({
     title: `Run ${nameOf(job)} now`,
     action: "Run now",
-    body: () => [
+    body: () => stack(
       h("p", { class: "muted" }, "A run beside the schedule, with the job's present content."),
       h(
         "div",
@@ -97,7 +97,7 @@ function runNow(job, changed) {
           ),
         ),
       ),
-    ],
+    ),
     run: async () => {
       const body = {};
       if (text !== given) body.params = JSON.parse(text);
@@ -107,6 +107,10 @@ function runNow(job, changed) {
       toast("A run was made.");
     },
   });
+}
+
+function stack(...parts) {
+  return h("div", { class: "stack" }, ...parts);
 }
 
 /** Returns why a text is no JSON object; "" when it is one. */
@@ -140,7 +144,7 @@ async function skipNext(job, changed) {
   confirmDialog({
     title: "Skip the next run",
     action: "Skip it",
-    body: [
+    body: stack(
       h(
         "p",
         null,
@@ -155,7 +159,7 @@ async function skipNext(job, changed) {
         { class: "muted" },
         second ? ["Then it is due ", shown(second), "."] : "There is none after it.",
       ) : null,
-    ],
+    ),
     run: async () => {
       await post(`${jobPath(job)}/skip-next`, first ? { at: first.at } : {});
       changed();
@@ -170,7 +174,7 @@ function expire(job, changed) {
     title: `Expire ${nameOf(job)}`,
     action: "Expire",
     danger: true,
-    body: () => [
+    body: () => stack(
       h("p", null, "It is never due again, and cannot be resumed. It stays visible with its history."),
       job.active
         ? h(
@@ -180,7 +184,7 @@ function expire(job, changed) {
           `Also end the ${plural(job.active, "run")} that ${job.active === 1 ? "is" : "are"} active`,
         )
         : null,
-    ],
+    ),
     run: async () => {
       await post(`${jobPath(job)}/expire`, { kill });
       changed();
@@ -196,7 +200,7 @@ function remove(job) {
     title: `Delete ${name}`,
     action: "Delete",
     danger: true,
-    body: () => [
+    body: () => stack(
       h("p", null, "The job and its history go away, and its name is free at once."),
       job.active
         ? [
@@ -223,7 +227,7 @@ function remove(job) {
             ),
           ]
         : null,
-    ],
+    ),
     run: async () => {
       await del(jobPath(job));
       toast(`${name} was deleted.`);

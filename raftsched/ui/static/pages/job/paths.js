@@ -5,6 +5,11 @@ export function jobPath({ id }) {
   return `/v1/jobs/${encodeURIComponent(id)}`;
 }
 
+/** Returns the kinds of changes after which a job is something else: its own, and those of its runs. */
+export function kindsOf({ id }) {
+  return [`job:${id}`, `runs-of:${id}`];
+}
+
 /** Returns the path of a run in the API. */
 export function runPath({ id }) {
   return `/v1/instances/${encodeURIComponent(id)}`;

@@ -6,7 +6,7 @@ import { View, define } from "../../core/element.js";
 import { absolute, duration, moment, number, plural } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 import { History } from "./history.js";
-import { jobPath, runLink, runPath } from "./paths.js";
+import { jobPath, kindsOf, runLink, runPath } from "./paths.js";
 import { ENDED, durationOf, latenessOf, skipText, wordsOf } from "./phases.js";
 import { lengths, rows } from "./pictures.js";
 
@@ -81,7 +81,7 @@ class JobRuns extends View {
 
   #live(history, state) {
     const path = `${jobPath(this.#job)}/instances?${new URLSearchParams({ limit: LIVE, ...(state && { state }) })}`;
-    const resource = this.watch(path, { on: [`job:${this.#job.id}`] });
+    const resource = this.watch(path, { on: kindsOf(this.#job) });
     if (resource.data) history.newest(resource.data);
     return resource;
   }

@@ -7,7 +7,7 @@ import { View, define } from "../../core/element.js";
 import { absolute, moment, viewerZone } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 import { dateOf, monthAfter, monthOf, startOfMonth } from "./months.js";
-import { jobPath } from "./paths.js";
+import { jobPath, kindsOf } from "./paths.js";
 
 const TIMES = 10;
 const DAYS_MS = 600_000; // between two countings of days, which grow old slowly
@@ -63,16 +63,16 @@ class JobSchedule extends View {
 
   /** Returns the next times: of the job while it is scheduled, else those that its trigger would have. */
   #next() {
-    const { id, revision, trigger } = this.#job;
+    const { revision, trigger } = this.#job;
     if (!waiting(this.#job)) return this.watch(
       `${jobPath(this.#job)}/next?count=${TIMES}`,
-      { on: [`job:${id}`] },
+      { on: kindsOf(this.#job) },
     );
     return this.#preview(`${revision} next`, { trigger, count: TIMES });
   }
 
   #days(zone, from, to) {
-    const { id, revision, trigger } = this.#job;
+    const { revision, trigger } = this.#job;
     const range = { from: new Date(from).toISOString(), to: new Date(to).toISOString(), by_day: zone, count: 1 };
     if (waiting(this.#job)) return this.#preview(`${revision} ${from}`, { trigger, ...range });
     // With the revision behind the path: another trigger has other days, and a run of the job changes none.
@@ -179,9 +179,9 @@ class JobSchedule extends View {
 }
 define("rs-job-schedule", JobSchedule);
 
-/** Returns the zone in which a job's times are shown: that of its trigger, else UTC. */
-export function zoneOf(job) {
-  return job.trigger.timezone ?? "UTC";
+/** Returns the zone in which a job's times are shown: that of its trigger; the viewer's where it has none. */
+export function zoneOf({ trigger }) {
+  return trigger.timezone ?? (trigger.cron || trigger.rrule ? "UTC" : viewerZone());
 }
 
 /** Returns whether a job is not scheduled, but could be. */
