@@ -59,6 +59,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str | None = None
     state: str
     scheduled_at: datetime
+    late_ms: int | None = None  # from when it was due to its first start; None for one that was asked for
     manual: bool
     priority: int
     node: str | None

@@ -434,7 +434,8 @@ class AttemptOut(msgspec.Struct):
 
 
 class InstanceOut(msgspec.Struct):
-    """`job_name`: null for a job without a name; `namespace`: null when the job is gone."""
+    """`job_name`: null for a job without a name; `namespace`: null when the job is gone. `late_ms`: between the time
+    when it was due and its first start; null before that, and for what was asked for."""
 
     id: str
     job_id: str
@@ -442,6 +443,7 @@ class InstanceOut(msgspec.Struct):
     namespace: str | None
     state: str
     scheduled_at: str
+    late_ms: int | None
     manual: bool
     priority: int
     node: str | None

@@ -11,7 +11,7 @@ import msgspec
 from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.runs.render import JobNames, is_manual, shown_attempt, shown_event, shown_raw
 from raftsched.core.ids import instance_text, job_text
-from raftsched.core.model import Attempt, Instance
+from raftsched.core.model import Attempt, Instance, lateness_ms
 
 _NO_ATTEMPT = Attempt(number=0, node="", session=0, token=0, assigned_at_ms=0)
 
@@ -20,6 +20,7 @@ _OF: dict[str, Callable[[Instance, Attempt], Any]] = {
     "job_id": lambda row, last: job_text(row.job_id),
     "state": lambda row, last: row.state.name,
     "scheduled_at": lambda row, last: format_time(row.nominal_at_ms),
+    "late_ms": lambda row, last: lateness_ms(row),
     "manual": lambda row, last: is_manual(row),
     "priority": lambda row, last: row.priority,
     "node": lambda row, last: last.node or None,

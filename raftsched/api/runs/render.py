@@ -9,7 +9,7 @@ from raftsched.api.jobs.schema import AttemptOut, EventShown, InstanceOut, Outpu
 from raftsched.api.rows import JobHead, decode_head
 from raftsched.cloudevents import event_id, event_type
 from raftsched.core.ids import instance_key, instance_text, job_text
-from raftsched.core.model import ASKED_FOR, Attempt, Instance
+from raftsched.core.model import ASKED_FOR, Attempt, Instance, lateness_ms
 from raftsched.core.notices import decode_notice
 from raftsched.core.tables import ReadView, Table, u64
 
@@ -92,6 +92,7 @@ def instance_json(row: Instance, names: JobNames) -> bytes:
             namespace=job.namespace or None,
             state=row.state.name,
             scheduled_at=format_time(row.nominal_at_ms),
+            late_ms=lateness_ms(row),
             manual=is_manual(row),
             priority=row.priority,
             node=last.node if last else None,

@@ -91,13 +91,6 @@ export function durationOf(run) {
   return first === null || last === null ? null : last - first;
 }
 
-/** Returns by how much a run started after its plan; null where there is no plan, or it has not started. */
-export function latenessOf(run) {
-  const first = run.attempts[0];
-  if (run.manual || !first?.started_at || first.number !== 1) return null;
-  return Math.max(0, moment(first.started_at) - moment(run.due_at ?? run.scheduled_at));
-}
-
 /** Returns a state in words: "timed out". */
 export function wordsOf(state) {
   return state.toLowerCase().replaceAll("_", " ");

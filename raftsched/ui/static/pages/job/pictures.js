@@ -6,7 +6,7 @@ import { card, stateBadge } from "../../components/basics.js";
 import { absolute, ago, duration, moment } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 import { runLink } from "./paths.js";
-import { ENDED, durationOf, latenessOf, phaseText, phases, skipText, startOf, wordsOf } from "./phases.js";
+import { ENDED, durationOf, phaseText, phases, skipText, startOf, wordsOf } from "./phases.js";
 
 /**
  * Returns the newest runs as a timeline.
@@ -93,7 +93,7 @@ export function rows(runs, waits, axis, choose) {
 }
 
 /** Returns how long runs took and how late they began, as plots. */
-export function lengths(job, runs) {
+export function lengths(runs) {
   const points = (of) =>
     runs
       .map((run) => ({ key: run.id, at: startOf(run), value: of(run), state: run.state, run }))
@@ -116,14 +116,13 @@ export function lengths(job, runs) {
           ]
         : h("p", { class: "muted" }, none),
     );
-  const jitter = job.trigger.jitter;
   return h(
     "div",
     { class: "grid" },
     plot("Duration, retries included", points(durationOf), "No run has started and ended yet."),
     plot(
-      jitter ? `Lateness, its jitter of up to ${jitter} included` : "Lateness",
-      points(latenessOf),
+      "Lateness",
+      points((run) => run.late_ms),
       "No run of the schedule has started yet; those that somebody asked for have no plan to be late against.",
     ),
   );

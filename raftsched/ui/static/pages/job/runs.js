@@ -5,9 +5,9 @@ import { get } from "../../core/api.js";
 import { View, define } from "../../core/element.js";
 import { absolute, duration, moment, number, plural } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
-import { History } from "./history.js";
+import { FIELDS, History } from "./history.js";
 import { jobPath, kindsOf, runLink, runPath } from "./paths.js";
-import { ENDED, durationOf, latenessOf, skipText, wordsOf } from "./phases.js";
+import { ENDED, durationOf, skipText, wordsOf } from "./phases.js";
 import { lengths, rows } from "./pictures.js";
 
 const LIVE = 30; // the newest runs, which are read again at each change
@@ -74,13 +74,14 @@ class JobRuns extends View {
       this.#held(runs),
       this.#numbers((state) => this.#page.setQuery({ state })),
       this.#timeline(runs.slice(0, ROWS)),
-      lengths(this.#job, runs.slice(0, PLOTTED)),
+      lengths(runs.slice(0, PLOTTED)),
       this.#list(list, newest),
     ];
   }
 
   #live(history, state) {
-    const path = `${jobPath(this.#job)}/instances?${new URLSearchParams({ limit: LIVE, ...(state && { state }) })}`;
+    const query = new URLSearchParams({ limit: LIVE, fields: FIELDS, ...(state && { state }) });
+    const path = `${jobPath(this.#job)}/instances?${query}`;
     const resource = this.watch(path, { on: kindsOf(this.#job) });
     if (resource.data) history.newest(resource.data);
     return resource;
@@ -107,7 +108,7 @@ class JobRuns extends View {
   #none() {
     const { state, trigger } = this.#job;
     const paused = state === "NEW" || state === "SUSPENDED";
-    const advice = trigger.manual ? "It runs when somebody asks for it: Run now." : "Its first run appears here by itself.";
+    const advice = trigger.manual ? "It runs when somebody asks for it." : "Its first run appears here by itself.";
     return empty(
       "There is no run yet.",
       paused ? "Nothing is due until it is resumed; Run now works at any time." : advice,
@@ -130,7 +131,11 @@ class JobRuns extends View {
           run.error ?? "they are being checked.",
         ),
       ),
-      held.length > 3 ? h("p", { key: "more" }, `${plural(held.length - 3, "more run waits", "more runs wait")}.`) : null,
+      held.length > 3 ? h(
+        "p",
+        { key: "more" },
+        `${plural(held.length - 3, "more run waits", "more runs wait")}.`,
+      ) : null,
     );
   }
 
@@ -244,7 +249,7 @@ const COLUMNS = [
     class: "nowrap",
   },
   { title: "", cell: (run) => timeOf(run.scheduled_at), class: "nowrap muted" },
-  { title: "Late", number: true, cell: (run) => duration(latenessOf(run)) },
+  { title: "Late", number: true, cell: (run) => duration(run.late_ms) },
   { title: "Took", number: true, cell: (run) => duration(durationOf(run)) },
   { title: "Attempts", number: true, cell: (run) => number(run.attempt || null) },
   { title: "Node", cell: (run) => run.node ?? "–" },
