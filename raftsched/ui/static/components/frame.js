@@ -1,6 +1,6 @@
 /** The frame around the pages: the menu's mark, who is signed in, the connection's state, the theme, and the keys. */
 
-import { get, goHome } from "../core/api.js";
+import { get, lookAtNode } from "../core/api.js";
 import { onChange, restart } from "../core/changes.js";
 import { View, define } from "../core/element.js";
 import { health } from "../core/health.js";
@@ -15,7 +15,7 @@ import { facts, timeOf } from "./basics.js";
 import { openDialog } from "./dialog.js";
 
 const KNOW_MS = 30_000; // between two looks at who the members are
-const HOME_MS = 5_000; // and at whether the node that was left is back
+const LOOK_MS = 5_000; // and at whether the node lives, or the one that was left is back
 const THEMES = ["system", "light", "dark"];
 
 onShown((route) => {
@@ -49,7 +49,7 @@ class Banner extends View {
     const unlessHidden = (look) => () => document.hidden || look();
     const timers = [
       setInterval(unlessHidden(() => this.#know()), KNOW_MS),
-      setInterval(unlessHidden(() => health.node === location.origin || goHome()), HOME_MS),
+      setInterval(unlessHidden(() => lookAtNode(LOOK_MS)), LOOK_MS),
     ];
     this.signal.addEventListener("abort", () => [stop(), ...timers.map(clearInterval)]);
     this.#know();

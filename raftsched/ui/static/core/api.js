@@ -5,7 +5,7 @@ import { makeEventParser } from "./event-parser.js";
 
 const TRY_MS = 10_000; // for one answer to what changes something, which may wait for a majority,
 const READ_MS = 5_000; // and to what only reads
-const HOME_MS = 3_000; // for the node that this page came from to say that it is back
+const LIVE_MS = 3_000; // and to whether a node lives
 const PATIENCE_MS = 15_000; // for a request as a whole, over all nodes
 const PAUSE_MS = 250;
 const SILENCE_MS = 35_000; // a stream sends something every 15 s
@@ -196,11 +196,16 @@ export async function stream(path, { query, headers, signal, onEvent, onState })
   }
 }
 
-/** Goes back to the node that this page came from, if it is ready again. */
-export async function goHome() {
-  const signal = AbortSignal.timeout(HOME_MS);
-  const response = await fetch(address(location.origin, "/readyz"), { ...SAFE, signal }).catch(() => null);
-  if (response?.ok) health.set({ node: location.origin });
+/** Goes back to the node that this page came from when that is ready again, and leaves a node that hangs. */
+export async function lookAtNode(quietMs) {
+  const { node } = health;
+  const home = node === location.origin;
+  if (home && Date.now() - health.since < quietMs) return; // it answered a moment ago
+  const signal = AbortSignal.timeout(LIVE_MS);
+  const response = await fetch(address(location.origin, home ? "/livez" : "/readyz"), { ...SAFE, signal }).catch(() => null);
+  if (!home && response?.ok) health.set({ node: location.origin });
+  if (home && !response) health.leave(node);
+  if (home && response) health.set({ since: Date.now() });
 }
 
 /** Returns a key that no other request has. */
