@@ -115,7 +115,7 @@ function times({ count, times: all }, zone) {
     h("p", null, h("strong", null, plural(count, "time")), ` in ${zone}:`),
     h(
       "ol",
-      { class: "times" },
+      { class: "times", tabindex: "0", "aria-label": "Times" },
       all.slice(0, SHOWN).map((at) => h("li", { key: at }, absolute(moment(at), zone))),
       count > SHOWN ? h(
         "li",
