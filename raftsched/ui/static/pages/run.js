@@ -1,0 +1,261 @@
+/** A run: what it is, why it ran then and there, its attempts, and its output as it comes. */
+
+import { card, copyButton, facts, heading, problem, shown, stateBadge, table, timeOf } from "../components/basics.js";
+import { confirmDialog, toast } from "../components/dialog.js";
+import "../components/output/output.js";
+import { del, post } from "../core/api.js";
+import { Page, define } from "../core/element.js";
+import { bytes, duration, moment, number } from "../core/format.js";
+import { session } from "../core/session.js";
+import { h } from "../core/vdom.js";
+import { bars, lateness, runLength } from "./run-times.js";
+
+const LOOK_MS = 2_000; // while it waits, what is in its way may change without it
+const FINAL = new Set(["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"]);
+const BEGUN = new Set(["LAUNCHED", "RUNNING"]);
+
+class Run extends Page {
+  #attempt = null; // the one that is chosen; null: the newest
+
+  connected() {
+    const timer = setInterval(() => {
+      const { data } = this.#run;
+      if (!data || FINAL.has(data.state)) return;
+      this.#why.touch();
+      if (BEGUN.has(data.state)) this.update(); // its length grows
+    }, LOOK_MS);
+    this.signal.addEventListener("abort", () => clearInterval(timer));
+    const asked = Number(this.query.get("attempt"));
+    if (asked) this.#attempt = asked;
+  }
+
+  get #path() {
+    return `/v1/instances/${encodeURIComponent(this.params.id)}`;
+  }
+
+  get #run() {
+    return this.watch(this.#path, { on: [`run:${this.params.id}`] });
+  }
+
+  get #why() {
+    return this.watch(`${this.#path}/explain`, { on: [`run:${this.params.id}`] });
+  }
+
+  render() {
+    const run = this.#run;
+    const why = this.#why;
+    if (!run.data) return [heading("Run"), ...[shown(run, () => null)].flat()];
+    const one = run.data;
+    return [
+      this.#head(one),
+      shown(run, () => null),
+      h("section", { class: "card", "aria-label": "Facts" }, this.#facts(one, why.data)),
+      h(
+        "div",
+        { class: "two" },
+        card("Why", h("div", { class: "why" }, this.#story(why))),
+        card("Attempts", this.#attempts(one)),
+      ),
+      this.#output(one),
+      this.#values(one),
+    ];
+  }
+
+  #head(one) {
+    const name = one.job_name ?? one.job_id;
+    document.title = `Run of ${name} · raftsched`;
+    return heading([`Run of ${name} `, stateBadge(one.state)], {
+      above: [
+        h("a", { href: `/ui/jobs/${one.job_id}` }, one.namespace ? `${one.namespace}/${name}` : name),
+        " · ",
+        h("code", null, one.id),
+        " ",
+        copyButton(one.id, "Copy the id"),
+      ],
+      actions: this.#actions(one),
+    });
+  }
+
+  #actions(one) {
+    const may = (operation) => session.may(operation, one.namespace ?? undefined);
+    const act = (text, dialog, danger) =>
+      h("button", { type: "button", key: text, class: danger ? "danger" : "", onclick: () => confirmDialog({ action: text, danger, ...dialog }) }, text);
+    const made = [];
+    if (BEGUN.has(one.state) && may("instances_kill")) {
+      const body = one.kill_asked
+        ? "It was asked to end before. It is asked again."
+        : "It is asked to end, and killed when it does not. It counts as killed, and is not retried.";
+      made.push(act("Kill", { title: "Kill this run?", body, run: () => post(`${this.#path}/kill`) }, true));
+    } else if (!FINAL.has(one.state) && may("instances_cancel")) {
+      const body = "It has not started, and will not: it counts as killed.";
+      made.push(act("Cancel", { title: "Cancel this run?", body, action: "Cancel the run", run: () => del(this.#path) }, true));
+    }
+    if (one.dead_letter && may("dead_letters_requeue")) {
+      const run = () => this.#done(post("/v1/dead-letters/requeue", { ids: [one.id] }));
+      made.push(act("Requeue", { title: "Requeue this dead letter?", body: "It runs again, with its retries.", run }));
+    }
+    if (one.dead_letter && may("dead_letters_discard")) {
+      const run = () => this.#done(del("/v1/dead-letters", { query: { ids: one.id } }));
+      const body = "It is taken off the dead letters and will not run again. The run itself stays readable until its retention is over.";
+      made.push(act("Discard", { title: "Discard this dead letter?", body, run }, true));
+    }
+    if (FINAL.has(one.state) && one.attempts.length && !one.dead_letter && may("instances_rerun")) {
+      made.push(act("Run again", { title: "Run it again?", body: "It gets one more attempt, with the same parameters.", run: () => post(`${this.#path}/rerun`) }));
+    }
+    return made.length ? made : null;
+  }
+
+  /** Waits for an answer, and throws what it refused. */
+  async #done(asked) {
+    const { refused } = await asked;
+    if (refused.length) throw Object.assign(new Error(refused[0].detail), { title: "Refused", detail: refused[0].detail });
+    toast("Done");
+  }
+
+  #facts(one, why) {
+    const then = why?.why_then;
+    return facts([
+      ["Scheduled", timeOf(one.scheduled_at)],
+      ["Started", one.started_at ? timeOf(one.started_at) : null],
+      ["Late", lateness(one, then)],
+      ["Ended", one.ended_at ? timeOf(one.ended_at) : null],
+      ["Took", one.started_at ? duration(runLength(one, Date.now())) : null],
+      ["Exit code", one.exit_code],
+      ["Reason", one.reason?.replaceAll("_", " ")],
+      ["Node", one.node],
+      ["Fencing token", one.token === null ? null : h("code", null, one.token)],
+      ["Attempt", one.attempt || null],
+      ["Priority", one.priority],
+      ["Revision of the job", one.job_revision],
+      ["Left out with it", one.skipped ? `${number(one.skipped)} times` : null],
+      ["Asked to end", one.kill_asked && !FINAL.has(one.state) ? "yes" : null],
+    ]);
+  }
+
+  // ------------------------------------------------------------ why
+
+  #story(why) {
+    return shown(why, ({ why_then: then, why_there: there, waits, waiting_for: obstacle, gap, steps, steps_left_out: cut, text, state }) => [
+      h("p", null, FINAL.has(state) || obstacle ? then.text : text),
+      obstacle ? h("p", { class: "warning", role: "status" }, h("strong", null, "Waits now. "), obstacle.text) : null,
+      gap ? h("p", null, gap.text) : null,
+      there.map((one) => h("p", { key: `there ${one.attempt}` }, there.length > 1 ? `Attempt ${one.attempt}: ` : "", one.text)),
+      waits.length ? h("ul", null, together(waits).map(([words, ms]) => h("li", { key: words }, words.replace("…", duration(ms))))) : null,
+      h("h3", null, "Step by step"),
+      h(
+        "ol",
+        { class: "story" },
+        steps.flatMap((step, at) => [
+          this.#step(step, steps[at - 1]),
+          cut && at === 0 ? h("li", { key: "cut", class: "muted" }, h("span", null, "Steps between these were left out; the cluster keeps steps_kept of them.")) : null,
+        ]),
+        obstacle ? h("li", { key: "now", class: "is-now" }, h("span", null, `Now: ${obstacle.text}`)) : null,
+      ),
+    ]);
+  }
+
+  #step(step, before) {
+    const [at, last] = [moment(step.at), before && moment(before.at)];
+    const good = step.text.includes("SUCCEEDED");
+    const mark = { final: good ? "is-good" : "is-bad", ended: "is-bad", lost: "is-bad", kill_asked: "is-bad", started: "is-going" }[step.kind];
+    return h(
+      "li",
+      { key: `${step.index} ${step.kind} ${step.attempt}`, class: mark },
+      h(
+        "div",
+        null,
+        h("p", null, step.text),
+        h(
+          "p",
+          { class: "muted" },
+          timeOf(step.at, { relative: false }),
+          before ? ` · ${duration(Math.max(0, at - last))} later` : "",
+          ` · entry ${number(step.index)}, term ${step.term}`,
+          step.token ? ` · token ${step.token}` : "",
+        ),
+      ),
+    );
+  }
+
+  // ------------------------------------------------------------ attempts and output
+
+  #attempts(one) {
+    if (!one.attempts.length) return h("p", { class: "muted" }, FINAL.has(one.state) ? "It was never started." : "None yet.");
+    const columns = [
+      { title: "#", number: true, cell: (row) => row.number },
+      { title: "Outcome", cell: (row) => (row.outcome ? stateBadge(row.outcome.toUpperCase()) : stateBadge(one.state)) },
+      { title: "Node", cell: (row) => row.node },
+      { title: "Started", cell: (row) => timeOf(row.started_at) },
+      { title: "Took", number: true, cell: (row) => (row.started_at ? duration((moment(row.ended_at) ?? Date.now()) - moment(row.started_at)) : "–") },
+      { title: "Exit", number: true, cell: (row) => row.exit_code ?? "–" },
+      { title: "Output", number: true, cell: (row) => (row.output ? bytes(row.output.size) : "–") },
+    ];
+    const told = one.attempts.findLast((row) => row.error);
+    return [
+      bars(one, Date.now()),
+      told ? h("div", null, h("h3", null, `Error of attempt ${told.number}`), h("pre", { class: "run-error", tabindex: "0" }, told.error)) : null,
+      table(columns, one.attempts, { key: (row) => row.number, caption: "Attempts" }),
+    ];
+  }
+
+  #output(one) {
+    const { attempts } = one;
+    const choose = (event) => {
+      this.#attempt = event.target.value ? Number(event.target.value) : null;
+      this.setQuery({ attempt: this.#attempt });
+    };
+    const chooser =
+      attempts.length > 1
+        ? h(
+            "label",
+            { class: "row" },
+            "Attempt",
+            h(
+              "select",
+              { value: this.#attempt ?? "", onchange: choose },
+              h("option", { value: "" }, `newest (${attempts.at(-1).number})`),
+              attempts.map((each) => h("option", { value: each.number, key: each.number }, `${each.number}: ${each.outcome ?? "runs"}`)),
+            ),
+          )
+        : null;
+    return card(
+      "Output",
+      h("rs-output", {
+        ".run": one.id,
+        ".attempt": this.#attempt,
+        ".newest": attempts.at(-1)?.number ?? 0,
+        ".name": (one.job_name ?? one.job_id).replace(/[^\w.-]/g, "_"),
+        ref: (element) => (this.#view = element),
+      }),
+      { actions: chooser },
+    );
+  }
+
+  #view = null;
+
+  update() {
+    super.update();
+    this.#view?.update();
+  }
+
+  #values(one) {
+    const shownAs = (title, value) =>
+      value === null || value === undefined
+        ? null
+        : card(title, h("pre", { class: "cause-error" }, JSON.stringify(value, null, 2)), { actions: copyButton(JSON.stringify(value, null, 2)) });
+    const made = [shownAs("Result", one.result), shownAs("Parameters", one.params), shownAs("Event", one.event)];
+    return made.some(Boolean) ? h("div", { class: "two" }, made) : null;
+  }
+}
+
+/** Returns [[words, ms], ...]: waits for the same thing as one. */
+function together(waits) {
+  const found = new Map();
+  for (const { to, text, ms } of waits) {
+    const words = `${to ? "Waited" : "Has waited"} … ${text}.`;
+    found.set(words, (found.get(words) ?? 0) + ms);
+  }
+  return [...found];
+}
+
+export default define("rs-run", Run);

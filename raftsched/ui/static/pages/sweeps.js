@@ -1,0 +1,92 @@
+/** Requeuing and discarding many dead letters: first counted, then done in the steps of the API. */
+
+import { h } from "../core/vdom.js";
+import { del, post } from "../core/api.js";
+import { confirmDialog, toast } from "../components/dialog.js";
+import { number, plural } from "../core/format.js";
+
+const IDS_MAX = { requeue: 1_000, discard: 100 }; // in one request: those of discard are in its address
+
+const WORDS = {
+  requeue: { action: "Requeue", done: "requeued", effect: "What is requeued runs again, with its retries." },
+  discard: {
+    action: "Discard",
+    done: "discarded",
+    effect: "What is discarded does not run again. It stays readable until its retention is over.",
+  },
+};
+
+/**
+ * Returns `{matched, done, refused}` of all steps.
+ *
+ * @param {"requeue"|"discard"} kind
+ * @param {string[]|object} target ids, or a filter; an empty filter means all
+ * @param {(matched: number) => void} onStep
+ */
+async function sweep(kind, target, dry, onStep) {
+  const total = { matched: 0, done: 0, refused: [] };
+  const parts = Array.isArray(target) ? chunks(target, IDS_MAX[kind]) : [null];
+  for (const ids of parts) {
+    let cursor;
+    do {
+      const step = await request(kind, ids ?? target, dry, cursor);
+      total.matched += step.matched;
+      total.done += step.requeued ?? step.discarded;
+      total.refused.push(...step.refused);
+      cursor = step.next ?? undefined;
+      onStep?.(total.matched);
+    } while (cursor);
+  }
+  return total;
+}
+
+function request(kind, target, dry, cursor) {
+  const all = !Array.isArray(target) && !Object.keys(target).length;
+  if (kind === "requeue") {
+    const what = Array.isArray(target) ? { ids: target } : all ? { all: true } : { filter: target };
+    return post("/v1/dead-letters/requeue", { ...what, dry_run: dry, cursor });
+  }
+  const what = Array.isArray(target) ? { ids: target.join(",") } : all ? { all: true } : target;
+  return del("/v1/dead-letters", { query: { ...what, dry_run: dry, cursor } });
+}
+
+function chunks(list, size) {
+  return Array.from({ length: Math.ceil(list.length / size) }, (_, at) => list.slice(at * size, (at + 1) * size));
+}
+
+/** Counts what matches, asks, and does it. Returns whether it was done. `which` says what they are: "of this cause". */
+export async function confirmSweep(kind, target, which) {
+  const { action, done, effect } = WORDS[kind];
+  let counted;
+  try {
+    counted = await sweep(kind, target, true);
+  } catch (error) {
+    toast(`${error.title ?? "Error"}: ${error.detail || error.message}`, { kind: "error" });
+    return false;
+  }
+  const { matched } = counted;
+  if (!matched) {
+    toast("None of them is a dead letter any more.");
+    return true;
+  }
+  let progress = 0;
+  let place = null;
+  const sure = await confirmDialog({
+    title: `${action} ${plural(matched, "dead letter")}?`,
+    action: `${action} ${number(matched)}`,
+    danger: kind === "discard",
+    body: () => [
+      h("p", null, `${plural(matched, "dead letter")} ${which}. ${effect}`),
+      h("p", { role: "status", ref: (element) => (place = element) }, progress ? `${number(progress)} of ${number(matched)} …` : ""),
+    ],
+    run: async () => {
+      const result = await sweep(kind, target, false, (count) => {
+        progress = count;
+        if (place) place.textContent = `${number(count)} of ${number(matched)} …`;
+      });
+      if (!result.refused.length) toast(`${plural(result.done, "dead letter")} ${done}`);
+      else toast(`${number(result.done)} ${done}; ${number(result.refused.length)} refused: ${result.refused[0].detail}`, { kind: "error" });
+    },
+  });
+  return sure;
+}
