@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Error
+from playwright.sync_api import Browser, Error, Route
 
+import raftsched
 from tests.support.browser import MISSING, Tab, chromium, executable
 from tests.support.cluster import Cluster
 
 Opens = Callable[..., Tab]
 _TABS = pytest.StashKey[list[Tab]]()
 SHOWN = 3000  # characters of a page in the report of a failure
+_STATIC = Path(raftsched.__file__).parent / "ui" / "static"
+_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
+_SHELL = (
+    "<!doctype html><html lang=en><title>units</title><script type=module src=/ui/assets/x/unit.js></script><h1>.</h1>"
+)
 
 
 @pytest.fixture(scope="package")
@@ -43,6 +51,32 @@ def open_tab(request: pytest.FixtureRequest, browser: Browser, cluster: Cluster)
 @pytest.fixture
 def tab(open_tab: Opens) -> Tab:
     return open_tab()
+
+
+@pytest.fixture(scope="module")
+def units(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    """A tab without a cluster: the page's files are answered from the disk, for tests of its modules one by one."""
+    cluster = Cluster(1, directory=tmp_path_factory.mktemp("units"))
+    opened = Tab(browser, cluster.nodes)
+
+    def answer(route: Route) -> None:
+        path = route.request.url.partition("/ui/assets/x/")[2]
+        if path == "unit.js":
+            route.fulfill(status=200, content_type="text/javascript", body="")
+        elif path:
+            kind = mimetypes.guess_type(path)[0]
+            route.fulfill(status=200, content_type=kind, body=(_STATIC / path).read_bytes())
+        else:
+            route.fulfill(
+                status=200, content_type="text/html", headers={"Content-Security-Policy": _POLICY}, body=_SHELL
+            )
+
+    opened.context.route("**/*", answer)
+    opened.go()
+    yield opened
+    unexpected = opened.unexpected
+    opened.close()
+    assert not unexpected, unexpected
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,46 +2,15 @@
 
 from __future__ import annotations
 
-import mimetypes
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from playwright.sync_api import Browser, Route
 
-import raftsched
 from tests.support.browser import Tab
-from tests.support.cluster import Cluster
-
-STATIC = Path(raftsched.__file__).parent / "ui" / "static"
-POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
-SHELL = (
-    "<!doctype html><html lang=en><title>units</title><script type=module src=/ui/assets/x/unit.js></script><h1>.</h1>"
-)
 
 
 @pytest.fixture(scope="module")
-def tab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+def tab(units: Tab) -> Tab:
     """`tab.call("core/format.js", "bytes", 1000)` calls an exported function; `tab.page.evaluate` does more."""
-    cluster = Cluster(1, directory=tmp_path_factory.mktemp("units"))
-    opened = Tab(browser, cluster.nodes)
-
-    def answer(route: Route) -> None:
-        path = route.request.url.partition("/ui/assets/x/")[2]
-        if path == "unit.js":
-            route.fulfill(status=200, content_type="text/javascript", body="")
-        elif path:
-            kind = mimetypes.guess_type(path)[0]
-            route.fulfill(status=200, content_type=kind, body=(STATIC / path).read_bytes())
-        else:
-            route.fulfill(status=200, content_type="text/html", headers={"Content-Security-Policy": POLICY}, body=SHELL)
-
-    opened.context.route("**/*", answer)
-    opened.go()
-    yield opened
-    unexpected = opened.unexpected
-    opened.close()
-    assert not unexpected, unexpected
+    return units
 
 
 # ---------------------------------------------------------------- numbers and times
