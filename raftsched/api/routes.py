@@ -16,7 +16,19 @@ from raftsched.api.jobs import endpoints as jobs
 from raftsched.api.jobs import listing as jobs_list
 from raftsched.api.openapi import documents
 from raftsched.api.resources import calendars, kept, namespaces, nodes, queues, secrets, settings, webhooks
-from raftsched.api.runs import changes, dead_letters, events, explain, instances, kills, minutes, output, recent, stats
+from raftsched.api.runs import (
+    changes,
+    dead_letters,
+    events,
+    explain,
+    instances,
+    kills,
+    minutes,
+    now,
+    output,
+    recent,
+    stats,
+)
 
 Handler = Callable[[ApiContext, Call[Any]], Awaitable[web.StreamResponse]]
 
@@ -67,6 +79,7 @@ ROUTES: list[Route] = [
     Route("PUT", _BY_NAME, jobs.put_named, "jobs_put_named"),
     Route("POST", f"{_BY_NAME}/compare", compare.compare_named, "compare_compare_named"),
     Route("GET", "/v1/stats", stats.of_all, "stats_of_all"),
+    Route("GET", "/v1/stats/now", now.get, "now_get"),
     Route("GET", "/v1/stats/minutes", minutes.get, "minutes_get"),
     Route("GET", "/v1/operations", operations.list_all, "operations_list_all"),
     Route("GET", "/v1/operations/{id}", operations.get, "operations_get"),

@@ -15,7 +15,7 @@ from raftsched.client.creates import Creates
 from raftsched.client.instances import DeadLetters, Instances
 from raftsched.client.jobs import Jobs
 from raftsched.client.models import Changes, Event, Preview
-from raftsched.client.models_bulk import Minutes, Stats
+from raftsched.client.models_bulk import Minutes, Now, Stats
 from raftsched.client.nodes import Nodes
 from raftsched.client.operations import Operations
 from raftsched.client.resources import Calendars, Namespaces, Queues, Webhooks
@@ -156,3 +156,8 @@ class AsyncClient:
         `namespace`: None, all of them."""
         query = {"from": start, "to": end, "step": step, "namespace": namespace}
         return await self.transport.get(Minutes, "/v1/stats/minutes", query)
+
+    async def now(self, *, namespace: str | None = None) -> Now:
+        """Returns what runs, what waits and why, what is due next, and the newest dead letters. `namespace`: None, of
+        all."""
+        return await self.transport.get(Now, "/v1/stats/now", {"namespace": namespace})

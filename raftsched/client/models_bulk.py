@@ -101,6 +101,63 @@ class Minutes(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"
     late_max_ms: list[int]
 
 
+class RunningNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that is under way."""
+
+    id: str
+    job_id: str
+    job: str | None
+    namespace: str
+    node: str
+    attempt: int
+    started_at: datetime | None
+
+
+class QueuedNow(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs that wait for the same (`queue` None: those without limits), and why the first of them, `id`, does."""
+
+    queue: str | None
+    count: int
+    exact: bool
+    id: str
+    reason: str | None
+    text: str | None
+
+
+class DueNow(msgspec.Struct, frozen=True, kw_only=True):
+    """The next time of a job."""
+
+    job_id: str
+    job: str | None
+    namespace: str
+    at: datetime
+
+
+class DeadNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A dead letter."""
+
+    id: str
+    job_id: str
+    job: str | None
+    namespace: str
+    since: datetime
+    reason: str | None
+    error: str | None
+
+
+class Now(msgspec.Struct, frozen=True, kw_only=True):
+    """A glance at the cluster: a few of each, and how many there are, at least where that is not exact."""
+
+    running: int
+    running_exact: bool
+    runs: list[RunningNow]
+    waiting: list[QueuedNow]
+    due: list[DueNow]
+    dead_letters: int
+    dead_letters_exact: bool
+    dead: list[DeadNow]
+
+
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of the instances that were due from `since` to before `until`; unless `complete`, only of those from
     `counted_from` on. `lateness`: from the due time and its jitter to the first start."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Unpack
 
 from raftsched.client.models import Changes, Event, Preview
-from raftsched.client.models_bulk import Minutes, Stats
+from raftsched.client.models_bulk import Minutes, Now, Stats
 from raftsched.client.spec import EventFilter, Moment, StatsFilter, Trigger
 from raftsched.client.sync.bridge import Bridge
 from raftsched.client.sync.cluster import Cluster, ClusterNodes
@@ -69,3 +69,8 @@ class Calls:
         """Returns counts of runs over the last 24 hours, or a part of them. `step`: "1m", "5m", "15m" or "1h".
         `namespace`: None, all of them."""
         return self._bridge.run(lambda c: c.minutes(start=start, end=end, step=step, namespace=namespace))
+
+    def now(self, *, namespace: str | None = None) -> Now:
+        """Returns what runs, what waits and why, what is due next, and the newest dead letters. `namespace`: None, of
+        all."""
+        return self._bridge.run(lambda c: c.now(namespace=namespace))

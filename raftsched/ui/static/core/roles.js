@@ -80,6 +80,7 @@ export const ROLES = {
   nodes_list_all: "viewer",
   nodes_patch: "operator",
   nodes_undrain: "operator",
+  now_get: "viewer",
   oidc_delete: "admin",
   oidc_get: "admin",
   oidc_put: "admin",

@@ -1,0 +1,112 @@
+"""GET /v1/stats/now: what runs, waits and why, comes next and has failed, in whole and of a namespace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from raftsched.core import commands as c
+from raftsched.core.model import Outcome
+from tests.support.local_api import Client, LocalCluster, run
+from tests.support.memory_view import after, policy
+from tests.support.tokens import guarded, limited
+
+
+def made(cluster: LocalCluster, namespace: str, name: str, *, run: bool = True, **fields: Any) -> bytes:
+    """A job, and the key of its run that waits now."""
+    (answer,) = cluster.apply(c.CreateJob(namespace, name, policy(after(1_000), **fields), b"{}"))
+    assert isinstance(answer, c.Accepted)
+    assert answer.job is not None
+    if not run:
+        return b""
+    cluster.clock.forward(1_000)
+    (fired,) = cluster.apply(c.Fire(answer.job.id, 1, answer.job.nominal_at_ms or 0))
+    assert isinstance(fired, c.Accepted)
+    assert fired.job is not None
+    assert fired.job.last_instance is not None
+    return fired.job.last_instance
+
+
+def assigned(cluster: LocalCluster, key: bytes) -> int:
+    if "n1" not in cluster.sessions:
+        cluster.open_session("n1", "127.0.0.1:1")
+    (answer,) = cluster.apply(c.Assign(key, cluster.sessions["n1"]))
+    assert isinstance(answer, c.Accepted)
+    assert answer.number is not None
+    return answer.number
+
+
+async def glance(call: Any, query: str = "") -> dict[str, Any]:
+    status, found = await call("GET", f"/v1/stats/now?consistency=local{query}")
+    assert status == 200, found
+    return dict(found)
+
+
+def test_a_glance(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        cluster = call.cluster
+        assert await glance(call) == {
+            "running": 0,
+            "running_exact": True,
+            "runs": [],
+            "waiting": [],
+            "due": [],
+            "dead_letters": 0,
+            "dead_letters_exact": True,
+            "dead": [],
+        }
+        first, second = made(cluster, "fin", "first"), made(cluster, "ops", "second")
+        assigned(cluster, first)
+        bad = assigned(cluster, made(cluster, "ops", "bad"))
+        now = cluster.clock.wall
+        cluster.apply(c.Ended(cluster.sessions["n1"], bad, Outcome.FAILED, now, now, 3, "it broke"))
+        cluster.apply(c.PutQueue("slow", 1, None, 0, True))
+        made(cluster, "ops", "queued", queue="slow")
+        made(cluster, "fin", "later", run=False)
+        found = await glance(call)
+        assert (found["running"], [(r["job"], r["namespace"], r["node"]) for r in found["runs"]]) == (
+            1,
+            [("first", "fin", "n1")],
+        )
+        assert [(w["queue"], w["count"], w["exact"], w["reason"]) for w in found["waiting"]] == [
+            (None, 1, True, "turn"),
+            ("slow", 1, True, "queue_paused"),
+        ]
+        assert found["waiting"][1]["text"] == 'Its queue "slow" is paused.'
+        assert [(d["job"], d["namespace"]) for d in found["due"]] == [("later", "fin")]
+        assert (found["dead_letters"], [(d["job"], d["error"]) for d in found["dead"]]) == (1, [("bad", "it broke")])
+        assert second[8:16] != first[8:16]
+
+    run(tmp_path, test)
+
+
+def test_a_token_for_one_namespace_sees_that_alone(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        who = await guarded(call)
+        cluster = call.cluster
+        for namespace in ("mine", "theirs", "theirs"):
+            assigned(cluster, made(cluster, namespace, f"runs-{cluster.clock.wall}"))
+            made(cluster, namespace, f"waits-{cluster.clock.wall}")
+            made(cluster, namespace, f"due-{cluster.clock.wall}", run=False)
+        me = await limited(who["admin"], "me", "viewer", "mine")
+        assert (await glance(who["viewer"]))["running"] == 3
+        found = await glance(me, "&namespace=mine")
+        assert found["running"] == len(found["runs"]) == len(found["due"]) == 1
+        assert [w["count"] for w in found["waiting"]] == [1]
+        assert "theirs" not in str(found)
+        for query in ("", "?namespace=theirs"):
+            assert (await me("GET", f"/v1/stats/now{query}"))[0] == 403
+
+    run(tmp_path, test)
+
+
+def test_one_answer_does_for_all_who_ask_at_once(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        _, before = await call("GET", "/v1/stats/now")
+        made(call.cluster, "fin", "later", run=False)
+        assert (await call("GET", "/v1/stats/now"))[1] == before
+        assert len((await glance(call))["due"]) == 1, "who asks for the newest gets it"
+        call.cluster.clock.forward(500)
+        assert len((await call("GET", "/v1/stats/now"))[1]["due"]) == 1
+
+    run(tmp_path, test)
