@@ -17,9 +17,11 @@ import threading
 import weakref
 import zlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
@@ -35,7 +37,7 @@ _OPEN_MAX = 64  # segments of namespaces that are open between two batches
 _OWN_SEGMENTS = 16  # that a share is divided into: so much of it goes at once
 _OWN_SEGMENT_MIN = 64 * 1024  # bytes
 _NOWHERE = 0  # the number of no segment
-_CHECKED_AT_ONCE = 256 * 1024  # bytes
+_AT_ONCE = 256 * 1024  # bytes that are in memory of an output that is checked or taken over
 GONE = "The output is not kept any more: it was deleted by age or for room, or with a disk that was replaced."
 DAMAGED = "The stored output is damaged: its digest does not fit."
 HEADER_SIZE = _HEADER.size + _CRC.size
@@ -66,6 +68,15 @@ class _Open:
     number: int
     fd: int
     end: int
+
+
+class _Told(NamedTuple):
+    """Size and digest of frames, and of the text that they make."""
+
+    size: int
+    sha256: bytes
+    shown: int
+    shown_sha256: bytes
 
 
 def _no_share(namespace: str) -> int | None:
@@ -155,29 +166,46 @@ class OutputStore:
         return refs
 
     def _append(self, record: Record, share: int | None, starts: dict[int, int]) -> OutputRef | None:
-        body = record.frames
         if record.spooled:
-            try:
-                body = self._live_path(record.token).read_bytes()
-            except FileNotFoundError:
-                body = b""
+            return self._append_spooled(record, share, starts)
+        body = record.frames
         if not body:
             return None
-        digest = hashlib.sha256(body).digest()
-        head = _HEADER.pack(_MAGIC, len(body), record.token, record.ended_at_ms, record.truncated, digest)
-        data = head + _CRC.pack(zlib.crc32(head)) + body
         text = spool.render(body)
-        shown = hashlib.sha256(text).digest()
-        at = self._open[""] if share is None else self._room_of(_owner_of(record.namespace), len(data), share, starts)
+        told = _Told(len(body), hashlib.sha256(body).digest(), len(text), hashlib.sha256(text).digest())
+        return self._write(record, told, iter((body,)), share, starts)
+
+    def _append_spooled(self, record: Record, share: int | None, starts: dict[int, int]) -> OutputRef | None:
+        """A piece at a time: one may be larger than what a node has memory for."""
+        try:
+            fd = os.open(self._live_path(record.token), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            size = os.fstat(fd).st_size
+            if not size:
+                return None
+            return self._write(record, _told(fd, 0, size), _pieces(fd, 0, size), share, starts)
+        finally:
+            os.close(fd)
+
+    def _write(
+        self, record: Record, told: _Told, pieces: Iterator[bytes], share: int | None, starts: dict[int, int]
+    ) -> OutputRef:
+        head = _HEADER.pack(_MAGIC, told.size, record.token, record.ended_at_ms, record.truncated, told.sha256)
+        size = HEADER_SIZE + told.size
+        at = self._open[""] if share is None else self._room_of(_owner_of(record.namespace), size, share, starts)
         if at is None:
-            return OutputRef(_NOWHERE, 0, len(text), shown, record.truncated)
-        offset = at.end
+            return OutputRef(_NOWHERE, 0, told.shown, told.shown_sha256, record.truncated)
+        offset = end = at.end
         starts.setdefault(at.number, offset)
-        done = 0
-        while done < len(data):
-            done += os.pwrite(at.fd, memoryview(data)[done:], offset + done)
-        self._count(at, offset + len(data))
-        return OutputRef(at.number, offset, len(text), shown, record.truncated)
+        for piece in chain((head + _CRC.pack(zlib.crc32(head)),), pieces):
+            done = 0
+            while done < len(piece):
+                done += os.pwrite(at.fd, memoryview(piece)[done:], end + done)
+            end += done
+        self._count(at, end)
+        return OutputRef(at.number, offset, told.shown, told.shown_sha256, record.truncated)
 
     def _room_of(self, owner: str, size: int, share: int, starts: dict[int, int]) -> _Open | None:
         """Returns the segment to which so many bytes more are written, after the oldest made room for them. None: they
@@ -407,8 +435,10 @@ def _whole_size(fd: int) -> int:
         body_size = _body_size(head)
         if body_size is None or at + HEADER_SIZE + body_size > size:
             return at
-        body = os.pread(fd, body_size, at + HEADER_SIZE)
-        if hashlib.sha256(body).digest() != _HEADER.unpack(head[: _HEADER.size])[5]:
+        body = hashlib.sha256()
+        for piece in _pieces(fd, at + HEADER_SIZE, at + HEADER_SIZE + body_size):
+            body.update(piece)
+        if body.digest() != _HEADER.unpack(head[: _HEADER.size])[5]:
             return at
         at += HEADER_SIZE + body_size
 
@@ -429,18 +459,28 @@ def _checked(fd: int, ref: OutputRef) -> int:
     if not size:
         raise RaftschedError("output-gone", DAMAGED)
     start = ref.offset + HEADER_SIZE
-    body = hashlib.sha256()
-    for at in range(start, start + size, _CHECKED_AT_ONCE):
-        body.update(os.pread(fd, min(_CHECKED_AT_ONCE, start + size - at), at))
-    if body.digest() != _HEADER.unpack(head[: _HEADER.size])[5]:
+    told = _told(fd, start, start + size)
+    if told.sha256 != _HEADER.unpack(head[: _HEADER.size])[5]:
         raise RaftschedError("output-gone", DAMAGED)
-    text = Text(os.dup(fd), start, start + size, None)
-    shown = hashlib.sha256()
-    for at in range(0, text.size, _CHECKED_AT_ONCE):
-        shown.update(text.read(at, _CHECKED_AT_ONCE))
-    if text.size != ref.size or shown.digest() != ref.sha256:
+    if told.shown != ref.size or told.shown_sha256 != ref.sha256:
         raise RaftschedError("output-gone", DAMAGED)
     return start + size
+
+
+def _told(fd: int, start: int, end: int) -> _Told:
+    """Returns what is said of the frames in a part of a file."""
+    body, shown = hashlib.sha256(), hashlib.sha256()
+    for piece in _pieces(fd, start, end):
+        body.update(piece)
+    text = Text(os.dup(fd), start, end, None)
+    for at in range(0, text.size, _AT_ONCE):
+        shown.update(text.read(at, _AT_ONCE))
+    return _Told(end - start, body.digest(), text.size, shown.digest())
+
+
+def _pieces(fd: int, start: int, end: int) -> Iterator[bytes]:
+    for at in range(start, end, _AT_ONCE):
+        yield os.pread(fd, min(_AT_ONCE, end - at), at)
 
 
 def _stream_number(stream: str | None) -> int | None:

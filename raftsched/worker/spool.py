@@ -19,11 +19,13 @@ from raftsched.worker.wire import INLINE_MAX
 STDOUT, STDERR, NOTE = 1, 2, 3
 FLUSH_AFTER_MS = 200  # how soon a reader of a running attempt sees what was printed
 REWRITE_AFTER_MS = 1_000  # the same, once the middle is being left out
+REWRITTEN_IN_MS = 16 * 1024  # bytes of the last part; it is told later when it is larger
 AGAIN_AFTER_MS = 50  # while a reader is in what would be rewritten
 
 HEAD = struct.Struct("<BI")
 _COUNT = struct.Struct("<Q")
 _TAIL = 1024
+_AT_ONCE = 1024 * 1024  # bytes
 _CHARACTER_MAX = 4  # bytes that UTF-8 makes of one
 
 
@@ -154,7 +156,9 @@ class Capture:
                 self._rest_size -= cut
                 self._left_out += cut
         if self.flush_at is None:
-            self.flush_at = now_ms + (REWRITE_AFTER_MS if self._rest else FLUSH_AFTER_MS)
+            # All of the last part is written anew each time: no more of it in a second than a slow disk takes.
+            rewrite_ms = REWRITE_AFTER_MS + self._rest_size // REWRITTEN_IN_MS
+            self.flush_at = now_ms + (rewrite_ms if self._rest else FLUSH_AFTER_MS)
 
     @property
     def urgent(self) -> bool:
@@ -189,7 +193,13 @@ class Capture:
             return False
         try:
             self._flush_head()
-            end = self._written + _write_at(self._fd, self._rest_frames(), self._written)
+            end, waiting = self._written, bytearray()
+            for frame in self._rest_frames():
+                waiting += frame
+                if len(waiting) > _AT_ONCE:
+                    end += _write_at(self._fd, waiting, end)
+                    waiting.clear()
+            end += _write_at(self._fd, waiting, end)
             os.ftruncate(self._fd, end)
             self._rest_changed = False
         finally:
@@ -203,11 +213,11 @@ class Capture:
             self._unwritten.clear()
             self._unwritten_size = 0
 
-    def _rest_frames(self) -> bytes:
-        frames = [pack(stream, data) for stream, data in self._rest]
+    def _rest_frames(self) -> Iterator[bytes]:
         if self._left_out:
-            frames.insert(0, pack(NOTE, _COUNT.pack(self._left_out)))
-        return b"".join(frames)
+            yield pack(NOTE, _COUNT.pack(self._left_out))
+        for stream, data in self._rest:
+            yield pack(stream, data)
 
     def _settle(self) -> None:
         """The run is over: what waited for more of it does not wait any longer."""
@@ -230,7 +240,7 @@ class Capture:
         left_out = self._left_out
         frames = b""
         if self._fd < 0 and self._failure is None and self._unwritten_size + self._rest_size <= INLINE_MAX:
-            frames = b"".join(self._unwritten) + self._rest_frames()
+            frames = b"".join((*self._unwritten, *self._rest_frames()))
         elif self._fd >= 0 or self._unwritten or self._rest:
             self.flush(token)
         spooled = self._fd >= 0 and self._failure is None
@@ -251,9 +261,10 @@ def _locked(fd: int) -> bool:
     return True
 
 
-def _write_at(fd: int, data: bytes, offset: int) -> int:
+def _write_at(fd: int, data: bytes | bytearray, offset: int) -> int:
     """Writes all of it and returns its length."""
     done = 0
-    while done < len(data):
-        done += os.pwrite(fd, data[done:], offset + done)
+    with memoryview(data) as whole:
+        while done < len(data):
+            done += os.pwrite(fd, whole[done:], offset + done)
     return len(data)

@@ -121,7 +121,7 @@ def test_a_joining_node_need_not_be_in_the_list() -> None:
         ({"advertise_http": "0.0.0.0:80"}, "nobody can connect"),
         ({"slots": "0"}, "from 1 to"),
         ({"log_format": "xml"}, "text or json"),
-        ({"output_max": "1KiB"}, "output_max must be from 4KiB to 16MiB"),
+        ({"output_max": "1KiB"}, "output_max must be from 4KiB to 256MiB"),
         ({"output_keep_bytes": "1MiB"}, "output_keep_bytes must be from 256MiB to"),
         ({"output_keep": "1s"}, "output_keep must be from 1h to 3650d"),
         ({"output_keep": "soon"}, "output_keep 'soon'"),
