@@ -1,13 +1,79 @@
-/** A year's page: twelve months, in which each day is marked by what excludes it. */
+/** The days of a calendar, and the page of a year: which days are excluded by what, and what a click changes. */
 
 import { h } from "../core/vdom.js";
-import { monthsOf, moved, weekdayOf } from "./year-days.js";
 
 const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
 const LETTERS = ["Mo", "Tu", "We", "Th", "Fr", "Sa", "Su"];
 export const DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 export const WORDS = { date: "excluded once", range: "in a range", yearly: "excluded every year", weekday: "excluded every week" };
 const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -7, ArrowDown: 7 };
+
+export const WEEKDAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+export const LISTS = ["dates", "ranges", "yearly", "weekdays"];
+const DAY_MS = 86_400_000;
+
+/** Returns a day moved by a number of days: ("2026-12-31", 1) is "2027-01-01". */
+export function moved(day, by) {
+  return new Date(Date.parse(day) + by * DAY_MS).toISOString().slice(0, 10);
+}
+
+/** Returns the weekday of a day, 0 for Monday. */
+export function weekdayOf(day) {
+  return (new Date(day).getUTCDay() + 6) % 7;
+}
+
+/** Returns a function that says of each day what excludes it: "date", "range", "yearly", "weekday" or null. */
+export function exclusionOf({ dates = [], ranges = [], yearly = [], weekdays = [] }) {
+  const once = new Set(dates);
+  const each = new Set(yearly);
+  const weekly = new Set(weekdays);
+  return (day) => {
+    if (once.has(day)) return "date";
+    if (ranges.some(({ from, to }) => from <= day && day <= to)) return "range";
+    if (each.has(day.slice(5))) return "yearly";
+    return weekly.has(WEEKDAYS[weekdayOf(day)]) ? "weekday" : null;
+  };
+}
+
+/**
+ * Returns the changed lists of a calendar after a click on a day: an excluded day is let in, another one is excluded.
+ *
+ * @param {string|null} kind what excludes it now, but for its weekday
+ * @param {string} mode "yearly": it is excluded every year, else once
+ */
+export function toggled({ dates, ranges, yearly }, day, kind, mode) {
+  const date = day.slice(5);
+  if (kind === "date") return { dates: dates.filter((one) => one !== day) };
+  if (kind === "yearly") return { yearly: yearly.filter((one) => one !== date) };
+  if (kind === "range") return without(dates, ranges, day);
+  return mode === "yearly" ? { yearly: [...yearly, date].sort() } : { dates: [...dates, day].sort() };
+}
+
+/** Returns the changed lists with all days between two, both included, excluded. */
+export function withRange({ dates, ranges }, one, other) {
+  const [from, to] = [one, other].sort();
+  if (from === to) return { dates: [...new Set([...dates, from])].sort() };
+  return { ranges: [...ranges, { from, to }].sort((a, b) => (a.from + a.to < b.from + b.to ? -1 : 1)) };
+}
+
+/** Takes a day out of all ranges: of one there may be two left, or single days. */
+function without(dates, ranges, day) {
+  const parts = ranges.flatMap((range) =>
+    range.from <= day && day <= range.to ? [{ from: range.from, to: moved(day, -1) }, { from: moved(day, 1), to: range.to }] : [range],
+  );
+  const single = parts.filter(({ from, to }) => from === to && !ranges.some((one) => one.from === from && one.to === to));
+  return { dates: [...new Set([...dates, ...single.map(({ from }) => from)])].sort(), ranges: parts.filter((part) => part.from <= part.to && !single.includes(part)) };
+}
+
+/** Returns the months of a year as weeks of days, null before its first and after its last: [[["2027-01-01", ...]]]. */
+export function monthsOf(year) {
+  return Array.from({ length: 12 }, (_, month) => {
+    const first = `${year}-${String(month + 1).padStart(2, "0")}-01`;
+    const count = new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
+    const days = [...Array(weekdayOf(first)).fill(null), ...Array.from({ length: count }, (_, at) => moved(first, at))];
+    return Array.from({ length: Math.ceil(days.length / 7) }, (_, week) => [...days.slice(7 * week, 7 * week + 7)]);
+  });
+}
 
 /** Returns a day in words: "Friday, 26 March 2027". */
 export function dayText(day) {
@@ -29,7 +95,7 @@ export function yearPage(year, { kindOf, isChanged, today, focused, onPick }) {
     const kind = kindOf(day);
     const says = [dayText(day), WORDS[kind], isChanged(day) && "not saved", day === today && "today"].filter(Boolean).join(", ");
     const props = {
-      class: ["day", kind && `day-${kind}`, isChanged(day) && "day-changed", day === today && "day-today"],
+      class: ["year-day", kind && `year-${kind}`, isChanged(day) && "year-changed", day === today && "year-today"],
       "data-day": day,
       title: says,
       "aria-label": says,
@@ -41,7 +107,7 @@ export function yearPage(year, { kindOf, isChanged, today, focused, onPick }) {
   const month = (weeks, at) =>
     h(
       "table",
-      { class: "month", key: `${year}-${at}` },
+      { class: "year-month", key: `${year}-${at}` },
       h("caption", null, MONTHS[at]),
       h("thead", null, h("tr", null, LETTERS.map((text, day) => h("th", { scope: "col", abbr: DAYS[day] }, text)))),
       h("tbody", null, weeks.map((days, week) => h("tr", { key: week }, LETTERS.map((_, day) => cell(days[day] ?? null, day))))),

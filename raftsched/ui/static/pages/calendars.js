@@ -3,8 +3,7 @@
 import { card, problem } from "../components/basics.js";
 import { confirmDialog, toast } from "../components/dialog.js";
 import { DetailPage, ListPage, about, button, ifMatch, linkTo } from "../components/resource.js";
-import { LISTS, WEEKDAYS, exclusionOf, toggled, weekdayOf, withRange } from "../charts/year-days.js";
-import { DAYS, WORDS, dayText, yearPage } from "../charts/year.js";
+import { DAYS, LISTS, WEEKDAYS, WORDS, dayText, exclusionOf, toggled, weekdayOf, withRange, yearPage } from "../charts/year.js";
 import { patch } from "../core/api.js";
 import { define } from "../core/element.js";
 import { plural } from "../core/format.js";
@@ -12,6 +11,7 @@ import { h } from "../core/vdom.js";
 
 const MODES = { date: "once", yearly: "every year", range: "from … to …" };
 const YEARS = [1970, 2099];
+const SHOWN = 12; // days of a list that are written out
 
 /** Returns what a calendar excludes, in words. */
 function contentText({ dates, ranges, yearly, weekdays }) {
@@ -83,12 +83,12 @@ export class CalendarPage extends DetailPage {
     return [
       this.#year(calendar, content, may),
       this.#draft ? this.#unsaved(calendar) : null,
-      h(
-        "div",
-        { class: "grid" },
-        card("Lists", h("div", { class: "lists" }, ["ranges", "yearly", "dates"].map((name) => this.#list(name, content[name], may)))),
-        about(calendar, [["Time zone", calendar.timezone ?? "that of each trigger"]]),
-      ),
+      about(calendar, [
+        ["Time zone", calendar.timezone ?? "that of each trigger"],
+        ["Ranges", some(content.ranges.map(({ from, to }) => `${from} to ${to}`))],
+        ["Every year", some(content.yearly)],
+        ["Once", some(content.dates)],
+      ]),
       this.jobsOf("calendar", "No job uses this calendar.", `Say "calendar": "${this.name}" in the trigger of a job, and it is not due on these days.`),
     ];
   }
@@ -112,7 +112,7 @@ export class CalendarPage extends DetailPage {
           focused: today.startsWith(year) ? today : `${year}-01-01`,
           onPick: may && ((day) => this.#pick(content, day, kindOf(day))),
         }),
-        h("ul", { class: "legend", "aria-label": "Marks" }, Object.entries({ ...WORDS, today: "today" }).map(([kind, words]) => h("li", { key: kind }, h("span", { class: `day day-${kind}`, "aria-hidden": "true" }, "12"), ` ${words}`))),
+        h("ul", { class: "year-legend", "aria-label": "Marks" }, Object.entries({ ...WORDS, today: "today" }).map(([kind, words]) => h("li", { key: kind }, h("span", { class: `year-day year-${kind}`, "aria-hidden": "true" }, "12"), ` ${words}`))),
       ],
       { actions: [step(-1, "Year before", "←"), button("This year", () => this.setQuery({ year: null })), step(1, "Next year", "→")] },
     );
@@ -203,18 +203,13 @@ export class CalendarPage extends DetailPage {
       h("div", { class: "actions" }, button("Save", save, { class: "primary", disabled: this.#busy }), button("Discard", discard)),
     );
   }
-
-  #list(name, items, may) {
-    const chip = (item) => {
-      const text = item.from ? `${item.from} to ${item.to}` : item;
-      const out = () => this.#change({ [name]: items.filter((other) => other !== item) });
-      return h("li", { class: "chip", key: text }, text, may ? button("✕", out, { class: "quiet small", "aria-label": `Take out ${text}` }) : null);
-    };
-    return h("div", { key: name }, h("h3", null, `${{ ranges: "Ranges", yearly: "Every year", dates: "Once" }[name]} (${items.length})`), h("ul", { class: "chips" }, items.map(chip)));
-  }
 }
 define("rs-calendar-page", CalendarPage);
 
 function differ(one, other) {
   return JSON.stringify(one) !== JSON.stringify(other);
+}
+
+function some(items) {
+  return items.slice(0, SHOWN).join(", ") + (items.length > SHOWN ? ` and ${items.length - SHOWN} more` : "");
 }
