@@ -22,12 +22,6 @@ def test_the_package_has_its_files() -> None:
     assert gzip.decompress(found.shell.packed) == found.shell.body
 
 
-def test_all_files_are_small_as_they_are_sent() -> None:
-    found = load()
-    sizes = sorted((len(file.packed) for file in (*found.all(), found.locked)), reverse=True)
-    assert sum(sizes) <= 90_000, sizes[:10]
-
-
 def test_the_digest_is_of_all_files() -> None:
     one = {**PAGES, "app.js": b"1", "a.css": b"2"}
     digests = {
