@@ -1,15 +1,22 @@
-/** What changed in the cluster, as the page hears of it: one stream for all that is on the screen. */
+/**
+ * What changed in the cluster, as the page hears of it: one stream of digests for all that is on the screen.
+ *
+ * A browser opens few connections to one node, so that the visible tabs of one token share a stream: the tab that holds a
+ * lock reads it, and tells the others. Where a browser has no locks (without https, away from loopback) each tab has its own.
+ */
 
 import { ApiProblem, stream } from "./api.js";
+import { session } from "./session.js";
 
 const POLL_MS = 2_000; // where there is no stream of changes
 
 const listeners = new Set();
-let running = null;
+let running = null; // AbortController of the visible time
+let last; // id of the last digest that was heard of
 
 /**
- * Calls a function with each digest of changes: `{kinds: Set, jobs: Set, runs: Set, more: boolean}`. `more`: the ids are
- * not all that changed. null: anything may have changed.
+ * Calls a function with each digest of changes: `{kinds, jobs, runs, ran, more}`, all but the last of them sets. `ran`: the
+ * jobs of the runs. `more`: any of the kinds may have changed, and ids are not listed. null: anything may have changed.
  *
  * @returns {() => void} stops it
  */
@@ -28,6 +35,7 @@ export function start() {
 export function restart() {
   running?.abort();
   running = null;
+  last = undefined;
   follow();
 }
 
@@ -42,17 +50,38 @@ function follow() {
 }
 
 async function run(signal) {
+  const { who } = session;
+  if (!navigator.locks || !who) return read(signal, () => {});
+  const name = `raftsched changes ${who.kind} ${who.name}`;
+  const channel = new BroadcastChannel(name);
+  channel.onmessage = ({ data }) => heard(data);
+  signal.addEventListener("abort", () => channel.close());
+  if (last !== undefined) tell(null); // the tab that reads the stream does not know since when this one was hidden
+  try {
+    await navigator.locks.request(name, { signal }, () => read(signal, (said) => signal.aborted || channel.postMessage(said)));
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
+/** Reads the stream until the signal aborts. `share` is given all that is heard of. */
+async function read(signal, share) {
+  const said = (one) => {
+    share(one);
+    heard(one);
+  };
   while (!signal.aborted) {
     try {
-      let again = true; // whatever changed before the stream began
+      let lost = false;
       await stream("/v1/changes", {
         signal,
+        headers: last === undefined ? {} : { "Last-Event-ID": last },
         onState: (up) => {
-          if (up && again) tell(null);
-          again = !up;
+          if (up && lost) said({ data: null });
+          lost = !up;
         },
-        onEvent: ({ event, data }) => {
-          if (event === "message") tell(digest(JSON.parse(data)));
+        onEvent: ({ event, data, id }) => {
+          if (event === "message") said({ data, id });
         },
       });
     } catch (error) {
@@ -61,12 +90,19 @@ async function run(signal) {
     }
     if (signal.aborted) return;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    tell(null);
+    said({ data: null });
   }
 }
 
-function digest(data) {
-  return { kinds: new Set(data.kinds), jobs: new Set(data.jobs), runs: new Set(data.runs), more: data.more };
+function heard({ data, id }) {
+  if (id !== undefined) last = id;
+  tell(data === null ? null : digest(JSON.parse(data)));
+}
+
+/** Returns a digest as listeners get it, of the data of /v1/changes. */
+export function digest({ kinds, jobs, runs, more }) {
+  const ran = new Set(runs.map((run) => run.slice(0, run.indexOf("@"))));
+  return { kinds: new Set(kinds), jobs: new Set(jobs), runs: new Set(runs), ran, more };
 }
 
 function tell(change) {

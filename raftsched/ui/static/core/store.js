@@ -3,7 +3,9 @@
 import { request } from "./api.js";
 import { onChange } from "./changes.js";
 
-const APART_MS = 500; // between two readings of one path at least
+const APART_MS = 500; // between two readings of one path at least,
+const BUSY_MS = 2_000; // while more changes than are told one by one,
+const SHARE = 8; // and so many times as long as the last reading took
 const KEEP_MS = 60_000; // what nobody shows is kept so long, for a step back
 
 const resources = new Map(); // path -> Resource
@@ -21,6 +23,7 @@ export class Resource {
   #listeners = new Set();
   #reading = null;
   #began = -Infinity;
+  #took = 0;
   #timer = 0;
   #poll = 0;
   #forget = 0;
@@ -30,8 +33,13 @@ export class Resource {
 
   constructor(path, { on = [], every = null } = {}) {
     this.#path = path;
-    this.#on = on;
+    this.#on = new Set(on);
     this.#every = every;
+  }
+
+  /** Reads it again after these changes, too. */
+  alsoOn(kinds = []) {
+    for (const kind of kinds) this.#on.add(kind);
   }
 
   /** Calls a function after each reading, until the function that is returned is called. */
@@ -55,16 +63,16 @@ export class Resource {
   }
 
   /** Says that it may be something else by now: it is read soon, or when the page is seen again. */
-  touch() {
+  touch(apart = APART_MS) {
     this.#due = true;
     if (this.#reading || this.#timer || document.hidden || !this.#listeners.size) return;
-    const wait = Math.max(0, this.#began + APART_MS - performance.now());
+    const wait = Math.max(0, this.#began + Math.max(apart, SHARE * this.#took) - performance.now());
     this.#timer = setTimeout(() => this.reload(), wait);
   }
 
   #begin() {
     this.#stop = onChange((change) => {
-      if (change === null || this.#concerns(change)) this.touch();
+      if (change === null || this.#concerns(change)) this.touch(change?.more ? BUSY_MS : APART_MS);
     });
     if (this.#every) this.#poll = setInterval(() => this.touch(), this.#every);
     document.addEventListener("visibilitychange", this.#seen);
@@ -86,13 +94,8 @@ export class Resource {
   };
 
   #concerns(change) {
-    return this.#on.some((kind) => {
-      const [group, id] = split(kind);
-      if (id === undefined) return change.kinds.has(kind);
-      if (!change.kinds.has(group)) return false;
-      if (change.more) return true;
-      return kind.startsWith(OF_JOB) ? [...change.runs].some((run) => run.startsWith(`${id}@`)) : change[group].has(id);
-    });
+    for (const kind of this.#on) if (concerns(change, kind)) return true;
+    return false;
   }
 
   async #readAll() {
@@ -102,6 +105,7 @@ export class Resource {
       this.#began = performance.now();
       this.loading = true;
       await this.#read();
+      this.#took = performance.now() - this.#began;
       for (const listener of [...this.#listeners]) listener(this);
     }
     this.#reading = null;
@@ -126,13 +130,14 @@ export class Resource {
  * Returns the resource of a path, the same for all who ask.
  *
  * @param {string} path with its query
- * @param {string[]} options.on kinds of changes after which it is read again; "job:ID" and "run:ID" are one job and one run,
- *   "runs-of:ID" the runs of a job
+ * @param {string[]} options.on kinds of changes after which it is read again; "job:ID" is one job with its runs,
+ *   "runs-of:ID" the runs of a job, "run:ID" one run
  * @param {number|null} options.every ms after which it is read in any case
  */
 export function watch(path, options) {
   let found = resources.get(path);
-  if (!found) resources.set(path, (found = new Resource(path, options)));
+  if (found) found.alsoOn(options?.on);
+  else resources.set(path, (found = new Resource(path, options)));
   return found;
 }
 
@@ -141,10 +146,12 @@ export function forgetAll() {
   resources.clear();
 }
 
-const OF_JOB = "runs-of:"; // the id of a run begins with that of its job
-const GROUPS = { job: "jobs", run: "runs", "runs-of": "runs" };
-
-function split(kind) {
-  const colon = kind.indexOf(":");
-  return colon < 0 ? [kind] : [GROUPS[kind.slice(0, colon)], kind.slice(colon + 1)];
+/** Returns whether a change (see onChange) is about a kind: "jobs", "runs", ..., "job:ID", "runs-of:ID", "run:ID". */
+export function concerns(change, kind) {
+  const [group, id] = kind.split(":", 2);
+  const { kinds, jobs, runs, ran, more } = change;
+  if (group === "job") return more ? kinds.has("jobs") || kinds.has("runs") : jobs.has(id) || ran.has(id);
+  if (group === "runs-of") return more ? kinds.has("runs") : ran.has(id);
+  if (group === "run") return more ? kinds.has("runs") : runs.has(id);
+  return kinds.has(kind);
 }

@@ -1,0 +1,158 @@
+/** What pages with a long live list and filters in their address have in common. */
+
+import { Page } from "../core/element.js";
+import { plural } from "../core/format.js";
+import { bind } from "../core/keys.js";
+import { LiveList } from "../core/live-list.js";
+import { navigate } from "../core/router.js";
+import { session } from "../core/session.js";
+import { h } from "../core/vdom.js";
+import { problem } from "./basics.js";
+
+const KEEP_MS = 60_000; // a list that was left, for a step back
+const TYPED_MS = 200; // without a key, after which what was typed is looked for
+
+const kept = new Map(); // key -> {list, timer}
+
+/** `options()` returns those of the LiveList for the filters in `this.query`; `drawn()` is the list's element. */
+export class ListPage extends Page {
+  list = null;
+  #key = "";
+  #typed = 0;
+
+  connected() {
+    this.open();
+    this.on(session, "change", () => (this.open(), this.update()));
+    bind({ "/": ["search", () => this.querySelector("input[type=search]")?.focus()] }, this.signal);
+  }
+
+  disconnected() {
+    clearTimeout(this.#typed);
+    this.#leave();
+  }
+
+  queryChanged() {
+    this.open();
+    this.update();
+  }
+
+  /** Takes up the list of the filters that hold now. */
+  open() {
+    const options = this.options();
+    const key = JSON.stringify([this.localName, options.path, options.query, session.who?.name]);
+    if (key === this.#key) return;
+    this.#leave();
+    this.#key = key;
+    const before = kept.get(key);
+    clearTimeout(before?.timer);
+    kept.delete(key);
+    this.list = before?.list ?? new LiveList(options);
+    this.list.changed = () => {
+      this.update();
+      this.drawn()?.update();
+    };
+    this.opened();
+  }
+
+  /** Called when another list is shown. */
+  opened() {}
+
+  drawn() {
+    return this.querySelector("rs-virtual-list");
+  }
+
+  #leave() {
+    const { list } = this;
+    if (!list) return;
+    list.changed = () => {};
+    const key = this.#key;
+    kept.set(key, { list, timer: setTimeout(() => (list.stop(), kept.delete(key)), KEEP_MS) });
+    this.list = null;
+    this.#key = "";
+  }
+
+  /** Sets filters: a step in the history. */
+  filter(changes) {
+    const query = new URLSearchParams(this.query);
+    for (const [name, value] of Object.entries(changes)) {
+      if (value) query.set(name, value);
+      else query.delete(name);
+    }
+    const text = query.toString();
+    navigate(location.pathname + (text ? `?${text}` : ""));
+  }
+
+  /** Returns a field to search in as one types. */
+  search(name, label, placeholder) {
+    const typed = (event) => {
+      const { value } = event.target;
+      clearTimeout(this.#typed);
+      this.#typed = setTimeout(() => {
+        this.setQuery({ [name]: value.trim() });
+        this.open();
+      }, TYPED_MS);
+    };
+    return h(
+      "div",
+      { class: "field grow" },
+      h("label", { for: `filter-${name}` }, label),
+      h("input", { id: `filter-${name}`, type: "search", placeholder, autocomplete: "off", spellcheck: "false", ".defaultValue": this.query.get(name) ?? "", oninput: typed }),
+    );
+  }
+
+  /** Returns a field of a filter. `choices`: [[value, words]], else it is typed. */
+  field(name, label, { choices, type = "text", placeholder } = {}) {
+    const id = `filter-${name}`;
+    const value = this.query.get(name) ?? "";
+    const onchange = (event) => this.filter({ [name]: event.target.value.trim() });
+    const input = choices
+      ? h("select", { id, value, onchange }, choices.map(([one, words]) => h("option", { value: one, key: one }, words)))
+      : h("input", { id, type, placeholder, ".defaultValue": value, autocomplete: "off", onchange });
+    return h("div", { class: "field", key: `${name} ${value}` }, h("label", { for: id }, label), input);
+  }
+
+  /** Returns a field of a time, which the address has in UTC. */
+  time(name, label) {
+    const id = `filter-${name}`;
+    const text = this.query.get(name) ?? "";
+    const at = Date.parse(text);
+    const local = Number.isNaN(at) ? "" : new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+    const onchange = (event) => this.filter({ [name]: event.target.value && new Date(event.target.value).toISOString() });
+    return h("div", { class: "field", key: `${name} ${text}` }, h("label", { for: id }, label), h("input", { id, type: "datetime-local", ".defaultValue": local, onchange }));
+  }
+
+  /** Returns the namespaces to choose from: those of the token, or all there are. */
+  namespaces() {
+    const own = ownNamespaces();
+    if (own) return [...(own.length ? [] : [["", "–"]]), ...own.map((name) => [name, name])];
+    const { data } = this.watch("/v1/namespaces?limit=1000", { on: ["namespaces"] });
+    const names = new Set((data?.items ?? []).map((one) => one.name));
+    if (this.query.get("namespace")) names.add(this.query.get("namespace"));
+    return [["", "all"], ...[...names].sort().map((name) => [name, name])];
+  }
+
+  /** Returns how many there are, as far as that is known. */
+  counted(one) {
+    const { list } = this;
+    if (!list.ready) return "";
+    if (list.done) return plural(list.rows.length, one);
+    return list.total === null ? `${plural(list.rows.length, one)} so far` : plural(Math.max(list.total, list.rows.length), one);
+  }
+
+  /** Returns what is wrong with the list. */
+  trouble() {
+    return problem(this.list?.error);
+  }
+}
+
+/** Returns the namespaces that the token is for; null: all. */
+export function ownNamespaces() {
+  const { who } = session;
+  if (!who?.namespaces) return null;
+  return [...new Set([...who.namespaces, ...(who.grants ?? []).map((grant) => grant.namespace)])].sort();
+}
+
+/** Returns the namespace that a filter holds to: a token that is not for all must name one. */
+export function namespaceOf(query) {
+  return query.get("namespace") || ownNamespaces()?.[0] || undefined;
+}

@@ -1,0 +1,225 @@
+/** All jobs: searched, filtered, and acted on together. */
+
+import { empty, heading, stateBadge } from "../components/basics.js";
+import { ListPage, namespaceOf } from "../components/list-page.js";
+import { triggerText } from "../components/trigger-text.js";
+import { Selection, virtualList } from "../components/virtual-list.js";
+import { runStrip } from "../charts/strip.js";
+import { get } from "../core/api.js";
+import { onChange } from "../core/changes.js";
+import { define } from "../core/element.js";
+import { absolute, ago, moment, number, plural, viewerZone } from "../core/format.js";
+import { session } from "../core/session.js";
+import { h } from "../core/vdom.js";
+import { ACTIONS, actOnMany } from "./jobs/bulk.js";
+
+const FIELDS = "id,name,namespace,owner,state,trigger,next_fire_at,active,failures_in_a_row,error";
+const STATES = ["SCHEDULED", "SUSPENDED", "NEW", "EXPIRED"];
+const RUNS = 30;
+const AT_ONCE = 50; // jobs whose runs one request asks for
+const APART_MS = 1_000; // between two of these, and while more changes than is told one by one
+const BUSY_MS = 4_000;
+
+export default class JobsPage extends ListPage {
+  #runs = new Map(); // id of a job -> its newest runs
+  #old = new Set(); // ids of jobs whose runs changed since
+  #askedAt = -Infinity;
+  #apart = APART_MS;
+  #asking = false;
+
+  connected() {
+    this.selection = new Selection(() => (this.update(), this.drawn()?.update()));
+    super.connected();
+    const stop = onChange((change) => {
+      const all = change === null || (change.more && change.kinds.has("runs"));
+      for (const id of all ? this.#runs.keys() : change.ran) this.#old.add(id);
+      this.#apart = change?.more ? BUSY_MS : APART_MS;
+      if (all || change.ran.size) this.drawn()?.update();
+    });
+    this.signal.addEventListener("abort", stop);
+  }
+
+  opened() {
+    this.selection?.chooseAll(false);
+  }
+
+  /** Returns the filters as the API has them. */
+  filters() {
+    const { query } = this;
+    const text = query.get("q") ?? "";
+    const slash = text.indexOf("/");
+    return {
+      namespace: slash > 0 ? text.slice(0, slash) : namespaceOf(query),
+      name_contains: text.slice(slash + 1) || undefined,
+      owner: query.get("owner") || undefined,
+      label: query.get("label") || undefined,
+      queue: query.get("queue") || undefined,
+      state: query.get("state") || undefined,
+    };
+  }
+
+  options() {
+    const query = this.filters();
+    return {
+      path: "/v1/jobs",
+      query: { ...query, order: "desc" },
+      fields: FIELDS,
+      compare: (a, b) => (a.id < b.id ? 1 : a.id > b.id ? -1 : 0),
+      kinds: ["jobs", "runs"],
+      touched: ({ jobs, ran }) => [...jobs, ...ran],
+      made: ({ jobs }) => [...jobs],
+      count: query.name_contains || query.label || query.queue ? undefined : (signal) => countJobs(query, signal),
+    };
+  }
+
+  render() {
+    const { list, selection } = this;
+    const nothing = list.ready && !list.length;
+    return [
+      heading("Jobs", {
+        below: h("p", { class: "muted", role: "status" }, this.counted("job")),
+        actions: session.may("jobs_create")
+          ? [h("a", { class: "button", href: "/ui/crontab" }, "From a crontab"), h("a", { class: "button primary", href: "/ui/jobs/new" }, "New job")]
+          : null,
+      }),
+      h(
+        "form",
+        { class: "filters", role: "search", "aria-label": "Jobs", onsubmit: (event) => event.preventDefault() },
+        this.search("q", "Name", "part of a name, or billing/part"),
+        this.field("namespace", "Namespace", { choices: this.namespaces() }),
+        this.field("state", "State", { choices: [["", "any"], ...STATES.map((state) => [state, state.toLowerCase()])] }),
+        this.field("owner", "Owner"),
+        this.field("label", "Label", { placeholder: "key=value" }),
+        this.field("queue", "Queue"),
+      ),
+      this.trouble(),
+      selection.all || selection.ids.size ? this.#chosen() : null,
+      nothing
+        ? this.#empty()
+        : virtualList({ list, label: "Jobs", columns: COLUMNS.map((one) => ({ ...one, cell: (row) => one.cell(row, this.#runs) })), open: address, selection: mayAct() ? selection : null, onrest: (rows) => this.#askRuns(rows), ref: undefined }),
+    ];
+  }
+
+  #empty() {
+    const filtered = Object.values(this.filters()).some(Boolean);
+    if (filtered) return empty("No job matches", "Take a filter away, or look for another part of a name.", h("a", { class: "button", href: "/ui/jobs" }, "Show all jobs"));
+    return empty(
+      "There are no jobs yet",
+      "A job says what is to run, and when. Make one from a form, or bring a crontab.",
+      session.may("jobs_create") ? h("a", { class: "button primary", href: "/ui/jobs/new" }, "New job") : null,
+    );
+  }
+
+  /** Returns what can be done with the jobs that are chosen. */
+  #chosen() {
+    const { selection } = this;
+    const words = selection.all ? "All that match are chosen" : `${plural(selection.ids.size, "job")} chosen`;
+    return h(
+      "div",
+      { class: "chosen", role: "region", "aria-label": "Chosen jobs" },
+      h("strong", { role: "status" }, words),
+      selection.all ? null : h("button", { type: "button", class: "quiet", onclick: () => selection.chooseAll(true) }, `Choose all that match (${this.counted("job")})`),
+      h("button", { type: "button", class: "quiet", onclick: () => selection.chooseAll(false) }, "Choose none"),
+      h(
+        "div",
+        { class: "actions" },
+        Object.keys(ACTIONS).map((action) => h("button", { type: "button", class: action === "delete" ? "danger" : "", onclick: () => this.#act(action) }, ACTIONS[action].title)),
+      ),
+    );
+  }
+
+  async #act(action) {
+    const { selection } = this;
+    if (await actOnMany(action, selection.all ? this.#asBody() : { ids: [...selection.ids] })) selection.chooseAll(false);
+  }
+
+  /** Returns the filters as the body of an action on many jobs has them. */
+  #asBody() {
+    const { label, state, ...rest } = this.filters();
+    const filter = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
+    if (state) filter.state = state.split(",");
+    if (label) filter.labels = { [label.slice(0, label.indexOf("="))]: label.slice(label.indexOf("=") + 1) };
+    return Object.keys(filter).length ? { filter } : { all: true };
+  }
+
+  /** Reads the newest runs of the jobs on the screen, where they are not known or changed. */
+  async #askRuns(rows) {
+    const wanted = rows.map((row) => row.id).filter((id) => !this.#runs.has(id) || this.#old.has(id));
+    if (!wanted.length || this.#asking || document.hidden) return;
+    const wait = this.#askedAt + this.#apart - performance.now();
+    if (wait > 0 && wanted.every((id) => this.#runs.has(id))) return void setTimeout(() => this.drawn()?.update(), wait);
+    this.#asking = true;
+    this.#askedAt = performance.now();
+    try {
+      for (let at = 0; at < wanted.length; at += AT_ONCE) {
+        const some = wanted.slice(at, at + AT_ONCE);
+        for (const id of some) this.#old.delete(id);
+        const { items } = await get("/v1/instances:recent", { jobs: some.join(), count: RUNS }, { signal: this.signal });
+        for (const { job_id: id, runs } of items) this.#runs.set(id, runs);
+      }
+    } catch {
+      // The strips stay as they are; the next change asks again.
+    }
+    this.#asking = false;
+    this.drawn()?.update();
+  }
+}
+define("rs-jobs-page", JobsPage);
+
+function address(row) {
+  return `/ui/jobs/${row.id}`;
+}
+
+function mayAct() {
+  return session.may("operations_act");
+}
+
+/** Returns how many jobs match, where that is quickly known: of no runs at all. */
+async function countJobs({ namespace, owner, state }, signal) {
+  const now = new Date().toISOString();
+  const { jobs } = await get("/v1/stats", { from: now, to: now, namespace, owner }, { signal });
+  if (!jobs) return null;
+  const states = state ? state.split(",") : STATES;
+  return states.reduce((sum, one) => sum + (jobs[one] ?? 0), 0);
+}
+
+const COLUMNS = [
+  {
+    title: "Name",
+    class: "col-name",
+    cell: (row) => [
+      h("a", { href: address(row), tabindex: "-1" }, row.name ?? row.id),
+      h("span", { class: "second" }, row.namespace, row.owner ? ` · ${row.owner}` : ""),
+    ],
+  },
+  {
+    title: "Trigger",
+    class: "col-trigger",
+    cell: ({ trigger }) => [h("code", { title: triggerText(trigger) }, triggerText(trigger)), h("span", { class: "second" }, trigger.timezone ?? "")],
+  },
+  {
+    title: "State",
+    class: "col-state",
+    cell: (row) => [stateBadge(row.state), h("span", { class: "second", title: row.error ?? "" }, row.active ? `${number(row.active)} active` : (row.error ?? ""))],
+  },
+  { title: "Next", class: "col-next", cell: nextCell },
+  { title: "Last runs", class: "col-strip", cell: (row, runs) => (runs.has(row.id) ? runStrip(runs.get(row.id), RUNS) : null) },
+  {
+    title: "Failures",
+    class: "col-failures number",
+    cell: ({ failures_in_a_row: count }) => (count ? h("span", { class: "failures", title: `${plural(count, "failure")} in a row` }, `✕ ${number(count)}`) : h("span", { class: "muted" }, "–")),
+  },
+];
+
+/** Returns when a job is due next: from now, and in its own zone where that is another one than the viewer's. */
+function nextCell({ next_fire_at: iso, trigger }) {
+  const at = moment(iso);
+  if (at === null) return h("span", { class: "muted" }, "–");
+  const mine = viewerZone();
+  const zone = trigger.timezone ?? mine;
+  const title = zone === mine ? `${absolute(at)} ${mine}` : `${absolute(at, zone)} ${zone}\n${absolute(at)} ${mine}`;
+  return [
+    h("time", { datetime: iso, title }, ago(at)),
+    h("span", { class: "second" }, absolute(at, zone, { seconds: false }), zone === mine ? "" : ` ${zone}`),
+  ];
+}

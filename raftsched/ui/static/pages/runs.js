@@ -1,0 +1,108 @@
+/** All runs, the newest first, as they come. */
+
+import { empty, heading, stateBadge } from "../components/basics.js";
+import { ListPage, namespaceOf } from "../components/list-page.js";
+import { virtualList } from "../components/virtual-list.js";
+import { define } from "../core/element.js";
+import { absolute, ago, duration, moment } from "../core/format.js";
+import { h } from "../core/vdom.js";
+
+const FIELDS = "id,job_id,job_name,namespace,state,reason,scheduled_at,started_at,ended_at,node,attempt,manual,dead_letter";
+const STATES = ["WAITING", "LAUNCHED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"];
+const GROUPS = [
+  ["WAITING,LAUNCHED,RUNNING,RETRYING", "not ended"],
+  ["FAILED,TIMED_OUT", "failed or timed out"],
+];
+
+export default class RunsPage extends ListPage {
+  filters() {
+    const given = (name) => this.query.get(name) || undefined;
+    return { namespace: namespaceOf(this.query), job: given("job"), state: given("state"), node: given("node"), from: given("from"), to: given("to") };
+  }
+
+  options() {
+    return {
+      path: "/v1/instances",
+      query: this.filters(),
+      fields: FIELDS,
+      compare: compareRuns,
+      kinds: ["runs"],
+      touched: ({ runs }) => runs,
+      made: ({ runs }) => runs,
+    };
+  }
+
+  render() {
+    const { list } = this;
+    const nodes = this.watch("/v1/nodes", { on: ["cluster"] }).data?.items ?? [];
+    const choices = [["", "any"], ...GROUPS, ...STATES.map((state) => [state, state.toLowerCase().replace("_", " ")])];
+    return [
+      heading("Runs", { below: h("p", { class: "muted", role: "status" }, this.counted("run")) }),
+      h(
+        "form",
+        { class: "filters", role: "search", "aria-label": "Runs", onsubmit: (event) => event.preventDefault() },
+        this.search("job", "Job", "namespace/name, or id"),
+        this.field("namespace", "Namespace", { choices: this.namespaces() }),
+        this.field("state", "State", { choices }),
+        this.field("node", "Node", { choices: [["", "any"], ...nodes.map(({ id }) => [id, id])] }),
+        this.time("from", "From"),
+        this.time("to", "To"),
+      ),
+      this.trouble(),
+      list.ready && !list.length
+        ? empty("No runs here", "Runs appear when a job is due or is asked to run. Take a filter away to see others.", h("a", { class: "button", href: "/ui/jobs" }, "Show the jobs"))
+        : virtualList({ list, label: "Runs", columns: COLUMNS, open: address }),
+    ];
+  }
+}
+define("rs-runs-page", RunsPage);
+
+function address(row) {
+  return `/ui/runs/${encodeURIComponent(row.id)}`;
+}
+
+/** Orders runs as the API lists them: the newest scheduled time first. */
+export function compareRuns(a, b) {
+  const [x, y] = [orderOf(a), orderOf(b)];
+  return x[0] - y[0] || (x[1] < y[1] ? 1 : x[1] > y[1] ? -1 : 0);
+}
+
+function orderOf(row) {
+  row.order ??= (([job, at]) => {
+    const [time, request = ""] = at.split("-");
+    return [-Number(time), job + request];
+  })(row.id.split("@"));
+  return row.order;
+}
+
+function late({ scheduled_at: due, started_at: began, manual, attempt }) {
+  const ms = moment(began) - moment(due);
+  return began && !manual && attempt === 1 && ms >= 1000 ? `${duration(ms)} late` : "";
+}
+
+const COLUMNS = [
+  {
+    title: "Job",
+    class: "col-name",
+    cell: (row) => [h("a", { href: address(row), tabindex: "-1" }, row.job_name ?? row.job_id), h("span", { class: "second" }, row.namespace ?? "deleted", row.manual ? " · asked for" : "")],
+  },
+  {
+    title: "State",
+    class: "col-state",
+    cell: (row) => [stateBadge(row.state), h("span", { class: "second", title: row.reason ?? "" }, row.dead_letter ? "dead letter" : (row.reason ?? "").replaceAll("_", " "))],
+  },
+  {
+    title: "Scheduled",
+    class: "col-next",
+    cell: ({ scheduled_at: iso }) => [h("time", { datetime: iso, title: absolute(moment(iso), undefined, { millis: true }) }, ago(moment(iso))), h("span", { class: "second" }, absolute(moment(iso)))],
+  },
+  {
+    title: "Took",
+    class: "col-took number",
+    cell: (row) => [
+      row.started_at ? duration((moment(row.ended_at) ?? Math.max(Date.now(), moment(row.started_at))) - moment(row.started_at)) : h("span", { class: "muted" }, "–"),
+      h("span", { class: "second" }, late(row)),
+    ],
+  },
+  { title: "Node", class: "col-node", cell: (row) => [row.node ?? h("span", { class: "muted" }, "–"), h("span", { class: "second" }, row.attempt > 1 ? `attempt ${row.attempt}` : "")] },
+];
