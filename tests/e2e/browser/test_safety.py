@@ -13,7 +13,7 @@ from tests.support.cluster import Cluster
 
 pytestmark = pytest.mark.e2e
 PRINTS = (
-    r"printf '\033[31mred\033[0m <script>document.title=\"run\"</script><img src=x onerror=alert(1)>\n'; "
+    r"printf '\033[31mred\033[0m <script>document.title=`run`</script><img src=x onerror=alert(1)>\n'; "
     r"printf '\033]8;;http://127.0.0.9/\033\\link\033]8;;\033\\ \033[2J\033[H\033]0;title\007after\n'; "
     r"printf 'bad \377\376 bytes\n'; exit 4"
 )
@@ -68,7 +68,7 @@ def test_nothing_that_was_typed_or_printed_becomes_more_than_text(world: World, 
 def test_a_run_shows_its_output_as_text_with_its_colours(world: World, tab: Tab) -> None:
     page = tab.go(f"/ui/runs/{world.runs['evil']}")
     main = page.locator("main")
-    expect(main).to_contain_text('<script>document.title="run"</script>')
+    expect(main).to_contain_text("<script>document.title=`run`</script>")
     expect(main).to_contain_text("after")
     expect(main).to_contain_text("bad \N{REPLACEMENT CHARACTER}")
     assert "\x1b" not in main.inner_text()

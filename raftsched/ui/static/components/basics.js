@@ -82,7 +82,11 @@ export function copyButton(text, label = "Copy") {
         setTimeout(() => button.classList.remove("done"), 1500);
       },
     },
-    h("span", { "aria-hidden": "true" }, "⧉"),
+    h(
+      "svg",
+      { viewBox: "0 0 16 16", width: 14, height: 14, "aria-hidden": "true" },
+      h("path", { d: "M5.5 5.5h8v9h-8zM3 11V2h7.5", fill: "none", stroke: "currentColor", "stroke-width": 1.5 }),
+    ),
   );
 }
 

@@ -252,7 +252,7 @@ class Run extends Page {
 function together(waits) {
   const found = new Map();
   for (const { to, text, ms } of waits) {
-    const words = `${to ? "Waited" : "Has waited"} … ${text}.`;
+    const words = to ? `Waited … ${text}.` : "Has waited … up to now.";
     found.set(words, (found.get(words) ?? 0) + ms);
   }
   return [...found];
