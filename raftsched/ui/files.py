@@ -56,6 +56,7 @@ class Files:
     """All files by their paths below `static`. `shell` stands for every address of the page."""
 
     def __init__(self, sources: Mapping[str, bytes]) -> None:
+        sources = {path: slim(one) if path.endswith((".js", ".css")) else one for path, one in sources.items()}
         whole = sha256()
         for path, source in sorted(sources.items()):
             whole.update(f"{path}\0{len(source)}\0".encode() + source)
@@ -71,11 +72,7 @@ class Files:
         }
         self.shell = _file(SHELL, pages[SHELL])
         self.locked = _file(LOCKED, pages[LOCKED])
-        self._by_path = {
-            path: _file(path, slim(source) if path.endswith((".js", ".css")) else source)
-            for path, source in sources.items()
-            if path not in pages
-        }
+        self._by_path = {path: _file(path, source) for path, source in sources.items() if path not in pages}
 
     def get(self, path: str) -> File | None:
         """Returns the file of this path; None: there is none."""

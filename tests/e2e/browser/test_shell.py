@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from playwright.sync_api import expect
+
 from raftsched.ui import files
 from tests.support.browser import Tab
 from tests.support.cluster import Cluster
@@ -29,3 +31,17 @@ def test_the_shell_has_nothing_inline_and_names_only_its_own_files(cluster: Clus
 def test_opens_without_a_fault(tab: Tab) -> None:
     page = tab.go("/ui/")
     assert page.title()
+
+
+def test_a_page_whose_node_was_upgraded_says_that_there_is_a_new_version(cluster: Cluster, tab: Tab) -> None:
+    """The files of its version are gone, the one of a page that was not visited yet among them."""
+    tab.expects("status of 404")
+    tab.context.route("**/pages/tokens.js", lambda route: route.fulfill(status=404, body=""))
+    page = tab.go("/ui/audit")
+    tab.context.route("**/core/version.js", lambda route: route.fulfill(status=404, body=""))
+    page.get_by_role("link", name="Tokens").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("A new version of this page is here")
+    tab.context.unroute("**/pages/tokens.js")
+    tab.context.unroute("**/core/version.js")
+    page.get_by_role("button", name="Reload").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Tokens")
