@@ -2,8 +2,8 @@
 
 import { Terminal } from "./terminal.js";
 
-export const LINES_MAX = 200_000;
-export const CHARACTERS_MAX = 20_000_000;
+export const LINES_MAX = 100_000;
+export const CHARACTERS_MAX = 12_000_000;
 export const LINE_MAX = 4_096; // characters; a longer line is shown as several
 const OPEN_MAX = 50; // lines of the other stream after which a line that was not ended is not gone on with
 const encoder = new TextEncoder();

@@ -369,13 +369,15 @@ export class Output extends View {
     this.#matcher = matcher(text);
     this.#search = this.#matcher && new Search(this.#lines, this.#matcher);
     this.#hit = null;
+    this.#searched = false;
     this.update();
   }
 
   #lookOn() {
     if (!this.#search) return;
+    const before = this.#searched;
     this.#searched = this.#search.go(SEARCH_MS);
-    if (!this.#searched) queueMicrotask(() => this.update());
+    if (!before || !this.#searched) queueMicrotask(() => this.update());
   }
 
   #go(backwards) {
