@@ -3,12 +3,14 @@
 - raftsched/api/jobs/generated.py: the types of requests and answers, and the straight-line code between them and Policy
 - raftsched/client/spec_generated.py and models_generated.py: the client's JobSpec and JobDefaults, and its Job
 - raftsched/cli/jobs/generated.py: options of `jobs create`, what `jobs export` leaves out
+- raftsched/ui/static/pages/editor/fields.js: the fields as the editor of the page explains them
 - the table in docs/api.md
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -283,6 +285,23 @@ def _option(f: Field, text: str) -> str:
     return f"click.option({', '.join(arguments)})"
 
 
+# The page
+
+
+def render_page() -> str:
+    """The fields as the editor of the page explains them: {name: [what it says, its default]}."""
+    lines = [
+        "/** The fields of a job, as the editor explains them. Made by scripts/make-fields; not edited by hand. */",
+        "",
+    ]
+    lines.append("export const FIELDS = {")
+    for f in FIELDS:
+        default = f.default_text or ("" if f.default in (None, {}, []) else str(f.default))
+        told = [text.replace("`", "") for text in (f.about, default)]
+        lines.append(f"  {f.name}: {json.dumps(told, ensure_ascii=False)},")
+    return "\n".join([*lines, "};", ""])
+
+
 # The documentation
 
 
@@ -306,11 +325,14 @@ MADE: dict[str, Callable[[], str]] = {
     "raftsched/client/spec_generated.py": render_spec,
     "raftsched/client/models_generated.py": render_models,
     "raftsched/cli/jobs/generated.py": render_cli,
+    "raftsched/ui/static/pages/editor/fields.js": render_page,
 }
 
 
 def formatted(path: str, text: str) -> str:
-    """As ruff leaves it."""
+    """As ruff leaves it, which reads Python."""
+    if not path.endswith(".py"):
+        return text
     ruff = [sys.executable, "-m", "ruff"]
     name = ["--stdin-filename", str(ROOT / path), "-"]
     for command in (["check", "--quiet", "--select", "I,F401", "--fix", *name], ["format", "--quiet", *name]):

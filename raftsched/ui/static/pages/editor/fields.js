@@ -1,0 +1,27 @@
+/** The fields of a job, as the editor explains them. Made by scripts/make-fields; not edited by hand. */
+
+export const FIELDS = {
+  trigger: ["when it is due: exactly one of at, in, every, cron, rrule, manual", ""],
+  handler: ["what it runs: exactly one of exec, shell, python, http, call", ""],
+  params: ["an object that each run is given", ""],
+  description: ["what it is for", ""],
+  owner: ["a person or team; lists can be filtered by it", ""],
+  priority: ["0 to 9; of the runs that wait, a higher one starts first", "5"],
+  queue: ["the queue whose limits hold for its runs", "default"],
+  timeout: ["an attempt that takes longer is ended", "5m"],
+  grace: ["time from SIGTERM to SIGKILL when an attempt is ended", "5s"],
+  user: ["the user of the node as whom it runs", "as the node says"],
+  delivery: ["at_least_once, or at_most_once: a run whose worker is lost is not run again", "at_least_once"],
+  max_lost: ["times that a run is run again because its worker was lost", "3"],
+  suspend_after: ["suspends the job after this number of failed runs in a row", ""],
+  retry: ["delays before an attempt is repeated", "no retry"],
+  overlap: ["how to treat a run that is due while another one is active: forbid, allow, queue_one, queue_all, replace", "forbid"],
+  misfire: ["how to treat due times that passed while nothing could start", "once, after 15m"],
+  max_concurrency: ["runs that may be active at one time", "1; any number with allow"],
+  conditions: ["what must hold before a run starts: a file, an answer, another job's success", ""],
+  conditions_timeout: ["a run whose conditions do not hold by then fails", "1h"],
+  labels: ["names and values; lists can be filtered by them", ""],
+  placement: ["labels that a node must have to run it", ""],
+  notify: ["webhooks that are called when a run ends in certain ways", ""],
+  retention: ["instances that are kept after their end", "200 succeeded, 100 failed, 7d"],
+};

@@ -1,0 +1,73 @@
+/** Times in several zones, with what the clocks do to them. */
+
+import { timeOf } from "../../components/basics.js";
+import { absolute, moment, viewerZone } from "../../core/format.js";
+import { h } from "../../core/vdom.js";
+
+/** Returns whether this browser knows a time zone. */
+export function knowsZone(zone) {
+  try {
+    return Boolean(zone) && Boolean(new Intl.DateTimeFormat("en", { timeZone: zone }));
+  } catch {
+    return false;
+  }
+}
+
+/** Returns the list of time zones for the inputs of a page (`list: "zones"`). */
+export function zoneList() {
+  const zones = ["UTC", ...(Intl.supportedValuesOf?.("timeZone") ?? [])];
+  return h("datalist", { id: "zones" }, zones.map((zone) => h("option", { value: zone, key: zone })));
+}
+
+/** Returns a table of times. `zones`: one column each; notes stand below their time. */
+export function timesTable(times, zones, { caption = "Next times", remove } = {}) {
+  const own = viewerZone();
+  return h(
+    "div",
+    { class: "table-wrap", tabindex: "0", role: "region", "aria-label": caption },
+    h(
+      "table",
+      null,
+      h(
+        "thead",
+        null,
+        h("tr", null, zones.map((zone) => zoneHead(zone, own, remove)), h("th", { scope: "col" }, "From now")),
+      ),
+      h(
+        "tbody",
+        null,
+        times.flatMap(({ at, note }) => [
+          h(
+            "tr",
+            { key: at, class: note ? "noted" : null },
+            zones.map((zone) => h("td", { class: "nowrap", key: zone }, shownAt(moment(at), zone))),
+            h("td", { class: "nowrap muted" }, timeOf(at)),
+          ),
+          note ? h(
+            "tr",
+            { key: `${at} note` },
+            h("td", { colspan: zones.length + 1 }, h("p", { class: "warning small-note" }, note)),
+          ) : null,
+        ]).filter(Boolean),
+      ),
+    ),
+  );
+}
+
+function zoneHead(zone, own, remove) {
+  return h(
+    "th",
+    { scope: "col", key: zone },
+    zone === own ? `${zone} (yours)` : zone,
+    remove?.(zone) ? h(
+      "button",
+      { type: "button", class: "quiet small", "aria-label": `Without ${zone}`, onclick: remove(zone) },
+      "✕",
+    ) : null,
+  );
+}
+
+function shownAt(ms, zone) {
+  const day = new Intl.DateTimeFormat("en", { weekday: "short", timeZone: zone }).format(ms);
+  return `${day} ${absolute(ms, zone, { millis: ms % 1000 !== 0 })}`;
+}

@@ -1,0 +1,104 @@
+/** The part of a form that says when: one of the kinds of triggers, and what goes with it. */
+
+import { viewerZone } from "../../core/format.js";
+import { h } from "../../core/vdom.js";
+
+const KINDS = {
+  cron: ["Cron", "0 2 * * 1-5"],
+  every: ["Every", "15m"],
+  rrule: ["RRULE", "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17"],
+  at: ["At", ""],
+  in: ["In", "30m"],
+  manual: ["By hand", true],
+};
+const HELP = {
+  cron: "minute hour day month weekday; seconds first, a year last, @daily and H are read, too",
+  every: "a duration: 10s, 15m, 1h30m, 1d",
+  rrule: "a recurrence rule of RFC 5545",
+  at: "once, at a time such as 2030-01-31T02:00:00Z",
+  in: "once, so long after it is accepted: 30m",
+  manual: "only when somebody asks for a run",
+};
+const RECURRING = ["cron", "every", "rrule"];
+const WITH = { // what may stand beside each kind
+  timezone: ["cron", "rrule"],
+  calendar: RECURRING,
+  dialect: ["cron"],
+  mode: ["every"],
+  jitter: [...RECURRING, "at", "in"],
+  starts_at: RECURRING,
+  ends_at: RECURRING,
+  max_runs: RECURRING,
+};
+
+/** Returns the kind of a trigger as given. */
+export function kindOf(trigger) {
+  return Object.keys(KINDS).find((kind) => trigger?.[kind] !== undefined) ?? "cron";
+}
+
+/** Returns the trigger of another kind, with what may stay of what was said. */
+export function ofKind(trigger, kind) {
+  const kept = Object.entries(trigger ?? {}).filter(
+    ([name]) => !(name in KINDS) && (WITH[name] ?? [kind]).includes(kind),
+  );
+  const begin = kind === "at" ? new Date(Date.now() + 3_600_000).toISOString().slice(0, 19) + "Z" : KINDS[kind][1];
+  const zone = WITH.timezone.includes(kind) ? { timezone: viewerZone() } : {};
+  return { [kind]: begin, ...zone, ...Object.fromEntries(kept) };
+}
+
+/** Returns the fields of a trigger. `form`: see form.js. `kinds`: those that are offered. */
+export function triggerFields(form, { kinds = Object.keys(KINDS), folded = true } = {}) {
+  const trigger = form.at("trigger");
+  const kind = kindOf(trigger);
+  const has = (name) => WITH[name].includes(kind);
+  const more = [
+    has("jitter") ? form.text(["trigger", "jitter"], "Put off at random by up to", { hint: "30s" }) : null,
+    has("starts_at") ? form.text(["trigger", "starts_at"], "Not before", { hint: "2030-01-31T00:00:00Z" }) : null,
+    has("ends_at") ? form.text(["trigger", "ends_at"], "Not after", { hint: "2030-12-31T00:00:00Z" }) : null,
+    has("max_runs") ? form.number(["trigger", "max_runs"], "Runs at most") : null,
+    has("mode") ? form.choice(
+      ["trigger", "mode"],
+      "Counted from",
+      { fixed_rate: "the times of its grid", fixed_delay: "the end of the run before" },
+    ) : null,
+    has("dialect") ? form.choice(
+      ["trigger", "dialect"],
+      "Dialect",
+      { vixie: "Vixie: 0 is Sunday", quartz: "Quartz: 1 is Sunday" },
+    ) : null,
+  ].filter(Boolean);
+  return [
+    h(
+      "div",
+      { class: "kinds", role: "group", "aria-label": "Kind of trigger" },
+      kinds.map((one) =>
+        h(
+          "button",
+          {
+            type: "button",
+            key: one,
+            class: "small",
+            "aria-pressed": String(one === kind),
+            onclick: () => one !== kind && form.set(["trigger"], ofKind(trigger, one)),
+          },
+          KINDS[one][0],
+        ),
+      ),
+    ),
+    form.errors("/trigger"),
+    h(
+      "div",
+      { class: "fields" },
+      kind === "manual"
+        ? h("p", { class: "muted", key: "manual" }, HELP.manual)
+        : form.text(["trigger", kind], KINDS[kind][0], { help: HELP[kind], wide: true, mono: true, keep: true }),
+      has("timezone") ? form.text(["trigger", "timezone"], "Time zone", { list: "zones", hint: "UTC" }) : null,
+      has("calendar") ? form.text(
+        ["trigger", "calendar"],
+        "Not on the days of calendar",
+        { list: "calendars", hint: "none" },
+      ) : null,
+    ),
+    more.length && folded ? form.fold("trigger-more", "Bounds and jitter", more) : h("div", { class: "fields" }, more),
+  ];
+}
