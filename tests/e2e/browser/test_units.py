@@ -57,6 +57,19 @@ def test_moments_relative_and_absolute(tab: Tab) -> None:
     assert tab.call("core/format.js", "absolute", now, "UTC") == "2026-11-18 11:06:40"
 
 
+@pytest.mark.parametrize(
+    "printed, text",
+    [
+        ("\x1b[1;31mred\x1b[0m\n\ttab", "red\n\ttab"),
+        ("\x1b]8;;http://x/\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b]0;title\x07after\x1b[2J\x1b[H\x1bM", "after"),
+        ("a\r\x00b\x7f\x1b", "ab"),
+    ],
+)
+def test_what_was_said_to_a_terminal_is_left_out(units: Tab, printed: str, text: str) -> None:
+    assert units.call("core/format.js", "plain", printed) == text
+
+
 # ---------------------------------------------------------------- events, addresses
 
 

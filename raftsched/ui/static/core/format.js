@@ -59,6 +59,14 @@ export function ago(at, now = Date.now()) {
   return away > 0 ? "in a moment" : "just now";
 }
 
+// Escape sequences of terminals (ECMA-48: CSI, OSC, single ones), and other control characters than tab and newline.
+const ESCAPES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)|[\0-\x08\x0b-\x1f\x7f]/g;
+
+/** Returns what a program printed without what it said to a terminal. */
+export function plain(text) {
+  return text.replace(ESCAPES, "");
+}
+
 const formats = new Map();
 
 /** Returns a moment as "2026-11-23 14:05:09", in a zone or the viewer's own. */

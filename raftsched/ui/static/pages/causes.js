@@ -1,5 +1,7 @@
 /** Dead letters by their causes. */
 
+import { plain } from "../core/format.js";
+
 const WORDS = [
   [/[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/gi, "#"],
   [/\b(?:0x)?(?=[0-9a-f]*\d)[0-9a-f]{8,}\b/gi, "#"],
@@ -8,7 +10,7 @@ const WORDS = [
 
 /** Returns the last line of an error that says something; "" for none. */
 export function lastLine(error) {
-  return (error ?? "").split("\n").findLast((line) => line.trim())?.trim() ?? "";
+  return plain(error ?? "").split("\n").findLast((line) => line.trim())?.trim() ?? "";
 }
 
 /** Returns what letters of one cause have in common: numbers and ids in the words of an error differ from run to run. */

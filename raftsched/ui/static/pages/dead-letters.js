@@ -5,7 +5,7 @@ import { bindListKeys } from "../components/list-keys.js";
 import { get, pages } from "../core/api.js";
 import { onChange } from "../core/changes.js";
 import { Page, define } from "../core/element.js";
-import { number, plural } from "../core/format.js";
+import { number, plain, plural } from "../core/format.js";
 import { bind } from "../core/keys.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
@@ -283,7 +283,7 @@ class DeadLetters extends Page {
     return h(
       "div",
       { class: "cause-runs" },
-      sample.error ? h("pre", { class: "cause-error" }, sample.error) : null,
+      sample.error ? h("pre", { class: "cause-error" }, plain(sample.error)) : null,
       table(columns, letters.slice(0, shown), { key: (one) => one.id, caption: "Runs of this cause" }),
       letters.length > shown
         ? h("button", { type: "button", class: "small", onclick: () => this.#set(() => this.#open.set(key, shown + 4 * SHOWN)) }, `Show more (${number(letters.length - shown)})`)

@@ -5,7 +5,7 @@ import { confirmDialog, toast } from "../components/dialog.js";
 import "../components/output/output.js";
 import { del, post } from "../core/api.js";
 import { Page, define } from "../core/element.js";
-import { bytes, duration, moment, number } from "../core/format.js";
+import { bytes, duration, moment, number, plain } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { bars, lateness, runLength } from "./run-times.js";
@@ -193,7 +193,7 @@ class Run extends Page {
     const told = one.attempts.findLast((row) => row.error);
     return [
       bars(one, Date.now()),
-      told ? h("div", null, h("h3", null, `Error of attempt ${told.number}`), h("pre", { class: "run-error", tabindex: "0" }, told.error)) : null,
+      told ? h("div", null, h("h3", null, `Error of attempt ${told.number}`), h("pre", { class: "run-error", tabindex: "0" }, plain(told.error))) : null,
       table(columns, one.attempts, { key: (row) => row.number, caption: "Attempts" }),
     ];
   }
