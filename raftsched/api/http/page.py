@@ -84,8 +84,10 @@ async def show_locked(refused: web.Response) -> None:
 
 
 def _policy(members: MemberOrigins, scheme: str) -> str:
-    """`scheme`: of this node. Browsers let a page of https ask nothing by plain HTTP."""
-    return _POLICY.format(" ".join(["'self'", *sorted(o for o in members.all() if o.startswith(scheme))]))
+    """`scheme`: of this node. Browsers let a page of https ask nothing by plain HTTP. A policy can name no IPv6 address
+    (W3C CSP 3, section 2.3.1)."""
+    named = sorted(one for one in members.all() if one.startswith(scheme) and "[" not in one)
+    return _POLICY.format(" ".join(["'self'", *named]))
 
 
 def _elsewhere() -> web.Response:

@@ -153,6 +153,16 @@ def test_the_page_says_anew_which_members_it_may_ask(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+@pytest.mark.parametrize("announced", ["https://n1.example:7401", "[::1]:7401"])
+def test_members_that_a_page_cannot_ask_are_not_in_its_policy(tmp_path: Path, announced: str) -> None:
+    async def test(call: Client) -> None:
+        call.cluster.open_session("n1", announced)
+        await call("GET", "/ui/")
+        assert "connect-src 'self';" in call.headers["Content-Security-Policy"]
+
+    run(tmp_path, test)
+
+
 def test_links_of_other_sites_lead_to_the_page_and_frames_do_not(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", **BROWSER}
