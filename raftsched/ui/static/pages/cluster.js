@@ -1,0 +1,166 @@
+/** The cluster: its members, who led when, what is wrong, and a backup of it. */
+
+import { asOf, card, copyButton, empty, facts, heading, loading, problem, shown, table, timeOf } from "../components/basics.js";
+import { attempt, confirmDialog } from "../components/dialog.js";
+import { termsChart } from "../charts/terms.js";
+import { del, post } from "../core/api.js";
+import { Page, define } from "../core/element.js";
+import { number, plural } from "../core/format.js";
+import { session } from "../core/session.js";
+import { h } from "../core/vdom.js";
+import { backupCard } from "./cluster/backup.js";
+import { findings } from "./cluster/doctor.js";
+import { clock, disk, roleBadge, slots, warnings } from "./cluster/parts.js";
+
+const DAYS_MS = 14 * 86_400_000; // of leaderships in the picture
+const TERMS_SHOWN = 8;
+
+export default class ClusterPage extends Page {
+  #backup = { running: false, got: 0, error: null, done: false };
+  #allTerms = false;
+
+  connected() {
+    this.on(session, "change", () => this.update());
+  }
+
+  render() {
+    const cluster = this.watch("/v1/cluster", { on: ["cluster"], every: 2_000 });
+    const { data } = cluster;
+    if (!data) return [heading("Cluster"), cluster.error ? problem(cluster.error) : loading()];
+    const reload = () => cluster.reload();
+    return [
+      heading("Cluster", { actions: [h("a", { class: "button", href: "/ui/cluster/settings" }, "Settings"), pauseButton(data, reload)] }),
+      asOf(cluster),
+      warnings(data),
+      card("Members", members(data, reload)),
+      data.waiting.length ? card("Asking to be let in", waiting(data, reload)) : null,
+      this.#terms(data),
+      session.may("doctor_get") ? findings(this) : null,
+      session.may("snapshot_get") ? backupCard(this, this.#backup, data) : null,
+      card("About", facts([
+        ["Leader", data.leader ?? "none"],
+        ["Term", number(data.term)],
+        ["Cluster", data.cluster_id ? h("span", { class: "mono" }, data.cluster_id, copyButton(data.cluster_id, "Copy the id of the cluster")) : null],
+        ["This page is from", data.node],
+      ])),
+    ];
+  }
+
+  #terms(cluster) {
+    const terms = this.watch("/v1/cluster/terms", { on: ["cluster"] });
+    const now = Date.now();
+    return card("Leaderships", shown(terms, ({ items }) => {
+      if (!items.length) return empty("Nobody has led yet", "The first leadership is written down when it begins.");
+      const rows = this.#allTerms ? items : items.slice(0, TERMS_SHOWN);
+      return [
+        termsChart(items, { from: now - DAYS_MS, now }),
+        table(
+          [
+            { title: "Term", cell: (one) => number(one.term), number: true },
+            { title: "Leader", cell: (one) => (one.term === cluster.term && one.leader === cluster.leader ? [one.leader, " ", h("span", { class: "badge state-running" }, "★ now")] : one.leader) },
+            { title: "Since", cell: (one) => timeOf(one.at) },
+            { title: "First entry", cell: (one) => number(one.index), number: true },
+          ],
+          rows,
+          { key: (one) => one.term, caption: "Leaderships, the newest first" },
+        ),
+        items.length > TERMS_SHOWN
+          ? h("button", { type: "button", class: "quiet small", onclick: () => ((this.#allTerms = !this.#allTerms), this.update()) }, this.#allTerms ? "Fewer" : `All ${number(items.length)}`)
+          : null,
+      ];
+    }));
+  }
+}
+define("rs-cluster-page", ClusterPage);
+
+function pauseButton({ paused }, reload) {
+  if (!session.may(paused ? "settings_resume" : "settings_pause")) return null;
+  if (paused) return h("button", { type: "button", class: "primary", onclick: () => attempt(() => post("/v1/cluster/resume"), "Resumed").then(reload) }, "Resume");
+  const ask = () =>
+    confirmDialog({
+      title: "Pause the cluster?",
+      body: "No job is fired and no run is started on any node until it is resumed; what runs goes on. What was due meanwhile is run as each job's misfire policy says.",
+      action: "Pause",
+      danger: true,
+      run: () => post("/v1/cluster/pause"),
+    }).then(reload);
+  return h("button", { type: "button", onclick: ask }, "Pause …");
+}
+
+function members(cluster, reload) {
+  const columns = [
+    { title: "Node", cell: (node) => [h("strong", null, node.id), h("div", { class: "muted nowrap" }, node.http ?? "–")] },
+    { title: "Role", cell: (node) => [roleBadge(node), node.drained ? [" ", h("span", { class: "badge state-suspended" }, "‖ drained")] : null] },
+    { title: "Votes", cell: (node) => (node.voter ? "yes" : "not yet") },
+    { title: "Behind", cell: (node) => (node.lag === null ? "–" : plural(node.lag, "entry", "entries")), number: true },
+    { title: "Clock", cell: clock, number: true },
+    { title: "Slots", cell: slots },
+    { title: "Disk", cell: disk },
+    { title: "Heard of", cell: (node) => timeOf(node.last_heartbeat_at) },
+    { title: "Version", cell: (node) => node.version ?? "–" },
+    { title: h("span", { class: "sr" }, "Actions"), cell: (node) => h("div", { class: "actions" }, actionsOf(node, cluster, reload)) },
+  ];
+  return h("div", { class: "members" }, table(columns, cluster.nodes, { key: (node) => node.id, caption: "Members" }));
+}
+
+function actionsOf(node, cluster, reload) {
+  const small = (words, onclick) => h("button", { type: "button", class: "small", key: words, onclick, "aria-label": `${words} ${node.id}` }, words);
+  const path = encodeURIComponent(node.id);
+  const drain = async (action, done) => (await attempt(() => post(`/v1/nodes/${path}/${action}`), done)) && reload();
+  const found = [];
+  if (session.may("nodes_drain")) {
+    if (node.drained) found.push(small("Undrain", () => drain("undrain", `${node.id} is given runs again`)));
+    else found.push(small("Drain", () => drain("drain", `${node.id} is given nothing new`)));
+  }
+  if (session.may("members_transfer") && node.voter && node.alive && cluster.leader && node.id !== cluster.leader) {
+    found.push(
+      small("Lead", () =>
+        confirmDialog({
+          title: `Let ${node.id} lead?`,
+          body: `${cluster.leader} hands leadership over. Nothing is lost: what is asked meanwhile goes on to ${node.id}.`,
+          action: "Hand over",
+          run: () => post("/v1/cluster/leader", { to: node.id }),
+        }).then(reload),
+      ),
+    );
+  }
+  if (session.may("members_remove") && cluster.nodes.length > 1) {
+    const voters = cluster.nodes.filter((one) => one.voter && one.id !== node.id);
+    const alive = voters.filter((one) => one.alive).length;
+    const left = voters.length ? `${plural(voters.length, "voting member")} would be left, ${alive} of which answer; ${Math.floor(voters.length / 2) + 1} are needed.` : "";
+    found.push(
+      small("Remove …", () =>
+        confirmDialog({
+          title: `Remove ${node.id}?`,
+          body: [h("p", null, left), h("p", null, "Its runs are run again elsewhere when its session is over. It can come back with an empty disk only.")],
+          action: `Remove ${node.id}`,
+          danger: true,
+          run: () => del(`/v1/cluster/members/${path}`),
+        }).then(reload),
+      ),
+    );
+  }
+  return found;
+}
+
+function waiting(cluster, reload) {
+  const replaces = (one) => one.why !== "new";
+  const admit = (one) =>
+    confirmDialog({
+      title: replaces(one) ? `Replace ${one.id}?` : `Let ${one.id} in?`,
+      body: replaces(one)
+        ? `The member ${one.id} is replaced by this one, which has another disk: what the old disk promised is given up.`
+        : `${one.id} gets everything first, and votes by itself when it has caught up.`,
+      action: replaces(one) ? "Replace" : "Let in",
+      danger: replaces(one),
+      run: () => post("/v1/cluster/members", { id: one.id, store: one.store, replace: replaces(one) }),
+    }).then(reload);
+  const columns = [
+    { title: "Node", cell: (one) => h("strong", null, one.id) },
+    { title: "Why", cell: (one) => one.why.replaceAll("-", " ") },
+    { title: "Addresses", cell: (one) => `${one.http} · ${one.raft}` },
+    { title: "Disk", cell: (one) => h("span", { class: "mono" }, one.store.slice(0, 8)) },
+    { title: "", cell: (one) => (session.may("members_add") ? h("button", { type: "button", class: "small", onclick: () => admit(one) }, replaces(one) ? "Replace …" : "Let in …") : null) },
+  ];
+  return table(columns, cluster.waiting, { key: (one) => one.id, caption: "Nodes that ask to be let in" });
+}
