@@ -56,7 +56,7 @@ export default class ClusterPage extends Page {
         termsChart(items, { from: now - DAYS_MS, now }),
         table(
           [
-            { title: "Term", cell: (one) => number(one.term), number: true },
+            { title: "Term", cell: (one) => number(one.term) },
             { title: "Leader", cell: (one) => (one.term === cluster.term && one.leader === cluster.leader ? [one.leader, " ", h("span", { class: "badge state-running" }, "★ now")] : one.leader) },
             { title: "Since", cell: (one) => timeOf(one.at) },
             { title: "First entry", cell: (one) => number(one.index), number: true },
@@ -90,9 +90,8 @@ function pauseButton({ paused }, reload) {
 function members(cluster, reload) {
   const columns = [
     { title: "Node", cell: (node) => [h("strong", null, node.id), h("div", { class: "muted nowrap" }, node.http ?? "–")] },
-    { title: "Role", cell: (node) => [roleBadge(node), node.drained ? [" ", h("span", { class: "badge state-suspended" }, "‖ drained")] : null] },
-    { title: "Votes", cell: (node) => (node.voter ? "yes" : "not yet") },
-    { title: "Behind", cell: (node) => (node.lag === null ? "–" : plural(node.lag, "entry", "entries")), number: true },
+    { title: "Role", cell: (node) => [roleBadge(node), node.drained ? [" ", h("span", { class: "badge state-suspended" }, "‖ drained")] : null, h("div", { class: "muted nowrap" }, node.voter ? "votes" : "does not vote yet")] },
+    { title: h("span", { title: "Entries of the log" }, "Behind"), cell: (node) => number(node.lag), number: true },
     { title: "Clock", cell: clock, number: true },
     { title: "Slots", cell: slots },
     { title: "Disk", cell: disk },
@@ -129,7 +128,7 @@ function actionsOf(node, cluster, reload) {
     const alive = voters.filter((one) => one.alive).length;
     const left = voters.length ? `${plural(voters.length, "voting member")} would be left, ${alive} of which answer; ${Math.floor(voters.length / 2) + 1} are needed.` : "";
     found.push(
-      small("Remove …", () =>
+      small("Remove", () =>
         confirmDialog({
           title: `Remove ${node.id}?`,
           body: [h("p", null, left), h("p", null, "Its runs are run again elsewhere when its session is over. It can come back with an empty disk only.")],
