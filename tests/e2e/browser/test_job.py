@@ -14,6 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 from raftsched.cli.main import cli
 from tests.e2e.browser.conftest import Opens
 from tests.e2e.browser.world import EVIL, World
+from tests.support import axe
 from tests.support.browser import Tab
 from tests.support.cluster import Cluster
 
@@ -45,6 +46,7 @@ def test_a_run_that_is_asked_for_is_seen_until_it_ends(world: World, tab: Tab) -
     dialog = page.get_by_role("dialog")
     params = dialog.get_by_label("Parameters")
     expect(params).to_have_value('{\n  "copies": 1\n}')
+    assert not axe.violations(page)
     params.fill('{"copies": 2,}')
     expect(dialog.locator("#run-params-error")).to_contain_text("no JSON")
     dialog.get_by_role("button", name="Run now").click()
@@ -60,14 +62,28 @@ def test_a_run_that_is_asked_for_is_seen_until_it_ends(world: World, tab: Tab) -
     page.wait_for_url(lambda url: "/ui/runs/" in url)
 
 
-def test_a_refused_run_says_why_in_the_dialog(world: World, tab: Tab) -> None:
-    world.put("job/once", {**MANUAL, "overlap": "forbid", "handler": {"shell": LONG}})
-    tab.expects("status of 4")
-    page = opened(world, tab, "job/once")
-    world.ask("POST", f"/v1/jobs/{world.jobs['job/once']}/expire", {})
-    page.get_by_role("button", name="Expire").wait_for(state="detached")
+def test_what_others_do_is_shown(world: World, tab: Tab) -> None:
+    job = world.put("job/watched", {**MANUAL, "description": "as it was"})
+    page = opened(world, tab, "job/watched")
+    expect(page.locator(".page-head")).to_contain_text("as it was")
+    world.ask("PATCH", f"/v1/jobs/{job}", {"description": "changed elsewhere"}, node=1)
+    expect(page.locator(".page-head")).to_contain_text("changed elsewhere")
+    world.ask("POST", f"/v1/jobs/{job}/expire", {}, node=2)
+    expect(page.locator(".page-head")).to_contain_text("expired")
+    expect(page.get_by_role("button", name="Expire")).to_have_count(0)
     expect(page.get_by_role("button", name="Run now")).to_have_count(0)
-    expect(page.locator("h1 + .job-below")).to_contain_text("expired")
+
+
+def test_a_run_is_refused_in_the_words_of_the_api(world: World, tab: Tab) -> None:
+    job = world.put("job/refused", MANUAL)
+    tab.expects("status of 409")
+    page = opened(world, tab, "job/refused")
+    page.get_by_role("button", name="Run now").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    world.ask("POST", f"/v1/jobs/{job}/expire", {})
+    dialog.get_by_role("button", name="Run now").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("The job is EXPIRED")
 
 
 def test_pause_and_resume(world: World, tab: Tab) -> None:
@@ -111,6 +127,7 @@ def test_a_backfill_shows_its_times_first(world: World, tab: Tab) -> None:
         ["2026-01-04 23:00:00", "2026-01-05 00:00:00", "2026-01-05 01:00:00"]
     )
     assert not world.ask("GET", f"/v1/jobs/{job}/instances")["items"], "nothing was done yet"
+    assert not axe.violations(page)
     make.click()
     expect(dialog).to_have_count(0)
     expect(row(page, "succeeded")).to_have_count(3)
@@ -213,13 +230,30 @@ def test_the_times_of_a_schedule(world: World, tab: Tab) -> None:
     expect(page.get_by_text(said["description"]).first).to_be_visible()
     times = page.get_by_role("region", name="Next times").locator("tbody tr")
     expect(times).to_have_count(10)
-    expect(times.first).to_contain_text("09:00:00")
-    expect(times.first).to_contain_text("01:00:00")  # in Berlin
+    expect(times.first).to_contain_text("09:00")
+    expect(times.first).to_contain_text("01:00")  # in Berlin
     month = page.locator(".month")
     page.get_by_role("button", name="The next month").click()
     expect(month.locator(".month-head")).to_contain_text(" times")
     days = month.locator("td:not(.other)")
     expect(month.locator("td .due")).to_have_count(days.count())
+
+
+def test_a_night_without_the_hour_is_noted(world: World, tab: Tab) -> None:
+    trigger = {**CRON, "starts_at": "2027-03-27T00:00:00Z"}
+    world.put("job/night", {"trigger": trigger, "handler": {"shell": "true"}})
+    page = opened(world, tab, "job/night", "?tab=schedule")
+    note = page.get_by_role("tabpanel").locator(".warning")
+    expect(note).to_have_text("DST: 02:30 does not exist on this day; runs at 03:00")
+
+
+def test_what_holds_a_run_up_is_said(world: World, tab: Tab) -> None:
+    conditions = [{"job_succeeded": "job/never", "within": "1h"}]
+    world.put("job/held", {**MANUAL, "conditions": conditions})
+    world.until(world.run("job/held"), "WAITING")
+    page = opened(world, tab, "job/held")
+    expect(page.get_by_role("tabpanel").locator(".warning")).to_contain_text("job/never")
+    expect(row(page, "waiting").locator(".wait-conditions")).to_have_count(1)
 
 
 LINES: dict[str, dict[str, Any]] = {

@@ -32,7 +32,7 @@ export function mark(state, props = {}) {
 export function scatter(points, { label }) {
   const values = points.map((point) => point.value);
   const up = lengthScale(values, 4);
-  const along = momentScale(points[0].at, Math.max(points.at(-1).at, points[0].at + SPAN_MS), 4);
+  const along = momentScale(points[0].at, Math.max(points.at(-1).at, points[0].at + SPAN_MS), 3);
   const y = (value) => BOTTOM - up.at(value) * (BOTTOM - TOP);
   const x = (at) => `${(8 + 91 * along.at(at)).toFixed(2)}%`;
   const lines = [

@@ -91,7 +91,7 @@ export default class JobPage extends Page {
     const last = last_start_at || last_end_at;
     return h(
       "div",
-      { class: "card" },
+      { class: "card job-facts" },
       facts([
         ["Trigger", words],
         [
@@ -110,7 +110,7 @@ export default class JobPage extends Page {
             last_executor ? ` on ${last_executor}` : "",
           ) : null,
         ],
-        ["Runs", `${number(job.runs)}${job.active ? ` · ${number(job.active)} active` : ""}`],
+        ["Runs by schedule", `${number(job.runs)}${job.active ? ` · ${number(job.active)} active` : ""}`],
         [
           "Failures in a row",
           job.failures_in_a_row ? h("strong", { class: "bad" }, number(job.failures_in_a_row)) : null,

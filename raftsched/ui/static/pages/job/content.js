@@ -69,7 +69,7 @@ class JobContent extends View {
         h(
           "details",
           { class: "rest" },
-          h("summary", null, `${rest.length} fields as they are without being said`),
+          h("summary", null, `${rest.length} fields have their defaults`),
           rows(rest.map((name) => [WORDS[name], value(name, job[name]) ?? h("span", { class: "muted" }, "none")])),
         ),
       ]),
@@ -90,7 +90,7 @@ function line(title, text, label) {
 }
 
 function code(text) {
-  return h("pre", { class: "code" }, text);
+  return h("pre", { class: "code", tabindex: "0" }, text);
 }
 
 /** Returns the value of a field for people; null for none. */
@@ -125,7 +125,7 @@ function handlerText({ exec, shell, python, http, call, ...rest }) {
     exec !== undefined
       ? ["exec ", exec.map((word) => [h("code", { class: "word" }, word), " "])]
       : shell !== undefined
-        ? ["shell", h("pre", { class: "code" }, shell)]
+        ? ["shell", h("pre", { class: "code", tabindex: "0" }, shell)]
         : python !== undefined
           ? ["python ", h("code", null, python)]
           : call !== undefined

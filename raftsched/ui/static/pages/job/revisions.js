@@ -156,7 +156,7 @@ function values({ before, after }) {
   if (typeof before === "string" && typeof after === "string" && (before.includes("\n") || after.includes("\n"))) {
     return h(
       "pre",
-      { class: "code" },
+      { class: "code", tabindex: "0" },
       lines(before, after).map(
         ({ kind, text }) => h("span", { class: `line line-${kind}` }, `${MARKS[kind]} ${text}\n`),
       ),

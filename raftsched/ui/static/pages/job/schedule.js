@@ -93,62 +93,50 @@ class JobSchedule extends View {
   }
 
   #times(times, zone) {
-    const { trigger, error, state } = this.#job;
-    if (!times.length) {
-      if (state === "EXPIRED") return empty(
-        "Nothing is due any more.",
-        "The job is expired: it stays here with its history.",
-      );
-      if (trigger.manual) return empty("It has no times of its own.", "It runs when somebody asks for it: Run now.");
-      if (state === "SCHEDULED") return empty(
-        "There is no next time.",
-        error ?? "A run is active, or it was the last one.",
-      );
-      return empty("It would have no more times.", "Edit its trigger to give it some.");
-    }
+    if (!times.length) return this.#none();
     const own = viewerZone();
-    const both = zone !== own;
+    const shown = times.map(
+      ({ at, note }) => ({ at, note, here: shownAt(moment(at), zone), yours: shownAt(moment(at), own) }),
+    );
+    const both = shown.some(({ here, yours }) => here !== yours);
+    const head = [zone, both ? `${own} (yours)` : null, ""].filter((title) => title !== null);
+    const row = ({ at, note, here, yours }) => [
+      h(
+        "tr",
+        { key: at, class: note ? "noted" : null },
+        h("td", { class: "nowrap" }, here),
+        both ? h("td", { class: "nowrap" }, yours) : null,
+        h("td", { class: "nowrap muted" }, timeOf(at)),
+      ),
+      note
+        ? h(
+          "tr",
+          { key: `${at} note` },
+          h("td", { colspan: head.length }, h("p", { class: "warning small-note" }, note)),
+        )
+        : null,
+    ];
     return h(
       "div",
       { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Next times" },
       h(
         "table",
         null,
-        h(
-          "thead",
-          null,
-          h(
-            "tr",
-            null,
-            h("th", { scope: "col" }, zone),
-            both ? h("th", { scope: "col" }, `${own} (yours)`) : null,
-            h("th", { scope: "col" }, ""),
-          ),
-        ),
-        h(
-          "tbody",
-          null,
-          times.flatMap(({ at, note }) => {
-            const ms = moment(at);
-            const row = h(
-              "tr",
-              { key: at, class: note ? "noted" : null },
-              h("td", { class: "nowrap" }, shownAt(ms, zone)),
-              both ? h("td", { class: "nowrap" }, shownAt(ms)) : null,
-              h("td", { class: "nowrap muted" }, timeOf(at)),
-            );
-            return note ? [
-              row,
-              h(
-                "tr",
-                { key: `${at} note` },
-                h("td", { colspan: both ? 3 : 2 }, h("p", { class: "warning small-note" }, note)),
-              ),
-            ] : [row];
-          }),
-        ),
+        h("thead", null, h("tr", null, head.map((title) => h("th", { scope: "col" }, title)))),
+        h("tbody", null, shown.flatMap(row).filter(Boolean)),
       ),
     );
+  }
+
+  #none() {
+    const { trigger, error, state } = this.#job;
+    if (state === "EXPIRED") return empty(
+      "Nothing is due any more.",
+      "It is expired, and stays here with its history.",
+    );
+    if (trigger.manual) return empty("It has no times of its own.", "It runs when somebody asks for it: Run now.");
+    if (waiting(this.#job)) return empty("It would have no more times.", "Edit its trigger to give it some.");
+    return empty("There is no next time.", error ?? "A run is active, or it was the last one.");
   }
 
   #calendar(zone) {
@@ -191,7 +179,7 @@ function waiting({ state }) {
 
 function shownAt(ms, zone) {
   const day = new Intl.DateTimeFormat("en", { weekday: "short", timeZone: zone }).format(ms);
-  return `${day} ${absolute(ms, zone, { millis: ms % 1000 !== 0 })}`;
+  return `${day} ${absolute(ms, zone, { seconds: ms % 60_000 !== 0, millis: ms % 1000 !== 0 })}`;
 }
 
 function triggerFact(name, value) {
