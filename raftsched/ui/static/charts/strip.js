@@ -35,7 +35,14 @@ export function runStrip(runs, count = 30) {
   const words = stripWords(runs);
   return h(
     "svg",
-    { class: "strip", viewBox: `0 0 ${count * STEP} ${HEIGHT}`, width: count * STEP, height: HEIGHT, role: "img", "aria-label": words },
+    {
+      class: "strip",
+      viewBox: `0 0 ${count * STEP} ${HEIGHT}`,
+      width: count * STEP,
+      height: HEIGHT,
+      role: "img",
+      "aria-label": words,
+    },
     Object.keys(KINDS).map((kind) => h("path", { class: `bar-${kind}`, d: paths[kind] ?? "" })),
     h("title", null, words),
   );

@@ -19,6 +19,7 @@ export class ListPage extends Page {
   list = null;
   #key = "";
   #typed = 0;
+  #turn = 0; // of the address: what was typed before is of another one
 
   connected() {
     this.open();
@@ -32,6 +33,7 @@ export class ListPage extends Page {
   }
 
   queryChanged() {
+    this.#turn++;
     this.open();
     this.update();
   }
@@ -94,9 +96,17 @@ export class ListPage extends Page {
     };
     return h(
       "div",
-      { class: "field grow" },
+      { class: "field grow", key: `${name} ${this.#turn}` },
       h("label", { for: `filter-${name}` }, label),
-      h("input", { id: `filter-${name}`, type: "search", placeholder, autocomplete: "off", spellcheck: "false", ".defaultValue": this.query.get(name) ?? "", oninput: typed }),
+      h("input", {
+        id: `filter-${name}`,
+        type: "search",
+        placeholder,
+        autocomplete: "off",
+        spellcheck: "false",
+        ".defaultValue": this.query.get(name) ?? "",
+        oninput: typed,
+      }),
     );
   }
 
@@ -105,8 +115,9 @@ export class ListPage extends Page {
     const id = `filter-${name}`;
     const value = this.query.get(name) ?? "";
     const onchange = (event) => this.filter({ [name]: event.target.value.trim() });
+    const options = () => choices.map(([one, words]) => h("option", { value: one, key: one }, words));
     const input = choices
-      ? h("select", { id, value, onchange }, choices.map(([one, words]) => h("option", { value: one, key: one }, words)))
+      ? h("select", { id, value, onchange }, options())
       : h("input", { id, type, placeholder, ".defaultValue": value, autocomplete: "off", onchange });
     return h("div", { class: "field", key: `${name} ${value}` }, h("label", { for: id }, label), input);
   }
@@ -116,9 +127,11 @@ export class ListPage extends Page {
     const id = `filter-${name}`;
     const text = this.query.get(name) ?? "";
     const at = Date.parse(text);
-    const local = Number.isNaN(at) ? "" : new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
-    const onchange = (event) => this.filter({ [name]: event.target.value && new Date(event.target.value).toISOString() });
-    return h("div", { class: "field", key: `${name} ${text}` }, h("label", { for: id }, label), h("input", { id, type: "datetime-local", ".defaultValue": local, onchange }));
+    const shifted = Number.isNaN(at) ? NaN : at - new Date(at).getTimezoneOffset() * 60_000;
+    const local = Number.isNaN(shifted) ? "" : new Date(shifted).toISOString().slice(0, 16);
+    const onchange = ({ target }) => this.filter({ [name]: target.value && new Date(target.value).toISOString() });
+    const input = h("input", { id, type: "datetime-local", ".defaultValue": local, onchange });
+    return h("div", { class: "field", key: `${name} ${text}` }, h("label", { for: id }, label), input);
   }
 
   /** Returns the namespaces to choose from: those of the token, or all there are. */
@@ -136,7 +149,8 @@ export class ListPage extends Page {
     const { list } = this;
     if (!list.ready) return "";
     if (list.done) return plural(list.rows.length, one);
-    return list.total === null ? `${plural(list.rows.length, one)} so far` : plural(Math.max(list.total, list.rows.length), one);
+    if (list.total === null) return `${plural(list.rows.length, one)} so far`;
+    return plural(Math.max(list.total, list.rows.length), one);
   }
 
   /** Returns what is wrong with the list. */

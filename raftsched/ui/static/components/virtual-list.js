@@ -1,8 +1,8 @@
 /**
  * A list of any length: only the rows on the screen are elements, and these are used again for others as one scrolls.
  *
- * Rows have the height of the property --row. The page scrolls, not the list: its height is that of all rows. The list is a
- * grid for the keyboard: it has the focus as a whole, and names the row that is meant.
+ * Rows have the height of the property --row. The page scrolls, not the list: its height is that of all rows. The list
+ * is a grid for the keyboard: it has the focus as a whole, and names the row that is meant.
  */
 
 import { View, define } from "../core/element.js";
@@ -17,8 +17,9 @@ const TICK_MS = 5_000; // times are relative to now
 let lists = 0;
 
 /**
- * Properties, set before it is shown: `list` (a LiveList), `label`, `columns`: [{title, class, cell(row)}], `open(row)`: the
- * address of a row; `selection` (a Selection) where rows can be chosen; `onrest(rows)` with the rows on the screen.
+ * Properties, set before it is shown: `list` (a LiveList), `label`, `columns`: [{title, class, cell(row)}], `open(row)`,
+ * which returns the address of a row; `selection` (a Selection) where rows can be chosen; `onrest(rows)`, which is called
+ * with the rows on the screen.
  */
 class VirtualList extends View {
   active = -1; // index of the row that is meant
@@ -91,7 +92,9 @@ class VirtualList extends View {
     const { selection } = this;
     const row = this.list.rows[index];
     const chosen = Boolean(row && selection?.has(row.id));
-    const cells = this.columns.map((column) => h("div", { role: "gridcell", class: column.class }, row ? column.cell(row) : null));
+    const cells = this.columns.map((column) =>
+      h("div", { role: "gridcell", class: column.class }, row ? column.cell(row) : null),
+    );
     return h(
       "div",
       {

@@ -1,8 +1,8 @@
 /**
  * What changed in the cluster, as the page hears of it: one stream of digests for all that is on the screen.
  *
- * A browser opens few connections to one node, so that the visible tabs of one token share a stream: the tab that holds a
- * lock reads it, and tells the others. Where a browser has no locks (without https, away from loopback) each tab has its own.
+ * A browser opens few connections to one node, so the visible tabs of one token share a stream: the tab that holds a
+ * lock reads it, and tells the others. Where there are no locks (without https, away from loopback) each has its own.
  */
 
 import { ApiProblem, stream } from "./api.js";
@@ -15,8 +15,8 @@ let running = null; // AbortController of the visible time
 let last; // id of the last digest that was heard of
 
 /**
- * Calls a function with each digest of changes: `{kinds, jobs, runs, ran, more}`, all but the last of them sets. `ran`: the
- * jobs of the runs. `more`: any of the kinds may have changed, and ids are not listed. null: anything may have changed.
+ * Calls a function with each digest of changes: `{kinds, jobs, runs, ran, more}`, all but the last of them sets. `ran`:
+ * the jobs of the runs. `more`: any of the kinds may have changed, and ids are not listed. null: anything may have.
  *
  * @returns {() => void} stops it
  */
@@ -58,7 +58,8 @@ async function run(signal) {
   signal.addEventListener("abort", () => channel.close());
   if (last !== undefined) tell(null); // the tab that reads the stream does not know since when this one was hidden
   try {
-    await navigator.locks.request(name, { signal }, () => read(signal, (said) => signal.aborted || channel.postMessage(said)));
+    const share = (said) => signal.aborted || channel.postMessage(said);
+    await navigator.locks.request(name, { signal }, () => read(signal, share));
   } catch (error) {
     if (!signal.aborted) throw error;
   }

@@ -1,7 +1,7 @@
 /**
  * A long list of the API, live: read by cursor as far as it is looked at, and on in the background.
  *
- * Rows have an order that the page can tell (`compare`), so that a part that is read again replaces what lay between its
+ * Rows have an order that the page can tell (`compare`), so a part that is read again replaces what lay between its
  * first and its last row, whatever came and went. What is read again is only what is on the screen.
  */
 
@@ -163,7 +163,7 @@ export class LiveList {
     this.#take(items, page, next);
   }
 
-  /** Puts rows in place of what lies between the first and the last of them. `page`: null for the beginning of the list. */
+  /** Puts rows in place of what lies between the first and the last of them. `page`: null for the list's beginning. */
   #take(items, page, next) {
     const last = items.at(-1);
     const from = page ? this.#place(page.first) : 0;

@@ -15,6 +15,7 @@ import { ACTIONS, actOnMany } from "./jobs/bulk.js";
 
 const FIELDS = "id,name,namespace,owner,state,trigger,next_fire_at,active,failures_in_a_row,error";
 const STATES = ["SCHEDULED", "SUSPENDED", "NEW", "EXPIRED"];
+const CHOICES = [["", "any"], ...STATES.map((state) => [state, state.toLowerCase()])];
 const RUNS = 30;
 const AT_ONCE = 50; // jobs whose runs one request asks for
 const APART_MS = 1_000; // between two of these, and while more changes than is told one by one
@@ -26,6 +27,8 @@ export default class JobsPage extends ListPage {
   #askedAt = -Infinity;
   #apart = APART_MS;
   #asking = false;
+  #columns = COLUMNS.map((one) => ({ ...one, cell: (row) => one.cell(row, this.#runs) }));
+  #rest = (rows) => this.#askRuns(rows);
 
   connected() {
     this.selection = new Selection(() => (this.update(), this.drawn()?.update()));
@@ -79,7 +82,10 @@ export default class JobsPage extends ListPage {
       heading("Jobs", {
         below: h("p", { class: "muted", role: "status" }, this.counted("job")),
         actions: session.may("jobs_create")
-          ? [h("a", { class: "button", href: "/ui/crontab" }, "From a crontab"), h("a", { class: "button primary", href: "/ui/jobs/new" }, "New job")]
+          ? [
+              h("a", { class: "button", href: "/ui/crontab" }, "From a crontab"),
+              h("a", { class: "button primary", href: "/ui/jobs/new" }, "New job"),
+            ]
           : null,
       }),
       h(
@@ -87,7 +93,7 @@ export default class JobsPage extends ListPage {
         { class: "filters", role: "search", "aria-label": "Jobs", onsubmit: (event) => event.preventDefault() },
         this.search("q", "Name", "part of a name, or billing/part"),
         this.field("namespace", "Namespace", { choices: this.namespaces() }),
-        this.field("state", "State", { choices: [["", "any"], ...STATES.map((state) => [state, state.toLowerCase()])] }),
+        this.field("state", "State", { choices: CHOICES }),
         this.field("owner", "Owner"),
         this.field("label", "Label", { placeholder: "key=value" }),
         this.field("queue", "Queue"),
@@ -96,13 +102,23 @@ export default class JobsPage extends ListPage {
       selection.all || selection.ids.size ? this.#chosen() : null,
       nothing
         ? this.#empty()
-        : virtualList({ list, label: "Jobs", columns: COLUMNS.map((one) => ({ ...one, cell: (row) => one.cell(row, this.#runs) })), open: address, selection: mayAct() ? selection : null, onrest: (rows) => this.#askRuns(rows), ref: undefined }),
+        : virtualList({
+            list,
+            label: "Jobs",
+            columns: this.#columns,
+            open: address,
+            selection: session.may("operations_act") ? selection : null,
+            onrest: this.#rest,
+          }),
     ];
   }
 
   #empty() {
     const filtered = Object.values(this.filters()).some(Boolean);
-    if (filtered) return empty("No job matches", "Take a filter away, or look for another part of a name.", h("a", { class: "button", href: "/ui/jobs" }, "Show all jobs"));
+    if (filtered) {
+      const all = h("a", { class: "button", href: "/ui/jobs" }, "Show all jobs");
+      return empty("No job matches", "Take a filter away, or look for another part of a name.", all);
+    }
     return empty(
       "There are no jobs yet",
       "A job says what is to run, and when. Make one from a form, or bring a crontab.",
@@ -118,19 +134,23 @@ export default class JobsPage extends ListPage {
       "div",
       { class: "chosen", role: "region", "aria-label": "Chosen jobs" },
       h("strong", { role: "status" }, words),
-      selection.all ? null : h("button", { type: "button", class: "quiet", onclick: () => selection.chooseAll(true) }, `Choose all that match (${this.counted("job")})`),
-      h("button", { type: "button", class: "quiet", onclick: () => selection.chooseAll(false) }, "Choose none"),
+      selection.all ? null : quiet(`Choose all that match (${this.counted("job")})`, () => selection.chooseAll(true)),
+      quiet("Choose none", () => selection.chooseAll(false)),
       h(
         "div",
         { class: "actions" },
-        Object.keys(ACTIONS).map((action) => h("button", { type: "button", class: action === "delete" ? "danger" : "", onclick: () => this.#act(action) }, ACTIONS[action].title)),
+        Object.entries(ACTIONS).map(([action, { title }]) => {
+          const kind = action === "delete" ? "danger" : "";
+          return h("button", { type: "button", class: kind, onclick: () => this.#act(action) }, title);
+        }),
       ),
     );
   }
 
   async #act(action) {
     const { selection } = this;
-    if (await actOnMany(action, selection.all ? this.#asBody() : { ids: [...selection.ids] })) selection.chooseAll(false);
+    const target = selection.all ? this.#asBody() : { ids: [...selection.ids] };
+    if (await actOnMany(action, target)) selection.chooseAll(false);
   }
 
   /** Returns the filters as the body of an action on many jobs has them. */
@@ -138,7 +158,10 @@ export default class JobsPage extends ListPage {
     const { label, state, ...rest } = this.filters();
     const filter = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
     if (state) filter.state = state.split(",");
-    if (label) filter.labels = { [label.slice(0, label.indexOf("="))]: label.slice(label.indexOf("=") + 1) };
+    if (label) {
+      const at = label.indexOf("=");
+      filter.labels = { [label.slice(0, at)]: label.slice(at + 1) };
+    }
     return Object.keys(filter).length ? { filter } : { all: true };
   }
 
@@ -147,14 +170,18 @@ export default class JobsPage extends ListPage {
     const wanted = rows.map((row) => row.id).filter((id) => !this.#runs.has(id) || this.#old.has(id));
     if (!wanted.length || this.#asking || document.hidden) return;
     const wait = this.#askedAt + this.#apart - performance.now();
-    if (wait > 0 && wanted.every((id) => this.#runs.has(id))) return void setTimeout(() => this.drawn()?.update(), wait);
+    if (wait > 0 && wanted.every((id) => this.#runs.has(id))) {
+      setTimeout(() => this.drawn()?.update(), wait);
+      return;
+    }
     this.#asking = true;
     this.#askedAt = performance.now();
     try {
       for (let at = 0; at < wanted.length; at += AT_ONCE) {
         const some = wanted.slice(at, at + AT_ONCE);
         for (const id of some) this.#old.delete(id);
-        const { items } = await get("/v1/instances:recent", { jobs: some.join(), count: RUNS }, { signal: this.signal });
+        const query = { jobs: some.join(), count: RUNS };
+        const { items } = await get("/v1/instances:recent", query, { signal: this.signal });
         for (const { job_id: id, runs } of items) this.#runs.set(id, runs);
       }
     } catch {
@@ -170,8 +197,8 @@ function address(row) {
   return `/ui/jobs/${row.id}`;
 }
 
-function mayAct() {
-  return session.may("operations_act");
+function quiet(words, onclick) {
+  return h("button", { type: "button", class: "quiet", onclick }, words);
 }
 
 /** Returns how many jobs match, where that is quickly known: of no runs at all. */
@@ -195,19 +222,32 @@ const COLUMNS = [
   {
     title: "Trigger",
     class: "col-trigger",
-    cell: ({ trigger }) => [h("code", { title: triggerText(trigger) }, triggerText(trigger)), h("span", { class: "second" }, trigger.timezone ?? "")],
+    cell: ({ trigger }) => [
+      h("code", { title: triggerText(trigger) }, triggerText(trigger)),
+      h("span", { class: "second" }, trigger.timezone ?? ""),
+    ],
   },
   {
     title: "State",
     class: "col-state",
-    cell: (row) => [stateBadge(row.state), h("span", { class: "second", title: row.error ?? "" }, row.active ? `${number(row.active)} active` : (row.error ?? ""))],
+    cell: ({ state, active, error }) => [
+      stateBadge(state),
+      h("span", { class: "second", title: error ?? "" }, active ? `${number(active)} active` : (error ?? "")),
+    ],
   },
   { title: "Next", class: "col-next", cell: nextCell },
-  { title: "Last runs", class: "col-strip", cell: (row, runs) => (runs.has(row.id) ? runStrip(runs.get(row.id), RUNS) : null) },
+  {
+    title: "Last runs",
+    class: "col-strip",
+    cell: ({ id }, runs) => (runs.has(id) ? runStrip(runs.get(id), RUNS) : null),
+  },
   {
     title: "Failures",
     class: "col-failures number",
-    cell: ({ failures_in_a_row: count }) => (count ? h("span", { class: "failures", title: `${plural(count, "failure")} in a row` }, `✕ ${number(count)}`) : h("span", { class: "muted" }, "–")),
+    cell: ({ failures_in_a_row: count }) =>
+      count
+        ? h("span", { class: "failures", title: `${plural(count, "failure")} in a row` }, `✕ ${number(count)}`)
+        : h("span", { class: "muted" }, "–"),
   },
 ];
 

@@ -7,7 +7,8 @@ import { define } from "../core/element.js";
 import { absolute, ago, duration, moment } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
-const FIELDS = "id,job_id,job_name,namespace,state,reason,scheduled_at,started_at,ended_at,node,attempt,manual,dead_letter";
+const FIELDS =
+  "id,job_id,job_name,namespace,state,reason,scheduled_at,started_at,ended_at,node,attempt,manual,dead_letter";
 const STATES = ["WAITING", "LAUNCHED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"];
 const GROUPS = [
   ["WAITING,LAUNCHED,RUNNING,RETRYING", "not ended"],
@@ -16,8 +17,9 @@ const GROUPS = [
 
 export default class RunsPage extends ListPage {
   filters() {
-    const given = (name) => this.query.get(name) || undefined;
-    return { namespace: namespaceOf(this.query), job: given("job"), state: given("state"), node: given("node"), from: given("from"), to: given("to") };
+    const found = { namespace: namespaceOf(this.query) };
+    for (const name of ["job", "state", "node", "from", "to"]) found[name] = this.query.get(name) || undefined;
+    return found;
   }
 
   options() {
@@ -50,7 +52,11 @@ export default class RunsPage extends ListPage {
       ),
       this.trouble(),
       list.ready && !list.length
-        ? empty("No runs here", "Runs appear when a job is due or is asked to run. Take a filter away to see others.", h("a", { class: "button", href: "/ui/jobs" }, "Show the jobs"))
+        ? empty(
+            "No runs here",
+            "Runs appear when a job is due or is asked to run. Take a filter away to see others.",
+            h("a", { class: "button", href: "/ui/jobs" }, "Show the jobs"),
+          )
         : virtualList({ list, label: "Runs", columns: COLUMNS, open: address }),
     ];
   }
@@ -75,6 +81,11 @@ function orderOf(row) {
   return row.order;
 }
 
+function took({ started_at: began, ended_at: ended }) {
+  const from = moment(began);
+  return from === null ? "–" : duration(Math.max(0, (moment(ended) ?? Date.now()) - from));
+}
+
 function late({ scheduled_at: due, started_at: began, manual, attempt }) {
   const ms = moment(began) - moment(due);
   return began && !manual && attempt === 1 && ms >= 1000 ? `${duration(ms)} late` : "";
@@ -84,25 +95,39 @@ const COLUMNS = [
   {
     title: "Job",
     class: "col-name",
-    cell: (row) => [h("a", { href: address(row), tabindex: "-1" }, row.job_name ?? row.job_id), h("span", { class: "second" }, row.namespace ?? "deleted", row.manual ? " · asked for" : "")],
+    cell: (row) => [
+      h("a", { href: address(row), tabindex: "-1" }, row.job_name ?? row.job_id),
+      h("span", { class: "second" }, row.namespace ?? "deleted", row.manual ? " · asked for" : ""),
+    ],
   },
   {
     title: "State",
     class: "col-state",
-    cell: (row) => [stateBadge(row.state), h("span", { class: "second", title: row.reason ?? "" }, row.dead_letter ? "dead letter" : (row.reason ?? "").replaceAll("_", " "))],
+    cell: ({ state, reason, dead_letter: dead }) => [
+      stateBadge(state),
+      h("span", { class: "second", title: reason ?? "" }, dead ? "dead letter" : (reason ?? "").replaceAll("_", " ")),
+    ],
   },
   {
     title: "Scheduled",
     class: "col-next",
-    cell: ({ scheduled_at: iso }) => [h("time", { datetime: iso, title: absolute(moment(iso), undefined, { millis: true }) }, ago(moment(iso))), h("span", { class: "second" }, absolute(moment(iso)))],
+    cell: ({ scheduled_at: iso }) => {
+      const at = moment(iso);
+      const title = absolute(at, undefined, { millis: true });
+      return [h("time", { datetime: iso, title }, ago(at)), h("span", { class: "second" }, absolute(at))];
+    },
   },
   {
     title: "Took",
     class: "col-took number",
-    cell: (row) => [
-      row.started_at ? duration((moment(row.ended_at) ?? Math.max(Date.now(), moment(row.started_at))) - moment(row.started_at)) : h("span", { class: "muted" }, "–"),
-      h("span", { class: "second" }, late(row)),
+    cell: (row) => [h("span", null, took(row)), h("span", { class: "second" }, late(row))],
+  },
+  {
+    title: "Node",
+    class: "col-node",
+    cell: ({ node, attempt }) => [
+      h("span", null, node ?? "–"),
+      h("span", { class: "second" }, attempt > 1 ? `attempt ${attempt}` : ""),
     ],
   },
-  { title: "Node", class: "col-node", cell: (row) => [row.node ?? h("span", { class: "muted" }, "–"), h("span", { class: "second" }, row.attempt > 1 ? `attempt ${row.attempt}` : "")] },
 ];

@@ -12,7 +12,11 @@ export const ACTIONS = {
   pause: { title: "Pause", done: "paused", says: "They are not due any more until somebody resumes them." },
   resume: { title: "Resume", done: "resumed", says: "They are due again from now on." },
   run: { title: "Run now", done: "asked to run", says: "Each of them runs once, now." },
-  delete: { title: "Delete", done: "deleted", says: "They are gone for good, with what is known of their runs. What runs is asked to end." },
+  delete: {
+    title: "Delete",
+    done: "deleted",
+    says: "They are gone for good, with what is known of their runs. What runs is asked to end.",
+  },
 };
 
 /**
@@ -34,6 +38,7 @@ export async function actOnMany(action, target) {
     toast("No job matches any more.");
     return false;
   }
+  const others = counted.matched - counted.sample.length;
   const idempotency = randomKey();
   let operation;
   const confirmed = await confirmDialog({
@@ -42,8 +47,8 @@ export async function actOnMany(action, target) {
     action: `${title} ${many}`,
     body: [
       h("p", null, says),
-      h("ul", { class: "sample" }, counted.sample.map((one) => h("li", null, h("code", null, `${one.namespace}/${one.name ?? one.id}`)))),
-      counted.matched > counted.sample.length ? h("p", { class: "muted" }, `and ${plural(counted.matched - counted.sample.length, "other")}`) : null,
+      listed(counted.sample.map((one) => [one.id, `${one.namespace}/${one.name ?? one.id}`])),
+      others > 0 ? h("p", { class: "muted" }, `and ${plural(others, "other")}`) : null,
     ],
     run: async () => {
       operation = await post("/v1/jobs:actions", { action, ...target }, { idempotency });
@@ -69,18 +74,25 @@ function followOperation(operation, { title, done }) {
   const dialog = openDialog({
     title: `${title}: ${now.state === "RUNNING" ? "under way" : "done"}`,
     onClose: () => (open = false),
-    body: (handle) => [
-      h("progress", { max: now.total ?? 1, value: now.state === "RUNNING" ? (now.total === null ? undefined : now.examined) : (now.total ?? 1), "aria-label": "Progress" }),
-      h("p", { role: "status" }, outcome(now, done)),
-      now.refusals.length ? h("ul", { class: "sample" }, now.refusals.map((one) => h("li", null, h("code", null, one.id), " ", one.title))) : null,
-      problem(error),
-      h(
-        "div",
-        { class: "actions end" },
-        now.state === "RUNNING" ? h("button", { type: "button", class: "danger", onclick: cancel }, "Cancel the rest") : null,
-        h("button", { type: "button", class: "primary", onclick: () => handle.close() }, now.state === "RUNNING" ? "Go on in the background" : "Close"),
-      ),
-    ],
+    body: (handle) => {
+      const running = now.state === "RUNNING";
+      return [
+        h("progress", { max: now.total ?? 1, value: progress(now), "aria-label": "Progress" }),
+        h("p", { role: "status" }, outcome(now, done)),
+        listed(now.refusals.map((one) => [one.id, one.id, one.title])),
+        problem(error),
+        h(
+          "div",
+          { class: "actions end" },
+          running ? h("button", { type: "button", class: "danger", onclick: cancel }, "Cancel the rest") : null,
+          h(
+            "button",
+            { type: "button", class: "primary", onclick: () => handle.close() },
+            running ? "Go on in the background" : "Close",
+          ),
+        ),
+      ];
+    },
   });
   const look = async () => {
     while (now.state === "RUNNING") {
@@ -96,6 +108,18 @@ function followOperation(operation, { title, done }) {
     if (!open) toast(`${title}: ${outcome(now, done)}`);
   };
   look();
+}
+
+/** Returns a list of [key, code, words]. */
+function listed(rows) {
+  const one = ([key, code, words]) => h("li", { key }, h("code", null, code), words && ` ${words}`);
+  return h("ul", { class: "sample" }, rows.map(one));
+}
+
+/** Returns how far it is; undefined: that is not known. */
+function progress({ state, total, examined }) {
+  if (state !== "RUNNING") return total ?? 1;
+  return total === null ? undefined : examined;
 }
 
 function outcome({ state, changed, unchanged, refused, examined, total }, done) {

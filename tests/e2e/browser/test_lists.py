@@ -1,0 +1,172 @@
+"""The long lists of jobs and of runs: what they hold, how they are searched, moved in, kept live and acted on."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.e2e.browser.world import World
+from tests.support.browser import Tab
+from tests.support.cluster import Cluster
+
+pytestmark = pytest.mark.e2e
+JOBS = 2_500  # more than a page of the API
+MANUAL: dict[str, Any] = {"trigger": {"manual": True}, "handler": {"shell": "echo done"}}
+
+
+@pytest.fixture(scope="module")
+def world(cluster: Cluster) -> World:
+    found = World(cluster)
+    for start in range(0, JOBS, 500):
+        some = [
+            {
+                **MANUAL,
+                "namespace": "many",
+                "name": f"job-{n:05}",
+                "owner": f"owner-{n % 5}",
+                "labels": {"part": str(n % 2)},
+            }
+            for n in range(start, start + 500)
+        ]
+        found.ask("POST", "/v1/jobs:batch", some)
+    found.put("few/alpha", MANUAL)
+    found.put("few/beta", {**MANUAL, "owner": "ana"})
+    for node in cluster.nodes:
+        node.get("/v1/jobs?limit=1&consistency=leader")
+    return found
+
+
+def names(page: Page) -> Locator:
+    return page.locator(".grid-body .col-name a")
+
+
+def name_of_active(page: Page) -> str:
+    """The row that the grid says is meant."""
+    told = page.locator(".grid-list").get_attribute("aria-activedescendant")
+    return page.locator(f"#{told} .col-name a").inner_text()
+
+
+def test_only_rows_on_the_screen_are_elements_and_all_can_be_reached(world: World, tab: Tab) -> None:
+    page = tab.go("/ui/jobs?namespace=many")
+    expect(page.get_by_text(f"{JOBS:,} jobs", exact=True)).to_be_visible()
+    expect(names(page).first).to_have_text(f"job-{JOBS - 1:05}")
+    grid = page.locator(".grid-list")
+    expect(grid).to_have_attribute("aria-rowcount", str(JOBS + 1))
+    assert page.locator(".grid-body [role=row]").count() < 80
+    grid.focus()
+    keys = {
+        "ArrowDown": JOBS - 1,
+        "j": JOBS - 2,
+        "J": JOBS - 2,
+        "k": JOBS - 1,
+        "End": 0,
+        "ArrowUp": 1,
+        "Home": JOBS - 1,
+    }
+    for key, wanted in keys.items():
+        page.keyboard.press(key)
+        expect(page.locator(".grid-row.active .col-name a")).to_have_text(f"job-{wanted:05}")
+        assert name_of_active(page) == f"job-{wanted:05}"
+    page.keyboard.press("PageDown")
+    assert name_of_active(page) < f"job-{JOBS - 4:05}"
+    name = name_of_active(page)
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "/ui/jobs/" in url)
+    expect(page.locator("h1")).to_contain_text(name)
+    page.go_back()
+    expect(names(page).first).to_be_visible()
+
+
+def test_a_search_as_one_types_and_filters_are_in_the_address(world: World, tab: Tab) -> None:
+    page = tab.go("/ui/jobs")
+    page.keyboard.press("/")
+    page.keyboard.type("many/job-0012")
+    expect(page.get_by_text("10 jobs", exact=True)).to_be_visible()
+    expect(names(page)).to_have_text([f"job-0012{n}" for n in range(9, -1, -1)])
+    page.wait_for_url(re.compile(r"q=many%2Fjob-0012"))
+    page.get_by_label("Owner").fill("owner-0")
+    page.get_by_label("Owner").press("Enter")
+    expect(names(page)).to_have_text(["job-00125", "job-00120"])
+    page.get_by_label("Label").fill("part=0")
+    page.get_by_label("Label").press("Enter")
+    expect(names(page)).to_have_text(["job-00120"])
+    page.go_back()
+    expect(names(page)).to_have_text(["job-00125", "job-00120"])
+    page.go_forward()
+    expect(names(page)).to_have_text(["job-00120"])
+    page.reload()
+    expect(names(page)).to_have_text(["job-00120"])
+    expect(page.get_by_role("searchbox")).to_have_value("many/job-0012")
+
+
+def test_a_wrong_filter_is_told_in_the_words_of_the_api(world: World, tab: Tab) -> None:
+    tab.expects("status of 400")
+    page = tab.go("/ui/jobs?label=nothing")
+    expect(page.get_by_role("alert")).to_contain_text("must be key=value")
+
+
+def test_nothing_that_matches_says_what_to_do(world: World, tab: Tab) -> None:
+    page = tab.go("/ui/jobs?q=no-such-job")
+    expect(page.get_by_text("No job matches")).to_be_visible()
+    page.get_by_role("link", name="Show all jobs").click()
+    expect(page.get_by_role("searchbox")).to_have_value("")
+    expect(names(page).first).to_be_visible()
+
+
+def test_the_list_shows_changes_by_itself(world: World, tab: Tab) -> None:
+    page = tab.go("/ui/jobs?namespace=few")
+    expect(names(page)).to_have_text(["beta", "alpha"])
+    world.put("few/gamma", MANUAL)
+    expect(names(page)).to_have_text(["gamma", "beta", "alpha"])
+    world.ask("POST", f"/v1/jobs/{world.jobs['few/beta']}/pause")
+    row = page.locator(".grid-body [role=row]").filter(has_text="beta")
+    expect(row).to_contain_text("suspended")
+    world.ask("POST", f"/v1/jobs/{world.jobs['few/gamma']}/run", {})
+    strip = page.locator(".grid-body [role=row]").filter(has_text="gamma").locator(".strip")
+    expect(strip).to_have_attribute("aria-label", "1 run: 1 succeeded")
+    world.ask("DELETE", f"/v1/jobs/{world.jobs['few/gamma']}")
+    expect(names(page)).to_have_text(["beta", "alpha"])
+
+
+def test_many_are_acted_on_with_their_number_first(world: World, tab: Tab) -> None:
+    page = tab.go("/ui/jobs?namespace=many&owner=owner-1")
+    expect(names(page).first).to_be_visible()
+    boxes = page.locator(".grid-body .choose input")
+    boxes.nth(0).click()
+    boxes.nth(3).click(modifiers=["Shift"])
+    expect(page.get_by_text("4 jobs chosen")).to_be_visible()
+    page.get_by_role("button", name="Pause").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("heading")).to_have_text("Pause 4 jobs?")
+    dialog.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name=re.compile("Choose all that match")).click()
+    page.get_by_role("button", name="Pause").click()
+    expect(dialog.get_by_role("heading")).to_have_text(f"Pause {JOBS // 5} jobs?")
+    dialog.get_by_role("button", name=f"Pause {JOBS // 5} jobs").click()
+    expect(dialog).to_contain_text(f"{JOBS // 5} paused")
+    dialog.get_by_role("button", name="Close", exact=True).last.click()
+    expect(page.locator(".grid-body [role=row]").first).to_contain_text("suspended")
+    expect(page.get_by_role("region", name="Chosen jobs")).to_have_count(0)
+    found = world.ask("GET", "/v1/jobs?namespace=many&state=SUSPENDED&limit=1000")["items"]
+    assert {one["owner"] for one in found} == {"owner-1"}
+    assert len(found) == JOBS // 5
+
+
+def test_runs_come_and_end_while_one_looks(world: World, tab: Tab) -> None:
+    page = tab.go("/ui/runs?namespace=slow")
+    expect(page.get_by_text("No runs here")).to_be_visible()
+    job = world.put("slow/one", {**MANUAL, "handler": {"shell": "while :; do sleep 0.1; done"}})
+    run = world.ask("POST", f"/v1/jobs/{job}/run", {})["id"]
+    rows = page.locator(".grid-body [role=row]")
+    expect(rows.first).to_contain_text("running")
+    world.ask("POST", f"/v1/instances/{run}/kill", {})
+    expect(rows.first).to_contain_text("killed")
+    page.get_by_label("State").select_option("SUCCEEDED")
+    expect(page.get_by_text("No runs here")).to_be_visible()
+    page.get_by_label("State").select_option("KILLED")
+    expect(names(page)).to_have_text(["one"])
+    names(page).first.click()
+    page.wait_for_url(lambda url: f"/ui/runs/{run.partition('@')[0]}" in url)
