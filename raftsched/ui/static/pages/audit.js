@@ -131,7 +131,7 @@ export default class AuditPage extends Page {
     };
     return h(
       "form",
-      { class: "row filters", role: "search", "aria-label": "Filters", onsubmit: (event) => event.preventDefault() },
+      { class: "filters", role: "search", "aria-label": "Filters", onsubmit: (event) => event.preventDefault() },
       FILTERS.map(([name, label, kind]) => {
         const id = `audit-${name}`;
         const given = this.query.get(name) ?? "";
@@ -146,7 +146,7 @@ export default class AuditPage extends Page {
               ref: (input) => (input.value = kind === "datetime-local" ? toLocal(given) : given),
               oninput: (event) => change(name, kind === "datetime-local" ? fromLocal(event.target.value) : event.target.value.trim()),
             });
-        return h("div", { class: "field" }, h("label", { for: id }, label), control);
+        return h("div", { class: ["field", kind === "datetime-local" && "grow"] }, h("label", { for: id }, label), control);
       }),
     );
   }
@@ -189,9 +189,9 @@ function heads(chain) {
 
 const COLUMNS = [
   { title: "When", cell: (row) => timeOf(row.at) },
-  { title: "Who", cell: (row) => [row.actor, row.remote ? h("div", { class: "muted" }, row.remote) : ""] },
-  { title: "Operation", cell: (row) => [h("code", null, row.operation), row.count > 1 ? ` × ${number(row.count)}` : ""] },
+  { title: "Operation", class: "nowrap", cell: (row) => [h("span", { class: "mono" }, row.operation), row.count > 1 ? ` × ${number(row.count)}` : ""] },
   { title: "Of what", cell: (row) => aim(row) },
+  { title: "Who", cell: (row) => [row.actor, row.remote ? h("div", { class: "muted" }, row.remote) : ""] },
   { title: "Namespace", cell: (row) => row.namespace ?? "" },
   { title: "Entry", number: true, cell: (row) => number(row.index) },
   { title: "Asked for", cell: (row) => change(row.change) },
