@@ -21,6 +21,7 @@ export default class CrontabPage extends Page {
   #left = new Set(); // lines that are not to be created
   #batch = new Batch();
   #sent = []; // the lines that were created, in the order of the results
+  #due = false; // it was changed since it was converted
   #timer = 0;
   #asking = null;
 
@@ -37,6 +38,7 @@ export default class CrontabPage extends Page {
 
   #set(name, value) {
     this.#given[name] = value;
+    this.#due = true;
     keepDraft(ADDRESS, this.#given.text ? this.#given : null);
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#ask(), PAUSE_MS);
@@ -57,6 +59,7 @@ export default class CrontabPage extends Page {
       }
     }
     if (mine.signal.aborted) return;
+    this.#due = false;
     [this.#report, this.#error, this.#sent, this.#batch] = [report, error, [], new Batch()];
     this.update();
   }
@@ -193,7 +196,7 @@ export default class CrontabPage extends Page {
           {
             type: "button",
             class: "primary",
-            disabled: !chosen.length || this.#batch.busy,
+            disabled: !chosen.length || this.#batch.busy || this.#due,
             onclick: () => this.#create(chosen),
           },
           `Create ${plural(chosen.length, "job")}`,
