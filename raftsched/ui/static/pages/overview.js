@@ -19,7 +19,8 @@ const ROWS = [
   ["failed", "Failed", "FAILED,TIMED_OUT"],
   ["late", "Late", ""],
 ];
-const KINDS = { jobs: ["jobs", "runs", "queues", "cluster"] };
+const WAITS = { overlap: "Behind runs of their own job", no_eligible_node: "No node can take them" };
+const NOW = ["jobs", "runs", "queues", "cluster"];
 
 export default class OverviewPage extends Page {
   #recent = null; // what was read last of the newest hour
@@ -35,7 +36,7 @@ export default class OverviewPage extends Page {
   render() {
     const namespace = this.query.get("namespace") || (session.who?.namespaces ? namespacesOf(session.who)[0] : null);
     const query = (parts) => new URLSearchParams({ ...parts, ...(namespace && { namespace }) });
-    const now = this.watch(`/v1/stats/now?${query()}`, { on: KINDS.jobs, every: 15_000 });
+    const now = this.watch(`/v1/stats/now?${query()}`, { on: NOW, every: 15_000 });
     const cluster = this.watch("/v1/cluster", { on: ["cluster"], every: 3_000 });
     return [
       heading("Overview", {
@@ -150,7 +151,7 @@ function glance(now, namespace) {
       now.waiting.map((one) =>
         row(
           `${one.queue}-${one.reason}`,
-          one.reason === "overlap" ? "Behind a run of their own job" : one.queue ? h("a", { href: `/ui/queues/${encodeURIComponent(one.queue)}` }, `Queue ${one.queue}`) : "Queues without limits",
+          one.queue ? h("a", { href: `/ui/queues/${encodeURIComponent(one.queue)}` }, `Queue ${one.queue}`) : (WAITS[one.reason] ?? "Queues without limits"),
           h("a", { href: `/ui/runs/${one.id}` }, `${number(one.count)}${one.exact ? "" : "+"} ${one.count === 1 ? "run" : "runs"}`),
           one.text,
         ),
@@ -166,7 +167,7 @@ function glance(now, namespace) {
     list(
       "Newest dead letters",
       now.dead_letters ? "/ui/dead-letters" : null,
-      now.dead.map((one) => row(one.id, jobLink(one, namespace), h("a", { href: `/ui/runs/${one.id}` }, timeOf(one.since)), lastLine(one.error) ?? one.reason?.replaceAll("_", " "))),
+      now.dead.slice(0, 5).map((one) => row(one.id, jobLink(one, namespace), h("a", { href: `/ui/runs/${one.id}` }, timeOf(one.since)), lastLine(one.error) ?? one.reason?.replaceAll("_", " "))),
       ["No dead letters", "A run that fails for good stands here until somebody deals with it."],
     ),
   );
