@@ -67,7 +67,8 @@ function zoneHead(zone, own, remove) {
   );
 }
 
-function shownAt(ms, zone) {
+/** Returns a time with its day of the week, as short as it can be. */
+export function shownAt(ms, zone) {
   const day = new Intl.DateTimeFormat("en", { weekday: "short", timeZone: zone }).format(ms);
-  return `${day} ${absolute(ms, zone, { millis: ms % 1000 !== 0 })}`;
+  return `${day} ${absolute(ms, zone, { seconds: ms % 60_000 !== 0, millis: ms % 1000 !== 0 })}`;
 }

@@ -2,8 +2,10 @@
 
 import { card, copyButton, facts, shown } from "../../components/basics.js";
 import { View, define } from "../../core/element.js";
+import { health } from "../../core/health.js";
+import { session } from "../../core/session.js";
 import { h } from "../../core/vdom.js";
-import { commandLine, curlLine, recipe } from "./lines.js";
+import { commandLine, createLine, recipe } from "./lines.js";
 import { jobPath } from "./paths.js";
 
 const WORDS = {
@@ -74,7 +76,7 @@ class JobContent extends View {
         ),
       ]),
       card("As JSON", code(json), { actions: copyButton(json, "Copy the JSON") }),
-      line("With curl", curlLine(location.origin, job, content), "Copy the curl line"),
+      line("With curl", createLine(health.node, job, content, { token: session.signedIn }), "Copy the curl line"),
       line("On the command line", commandLine(job, content), "Copy the command"),
     );
   }

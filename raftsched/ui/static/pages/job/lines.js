@@ -1,15 +1,11 @@
 /** The requests and commands that create a job as it is. */
 
+import { curlLine, quoted } from "../editor/model.js";
+
 const TRIGGERS = ["cron", "rrule", "every", "at", "in"];
 const TRIGGER_OPTIONS = { timezone: "--timezone", calendar: "--calendar" };
 const TEXTS = ["timeout", "grace", "user", "overlap", "queue", "owner", "description"];
 const NUMBERS = { priority: "--priority", max_concurrency: "--max-concurrency" };
-
-/** Returns a word as a POSIX shell takes it. */
-export function quote(word) {
-  const text = String(word);
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
-}
 
 /** Returns what creates the job: the content as it is stored, with its name and namespace. */
 export function recipe(job, content) {
@@ -18,11 +14,10 @@ export function recipe(job, content) {
 }
 
 /** Returns the curl line that creates the job at a server. */
-export function curlLine(server, job, content) {
+export function createLine(server, job, content, options) {
   const { namespace, name } = job;
-  const at = name ? `-X PUT ${quote(`${server}/v1/namespaces/${namespace}/jobs/${name}`)}` : `${server}/v1/jobs`;
-  const body = name ? content : recipe(job, content);
-  return `curl -s ${at} -H 'Content-Type: application/json' \\\n  -d ${quote(JSON.stringify(body))}`;
+  if (!name) return curlLine("POST", `${server}/v1/jobs`, recipe(job, content), options);
+  return curlLine("PUT", `${server}/v1/namespaces/${namespace}/jobs/${name}`, content, options);
 }
 
 /** Returns the command line that creates the job. */
@@ -47,7 +42,7 @@ export function commandLine(job, content) {
     else say("--set", setting(key, value));
   }
   if (command.length) say("--", ...command);
-  return words.map(quote).join(" ");
+  return words.map(quoted).join(" ");
 }
 
 function handlerWords({ exec, shell, python, http, call, fresh, cwd, ...rest }, say) {

@@ -4,8 +4,9 @@ import { monthCalendar } from "../../charts/calendar.js";
 import { asOf, card, empty, facts, loading, problem, timeOf } from "../../components/basics.js";
 import { post } from "../../core/api.js";
 import { View, define } from "../../core/element.js";
-import { absolute, moment, viewerZone } from "../../core/format.js";
+import { moment, viewerZone } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
+import { shownAt, timesTable } from "../editor/times.js";
 import { dateOf, monthAfter, monthOf, startOfMonth } from "./months.js";
 import { jobPath, kindsOf } from "./paths.js";
 
@@ -95,37 +96,8 @@ class JobSchedule extends View {
   #times(times, zone) {
     if (!times.length) return this.#none();
     const own = viewerZone();
-    const shown = times.map(
-      ({ at, note }) => ({ at, note, here: shownAt(moment(at), zone), yours: shownAt(moment(at), own) }),
-    );
-    const both = shown.some(({ here, yours }) => here !== yours);
-    const head = [zone, both ? `${own} (yours)` : null, ""].filter((title) => title !== null);
-    const row = ({ at, note, here, yours }) => [
-      h(
-        "tr",
-        { key: at, class: note ? "noted" : null },
-        h("td", { class: "nowrap" }, here),
-        both ? h("td", { class: "nowrap" }, yours) : null,
-        h("td", { class: "nowrap muted" }, timeOf(at)),
-      ),
-      note
-        ? h(
-          "tr",
-          { key: `${at} note` },
-          h("td", { colspan: head.length }, h("p", { class: "warning small-note" }, note)),
-        )
-        : null,
-    ];
-    return h(
-      "div",
-      { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Next times" },
-      h(
-        "table",
-        null,
-        h("thead", null, h("tr", null, head.map((title) => h("th", { scope: "col" }, title)))),
-        h("tbody", null, shown.flatMap(row).filter(Boolean)),
-      ),
-    );
+    const same = times.every(({ at }) => shownAt(moment(at), zone) === shownAt(moment(at), own));
+    return timesTable(times, same ? [zone] : [zone, own]);
   }
 
   #none() {
@@ -175,11 +147,6 @@ export function zoneOf({ trigger }) {
 /** Returns whether a job is not scheduled, but could be. */
 function waiting({ state }) {
   return state === "NEW" || state === "SUSPENDED";
-}
-
-function shownAt(ms, zone) {
-  const day = new Intl.DateTimeFormat("en", { weekday: "short", timeZone: zone }).format(ms);
-  return `${day} ${absolute(ms, zone, { seconds: ms % 60_000 !== 0, millis: ms % 1000 !== 0 })}`;
 }
 
 function triggerFact(name, value) {
