@@ -27,7 +27,7 @@ export function causeOf(letter) {
 export function byCause(letters) {
   const groups = new Map();
   for (const letter of letters) {
-    const key = causeOf(letter);
+    const key = (letter.cause ??= causeOf(letter));
     const group = groups.get(key);
     if (group) group.letters.push(letter);
     else groups.set(key, { key, letters: [letter] });

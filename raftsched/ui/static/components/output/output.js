@@ -212,13 +212,14 @@ export class Output extends View {
       h(
         "div",
         {
-          class: "output-view",
+          class: ["output-view", !total && "is-empty"],
           tabindex: "0",
           role: "region",
           "aria-label": "Output",
           key: "view",
           onscroll: (event) => this.#scrolled(event.currentTarget),
         },
+        total ? null : this.#ended || this.#error ? "Nothing to show." : "Nothing was printed yet.",
         h(
           "div",
           { class: "output-space", style: { height: `${total * ROW}px`, "min-width": wide } },
