@@ -23,7 +23,7 @@ MANUAL = {"trigger": {"manual": True}, "handler": {"shell": "true"}}
 @pytest.fixture
 def tab(open_tab: Opens) -> Tab:
     opened = open_tab()
-    opened.expects(r"status of (401|422)", r"/pages/")
+    opened.expects(r"status of (401|422)")
     return opened
 
 
