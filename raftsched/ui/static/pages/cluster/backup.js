@@ -13,15 +13,14 @@ const MEMORY_MAX = 256 * 2 ** 20; // bytes of a backup that is kept in memory on
 /** Returns the part of the page that downloads one. `state`: how far it is, kept by the page. */
 export function backupCard(page, state, cluster) {
   const size = cluster.nodes.find((node) => node.id === cluster.node)?.disk?.store ?? 0;
-  const streams = "showSaveFilePicker" in window;
-  const here = streams || size <= MEMORY_MAX;
+  const here = streams() || size <= MEMORY_MAX;
   const header = session.signedIn ? ' -H "Authorization: Bearer $TOKEN"' : "";
   const line = `curl -f${header} -o raftsched.backup '${health.node}/v1/cluster/snapshot?consistency=leader'`;
   const start = async () => {
     const name = `raftsched-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}.backup`;
     const update = (changes) => page.update(Object.assign(state, changes));
     try {
-      const target = streams ? await (await window.showSaveFilePicker({ suggestedName: name })).createWritable() : inMemory(name);
+      const target = streams() ? await (await window.showSaveFilePicker({ suggestedName: name })).createWritable() : inMemory(name);
       update({ running: true, got: 0, error: null, done: false });
       const response = await open("/v1/cluster/snapshot", { query: { consistency: "leader" }, signal: page.signal });
       await response.body.pipeThrough(counting((got) => update({ got }))).pipeTo(target, { signal: page.signal });
@@ -40,6 +39,11 @@ export function backupCard(page, state, cluster) {
     problem(state.error),
     h("p", { class: "code row backup" }, h("code", null, line), copyButton(line, "Copy the line")),
   ]);
+}
+
+/** Returns whether this browser writes a download to its file as it comes. */
+function streams() {
+  return "showSaveFilePicker" in window;
 }
 
 /** Returns a stream that lets everything through and tells how much it was. */
