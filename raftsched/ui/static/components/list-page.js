@@ -49,6 +49,7 @@ export class ListPage extends Page {
     clearTimeout(before?.timer);
     kept.delete(key);
     this.list = before?.list ?? new LiveList(options);
+    this.list.sleep(false);
     this.list.changed = () => {
       this.update();
       this.drawn()?.update();
@@ -67,6 +68,7 @@ export class ListPage extends Page {
     const { list } = this;
     if (!list) return;
     list.changed = () => {};
+    list.sleep(true);
     const key = this.#key;
     kept.set(key, { list, timer: setTimeout(() => (list.stop(), kept.delete(key)), KEEP_MS) });
     this.list = null;

@@ -39,6 +39,7 @@ export class LiveList {
   #took = 0;
   #reading = false;
   #filling = false;
+  #asleep = false;
 
   /**
    * @param {string} options.path
@@ -54,7 +55,7 @@ export class LiveList {
     this.#options = options;
     this.changed = changed;
     const stop = onChange((change) => this.#heard(change));
-    const seen = () => !document.hidden && this.#due && this.#wait(0);
+    const seen = () => this.#due && this.#wait(0);
     document.addEventListener("visibilitychange", seen);
     this.#abort.signal.addEventListener("abort", () => {
       stop();
@@ -63,6 +64,14 @@ export class LiveList {
     });
     this.refresh();
     this.#count();
+  }
+
+  /** Reads nothing while nobody looks at the list; afterwards what changed meanwhile. */
+  sleep(asleep) {
+    this.#asleep = asleep;
+    if (asleep) clearTimeout(this.#timer);
+    this.#timer = 0;
+    if (!asleep && this.#due) this.#wait(0);
   }
 
   /** Ends all reading. */
@@ -138,7 +147,9 @@ export class LiveList {
     if (this.#due && this.#due <= at && this.#timer) return;
     this.#due = at;
     clearTimeout(this.#timer);
-    this.#timer = document.hidden ? 0 : setTimeout(() => ((this.#timer = 0), this.refresh()), at - performance.now());
+    this.#timer = 0;
+    if (document.hidden || this.#asleep) return;
+    this.#timer = setTimeout(() => ((this.#timer = 0), this.refresh()), at - performance.now());
   }
 
   async #ask(cursor, limit) {
@@ -195,7 +206,8 @@ export class LiveList {
     try {
       while (!this.done && !signal.aborted) {
         const urgent = this.rows.length < this.#last + AHEAD;
-        if (!urgent && (document.hidden || performance.now() - this.#busyAt < QUIET_MS)) break;
+        const rests = document.hidden || this.#asleep || performance.now() - this.#busyAt < QUIET_MS;
+        if (!urgent && rests) break;
         const began = performance.now();
         const cursor = this.#next;
         const { items, next } = await this.#ask(cursor, PAGE);
