@@ -2,13 +2,17 @@
 
 import { h } from "../core/vdom.js";
 
-const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
-const LETTERS = ["Mo", "Tu", "We", "Th", "Fr", "Sa", "Su"];
-export const DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-export const WORDS = { date: "excluded once", range: "in a range", yearly: "excluded every year", weekday: "excluded every week" };
+const MONTHS = "January February March April May June July August September October November December".split(" ");
+export const DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split(" ");
+export const WORDS = {
+  date: "excluded once",
+  range: "in a range",
+  yearly: "excluded every year",
+  weekday: "excluded every week",
+};
 const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -7, ArrowDown: 7 };
 
-export const WEEKDAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+export const WEEKDAYS = DAYS.map((day) => day.slice(0, 3).toLowerCase());
 export const LISTS = ["dates", "ranges", "yearly", "weekdays"];
 const DAY_MS = 86_400_000;
 
@@ -59,10 +63,17 @@ export function withRange({ dates, ranges }, one, other) {
 /** Takes a day out of all ranges: of one there may be two left, or single days. */
 function without(dates, ranges, day) {
   const parts = ranges.flatMap((range) =>
-    range.from <= day && day <= range.to ? [{ from: range.from, to: moved(day, -1) }, { from: moved(day, 1), to: range.to }] : [range],
+    range.from <= day && day <= range.to
+      ? [{ from: range.from, to: moved(day, -1) }, { from: moved(day, 1), to: range.to }]
+      : [range],
   );
-  const single = parts.filter(({ from, to }) => from === to && !ranges.some((one) => one.from === from && one.to === to));
-  return { dates: [...new Set([...dates, ...single.map(({ from }) => from)])].sort(), ranges: parts.filter((part) => part.from <= part.to && !single.includes(part)) };
+  const single = parts.filter(
+    ({ from, to }) => from === to && !ranges.some((one) => one.from === from && one.to === to),
+  );
+  return {
+    dates: [...new Set([...dates, ...single.map(({ from }) => from)])].sort(),
+    ranges: parts.filter((part) => part.from <= part.to && !single.includes(part)),
+  };
 }
 
 /** Returns the months of a year as weeks of days, null before its first and after its last: [[["2027-01-01", ...]]]. */
@@ -93,7 +104,12 @@ export function yearPage(year, { kindOf, isChanged, today, focused, onPick }) {
   const cell = (day, at) => {
     if (!day) return h("td", { key: `none-${at}` });
     const kind = kindOf(day);
-    const says = [dayText(day), WORDS[kind], isChanged(day) && "not saved", day === today && "today"].filter(Boolean).join(", ");
+    const says = [
+      dayText(day),
+      WORDS[kind],
+      isChanged(day) && "not saved",
+      day === today && "today",
+    ].filter(Boolean).join(", ");
     const props = {
       class: ["year-day", kind && `year-${kind}`, isChanged(day) && "year-changed", day === today && "year-today"],
       "data-day": day,
@@ -101,7 +117,12 @@ export function yearPage(year, { kindOf, isChanged, today, focused, onPick }) {
       "aria-label": says,
     };
     const number = String(Number(day.slice(8)));
-    const button = { ...props, type: "button", "aria-pressed": String(Boolean(kind)), tabindex: day === focused ? "0" : "-1" };
+    const button = {
+      ...props,
+      type: "button",
+      "aria-pressed": String(Boolean(kind)),
+      tabindex: day === focused ? "0" : "-1",
+    };
     return h("td", { key: day }, onPick ? h("button", button, number) : h("span", { ...props, role: "img" }, number));
   };
   const month = (weeks, at) =>
@@ -109,8 +130,12 @@ export function yearPage(year, { kindOf, isChanged, today, focused, onPick }) {
       "table",
       { class: "year-month", key: `${year}-${at}` },
       h("caption", null, MONTHS[at]),
-      h("thead", null, h("tr", null, LETTERS.map((text, day) => h("th", { scope: "col", abbr: DAYS[day] }, text)))),
-      h("tbody", null, weeks.map((days, week) => h("tr", { key: week }, LETTERS.map((_, day) => cell(days[day] ?? null, day))))),
+      h("thead", null, h("tr", null, DAYS.map((day) => h("th", { scope: "col", abbr: day }, day.slice(0, 2))))),
+      h(
+        "tbody",
+        null,
+        weeks.map((days, week) => h("tr", { key: week }, DAYS.map((_, day) => cell(days[day] ?? null, day)))),
+      ),
     );
   const picked = (event) => {
     const day = event.target.closest("button[data-day]")?.dataset.day;

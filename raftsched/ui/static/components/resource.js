@@ -1,8 +1,8 @@
 /**
  * The pages of named things (queues, calendars, ...): the list of all, and one with all that is known of it.
  *
- * A kind says what differs: its `noun`, `title`, `path` in the API, `ui` here, `on` (what changes it), `operations` (the
- * beginning of their ids), `fields` and `columns`; `body` makes the body of a PUT from the values of the fields.
+ * A kind says what differs: its `noun`, `title`, `path` in the API, `ui` here, `on` (what changes it), `fields`, `columns`,
+ * and `operations` (the beginning of their ids). `body` makes the body of a PUT from the values of the fields.
  */
 
 import { del, get, put } from "../core/api.js";
@@ -53,20 +53,41 @@ export function gauge(used, most, words = "") {
   return h(
     "span",
     { class: "gauge" },
-    h("span", { class: used >= most && "full", "aria-hidden": "true" }, h("span", { style: { width: `${most ? Math.min(100, (100 * used) / most) : 100}%` } })),
+    h(
+      "span",
+      { class: used >= most && "full", "aria-hidden": "true" },
+      h("span", { style: { width: `${most ? Math.min(100, (100 * used) / most) : 100}%` } }),
+    ),
     `${number(used)} of ${number(most)} ${words}`,
   );
 }
 
+/** Returns a table, or what `empty` says where there are no rows. */
+export function tableOr(columns, rows, caption, ...none) {
+  return rows.length ? table(columns, rows, { key: (row) => row.id ?? row.name, caption }) : empty(...none);
+}
+
 /** Returns a part with when one was made and changed. */
 export function about({ revision, created_at: made, modified_at: changed }, more = []) {
-  return card("About", facts([...more, ["Revision", revision ? number(revision) : null], ["Created", timeOf(made)], ["Changed", timeOf(changed)]]));
+  return card(
+    "About",
+    facts([
+      ...more,
+      ["Revision", revision ? number(revision) : null],
+      ["Created", timeOf(made)],
+      ["Changed", timeOf(changed)],
+    ]),
+  );
 }
 
 function createOne(kind, name, done) {
   openForm({
     title: `New ${kind.noun}`,
-    fields: [{ pointer: "/name", label: "Name", help: `${RULE}; ${kind.named}.`, required: true, initial: name }, ...kind.fields, ...(kind.onlyNew ?? [])],
+    fields: [
+      { pointer: "/name", label: "Name", help: `${RULE}; ${kind.named}.`, required: true, initial: name },
+      ...kind.fields,
+      ...(kind.onlyNew ?? []),
+    ],
     intro: kind.intro,
     action: "Create",
     async submit({ name: given, ...values }) {
@@ -98,30 +119,44 @@ export class ListPage extends Page {
     let first;
     let cursor = "";
     for (let at = 0; at < this.#pages && cursor !== null; at++) {
-      const part = this.watch(`${kind.path}?limit=${PAGE}&cursor=${encodeURIComponent(cursor)}`.replace(/&cursor=$/, ""), { on: kind.on });
+      const query = new URLSearchParams({ limit: PAGE, ...(cursor && { cursor }) });
+      const part = this.watch(`${kind.path}?${query}`, { on: kind.on });
       first ??= part;
       rows.push(...(part.data?.items ?? []));
       cursor = part.data?.next ?? null;
     }
-    const make = kind.fields && session.may(`${kind.operations}_put`) ? button(`New ${kind.noun}`, () => createOne(kind), { class: "primary" }) : null;
+    const make = kind.fields && session.may(`${kind.operations}_put`)
+      ? button(`New ${kind.noun}`, () => createOne(kind), { class: "primary" })
+      : null;
+    const none = h("section", { class: "card" }, empty(...kind.empty, make));
     return [
       heading(kind.title, { actions: rows.length ? make : null, below: h("p", { class: "muted" }, kind.says) }),
-      shown(first, () => (rows.length ? this.list(rows, cursor !== null) : h("section", { class: "card" }, empty(...kind.empty, make)))),
-      cursor === null ? null : button("Show more", () => this.update((this.#pages += 1))),
+      shown(first, () => (rows.length ? this.list(rows, cursor !== null) : none)),
+      cursor === null ? null : button("Show more", () => this.#show({ pages: this.#pages + 1 })),
     ];
+  }
+
+  #show({ pages = this.#pages, filter = this.#filter }) {
+    this.#pages = pages;
+    this.#filter = filter;
+    this.update();
   }
 
   /** Returns the rows that are shown. */
   list(rows, more) {
     const { kind } = this;
     const found = rows.filter((row) => row.name.includes(this.#filter));
-    const oninput = (event) => this.update((this.#filter = event.target.value.trim()));
-    const filter = h("input", { type: "search", "aria-label": "Filter by name", placeholder: "Filter by name", value: this.#filter, oninput });
+    const oninput = (event) => this.#show({ filter: event.target.value.trim() });
+    const filter = h(
+      "input",
+      { type: "search", "aria-label": "Filter by name", placeholder: "Filter by name", value: this.#filter, oninput },
+    );
+    const count = h("span", { class: "muted" }, plural(rows.length, kind.noun), more ? " and more" : "");
     return h(
       "section",
       { class: "card" },
-      rows.length > MANY ? h("div", { class: "row list-tools" }, filter, h("span", { class: "muted" }, plural(rows.length, kind.noun), more ? " and more" : "")) : null,
-      found.length ? table(kind.columns, found, { key: (row) => row.name, caption: kind.title }) : empty(`No ${kind.noun} has "${this.#filter}" in its name.`),
+      rows.length > MANY ? h("div", { class: "row list-tools" }, filter, count) : null,
+      tableOr(kind.columns, found, kind.title, `No ${kind.noun} has "${this.#filter}" in its name.`),
     );
   }
 }
@@ -162,7 +197,9 @@ export class DetailPage extends Page {
   /** Returns what is shown when it is not there. */
   absent() {
     const { kind, name } = this;
-    const make = this.may("put") ? button(`Create ${name}`, () => createOne(kind, name, () => this.resource.reload()), { class: "primary" }) : null;
+    const make = this.may("put")
+      ? button(`Create ${name}`, () => createOne(kind, name, () => this.resource.reload()), { class: "primary" })
+      : null;
     return h("section", { class: "card" }, empty(`There is no ${kind.noun} ${name}.`, kind.absent, make));
   }
 
@@ -184,7 +221,8 @@ export class DetailPage extends Page {
   async #delete({ name, revision }) {
     const { kind, path } = this;
     const run = () => del(path, ifMatch(revision));
-    if (!(await confirmDialog({ title: `Delete the ${kind.noun} ${name}?`, body: kind.deletion, action: "Delete", danger: true, run }))) return;
+    const title = `Delete the ${kind.noun} ${name}?`;
+    if (!(await confirmDialog({ title, body: kind.deletion, action: "Delete", danger: true, run }))) return;
     toast(`Deleted ${name}`);
     await navigate(kind.ui);
   }
@@ -200,7 +238,8 @@ export class DetailPage extends Page {
       { title: "Running", cell: (job) => number(job.running), number: true, class: "wide-only" },
       { title: "Next", cell: (job) => timeOf(job.next_fire_at) },
     ];
-    const list = ({ items }) => (items.length ? table(columns, items, { key: (job) => job.id, caption: "Jobs" }) : empty(...none));
-    return card("Jobs", shown(found, list), { actions: h("a", { href: `/ui/jobs?${query}` }, "All in the list of jobs") });
+    const list = ({ items }) => tableOr(columns, items, "Jobs", ...none);
+    const all = h("a", { href: `/ui/jobs?${query}` }, "All in the list of jobs");
+    return card("Jobs", shown(found, list), { actions: all });
   }
 }

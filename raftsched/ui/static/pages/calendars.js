@@ -3,7 +3,18 @@
 import { card, problem } from "../components/basics.js";
 import { confirmDialog, toast } from "../components/dialog.js";
 import { DetailPage, ListPage, about, button, ifMatch, linkTo } from "../components/resource.js";
-import { DAYS, LISTS, WEEKDAYS, WORDS, dayText, exclusionOf, toggled, weekdayOf, withRange, yearPage } from "../charts/year.js";
+import {
+  DAYS,
+  LISTS,
+  WEEKDAYS,
+  WORDS,
+  dayText,
+  exclusionOf,
+  toggled,
+  weekdayOf,
+  withRange,
+  yearPage,
+} from "../charts/year.js";
 import { patch } from "../core/api.js";
 import { define } from "../core/element.js";
 import { plural } from "../core/format.js";
@@ -35,7 +46,7 @@ const CALENDAR = {
   named: "triggers name it in their field calendar",
   fields: [
     { pointer: "/description", label: "Description" },
-    { pointer: "/timezone", label: "Time zone", placeholder: "Europe/Madrid", help: "whose days they are; empty: that of each trigger" },
+    { pointer: "/timezone", label: "Time zone", placeholder: "Europe/Madrid", help: "empty: that of each trigger" },
   ],
   body: (given, { dates, ranges, yearly, weekdays } = {}) => ({ dates, ranges, yearly, weekdays, ...given }),
   deletion: "Only a calendar that no job uses can be deleted.",
@@ -89,7 +100,11 @@ export class CalendarPage extends DetailPage {
         ["Every year", some(content.yearly)],
         ["Once", some(content.dates)],
       ]),
-      this.jobsOf("calendar", "No job uses this calendar.", `Say "calendar": "${this.name}" in the trigger of a job, and it is not due on these days.`),
+      this.jobsOf(
+        "calendar",
+        "No job uses this calendar.",
+        `Say "calendar": "${this.name}" in the trigger of a job, and it is not due on these days.`,
+      ),
     ];
   }
 
@@ -100,7 +115,13 @@ export class CalendarPage extends DetailPage {
     const kindOf = exclusionOf(content);
     const saved = exclusionOf(calendar);
     const step = (by, words, mark) =>
-      button(mark, () => this.setQuery({ year: year + by }), { "aria-label": words, title: words, disabled: year === YEARS[by > 0 ? 1 : 0] });
+      button(
+        mark,
+        () => this.setQuery({ year: year + by }),
+        { "aria-label": words, title: words, disabled: year === YEARS[by > 0 ? 1 : 0] },
+      );
+    const mark = ([kind, words]) =>
+      h("li", { key: kind }, h("span", { class: `year-day year-${kind}`, "aria-hidden": "true" }, "12"), ` ${words}`);
     return card(
       String(year),
       [
@@ -112,9 +133,19 @@ export class CalendarPage extends DetailPage {
           focused: today.startsWith(year) ? today : `${year}-01-01`,
           onPick: may && ((day) => this.#pick(content, day, kindOf(day))),
         }),
-        h("ul", { class: "year-legend", "aria-label": "Marks" }, Object.entries({ ...WORDS, today: "today" }).map(([kind, words]) => h("li", { key: kind }, h("span", { class: `year-day year-${kind}`, "aria-hidden": "true" }, "12"), ` ${words}`))),
+        h(
+          "ul",
+          { class: "year-legend", "aria-label": "Marks" },
+          Object.entries({ ...WORDS, today: "today" }).map(mark),
+        ),
       ],
-      { actions: [step(-1, "Year before", "←"), button("This year", () => this.setQuery({ year: null })), step(1, "Next year", "→")] },
+      {
+        actions: [
+          step(-1, "Year before", "←"),
+          button("This year", () => this.setQuery({ year: null })),
+          step(1, "Next year", "→"),
+        ],
+      },
     );
   }
 
@@ -124,31 +155,39 @@ export class CalendarPage extends DetailPage {
       this.#from = null;
       this.update();
     };
-    const weekly = (day, on) => this.#change({ weekdays: WEEKDAYS.filter((one) => (one === day ? on : content.weekdays.includes(one))) });
-    const choice = (key, words, props) => h("label", { key }, h("input", props), ` ${words}`);
+    const weekly = (day, on) => {
+      const weekdays = WEEKDAYS.filter((one) => (one === day ? on : content.weekdays.includes(one)));
+      this.#change({ weekdays });
+    };
+    const choices = (legend, of) =>
+      h(
+        "fieldset",
+        { class: "row" },
+        h("legend", null, legend),
+        of.map(([key, words, props]) => h("label", { key }, h("input", props), ` ${words}`)),
+      );
+    const modes = Object.entries(MODES).map(([mode, words]) => {
+      const checked = this.#mode === mode;
+      return [mode, words, { type: "radio", name: "mode", checked, onchange: () => choose(mode) }];
+    });
+    const days = WEEKDAYS.map((day, at) => {
+      const checked = content.weekdays.includes(day);
+      return [
+        day,
+        DAYS[at].slice(0, 3),
+        { type: "checkbox", checked, "aria-label": DAYS[at], onchange: () => weekly(day, !checked) },
+      ];
+    });
     return h(
       "div",
       { class: "year-tools" },
+      choices("A click on a day excludes it", modes),
+      choices("Excluded every week", days),
       h(
-        "fieldset",
-        { class: "row" },
-        h("legend", null, "A click on a day excludes it"),
-        Object.entries(MODES).map(([mode, words]) => choice(mode, words, { type: "radio", name: "mode", checked: this.#mode === mode, onchange: () => choose(mode) })),
+        "p",
+        { class: "year-says", role: "status" },
+        this.#from ? `From ${dayText(this.#from)}: choose the last day.` : this.#says,
       ),
-      h(
-        "fieldset",
-        { class: "row" },
-        h("legend", null, "Excluded every week"),
-        WEEKDAYS.map((day, at) =>
-          choice(day, DAYS[at].slice(0, 3), {
-            type: "checkbox",
-            checked: content.weekdays.includes(day),
-            "aria-label": DAYS[at],
-            onchange: (event) => weekly(day, event.target.checked),
-          }),
-        ),
-      ),
-      h("p", { class: "year-says", role: "status" }, this.#from ? `From ${dayText(this.#from)}: choose the last day.` : this.#says),
     );
   }
 
@@ -180,7 +219,11 @@ export class CalendarPage extends DetailPage {
     const save = async () => {
       this.#busy = true;
       try {
-        await patch(this.path, Object.fromEntries(changed.map((name) => [name, this.#draft[name]])), ifMatch(this.#draft.revision));
+        await patch(
+          this.path,
+          Object.fromEntries(changed.map((name) => [name, this.#draft[name]])),
+          ifMatch(this.#draft.revision),
+        );
         await this.resource.reload();
         this.#draft = null;
         toast(`Saved ${this.name}`);
@@ -198,9 +241,19 @@ export class CalendarPage extends DetailPage {
     return h(
       "div",
       { class: "save-bar", role: "region", "aria-label": "Unsaved changes" },
-      h("p", null, h("strong", null, "Not saved: "), `${changed.join(", ")}. The jobs that use the calendar get new next times.`),
+      h(
+        "p",
+        null,
+        h("strong", null, "Not saved: "),
+        `${changed.join(", ")}. The jobs that use the calendar get new next times.`,
+      ),
       problem(this.#error),
-      h("div", { class: "actions" }, button("Save", save, { class: "primary", disabled: this.#busy }), button("Discard", discard)),
+      h(
+        "div",
+        { class: "actions" },
+        button("Save", save, { class: "primary", disabled: this.#busy }),
+        button("Discard", discard),
+      ),
     );
   }
 }

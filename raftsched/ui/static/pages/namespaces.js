@@ -1,9 +1,9 @@
 /** The namespaces, and one of them: its owner, defaults, limits against what is used, secrets and jobs. */
 
-import { card, empty, facts, shown, table, timeOf } from "../components/basics.js";
+import { card, facts, shown, timeOf } from "../components/basics.js";
 import { confirmDialog } from "../components/dialog.js";
 import { openForm } from "../components/resource-form.js";
-import { DetailPage, ListPage, about, badge, button, gauge, ifMatch, linkTo } from "../components/resource.js";
+import { DetailPage, ListPage, about, badge, button, gauge, ifMatch, linkTo, tableOr } from "../components/resource.js";
 import { del, put } from "../core/api.js";
 import { define } from "../core/element.js";
 import { bytes, number } from "../core/format.js";
@@ -49,7 +49,10 @@ const NAMESPACE = {
   body: (given) => given,
   deletion: "Its owner, defaults and limits go. Refused while it holds jobs or secrets.",
   absent: "Nothing is in it. Declare it here, or create a job in it.",
-  empty: ["There are no namespaces yet.", "The first job makes one. Create one to give its jobs an owner, defaults and limits."],
+  empty: [
+    "There are no namespaces yet.",
+    "The first job makes one. Create one to give its jobs an owner, defaults and limits.",
+  ],
   columns: [
     { title: "Namespace", cell: (one) => linkTo(NAMESPACE, one.name) },
     { title: "Declared", cell: declaredBadge, class: "wide-only" },
@@ -74,8 +77,9 @@ export class NamespacePage extends DetailPage {
 
   parts(namespace) {
     const { limits, defaults, owner } = namespace;
-    const most = (value, text = number) => (value === null ? "no limit" : `at most ${text(value)}`);
-    const words = Object.entries(defaults).map(([name, value]) => [name, h("code", null, typeof value === "string" ? value : JSON.stringify(value))]);
+    const most = (value, format = number) => (value === null ? "no limit" : `at most ${format(value)}`);
+    const text = (value) => h("code", null, typeof value === "string" ? value : JSON.stringify(value));
+    const words = Object.entries(defaults).map(([name, value]) => [name, text(value)]);
     return [
       h(
         "div",
@@ -89,11 +93,18 @@ export class NamespacePage extends DetailPage {
             ["Output on each node", most(limits.output_bytes, bytes)],
           ]),
         ),
-        card("Defaults", words.length ? facts(words) : h("p", { class: "muted" }, "Its jobs have the cluster's defaults.")),
+        card(
+          "Defaults",
+          words.length ? facts(words) : h("p", { class: "muted" }, "Its jobs have the cluster's defaults."),
+        ),
         about(namespace, [["Owner", owner ?? "nobody"]]),
       ),
       session.may("secrets_list_all", this.name) ? this.#secrets() : null,
-      this.jobsOf("namespace", "No job is in this namespace.", h("a", { href: `/ui/jobs/new?namespace=${this.name}` }, "Create one")),
+      this.jobsOf(
+        "namespace",
+        "No job is in this namespace.",
+        h("a", { href: `/ui/jobs/new?namespace=${this.name}` }, "Create one"),
+      ),
     ];
   }
 
@@ -122,8 +133,8 @@ export class NamespacePage extends DetailPage {
       button("Delete", () => this.#delete(one), { class: "small", "aria-label": `Delete ${one.name}` }),
     ];
     if (may) columns.push({ title: "", cell: actions });
-    const none = empty("There are no secrets.", "A secret is a value that jobs refer to by its name; nobody can read it back.");
-    const list = ({ items }) => (items.length ? table(columns, items, { key: (one) => one.name, caption: "Secrets" }) : none);
+    const advice = "A secret is a value that jobs refer to by its name; nobody can read it back.";
+    const list = ({ items }) => tableOr(columns, items, "Secrets", "There are no secrets.", advice);
     return card("Secrets", shown(this.#held, list), { actions: may ? button("New secret", () => this.#set()) : null });
   }
 
@@ -154,7 +165,10 @@ export class NamespacePage extends DetailPage {
     const box = h("input", { type: "checkbox", onchange: (event) => (force = event.target.checked) });
     await confirmDialog({
       title: `Delete the secret ${name}?`,
-      body: [h("p", null, "Its value is lost for good."), h("label", null, box, " also while jobs refer to it: their runs fail then")],
+      body: [
+        h("p", null, "Its value is lost for good."),
+        h("label", null, box, " also while jobs refer to it: their runs fail then"),
+      ],
       action: "Delete",
       danger: true,
       run: () => del(this.#pathOf(name), { ...ifMatch(revision), query: force ? { force } : {} }),

@@ -14,13 +14,19 @@ const OPERATION = {
   says: "What was asked for of many jobs at once, the newest first.",
   path: "/v1/operations",
   on: ["operations"],
-  empty: ["No operation was asked for lately.", h("a", { href: "/ui/jobs" }, "Select jobs, and pause, resume, run, expire or delete them together.")],
+  empty: [
+    "No operation was asked for lately.",
+    h("a", { href: "/ui/jobs" }, "Select jobs, and pause, resume, run, expire or delete them together."),
+  ],
 };
 
 /** Returns which jobs an operation is about, in words. */
 export function scopeText({ ids, filter }) {
   if (ids !== null) return plural(ids, "job");
-  const words = (value) => (typeof value === "string" ? value : Array.isArray(value) ? value.join(" or ") : Object.entries(value).map((pair) => pair.join("=")).join(", "));
+  const words = (value) => {
+    if (typeof value === "string") return value;
+    return Array.isArray(value) ? value.join(" or ") : Object.entries(value).map((pair) => pair.join("=")).join(", ");
+  };
   const parts = Object.entries(filter ?? {}).map(([name, value]) => `${name.replaceAll("_", " ")} ${words(value)}`);
   return parts.length ? `jobs with ${parts.join("; ")}` : "all jobs";
 }
@@ -34,8 +40,8 @@ export default class OperationsPage extends ListPage {
 
   #card(one) {
     const { id, action, kill, state, refusals } = one;
-    const counts = { matched: one.matched, changed: one.changed, "were so already": one.unchanged, refused: one.refused };
-    const said = Object.entries(counts).filter(([words, count]) => count || words === "matched").map(([words, count]) => `${number(count)} ${words}`);
+    const counts = [`${number(one.matched)} matched`, `${number(one.changed)} changed`];
+    if (one.unchanged) counts.push(`${number(one.unchanged)} were so already`);
     const cancel = () =>
       confirmDialog({
         title: `Cancel this ${action}?`,
@@ -52,19 +58,33 @@ export default class OperationsPage extends ListPage {
         "header",
         { class: "card-head" },
         h("h2", { id: `operation-${id}` }, `${action}${kill ? " and end what runs" : ""}: ${scopeText(one)}`),
-        h("div", { class: "actions" }, stateBadge(state), running && session.may("operations_cancel") ? button("Cancel", cancel) : null),
+        h(
+          "div",
+          { class: "actions" },
+          stateBadge(state),
+          running && session.may("operations_cancel") ? button("Cancel", cancel) : null,
+        ),
       ),
       running ? h("p", null, gauge(one.examined, one.total, "looked at")) : null,
-      h("p", { class: "muted" }, said.join(" · "), " · begun ", timeOf(one.created_at), one.ended_at ? [", ended ", timeOf(one.ended_at)] : null, " · ", h("code", null, id)),
-      refusals.length
-        ? h(
-            "details",
-            null,
-            h("summary", null, `Refused: ${refusals.length < one.refused ? `the first ${refusals.length} of ` : ""}${number(one.refused)}`),
-            h("ul", { class: "reasons" }, refusals.map((refusal) => h("li", { key: refusal.id }, h("a", { href: `/ui/jobs/${refusal.id}` }, refusal.id), ` ${refusal.title}`))),
-          )
-        : null,
+      h(
+        "p",
+        { class: "muted" },
+        counts.join(" · "),
+        " · begun ",
+        timeOf(one.created_at),
+        one.ended_at ? [", ended ", timeOf(one.ended_at)] : null,
+        " · ",
+        h("code", null, id),
+      ),
+      refusals.length ? refused(one) : null,
     );
   }
 }
 define("rs-operations-page", OperationsPage);
+
+function refused({ refused: count, refusals }) {
+  const some = refusals.length < count ? `the first ${refusals.length} of ` : "";
+  const line = ({ id, title }) => h("li", { key: id }, h("a", { href: `/ui/jobs/${id}` }, id), ` ${title}`);
+  const list = h("ul", { class: "reasons" }, refusals.map(line));
+  return h("details", null, h("summary", null, `Refused: ${some}${number(count)}`), list);
+}

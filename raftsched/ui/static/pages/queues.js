@@ -66,18 +66,26 @@ define("rs-queues-page", QueuesPage);
  */
 export function obstacles(queue, cluster) {
   const found = [];
-  if (queue.paused) found.push("The queue is paused: nothing more of it starts.");
-  else if (queue.shut === "full") found.push(`The queue is full: ${number(queue.running)} of ${number(queue.max_running)} run.`);
-  else if (queue.shut === "rate") found.push(`Its rate is used up: ${rateText(queue)}.`);
+  const { paused, shut, running, max_running: most } = queue;
+  if (paused) found.push("The queue is paused: nothing more of it starts.");
+  else if (shut === "full") found.push(`The queue is full: ${number(running)} of ${number(most)} run.`);
+  else if (shut === "rate") found.push(`Its rate is used up: ${rateText(queue)}.`);
   if (!cluster) return found;
-  if (!cluster.leader) return [...found, cluster.waits_for ?? "The cluster has no leader now; nothing starts without one."];
+  if (!cluster.leader) {
+    return [...found, cluster.waits_for ?? "The cluster has no leader now; nothing starts without one."];
+  }
   if (cluster.paused) found.push("The cluster is paused: nothing is started on any node.");
-  const able = cluster.nodes.filter((node) => node.alive && node.voter && node.session_open && !node.drained && !node.trouble);
+  const able = cluster.nodes.filter(
+    (one) => one.alive && one.voter && one.session_open && !one.drained && !one.trouble,
+  );
   const followers = able.filter((node) => node.id !== cluster.leader);
   const taking = followers.length ? followers : able; // the leader runs jobs only where nobody else can
-  const slots = taking.reduce((sum, node) => sum + node.slots, 0);
-  if (!taking.length) found.push("No node starts runs now: each is drained, down, or in trouble.");
-  else if (taking.every((node) => node.running >= node.slots)) found.push(`All ${plural(slots, "slot")} of ${taking.map((node) => node.id).join(", ")} are taken.`);
+  if (!taking.length) {
+    found.push("No node starts runs now: each is drained, down, or in trouble.");
+  } else if (taking.every((node) => node.running >= node.slots)) {
+    const slots = taking.reduce((sum, node) => sum + node.slots, 0);
+    found.push(`All ${plural(slots, "slot")} of ${taking.map((node) => node.id).join(", ")} are taken.`);
+  }
   return found;
 }
 
@@ -88,22 +96,35 @@ export class QueuePage extends DetailPage {
   actions({ paused, revision }) {
     if (!this.may("patch")) return [];
     const change = async () => {
-      await attempt(() => patch(this.path, { paused: !paused }, ifMatch(revision)), paused ? "It goes on" : "It is paused");
+      await attempt(
+        () => patch(this.path, { paused: !paused }, ifMatch(revision)),
+        paused ? "It goes on" : "It is paused",
+      );
       await this.resource.reload();
     };
     return [button(paused ? "Resume" : "Pause", change)];
   }
 
   parts(queue) {
-    const found = obstacles(queue, this.watch("/v1/cluster", { on: ["cluster"] }).data);
+    const found = obstacles(queue, this.watch("/v1/cluster", { on: ["cluster", "runs"] }).data);
     const held = queue.waiting ? "What holds those that wait" : "What would hold a run";
-    const free = queue.waiting ? "Nothing holds those that wait: they are about to be given to nodes." : "Nothing holds its runs: what is due starts at once.";
-    const holding = found.length ? [h("h3", null, held), h("ul", { class: "reasons" }, found.map((text) => h("li", { key: text }, text)))] : h("p", { class: "muted" }, free);
+    const free = queue.waiting
+      ? "Nothing holds those that wait: they are about to be given to nodes."
+      : "Nothing holds its runs: what is due starts at once.";
+    const holding = found.length
+      ? [h("h3", null, held), h("ul", { class: "reasons" }, found.map((text) => h("li", { key: text }, text)))]
+      : h("p", { class: "muted" }, free);
     return [
       h(
         "div",
         { class: "grid" },
-        card("Now", [facts([["Running", gauge(queue.running, queue.max_running)], ["Waiting", waitingText(queue)]]), h("div", { class: "holding" }, holding)]),
+        card(
+          "Now",
+          [
+            facts([["Running", gauge(queue.running, queue.max_running)], ["Waiting", waitingText(queue)]]),
+            h("div", { class: "holding" }, holding),
+          ],
+        ),
         card("Limits", facts([["Runs at one time", queue.max_running ?? "no limit"], ["Rate", rateText(queue)]])),
         about(queue),
       ),
@@ -112,7 +133,11 @@ export class QueuePage extends DetailPage {
   }
 
   #jobs() {
-    return this.jobsOf("queue", "No job names this queue.", `Say "queue": "${this.name}" in a job, and its limits hold for the job's runs.`);
+    return this.jobsOf(
+      "queue",
+      "No job names this queue.",
+      `Say "queue": "${this.name}" in a job, and its limits hold for the job's runs.`,
+    );
   }
 
   absent() {

@@ -1,9 +1,9 @@
 /** The webhooks, and one of them: what it is told, how its last deliveries went, a test, a new secret. */
 
-import { card, copyButton, empty, facts, shown, stateBadge, table, timeOf } from "../components/basics.js";
+import { card, copyButton, facts, shown, stateBadge, timeOf } from "../components/basics.js";
 import { attempt, openDialog } from "../components/dialog.js";
 import { openForm } from "../components/resource-form.js";
-import { DetailPage, ListPage, about, badge, button, ifMatch, linkTo } from "../components/resource.js";
+import { DetailPage, ListPage, about, badge, button, ifMatch, linkTo, tableOr } from "../components/resource.js";
 import { patch, post } from "../core/api.js";
 import { define } from "../core/element.js";
 import { number, plural } from "../core/format.js";
@@ -37,7 +37,8 @@ function showSecret({ name, secret }) {
   });
 }
 
-const SECRET = { pointer: "/secret", label: "Secret", type: "password", help: "whsec_…; empty: one is made, and shown once" };
+const MADE = "whsec_…; empty: one is made, and shown once";
+const SECRET = { pointer: "/secret", label: "Secret", type: "password", help: MADE };
 
 const WEBHOOK = {
   noun: "webhook",
@@ -59,10 +60,16 @@ const WEBHOOK = {
     { pointer: "/filter/namespace", label: "Of the namespace", help: "empty: of all; the filter is for these events" },
     { pointer: "/filter/owner", label: "Of the owner" },
     { pointer: "/filter/queue", label: "Of the queue" },
-    { pointer: "/filter/labels", label: "With the labels", type: "pairs", rows: 2, placeholder: "team: fin", help: "one on each line" },
-    { pointer: "/headers", label: "Headers", type: "pairs", rows: 2, placeholder: "X-Source: raftsched", help: "one on each line" },
+    { pointer: "/filter/labels", label: "With the labels", type: "pairs", rows: 2, placeholder: "team: fin" },
+    { pointer: "/headers", label: "Headers", type: "pairs", rows: 2, placeholder: "X-Source: raftsched" },
     { pointer: "/timeout", label: "Time for an answer", placeholder: "15s" },
-    { pointer: "/retry_delays", label: "Delays before it is sent again", type: "lines", rows: 2, placeholder: "5s, 5m, 30m" },
+    {
+      pointer: "/retry_delays",
+      label: "Delays before it is sent again",
+      type: "lines",
+      rows: 2,
+      placeholder: "5s, 5m",
+    },
     { pointer: "/max_running", label: "Deliveries at one time", type: "number", min: 1, placeholder: "4" },
     { pointer: "/active", label: "Active", type: "checkbox", initial: true },
   ],
@@ -74,7 +81,10 @@ const WEBHOOK = {
   created: showSecret,
   deletion: "What waits to be sent is not sent any more. Refused while jobs name it in their field notify.",
   absent: "It may have been deleted.",
-  empty: ["There are no webhooks.", "Create one to have another system told when runs fail, end, or become dead letters."],
+  empty: [
+    "There are no webhooks.",
+    "Create one to have another system told when runs fail, end, or become dead letters.",
+  ],
   columns: [
     { title: "Webhook", cell: (one) => linkTo(WEBHOOK, one.name) },
     { title: "Now", cell: activeBadge },
@@ -96,7 +106,10 @@ export class WebhookPage extends DetailPage {
 
   actions({ active, revision }) {
     const change = async () => {
-      await attempt(() => patch(this.path, { active: !active }, ifMatch(revision)), active ? "Nothing new is sent; what waits goes on waiting" : "It is active");
+      await attempt(
+        () => patch(this.path, { active: !active }, ifMatch(revision)),
+        active ? "Nothing new is sent; what waits goes on waiting" : "It is active",
+      );
       await this.resource.reload();
     };
     const test = async () => {
@@ -114,10 +127,14 @@ export class WebhookPage extends DetailPage {
     openForm({
       title: `A new secret for ${this.name}`,
       fields: [OVERLAP, SECRET],
-      intro: "For the time of the overlap every event carries the signatures of both secrets, so that the receiver can change over.",
+      intro: "During the overlap events carry the signatures of both secrets, so that the receiver can change over.",
       action: "Change the secret",
       submit: async ({ overlap, secret }) => {
-        const made = await post(`${this.path}/rotate`, { ...(overlap && { overlap }), ...(secret && { secret }) }, ifMatch(revision));
+        const made = await post(
+          `${this.path}/rotate`,
+          { ...(overlap && { overlap }), ...(secret && { secret }) },
+          ifMatch(revision),
+        );
         await this.resource.reload();
         setTimeout(() => showSecret(made)); // above the form, which is about to be closed
       },
@@ -125,12 +142,15 @@ export class WebhookPage extends DetailPage {
   }
 
   parts(webhook) {
-    const { filter, headers, dropped } = webhook;
+    const { filter, headers, dropped, previous_secret_until: until } = webhook;
     const { labels, ...rest } = filter;
-    const only = [...Object.entries(rest).filter(([, value]) => value), ...Object.entries(labels)].map((pair) => pair.join(" "));
+    const warning = (...words) => h("p", { class: "warning" }, words);
+    const only = Object.entries({ ...rest, ...labels }).filter(([, value]) => value !== null);
     return [
-      webhook.gone ? h("p", { class: "warning" }, "Its receiver answered 410: it wants no more events. Activate it to send again.") : null,
-      dropped ? h("p", { class: "warning" }, `${plural(dropped, "event")} not sent, because too many waited; the last one `, timeOf(webhook.dropped_at), ".") : null,
+      webhook.gone ? warning("Its receiver answered 410: it wants no more events. Activate it to send again.") : null,
+      dropped
+        ? warning(`${plural(dropped, "event")} not sent, because too many waited; lately `, timeOf(webhook.dropped_at))
+        : null,
       h(
         "div",
         { class: "grid" },
@@ -139,7 +159,7 @@ export class WebhookPage extends DetailPage {
           facts([
             ["Address", webhook.url],
             ["Events", eventsText(webhook)],
-            ["Of", webhook.events.length ? only.join(", ") || "all jobs" : null],
+            ["Of", webhook.events.length ? only.map((pair) => pair.join(" ")).join(", ") || "all jobs" : null],
             ["Headers", Object.entries(headers).map((pair) => pair.join(": ")).join(", ")],
           ]),
         ),
@@ -153,7 +173,7 @@ export class WebhookPage extends DetailPage {
             ["At one time", number(webhook.max_running)],
           ]),
         ),
-        about(webhook, [["Secret before holds until", webhook.previous_secret_until && timeOf(webhook.previous_secret_until)]]),
+        about(webhook, [["Secret before holds until", until && timeOf(until)]]),
       ),
       this.#deliveries(),
     ];
@@ -169,12 +189,16 @@ export class WebhookPage extends DetailPage {
       { title: "Delivery", cell: ({ id, event }) => link(id, event?.type.split(".").pop().replace("_", " ") ?? id) },
       { title: "State", cell: (run) => stateBadge(run.state) },
       { title: "Attempts", cell: (run) => number(run.attempt), number: true },
-      { title: "Of", cell: ({ event }) => (event?.subject?.includes("@") ? link(event.subject, event.subject) : ""), class: "wide-only" },
+      {
+        title: "Of",
+        cell: ({ event }) => (event?.subject?.includes("@") ? link(event.subject, event.subject) : ""),
+        class: "wide-only",
+      },
       { title: "Made", cell: (run) => timeOf(run.created_at) },
       { title: "Error", cell: (run) => run.error, class: "wide-only" },
     ];
-    const none = empty("Nothing was sent yet.", "Send a test to see what the receiver answers.");
-    const list = ({ items }) => (items.length ? table(columns, items, { key: (run) => run.id, caption: "Last deliveries" }) : none);
+    const advice = "Send a test to see what the receiver answers.";
+    const list = ({ items }) => tableOr(columns, items, "Last deliveries", "Nothing was sent yet.", advice);
     return card("Last deliveries", shown(this.#sent, list));
   }
 }
