@@ -156,6 +156,7 @@ def test_a_namespace_and_its_secrets(world: World, tab: Tab) -> None:
     value.fill("hush-hush")
     press(form, "Save")
     row = page.get_by_role("row").filter(has_text="smtp")
+    expect(row).to_be_visible()
     before = world.ask("GET", "/v1/namespaces/fin/secrets/smtp")["revision"]
     press(row, "New value of smtp")
     expect(value).to_have_value("")

@@ -1,8 +1,8 @@
 /**
  * The pages of named things (queues, calendars, ...): the list of all, and one with all that is known of it.
  *
- * A kind says what differs: its `noun`, `title`, `path` in the API, `ui` here, `on` (what changes it), `fields`, `columns`,
- * and `operations` (the beginning of their ids). `body` makes the body of a PUT from the values of the fields.
+ * A kind says what differs: its `noun`, `title`, `path` in the API, `ui` here, `on` (what changes it), `fields`,
+ * `columns`, and `operations` (the beginning of their ids). `body` makes the body of a PUT from the fields' values.
  */
 
 import { del, get, put } from "../core/api.js";
