@@ -9,6 +9,7 @@ import click
 
 from raftsched.cli.jobs.fields import retry_of, set_field
 from raftsched.cli.jobs.generated import OPTIONS, SAME
+from raftsched.cli.jobs.preview import print_times
 from raftsched.cli.remote import by_name, format_option, job_ref, read_json, remote, source_name
 from raftsched.cli.terminal.documents import read_jobs
 from raftsched.cli.terminal.output import print_for_programs
@@ -84,10 +85,13 @@ def field_options(command: Any) -> Any:
 @click.option("--call", metavar="NAME", help="What: a handler that is registered by name.")
 @click.option("--set", "settings", metavar="PATH=VALUE", multiple=True, help="Any other field of the job; see below.")
 @click.option("--suspended", is_flag=True, help="Do not schedule it yet; see jobs resume.")
+@click.option("--dry-run", is_flag=True, help="Make nothing; say whether it could be made, and when it would run.")
 @format_option
 @click.pass_obj
 @remote
-def create(client: Client, /, command: list[str], fmt: str, file: Any, name: str | None, **options: Any) -> None:
+def create(
+    client: Client, /, command: list[str], fmt: str, file: Any, name: str | None, dry_run: bool, **options: Any
+) -> None:
     """Create a job: when it is due, and what it does.
 
     A name makes this safe to repeat: the same job again is no error, another one under the same name is refused.
@@ -114,6 +118,12 @@ def create(client: Client, /, command: list[str], fmt: str, file: Any, name: str
         job = _read_one(file)
     for setting in settings:
         set_field(job, setting)
+    if dry_run:
+        checked = client.post("/v1/jobs:check", job)
+        if fmt == "table":
+            click.echo("it exists already" if checked["result"] == "unchanged" else "it can be created")
+        print_times(checked, fmt)
+        return
     found = client.post("/v1/jobs", job)
     if not print_for_programs(fmt, found, job_ref(found)):
         due = found.get("next_fire_at")
@@ -179,7 +189,7 @@ def _with_file_alone(name: str | None, command: list[str]) -> None:
     from click.core import ParameterSource
 
     context = click.get_current_context()
-    fine = {"file", "fmt", "server", "settings", "name"}
+    fine = {"file", "fmt", "server", "settings", "name", "dry_run"}
     said = [name] if name else []
     for parameter in context.params:
         if parameter not in fine and context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE:

@@ -149,6 +149,19 @@ def test_what_was_typed_is_not_lost(world: World, tab: Tab) -> None:
     expect(page.get_by_label("Description")).to_have_value("")
 
 
+def test_what_is_typed_without_a_connection_is_checked_when_it_is_back(tab: Tab) -> None:
+    tab.expects("ERR_INTERNET_DISCONNECTED")
+    page = tab.go("/ui/jobs/new")
+    page.get_by_label("Command").fill("true")
+    expect(page.get_by_text("✓ can be created")).to_be_visible()
+    page.context.set_offline(True)
+    page.get_by_label("Name", exact=True).fill("Not A Name")
+    expect(page.locator("rs-banner")).not_to_be_empty()
+    page.context.set_offline(False)
+    expect(page.locator("#f-name-error")).to_contain_text("breaks the rule for names")
+    expect(page.get_by_label("Command")).to_have_value("true")
+
+
 def test_a_crontab_becomes_jobs_line_by_line(world: World, tab: Tab) -> None:
     page = tab.go("/ui/crontab")
     text = "MAILTO=ops@example.com\n0 2 * * * /usr/bin/backup --all\n@reboot up\n15 * * * * echo <i>x</i>\n"

@@ -232,6 +232,15 @@ def test_preview_and_next() -> None:
         assert run("--server", stub.url, "jobs", "next", "tick", "-n", "2").output == result.output
 
 
+def test_a_job_is_checked_without_being_made() -> None:
+    answer = {"result": "created", "job": {}, "description": "every 90s", "next": [{"at": "x", "note": None}]}
+    with serve(routes({"POST /v1/jobs:check": answer})) as stub:
+        result = run("--server", stub.url, "jobs", "create", "a", "--every", "90s", "--shell", "true", "--dry-run")
+        assert (result.exit_code, result.output) == (0, "it can be created\nevery 90s\nx\n")
+        assert [request.path for request in stub.requests] == ["/v1/jobs:check"]
+        assert stub.requests[0].json["trigger"] == {"every": "90s"}
+
+
 def test_node_says_what_is_wrong_in_one_line() -> None:
     result = run("node", "--id", "N1", "--data", "d")
     assert result.exit_code == 1  # like everything that keeps a node from starting

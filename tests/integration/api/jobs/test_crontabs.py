@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from raftsched.api.jobs.crontabs import LINES_MAX, TEXT_MAX
+from raftsched.api.jobs.crontabs import LINES_MAX, SLICE, TEXT_MAX
 from tests.support.crontab_lines import DIRECTORY
 from tests.support.local_api import Client, run
 from tests.support.tokens import As, guarded, limited, make
@@ -137,5 +138,23 @@ def test_who_may_not_create_there_may_not_convert(tmp_path: Path) -> None:
         assert (await viewer("POST", PATH, body))[0] == 403
         assert (await mine("POST", PATH, body))[0] == 403
         assert (await mine("POST", PATH, {**body, "namespace": "mine"}))[0] == 200
+
+    run(tmp_path, test)
+
+
+def test_other_requests_have_their_turn(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.ensure_future(count())
+        assert (await call("POST", PATH, {"text": "0 2 * * * x\n" * LINES_MAX}))[0] == 200
+        counting.cancel()
+        assert turns >= 2 * LINES_MAX // SLICE  # while it is read, and while its jobs are checked
 
     run(tmp_path, test)

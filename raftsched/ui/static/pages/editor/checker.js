@@ -41,7 +41,7 @@ export class Checker {
     const zones = [...new Set([knowsZone(trigger?.timezone) ? trigger.timezone : "UTC", viewerZone()])];
     return h(
       "div",
-      { class: "live", "aria-live": "polite" },
+      { class: "trigger-live", "aria-live": "polite" },
       h("p", { class: "words" }, known.description),
       known.next.length ? timesTable(known.next.slice(0, TIMES), zones) : null,
     );
