@@ -10,10 +10,11 @@ import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { backupCard } from "./cluster/backup.js";
 import { findings } from "./cluster/doctor.js";
-import { clock, disk, roleBadge, slots, warnings } from "./cluster/parts.js";
+import { badges, clock, disk, factsOf, nodeCard, slots, warnings } from "./cluster/parts.js";
 
 const DAYS_MS = 14 * 86_400_000; // of leaderships in the picture
 const TERMS_SHOWN = 8;
+const NARROW = "(max-width: 1250px)"; // no room for a table of the members
 
 export default class ClusterPage extends Page {
   #backup = { running: false, got: 0, error: null, done: false };
@@ -21,6 +22,7 @@ export default class ClusterPage extends Page {
 
   connected() {
     this.on(session, "change", () => this.update());
+    this.on(matchMedia(NARROW), "change", () => this.update());
   }
 
   render() {
@@ -49,6 +51,9 @@ export default class ClusterPage extends Page {
   #terms(cluster) {
     const terms = this.watch("/v1/cluster/terms", { on: ["cluster"] });
     const now = Date.now();
+    const count = terms.data?.items.length ?? 0;
+    const turn = () => ((this.#allTerms = !this.#allTerms), this.update());
+    const more = count > TERMS_SHOWN ? h("button", { type: "button", class: "small", onclick: turn }, this.#allTerms ? "Fewer" : `All ${number(count)}`) : null;
     return card("Leaderships", shown(terms, ({ items }) => {
       if (!items.length) return empty("Nobody has led yet", "The first leadership is written down when it begins.");
       const rows = this.#allTerms ? items : items.slice(0, TERMS_SHOWN);
@@ -64,11 +69,8 @@ export default class ClusterPage extends Page {
           rows,
           { key: (one) => one.term, caption: "Leaderships, the newest first" },
         ),
-        items.length > TERMS_SHOWN
-          ? h("button", { type: "button", class: "quiet small", onclick: () => ((this.#allTerms = !this.#allTerms), this.update()) }, this.#allTerms ? "Fewer" : `All ${number(items.length)}`)
-          : null,
       ];
-    }));
+    }), { actions: more });
   }
 }
 define("rs-cluster-page", ClusterPage);
@@ -88,9 +90,13 @@ function pauseButton({ paused }, reload) {
 }
 
 function members(cluster, reload) {
+  if (matchMedia(NARROW).matches) {
+    const more = (node) => [["Votes", node.voter ? "yes" : "not yet"], ...factsOf(node), ["Heard of", timeOf(node.last_heartbeat_at)], ["Version", node.version ?? "–"], ["Address", node.http ?? "–"]];
+    return h("ul", { class: "nodes" }, cluster.nodes.map((node) => nodeCard(node, more(node), actionsOf(node, cluster, reload))));
+  }
   const columns = [
     { title: "Node", cell: (node) => [h("strong", null, node.id), h("div", { class: "muted nowrap" }, node.http ?? "–")] },
-    { title: "Role", cell: (node) => [roleBadge(node), node.drained ? [" ", h("span", { class: "badge state-suspended" }, "‖ drained")] : null, h("div", { class: "muted nowrap" }, node.voter ? "votes" : "does not vote yet")] },
+    { title: "Role", cell: (node) => [badges(node), h("div", { class: "muted nowrap" }, node.voter ? "votes" : "does not vote yet")] },
     { title: h("span", { title: "Entries of the log" }, "Behind"), cell: (node) => number(node.lag), number: true },
     { title: "Clock", cell: clock, number: true },
     { title: "Slots", cell: slots },

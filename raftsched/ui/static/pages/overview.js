@@ -4,10 +4,10 @@ import { asOf, card, empty, heading, loading, problem, stateBadge, timeOf } from
 import { coarser, countsOf, lastDay, totals } from "../charts/heat-data.js";
 import { heatStrip } from "../charts/heat.js";
 import { Page, define } from "../core/element.js";
-import { duration, number, plural } from "../core/format.js";
+import { duration, number } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
-import { clock, disk, roleBadge, slots, warnings } from "./cluster/parts.js";
+import { factsOf, nodeCard, warnings } from "./cluster/parts.js";
 import { namespacesOf, pickNamespace } from "./overview/namespace.js";
 
 const STEP_MS = 300_000;
@@ -185,19 +185,7 @@ function strip(cluster) {
     h(
       "ul",
       { class: "nodes" },
-      cluster.nodes.map((node) =>
-        h(
-          "li",
-          { key: node.id, class: ["node", !node.alive && "node-down"] },
-          h("p", { class: "node-head" }, h("strong", null, node.id), roleBadge(node), node.drained ? h("span", { class: "badge state-suspended" }, "‖ drained") : null),
-          h("dl", { class: "node-facts" }, [
-            ["Behind", node.lag === null ? "–" : plural(node.lag, "entry", "entries")],
-            ["Clock", clock(node)],
-            ["Slots", slots(node)],
-            ["Disk", disk(node)],
-          ].map(([name, value]) => h("div", { key: name }, h("dt", null, name), h("dd", null, value)))),
-        ),
-      ),
+      cluster.nodes.map((node) => nodeCard(node, factsOf(node))),
     ),
     { actions: h("a", { href: "/ui/cluster" }, "Cluster") },
   );

@@ -171,5 +171,5 @@ function shownValue(value) {
 function words(text) {
   if (!text) return null;
   const whole = `${text[0].toUpperCase()}${text.slice(1)}.`;
-  return whole.split("`").map((part, at) => (at % 2 ? h("code", null, part) : part));
+  return whole.split("\x60").map((part, at) => (at % 2 ? h("code", null, part) : part));
 }

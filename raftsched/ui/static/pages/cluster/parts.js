@@ -1,6 +1,6 @@
 /** Pieces about the cluster that more than one page shows. */
 
-import { bytes, duration, number, percent } from "../../core/format.js";
+import { bytes, duration, number, percent, plural } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 import { troubles } from "./trouble.js";
 
@@ -15,8 +15,7 @@ export function warnings(cluster) {
   );
 }
 
-/** Returns the role of a node as a badge. */
-export function roleBadge(node) {
+function roleBadge(node) {
   const role = !node.alive ? "down" : !node.voter ? "catching up" : node.role;
   const kind = { leader: "state-running", down: "state-failed", "catching up": "state-waiting" }[role];
   const mark = { leader: "★", follower: "○", candidate: "◌", down: "✕", "catching up": "↑" }[role];
@@ -24,7 +23,7 @@ export function roleBadge(node) {
 }
 
 /** Returns how much of something is taken, as a bar with its words beside it. `warn`: the part from which it is much. */
-export function meter(part, words, { warn = 1 } = {}) {
+function meter(part, words, { warn = 1 } = {}) {
   const width = Math.min(1, Math.max(0, part || 0));
   return h(
     "span",
@@ -47,7 +46,7 @@ export function disk(node) {
 }
 
 /** Returns what is on a disk, in words. */
-export function diskText({ free, total, store, output }) {
+function diskText({ free, total, store, output }) {
   return `${bytes(free)} of ${bytes(total)} free (${percent(free / total)}); the store takes ${bytes(store)}, output ${bytes(output)}`;
 }
 
@@ -55,6 +54,32 @@ export function diskText({ free, total, store, output }) {
 export function clock(node) {
   const ms = node.clock_offset_ms;
   return ms === null ? "–" : ms === 0 ? "0 ms" : `${ms > 0 ? "+" : "−"}${duration(Math.abs(ms))}`;
+}
+
+/** Returns how a node is, as names and values. */
+export function factsOf(node) {
+  return [
+    ["Behind", node.lag === null ? "–" : plural(node.lag, "entry", "entries")],
+    ["Clock", clock(node)],
+    ["Slots", slots(node)],
+    ["Disk", disk(node)],
+  ];
+}
+
+/** Returns a node with facts about it and, below, what can be done to it. */
+export function nodeCard(node, facts, actions) {
+  return h(
+    "li",
+    { key: node.id, class: ["node", !node.alive && "node-down"] },
+    h("p", { class: "node-head" }, h("strong", null, node.id), badges(node)),
+    h("dl", { class: "node-facts" }, facts.map(([name, value]) => h("div", { key: name }, h("dt", null, name), h("dd", null, value)))),
+    actions ? h("div", { class: "actions" }, actions) : null,
+  );
+}
+
+/** Returns the role of a node, and whether it is drained. */
+export function badges(node) {
+  return [roleBadge(node), node.drained ? [" ", h("span", { class: "badge state-suspended" }, "‖ drained")] : null];
 }
 
 function percentOf(part) {
