@@ -119,6 +119,20 @@ def test_days_of_a_calendar_are_clicked_and_saved_together(world: World, tab: Ta
     assert parts == [{"from": "2027-07-05", "to": "2027-07-12"}, {"from": "2027-07-14", "to": "2027-07-15"}]
 
 
+def test_the_jobs_of_a_calendar_are_a_filter_of_the_list(world: World, tab: Tab) -> None:
+    world.ask("PUT", "/v1/calendars/used", {"weekdays": ["sat", "sun"]})
+    world.put("cal/with", MANUAL | {"trigger": {"cron": "0 9 * * *", "calendar": "used"}})
+    world.put("cal/without", MANUAL)
+    page = tab.go("/ui/calendars/used")
+    expect(page.get_by_role("link", name="with", exact=True)).to_be_visible()
+    mark = page.evaluate("() => getComputedStyle(document.querySelector('.year button.year-weekday')).backgroundImage")
+    assert mark.startswith("repeating-linear")  # its own, not that of any button that is pressed
+    page.get_by_role("link", name="All in the list of jobs").click()
+    page.wait_for_url("**/ui/jobs?calendar=used")
+    expect(page.get_by_role("link", name="with", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="without", exact=True)).to_have_count(0)
+
+
 def test_days_that_are_not_saved_are_not_left_by_mistake(world: World, tab: Tab) -> None:
     world.ask("PUT", "/v1/calendars/kept", {})
     page = tab.go("/ui/calendars/kept?year=2028")

@@ -57,12 +57,14 @@ export default class JobsPage extends ListPage {
       owner: query.get("owner") || undefined,
       label: query.get("label") || undefined,
       queue: query.get("queue") || undefined,
+      calendar: query.get("calendar") || undefined,
       state: query.get("state") || undefined,
     };
   }
 
   options() {
     const query = this.filters();
+    const uncounted = query.name_contains || query.label || query.queue || query.calendar;
     return {
       path: "/v1/jobs",
       query: { ...query, order: "desc" },
@@ -71,7 +73,7 @@ export default class JobsPage extends ListPage {
       kinds: ["jobs", "runs"],
       touched: ({ jobs, ran }) => [...jobs, ...ran],
       made: ({ jobs }) => [...jobs],
-      count: query.name_contains || query.label || query.queue ? undefined : (signal) => countJobs(query, signal),
+      count: uncounted ? undefined : (signal) => countJobs(query, signal),
     };
   }
 
@@ -97,6 +99,7 @@ export default class JobsPage extends ListPage {
         this.field("owner", "Owner"),
         this.field("label", "Label", { placeholder: "key=value" }),
         this.field("queue", "Queue"),
+        this.query.get("calendar") ? this.field("calendar", "Calendar") : null,
       ),
       this.trouble(),
       selection.all || selection.ids.size ? this.#chosen() : null,
