@@ -143,6 +143,7 @@ export async function open(path, { query, headers, signal } = {}) {
  */
 export async function stream(path, { query, headers, signal, onEvent, onState }) {
   let last = headers?.["Last-Event-ID"];
+  let unanswered = 0; // tries, one after the other
   for (let tries = 0; !signal?.aborted; ) {
     const node = health.node;
     const quiet = new AbortController();
@@ -161,7 +162,7 @@ export async function stream(path, { query, headers, signal, onEvent, onState })
         throw new Unreachable();
       }
       note(response);
-      tries = 0;
+      tries = unanswered = 0;
       onState?.(true);
       let ended = false;
       const parse = makeEventParser();
@@ -185,7 +186,9 @@ export async function stream(path, { query, headers, signal, onEvent, onState })
     } catch (error) {
       if (signal?.aborted) return;
       if (error instanceof ApiProblem) throw error;
+      unanswered = error instanceof Unreachable ? 0 : unanswered + 1;
       health.leave(node);
+      if (unanswered >= 2 * health.nodes.length) health.set({ reachable: false });
     } finally {
       clearTimeout(timer);
       health.removeEventListener("change", left);
