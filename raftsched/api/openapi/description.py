@@ -127,7 +127,13 @@ def _query(declared: Operation) -> list[dict[str, Any]]:
     for name in declared.query:
         schema, text = parameters.QUERY[name]
         schema = declared.schemas.get(name, schema)
-        one = {"name": name, "in": "query", "required": False, "description": text, "schema": schema}
+        one = {
+            "name": name,
+            "in": "query",
+            "required": name in declared.required,
+            "description": text,
+            "schema": schema,
+        }
         if schema.get("type") == "array":
             one |= {"style": "form", "explode": False}
         found.append(one)

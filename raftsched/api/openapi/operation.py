@@ -71,6 +71,7 @@ class Operation:
     summary: str
     answers: Mapping[int, Reply]
     query: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()  # of these, what the handler refuses to go without
     headers: tuple[str, ...] = ()
     body: Any = None
     body_required: bool = True
@@ -93,6 +94,7 @@ def operation(
     answers: Mapping[int, Any],
     *,
     query: Sequence[str] = (),
+    required: Sequence[str] = (),
     headers: Sequence[str] = (),
     body: Any = None,
     body_required: bool = True,
@@ -112,6 +114,7 @@ def operation(
         summary,
         replies,
         tuple(query),
+        tuple(required),
         tuple(headers),
         body,
         body_required,

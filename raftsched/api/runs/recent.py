@@ -55,6 +55,7 @@ class RecentOut(msgspec.Struct):
     "Read the newest instances of many jobs",
     {200: RecentOut},
     query=("jobs", "count", *READ),
+    required=("jobs",),
     schemas={"count": {"type": "integer", "minimum": 1, "maximum": COUNT_MAX, "default": COUNT_DEFAULT}},
     role="viewer",
     scope="checked",

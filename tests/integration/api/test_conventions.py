@@ -80,7 +80,7 @@ def address(route: Route, parts: dict[str, str]) -> str:
             by_name = piece.startswith("{name")
             pieces[i] = {"{ns}": "default"}.get(piece) or ("a" if by_name else parts.get(pieces[i - 1], "a"))
     path = "/".join(pieces)
-    if "jobs" in said(route).query:  # needed
+    if "jobs" in said(route).required:
         return f"{path}?jobs={parts['jobs']}"
     return f"{path}?follow=false" if said(route).streams else path
 
