@@ -71,6 +71,7 @@ def test_form_and_json_are_one_and_unknown_fields_stay(tab: Tab) -> None:
     expect(page.locator("details", has_text="Where it runs")).to_have_attribute("open", "")
     expect(page.locator("#f-priority")).to_have_value("12")
     page.locator("#f-priority").fill("7")
+    expect(page.locator("#json")).to_have_value(re.compile('"priority": 7'))
     assert shown_json(page) == {**JOB, "tomorrow": {"x": [1]}, "priority": 7}
     page.locator("#json").fill('{"trigger": ')
     expect(page.get_by_text("The JSON cannot be read")).to_be_visible()
@@ -130,6 +131,16 @@ def test_a_create_whose_answer_is_lost_is_sent_again_under_its_key(world: World,
     made = world.ask("GET", "/v1/jobs?limit=1000")["items"]
     assert sum(job["id"] == page.url.rpartition("/")[2] for job in made) == 1
     assert len([job for job in made if job["name"] is None]) == 1
+
+
+def test_a_job_is_copied_with_its_next_name(world: World, tab: Tab) -> None:
+    job = world.ask("POST", "/v1/jobs", {**JOB, "name": "first", "namespace": "copies", "priority": 8})
+    page = tab.go(f"/ui/jobs/new?from={job['id']}")
+    expect(page.get_by_text("✓ can be created")).to_be_visible()
+    save(page, "Create job")
+    page.wait_for_url(re.compile("/ui/jobs/[0-9a-z]{13}$"))
+    copy = world.ask("GET", "/v1/namespaces/copies/jobs/first-copy")
+    assert (copy["priority"], copy["trigger"]) == (8, JOB["trigger"])
 
 
 def test_what_was_typed_is_not_lost(world: World, tab: Tab) -> None:

@@ -47,7 +47,7 @@ export default class EditorPage extends Page {
   }
 
   get #address() {
-    return this.#id ? `/ui/jobs/${this.#id}/edit` : "/ui/jobs/new";
+    return this.#id ? `/ui/jobs/${this.#id}/edit` : `/ui/jobs/new?${this.query}`;
   }
 
   get #dirty() {
@@ -140,13 +140,16 @@ export default class EditorPage extends Page {
       if (this.#many || this.#textError || !this.#mayWrite()) return null;
       const { path, body } = this.#request();
       // A new job of which nothing is said yet has errors that nobody made.
-      const asked = this.#id ? `${path}/check` : this.#touched ? `${path}:check` : null;
+      const begun = this.#touched || this.query.has("from");
+      const asked = this.#id ? `${path}/check` : begun ? `${path}:check` : null;
       return { path: asked, body, value: this.#value };
     }, wait);
   }
 
   #mayWrite() {
-    return this.#id ? session.may("jobs_patch", this.#job?.namespace) : session.may("jobs_create");
+    if (this.#many) return session.may("batch_create_batch");
+    if (this.#id) return session.may("jobs_patch", this.#job?.namespace);
+    return session.may("jobs_create", this.#value?.namespace ?? "default");
   }
 
   render() {
@@ -160,11 +163,7 @@ export default class EditorPage extends Page {
     );
     return [
       heading(title, { above, actions: others }),
-      this.#mayWrite() ? null : h(
-        "p",
-        { class: "warning" },
-        "Your token may not write jobs here: this cannot be saved.",
-      ),
+      this.#mayWrite() ? null : h("p", { class: "warning" }, "Your token may not write jobs in this namespace."),
       this.#draftAt ? draftNotice(this.#draftAt, () => this.#dropDraft()) : null,
       this.#conflict ? conflictNotice(
         this.#conflict,
@@ -242,7 +241,7 @@ export default class EditorPage extends Page {
   }
 
   #maySave() {
-    return this.#mayWrite() && !this.#textError && this.#dirty && !this.#checker.errors.length;
+    return this.#mayWrite() && !this.#textError && (!this.#id || this.#dirty) && !this.#checker.errors.length;
   }
 
   #state() {
