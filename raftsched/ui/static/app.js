@@ -7,6 +7,7 @@ import * as router from "./core/router.js";
 import { ROUTES } from "./core/routes.js";
 import { session } from "./core/session.js";
 
+router.match(location.pathname)?.route.load().catch(() => {}); // its files come while the session is asked for
 await session.start();
 changes.start();
 keys.start();
