@@ -6,15 +6,8 @@ import re
 
 from playwright.sync_api import expect
 
-from raftsched.ui import files
 from tests.support.browser import Tab
 from tests.support.cluster import Cluster
-
-COMPRESSED_MAX = 90_000  # bytes of all files of the page
-
-
-def test_all_files_together_are_small() -> None:
-    assert sum(len(file.packed) for file in files.load().all()) <= COMPRESSED_MAX
 
 
 def test_the_shell_has_nothing_inline_and_names_only_its_own_files(cluster: Cluster) -> None:
