@@ -1,78 +1,93 @@
-"""The files of the page as they are sent: each as it is and compressed, under one digest of all of them.
+"""The files of the page as they are sent, under one digest of all of them.
 
-An address has the digest in it, so that what is kept under it never changes, and a page never mixes two versions. The
-shell, `index.html`, is the one file that is asked for anew each time. It says `{{assets}}` where that address belongs,
-and `{{preloads}}` where the links to all modules belong that `app.js` needs to begin: a browser asks for them at once
-then, not for each when the one before it has come.
+They are fewer than those of `static/`: modules are linked (`linking.py`), style sheets are one, and neither has comment
+lines (`slim.py`). An address has the digest in it, so that what is kept under it never changes, and a page never mixes
+two versions. The shell, `index.html`, is the one file that is asked for anew each time; it says `{{assets}}` where that
+address belongs.
 """
 
 from __future__ import annotations
 
 import gzip
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from hashlib import sha256
 from importlib import resources
 from importlib.resources.abc import Traversable
-from posixpath import dirname, join, normpath
-from typing import NamedTuple
 
+import brotli
+
+from raftsched.ui.linking import link
 from raftsched.ui.slim import slim
 
 ASSETS = "/ui/assets"
 SHELL = "index.html"
 LOCKED = "locked.html"
-_START = "app.js"
+STYLE = "style.css"
+_FIRST = ("style/tokens.css", "style/base.css", "style/components.css")  # the others are about one page or part each
+_CLASSIC = ("theme.js",)  # scripts that are no modules
 _TYPES = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml",
-    "png": "image/png",
-    "json": "application/json",
-    "txt": "text/plain; charset=utf-8",
-    "webmanifest": "application/manifest+json",
 }
-_IMPORT = re.compile(r"""^\s*(?:(?:import|export)\b[^;"'()]*?\bfrom\s*|import\s*)["']([^"']+)["']""", re.MULTILINE)
+# The best first. Browsers take br by https and on loopback only: proxies on the way have spoilt it.
+_CODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "br": lambda body: brotli.compress(body, quality=11),
+    "gzip": lambda body: gzip.compress(body, 9, mtime=0),
+    "": lambda body: body,
+}
 
 
-class File(NamedTuple):
-    """`etag` is a strong one, of `body`; that of `packed` has `-gzip` behind it."""
+class File:
+    """One file. `etag` is of its content as it is; each coding of it has another one."""
 
-    body: bytes
-    packed: bytes
-    media_type: str
-    etag: str
+    def __init__(self, path: str, body: bytes) -> None:
+        self.body = body
+        self.media_type = _TYPES[path.rpartition(".")[2]]
+        self._digest = sha256(body).hexdigest()[:20]
+        self._encoded = {"": body}
 
-    def encoded(self, accepted: str) -> tuple[bytes, str, str]:
-        """Returns the content, its ETag and its Content-Encoding, or "". `accepted`: the header Accept-Encoding."""
-        if takes_gzip(accepted):
-            return self.packed, f'"{self.etag}-gzip"', "gzip"
-        return self.body, f'"{self.etag}"', ""
+    def etag(self, coding: str, variant: str = "") -> str:
+        """Returns the strong ETag of a coding of it. `variant`: of headers that belong to it."""
+        return '"' + "-".join(filter(None, (self._digest, coding, variant))) + '"'
+
+    def is_encoded(self, coding: str) -> bool:
+        """Returns whether `encoded` has nothing left to do."""
+        return coding in self._encoded
+
+    def encoded(self, coding: str) -> bytes:
+        """Returns its content in a coding. The first call compresses it, which takes up to half a second for br."""
+        if coding not in self._encoded:
+            self._encoded[coding] = _CODINGS[coding](self.body)
+        return self._encoded[coding]
 
 
 class Files:
-    """All files by their paths below `static`. `shell` stands for every address of the page."""
+    """All files by their paths. `shell` stands for every address of the page."""
 
     def __init__(self, sources: Mapping[str, bytes]) -> None:
-        sources = {path: slim(one) if path.endswith((".js", ".css")) else one for path, one in sources.items()}
+        """`sources`: what is in `static/`, by paths below it. Raises ValueError when modules cannot be linked."""
         whole = sha256()
         for path, source in sorted(sources.items()):
             whole.update(f"{path}\0{len(source)}\0".encode() + source)
         self.digest = whole.hexdigest()[:20]
         self.assets = f"{ASSETS}/{self.digest}"
-        preload = "".join(
-            f'<link rel="modulepreload" href="{self.assets}/{path}">' for path in started_with(sources, _START)
+        self.shell, self.locked = (
+            File(path, sources[path].replace(b"{{assets}}", self.assets.encode())) for path in (SHELL, LOCKED)
         )
-        pages = {
-            path: source.replace(b"{{assets}}", self.assets.encode()).replace(b"{{preloads}}", preload.encode())
+        modules = {
+            path: slim(source).decode()
             for path, source in sources.items()
-            if path.endswith(".html")
+            if path.endswith(".js") and path not in _CLASSIC
         }
-        self.shell = _file(SHELL, pages[SHELL])
-        self.locked = _file(LOCKED, pages[LOCKED])
-        self._by_path = {path: _file(path, source) for path, source in sources.items() if path not in pages}
+        self._by_path = {path: File(path, text.encode()) for path, text in link(modules).items()}
+        styles = sorted((path for path in sources if path.endswith(".css")), key=_place)
+        self._by_path[STYLE] = File(STYLE, b"".join(slim(sources[path]) for path in styles))
+        for path, source in sources.items():
+            if path not in (*modules, *styles, SHELL, LOCKED):
+                self._by_path[path] = File(path, slim(source) if path in _CLASSIC else source)
 
     def get(self, path: str) -> File | None:
         """Returns the file of this path; None: there is none."""
@@ -85,7 +100,7 @@ class Files:
 
 @cache
 def load() -> Files:
-    """Returns the files of this package. The first call reads and compresses them, which takes some tens of ms."""
+    """Returns the files of this package. The first call reads and links them, which takes some tens of ms."""
     return Files(dict(_read(resources.files("raftsched.ui") / "static", "")))
 
 
@@ -98,30 +113,17 @@ def _read(directory: Traversable, at: str) -> Iterator[tuple[str, bytes]]:
             yield path, entry.read_bytes()
 
 
-def _file(path: str, body: bytes) -> File:
-    packed = gzip.compress(body, 9, mtime=0)
-    return File(body, packed, _TYPES[path.rpartition(".")[2]], sha256(body).hexdigest()[:20])
+def _place(style: str) -> tuple[int, str]:
+    return (_FIRST.index(style) if style in _FIRST else len(_FIRST), style)
 
 
-def started_with(sources: Mapping[str, bytes], first: str) -> list[str]:
-    """Returns the paths of a module and of all that it imports statically, directly or not."""
-    found = [first]
-    for path in found:
-        for said in _IMPORT.findall(sources.get(path, b"").decode()):
-            wanted = normpath(join(dirname(path), said))
-            if wanted in sources and wanted not in found:
-                found.append(wanted)
-    return [path for path in found if path in sources]
-
-
-def takes_gzip(accepted: str) -> bool:
-    """Returns whether an Accept-Encoding allows gzip (RFC 9110, section 12.5.3)."""
-    allowed = False
+def codings_of(accepted: str) -> list[str]:
+    """Returns the codings that an Accept-Encoding allows (RFC 9110, section 12.5.3), the best first, and "", which is
+    none, last."""
+    allowed: dict[str, bool] = {}
     for item in accepted.lower().split(","):
         coding, _, parameter = item.partition(";")
-        if coding.strip() in ("gzip", "*"):
-            name, _, weight = parameter.partition("=")
-            allowed = not (name.strip() == "q" and weight.strip().rstrip("0") in ("", "0.", "0"))
-            if coding.strip() == "gzip":
-                return allowed
-    return allowed
+        name, _, weight = parameter.partition("=")
+        allowed[coding.strip()] = not (name.strip() == "q" and weight.strip().rstrip("0") in ("", "0.", "0"))
+    others = allowed.get("*", False)
+    return [coding for coding in _CODINGS if not coding or allowed.get(coding, others)]

@@ -117,7 +117,8 @@ def paints(cluster: Cluster, browser: Browser) -> None:
 
 def sizes() -> None:
     served = files.load().all()
-    emit("page-size", files=len(served), compressed_kb=sum(len(file.packed) for file in served) / 1000)
+    sums = {coding: sum(len(file.encoded(coding)) for file in served) / 1000 for coding in ("br", "gzip")}
+    emit("page-size", files=len(served), br_kb=sums["br"], gzip_kb=sums["gzip"])
 
 
 def changes(cluster: Cluster, browser: Browser) -> None:

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, WebError, expect, sync_playwright
 
-import raftsched
 from tests.support.cluster import NodeProcess
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -30,7 +29,6 @@ _BREACH = "breach of the content security policy"
 _WATCH = f"""addEventListener("securitypolicyviolation", (e) =>
   console.error("{_BREACH}: " + e.effectiveDirective + " " + e.blockedURI + " " + e.sourceFile + ":" + e.lineNumber))"""
 
-PAGES = Path(raftsched.__file__).parent / "ui" / "static" / "pages"
 Theme = Literal["light", "dark"]
 
 
@@ -126,18 +124,15 @@ class Tab:
 
     def load_all(self) -> None:
         """Until the modules of all pages are there, which are loaded when there is nothing else to do."""
-        self.wait(
-            "(count) => count <= performance.getEntriesByType('resource').filter(({ name }) => "
-            "name.includes('/pages/')).length",
-            sum(1 for path in PAGES.glob("*.js") if path.name not in ("failed.js", "nowhere.js")),
-        )
+        self.wait("() => performance.getEntriesByType('resource').some(({ name }) => name.endsWith('/pages.js'))")
 
     def call(self, module: str, function: str, *args: Any) -> Any:
         """The result of an exported function of one of the page's modules, as "core/format.js"."""
         return self.page.evaluate(
             "async ([path, name, args]) => {"
             ' const app = document.querySelector("script[type=module]").src;'
-            " const module = await import(new URL(path, app).href);"
+            " await import(new URL('pages.js', app).href);"
+            " const module = (await import(new URL('start.js', app).href)).$[path];"
             " return module[name](...args); }",
             [module, function, list(args)],
         )

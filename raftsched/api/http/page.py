@@ -46,13 +46,13 @@ def endpoints(ctx: ApiContext, members: MemberOrigins) -> list[tuple[str, Endpoi
         file = found.get(request.match_info["path"])
         if file is None:
             raise Problem("not-found", f"The page has no file {request.match_info['path'][:200]}.")
-        return _answer(request, file, _FOR_EVER, "")
+        return await _answer(request, file, _FOR_EVER, "")
 
     async def shell(request: web.Request) -> web.StreamResponse:
         count_open(ctx, request.remote or "")
         found = await _files()
         policy = _policy(members, "https://" if request.secure else "http://")
-        response = _answer(request, found.shell, "no-cache", sha256(policy.encode()).hexdigest()[:8])
+        response = await _answer(request, found.shell, "no-cache", sha256(policy.encode()).hexdigest()[:8])
         response.headers["Content-Security-Policy"] = policy
         response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
         return response
@@ -94,15 +94,30 @@ def _elsewhere() -> web.Response:
     return web.Response(status=302, headers={"Location": HOME})
 
 
-def _answer(request: web.Request, file: files.File, kept: str, variant: str) -> web.Response:
-    """`variant` ends the ETag of what has headers of its own."""
-    body, etag, encoding = file.encoded(request.headers.get("Accept-Encoding", ""))
-    if variant:
-        etag = f'{etag[:-1]}-{variant}"'
+async def _answer(request: web.Request, file: files.File, kept: str, variant: str) -> web.Response:
+    """`variant` is of headers that the caller adds."""
+    best, *others = files.codings_of(request.headers.get("Accept-Encoding", ""))
+    coding = best
+    if best == "br" and not file.is_encoded(best):
+        _encode_soon(file, best)
+        coding = others[0]  # who comes first does not wait for what takes long
+    etag = file.etag(coding, variant)
     headers = {"ETag": etag, "Cache-Control": kept, "Vary": "Accept-Encoding"}
     if not_modified(request, etag):
         return web.Response(status=304, headers=headers)
     headers["Content-Type"] = file.media_type
-    if encoding:
-        headers["Content-Encoding"] = encoding
-    return web.Response(body=body, headers=headers)
+    if coding:
+        headers["Content-Encoding"] = coding
+    if not file.is_encoded(coding):
+        await asyncio.to_thread(file.encoded, coding)
+    return web.Response(body=file.encoded(coding), headers=headers)
+
+
+_encoding: dict[tuple[int, str], asyncio.Task[bytes]] = {}
+
+
+def _encode_soon(file: files.File, coding: str) -> None:
+    key = (id(file), coding)
+    if key not in _encoding:
+        task = _encoding[key] = asyncio.create_task(asyncio.to_thread(file.encoded, coding), name="page")
+        task.add_done_callback(lambda _: _encoding.pop(key))

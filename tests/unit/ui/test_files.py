@@ -1,77 +1,83 @@
-"""The page's files: which there are, their digest, what the start needs, and to whom they go compressed."""
+"""The page's files: which are sent, their digest, their size, and in which coding."""
 
 from __future__ import annotations
 
 import gzip
-import re
 from importlib import resources
 
+import brotli
 import pytest
 
-from raftsched.ui.files import SHELL, Files, load, started_with, takes_gzip
+from raftsched.ui.files import SHELL, STYLE, Files, codings_of, load
 
-PAGES = {"index.html": b"{{assets}} {{preloads}}", "locked.html": b""}
+COMPRESSED_MAX = 90_000  # bytes of all files together, as browsers get them by https and on loopback
+SHELLS = {"index.html": b"{{assets}}", "locked.html": b""}
 
 
 def test_the_package_has_its_files() -> None:
     found = load()
-    for path in ("app.js", "core/vdom.js", "style/tokens.css"):
+    for path in ("app.js", "start.js", "pages.js", "theme.js", "icon.svg", STYLE):
         assert found.get(path) is not None
+    for path in ("index.html", "app.js", "core/vdom.js", "style/tokens.css"):
         assert (resources.files("raftsched.ui") / "static" / path).is_file()
     assert found.get(SHELL) is None  # it has addresses of its own
-    assert gzip.decompress(found.shell.packed) == found.shell.body
+
+
+def test_all_files_together_are_small() -> None:
+    sent = sum(len(file.encoded("br")) for file in load().all())
+    assert sent <= COMPRESSED_MAX, sent
+
+
+def test_style_sheets_are_one_that_begins_with_the_names_of_the_colours() -> None:
+    sources = {"style/a.css": b"a", "style/base.css": b"b", "style/components.css": b"c", "style/tokens.css": b"t"}
+    style = Files({**SHELLS, "app.js": b"", **sources}).get(STYLE)
+    assert style is not None
+    assert style.body == b"tbca"
 
 
 def test_the_digest_is_of_all_files() -> None:
-    one = {**PAGES, "app.js": b"1", "a.css": b"2"}
+    one = {**SHELLS, "app.js": b"1", "a.css": b"2"}
     digests = {
         Files(one).digest,
         Files({**one, "app.js": b"2"}).digest,
-        Files({**one, "index.html": b"{{assets}}"}).digest,
+        Files({**one, "index.html": b""}).digest,
         Files({**one, "b.css": b""}).digest,
-        Files({**PAGES, "app.js": b"1", "a.c.css": b"2"}).digest,
+        Files({**SHELLS, "app.js": b"1", "a.c.css": b"2"}).digest,
     }
     assert len(digests) == 5
     assert Files(dict(reversed(one.items()))).digest == Files(one).digest
 
 
-def test_what_is_compressed_is_the_same_each_time() -> None:
-    first, second = Files({**PAGES, "app.js": b"1" * 999}), Files({**PAGES, "app.js": b"1" * 999})
-    assert first.get("app.js") == second.get("app.js")
-
-
-def test_the_shell_names_all_that_the_start_imports() -> None:
-    sources = {
-        "app.js": b'import "./core/a.js";\nimport * as keys from "./core/keys.js";\nconst f = () => import("./l.js");',
-        "core/a.js": b'import {\n  one,\n  two,\n} from "../parts/p.js";\nexport { x } from "./b.js";\n',
-        "core/b.js": b'import { a } from "./a.js"; // each other\n// import "./not.js";\nconst from = "./not.js";',
-        "core/keys.js": b"",
-        "core/not.js": b"",
-        "parts/p.js": b'export const from = "../l.js";',
-        "l.js": b"",
-    }
-    assert started_with(sources, "app.js") == ["app.js", "core/a.js", "core/keys.js", "parts/p.js", "core/b.js"]
-    shell = Files({**PAGES, **sources}).shell.body.decode()
-    assert re.findall(r'href="[^"]+/[0-9a-f]{20}/([^"]+)"', shell) == started_with(sources, "app.js")
+def test_what_is_compressed_is_the_same_each_time_and_what_it_was() -> None:
+    first, second = (Files({**SHELLS, "app.js": b"1" * 999}).get("app.js") for _ in range(2))
+    assert first is not None
+    assert second is not None
+    for coding, back in (("br", brotli.decompress), ("gzip", gzip.decompress), ("", bytes)):
+        assert first.encoded(coding) == second.encoded(coding)
+        assert back(first.encoded(coding)) == first.body
+    assert len({first.etag(coding) for coding in ("br", "gzip", "")}) == 3
+    assert first.etag("br") == second.etag("br") != first.etag("br", "variant")
 
 
 @pytest.mark.parametrize(
-    ("accepted", "taken"),
+    ("accepted", "coding"),
     [
-        ("", False),
-        ("gzip", True),
-        ("GZIP", True),
-        ("gzip, deflate, br, zstd", True),
-        ("br, deflate", False),
-        ("*", True),
-        ("*;q=0", False),
-        ("*;q=0, gzip", True),
-        ("gzip;q=0, *", False),
-        ("gzip; q=0.000", False),
-        ("gzip;q=0.001", True),
-        ("gzip;q=1", True),
-        ("xgzip", False),
+        ("", ""),
+        ("gzip", "gzip"),
+        ("GZIP", "gzip"),
+        ("gzip, deflate, br, zstd", "br"),
+        ("gzip, br;q=0", "gzip"),
+        ("deflate, zstd", ""),
+        ("*", "br"),
+        ("*;q=0", ""),
+        ("*;q=0, gzip", "gzip"),
+        ("br;q=0, *", "gzip"),
+        ("gzip; q=0.000", ""),
+        ("gzip;q=0.001", "gzip"),
+        ("gzip;q=1", "gzip"),
+        ("xgzip", ""),
     ],
 )
-def test_who_takes_gzip(accepted: str, taken: bool) -> None:
-    assert takes_gzip(accepted) is taken
+def test_which_coding_is_chosen(accepted: str, coding: str) -> None:
+    found = codings_of(accepted)
+    assert (found[0], found[-1]) == (coding, "")

@@ -6,12 +6,12 @@
  */
 
 import { ApiProblem, stream } from "./api.js";
-import { session } from "./session.js";
 
 const POLL_MS = 2_000; // where there is no stream of changes
 
 const listeners = new Set();
 let running = null; // AbortController of the visible time
+let asker = () => null; // what /v1/whoami says
 let last; // id of the last digest that was heard of
 
 /**
@@ -25,8 +25,13 @@ export function onChange(listener) {
   return () => listeners.delete(listener);
 }
 
-/** Follows the changes while the page is visible: a hidden page costs the cluster nothing. */
-export function start() {
+/**
+ * Follows the changes while the page is visible: a hidden page costs the cluster nothing.
+ *
+ * @param {() => object|null} who returns who asks: tabs of the same share a stream
+ */
+export function start(who) {
+  asker = who;
   document.addEventListener("visibilitychange", follow);
   follow();
 }
@@ -50,7 +55,7 @@ function follow() {
 }
 
 async function run(signal) {
-  const { who } = session;
+  const who = asker();
   if (!navigator.locks || !who) return read(signal, () => {});
   const name = `raftsched changes ${who.kind} ${who.name}`;
   const channel = new BroadcastChannel(name);

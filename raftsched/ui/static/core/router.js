@@ -6,6 +6,7 @@ const compiled = ROUTES.map((route) => ({ ...route, parts: route.path.split("/")
 const TRIES = 60; // frames in which a page that was left may become as long as it was
 
 let outlet = null;
+let instead = null;
 let page = null;
 let shown = null; // {path, route}
 let turn = 0;
@@ -31,9 +32,15 @@ export function match(path) {
   return null;
 }
 
-/** Shows the page of the address in an element, and follows links and the history from then on. */
-export function start(element) {
+/**
+ * Shows the page of the address in an element, and follows links and the history from then on.
+ *
+ * @param {typeof Page} pages.nowhere shown at an address that is none
+ * @param {typeof Page} pages.failed shown when a page cannot be loaded; its `error` says why
+ */
+export function start(element, { nowhere, failed }) {
   outlet = element;
+  instead = { nowhere, failed };
   history.scrollRestoration = "manual";
   document.addEventListener("click", follow);
   addEventListener("popstate", (event) => show(event.state?.scroll ?? 0, true));
@@ -96,11 +103,9 @@ async function show(scroll, moved) {
   const found = match(path);
   let made;
   try {
-    const module = await (found ? found.route.load() : import("../pages/nowhere.js"));
-    made = new module.default();
+    made = found ? new (await found.route.load()).default() : new instead.nowhere();
   } catch (error) {
-    const module = await import("../pages/failed.js");
-    made = new module.default();
+    made = new instead.failed();
     made.error = error;
   }
   if (mine !== turn) return;

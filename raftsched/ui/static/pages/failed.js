@@ -5,7 +5,7 @@ import { Page, define } from "../core/element.js";
 import { isOutdated } from "../core/version.js";
 import { h } from "../core/vdom.js";
 
-export default class FailedPage extends Page {
+export class FailedPage extends Page {
   #outdated = false;
 
   async connected() {

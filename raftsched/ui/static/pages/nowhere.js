@@ -4,7 +4,7 @@ import { empty, heading } from "../components/basics.js";
 import { Page, define } from "../core/element.js";
 import { h } from "../core/vdom.js";
 
-export default class NowherePage extends Page {
+export class NowherePage extends Page {
   render() {
     return [
       heading("Not found"),

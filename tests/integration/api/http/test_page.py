@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import gzip
 import re
+from functools import cache
 from pathlib import Path
 
+import brotli
 import pytest
 
 from raftsched.api.http.replies import GUARDS
-from raftsched.ui.files import load
+from raftsched.ui import files
+from raftsched.ui.files import Files, load
 from tests.support.local_api import Client, run
 from tests.support.tokens import guarded
 
@@ -31,7 +34,7 @@ def test_the_shell_is_at_every_address_of_the_page(tmp_path: Path) -> None:
         assert len(bodies) == 1
         assert "{{" not in body
         assert f'src="{load().assets}/app.js"' in body
-        assert f'<link rel="modulepreload" href="{load().assets}/app.js">' in body
+        assert f'<link rel="modulepreload" href="{load().assets}/pages.js">' in body
 
     run(tmp_path, test)
 
@@ -56,22 +59,23 @@ def test_files_go_compressed_to_whom_takes_it(tmp_path: Path) -> None:
     path = f"{load().assets}/app.js"
     file = load().get("app.js")
     assert file is not None
+    file.encoded("br")  # takes long, so that who asks first gets gzip
 
     async def test(call: Client) -> None:
         tags = set()
-        for accepted, packed in (("gzip", True), ("br;q=1, gzip;q=0.5", True), ("gzip;q=0", False), ("br", False)):
+        for accepted, coding in (("gzip", "gzip"), ("br;q=0.5, gzip", "br"), ("gzip;q=0", None), ("zstd", None)):
             async with call.session.get(call.url + path, headers={"Accept-Encoding": accepted}) as answer:
                 raw = await answer.read()
-                assert (answer.headers.get("Content-Encoding") == "gzip") is packed, accepted
-                assert (gzip.decompress(raw) if packed else raw) == file.body
+                assert answer.headers.get("Content-Encoding") == coding, accepted
+                assert {"gzip": gzip.decompress, "br": brotli.decompress, None: bytes}[coding](raw) == file.body
                 tags.add(answer.headers["ETag"])
             known = {"Accept-Encoding": accepted, "If-None-Match": answer.headers["ETag"]}
             assert await call("GET", path, headers=known) == (304, "")
             assert call.headers["ETag"] == answer.headers["ETag"]
-        assert len(tags) == 2
+        assert len(tags) == 3
         async with call.session.head(call.url + path, headers={"Accept-Encoding": "gzip"}) as answer:
             assert (answer.status, await answer.read()) == (200, b"")
-            assert answer.headers["Content-Length"] == str(len(file.packed))
+            assert answer.headers["Content-Length"] == str(len(file.encoded("gzip")))
 
     run(tmp_path, test)
 
@@ -200,5 +204,25 @@ def test_the_page_needs_no_token_and_is_counted_by_address(tmp_path: Path) -> No
         assert (await admin("PATCH", "/v1/cluster/settings", change, MERGE))[0] == 200
         call.context.forget_settings()
         assert [(await call("GET", one))[0] for one in ("/ui/", path, "/ui/", path)] == [200, 200, 429, 429]
+
+    run(tmp_path, test)
+
+
+def test_who_asks_first_does_not_wait_for_the_best_coding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = Files({"index.html": b"", "locked.html": b"", "app.js": b"1" * 999})
+    monkeypatch.setattr(files, "load", cache(lambda: fresh))
+
+    async def test(call: Client) -> None:
+        path = f"{fresh.assets}/app.js"
+
+        async def coding() -> str | None:
+            async with call.session.get(call.url + path, headers={"Accept-Encoding": "gzip, br"}) as answer:
+                return answer.headers.get("Content-Encoding")
+
+        assert await coding() == "gzip"
+        for task in asyncio.all_tasks():
+            if task.get_name() == "page":
+                await task
+        assert await coding() == "br"
 
     run(tmp_path, test)
