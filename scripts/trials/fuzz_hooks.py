@@ -58,7 +58,9 @@ schemathesis.openapi.format("revision-tag", st.sampled_from(["*", *(f'"{n}"' for
 
 BY_FILTER = ("DELETE /v1/jobs", "DELETE /v1/dead-letters")  # that have to be told in one way what is meant
 TIMES = (("from", "to"), ("created_from", "created_to"), ("next_from", "next_to"), ("starts_at", "ends_at"))
-PAIRS = (*TIMES, ("delays", "exponential"), ("tail", "offset"), ("by_day", "to"))
+ENDS = (("tail", "offset"), ("tail", "tail_bytes"), ("tail", "limit_bytes"))
+OFFSETS = (("tail_bytes", "offset"), ("tail_bytes", "limit_bytes"))
+PAIRS = (*TIMES, ("delays", "exponential"), *ENDS, *OFFSETS, ("by_day", "to"))
 NO_FAILURES = {
     ("DELETE /v1/jobs/{id}/state", UseAfterFree): "the state is EXPIRED then, and can be read as any other",
     ("DELETE /v1/namespaces/{ns}/jobs/{name}/state", UseAfterFree): "the same",

@@ -66,7 +66,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "kind": ({"type": "string"}, "Only of this kind."),
     "label": ({"type": "string", "pattern": "^[^=]+=[\\s\\S]*$"}, "A label and its value, as key=value."),
     "limit": (_whole(1, PAGE_MAX, default=PAGE_DEFAULT), "Items of a page."),
-    "limit_bytes": (_whole(1, OFFSET_MAX), "So many bytes of output, of both streams; for a stream of events."),
+    "limit_bytes": (_whole(1, OFFSET_MAX), "So many bytes of output; of both streams where it comes as events."),
     "min_index": (
         _whole(0, 2**53),
         "Waits until this node has applied the log up to here: Raftsched-Index of an answer, to read what was written.",
@@ -90,7 +90,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "tail": (_whole(0, TAIL_MAX), "So many lines from the end; not together with `offset`."),
     "tail_bytes": (
         _whole(TAIL_BYTES_MIN, OFFSET_MAX),
-        "Begins so many bytes before the end, and goes on there whenever the reader is further behind; for events.",
+        "Begins so many bytes before the end. As events it goes on there whenever the reader is further behind.",
     ),
     "to": (_TIME, "Up to this time, which is not included."),
     "type": ({"type": "array", "items": {"type": "string"}, "minItems": 1}, "One or more types, or their first parts."),

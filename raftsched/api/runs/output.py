@@ -74,14 +74,16 @@ async def _plain(ctx: ApiContext, request: web.Request, key: bytes, asked: Asked
     if asked.follow and attempt.outcome is None:
         return await _follow(ctx, request, key, asked, attempt)
     text = await text_of(ctx, attempt, asked.stream)
-    return await _part(ctx, request, text, attempt, await start_in(text, asked))
+    return await _part(ctx, request, text, attempt, await start_in(text, asked), asked.limit_bytes)
 
 
 async def _part(
-    ctx: ApiContext, request: web.Request, text: Text | None, attempt: Attempt, offset: int
+    ctx: ApiContext, request: web.Request, text: Text | None, attempt: Attempt, offset: int, limit: int | None
 ) -> web.StreamResponse:
-    """All of it from there on, or the one range of this that was asked for (RFC 9110, section 14)."""
+    """All of it from there on, or `limit` bytes, or the one range of this that was asked for (RFC 9110, section 14)."""
     size = 0 if text is None else max(0, text.size - offset)
+    if limit is not None:
+        size = min(size, limit)
     headers = {**_PLAIN, ATTEMPT: str(attempt.number), OFFSET: str(offset), "Accept-Ranges": "bytes"}
     if attempt.output is not None and attempt.output.truncated:
         headers[TRUNCATED] = str(attempt.output.truncated)
@@ -137,10 +139,10 @@ async def _follow(
     number = attempt.number
     try:
         while True:
-            while piece := await piece_of(text, at):
+            while piece := (await piece_of(text, at))[: None if asked.end is None else max(0, asked.end - at)]:
                 await send(request, response, piece)
                 at += len(piece)
-            if attempt.outcome is not None:
+            if attempt.outcome is not None or (asked.end is not None and at >= asked.end):
                 break
             if await pause(request):
                 _cut_off(request)

@@ -54,10 +54,6 @@ class Asked:
             raise Problem("invalid-parameter", '"tail_bytes" excludes "tail" (lines), "offset" and "limit_bytes".')
         if self.limit_bytes is not None and self.tail is not None:
             raise Problem("invalid-parameter", '"limit_bytes" and "tail" (lines) exclude each other.')
-        for name, value in (("tail_bytes", self.tail_bytes), ("limit_bytes", self.limit_bytes)):
-            if value is not None and not self.events:
-                why = f'"{name}" is for a stream of events: send Accept: {MEDIA_TYPE}.'
-                raise Problem("invalid-parameter", why)
         text = request.headers.get(RESUME)
         match = _RESUMED.fullmatch(text) if text else None
         if text and match is None:
@@ -103,7 +99,7 @@ async def text_of(ctx: ApiContext, attempt: Attempt, stream: str | None) -> Text
 
 async def start_in(text: Text | None, asked: Asked) -> int:
     if asked.tail is None:
-        return asked.offset
+        return asked.offset if asked.tail_bytes is None or text is None else max(0, text.size - asked.tail_bytes)
     return 0 if text is None else await asyncio.to_thread(text.start_of, asked.tail)
 
 
