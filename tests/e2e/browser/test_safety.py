@@ -67,7 +67,7 @@ def test_nothing_that_was_typed_or_printed_becomes_more_than_text(world: World, 
 
 def test_a_run_shows_its_output_as_text_with_its_colours(world: World, tab: Tab) -> None:
     page = tab.go(f"/ui/runs/{world.runs['evil']}")
-    main = page.locator("main")
+    main = page.locator("rs-output")
     expect(main).to_contain_text("<script>document.title=`run`</script>")
     expect(main).to_contain_text("after")
     expect(main).to_contain_text("bad \N{REPLACEMENT CHARACTER}")

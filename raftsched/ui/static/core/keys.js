@@ -49,6 +49,6 @@ function pressed(event) {
 }
 
 function typing(target) {
-  if (document.querySelector("dialog[open]") && !target.closest?.("dialog[open]")) return true;
+  if (document.querySelector("dialog[open]")) return true; // it is about something else
   return Boolean(target.closest?.("input:not([type=checkbox],[type=radio]), textarea, select, [contenteditable]"));
 }
