@@ -61,7 +61,7 @@ BARS: dict[tuple[str, str], Bar] = {
     ("scale, 3,000,000 jobs stored", "failover_s"): at_most(4),
     ("scale, 3,000,000 jobs stored", "cpu_per_start_us_share"): at_most(1.1),
     ("page-paint", "p50_ms"): at_most(300),
-    ("page-size", "compressed_kb"): at_most(90),
+    ("page-size", "br_kb"): at_most(90),
     ("page-change", "p99_ms"): at_most(1_000),
     ("page-list, 100,000 jobs", "first_rows_p50_ms"): at_most(500),
     ("page-list, 100,000 jobs", "longest_task_ms"): at_most(50),

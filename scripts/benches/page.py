@@ -7,7 +7,8 @@ through: `longest_task_ms` is the page's longest task in Chromium's trace meanwh
 between two frames. `page-output`: a run prints at a steady rate while its page is open; keys are pressed meanwhile:
 `key_p99_ms` is from the key to the frame after it, `heap_mib` and `anonymous_mib` the page's JavaScript heap and its
 process at their largest. `page-creates`: creates with 256 in flight, alternately without a page and with ten pages of
-the list of jobs open, spread over the nodes; `share` is the median with them over that without.
+the list of jobs open, spread over the nodes, in a browser that yields to them; `share` is the median with them over
+that without.
 """
 
 from __future__ import annotations
@@ -74,22 +75,23 @@ def bench_page(cluster: Cluster, loop: Run, parts: Sequence[str], jobs: int, sec
         note("scripts/bench page needs a browser: apt-get install chromium")
         return False
     # While a browser is driven this thread has an event loop.
-    with chromium() as browser, ThreadPoolExecutor(1) as threads:
+    with ThreadPoolExecutor(1) as threads:
 
         def run(work: Coroutine[Any, Any, Any]) -> Any:
             return threads.submit(loop, work).result()
 
-        measures: dict[str, Callable[[], None]] = {
-            "paint": lambda: paints(cluster, browser),
-            "size": sizes,
-            "change": lambda: changes(cluster, browser),
-            "list": lambda: long_list(cluster, browser, run, jobs),
-            "output": lambda: live_output(cluster, browser),
-            "creates": lambda: creates(cluster, browser, run, seconds),
-        }
         for part in parts:
             note(f"{part} ...")
-            measures[part]()
+            with chromium(calm=part == "creates") as browser:
+                measures: dict[str, Callable[[], None]] = {
+                    "paint": lambda browser=browser: paints(cluster, browser),
+                    "size": sizes,
+                    "change": lambda browser=browser: changes(cluster, browser),
+                    "list": lambda browser=browser: long_list(cluster, browser, run, jobs),
+                    "output": lambda browser=browser: live_output(cluster, browser),
+                    "creates": lambda browser=browser: creates(cluster, browser, run, seconds),
+                }
+                measures[part]()
     return True
 
 
@@ -229,13 +231,13 @@ def live_output(cluster: Cluster, browser: Browser) -> None:
     page = open_page(browser, f"{node.url}/ui/runs/{run}", _KEYS)
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable")
-    pid = renderer(browser)
+    pids = renderers(browser)
     heap, anonymous, load = 0.0, 0.0, Load()
     while node.get(f"/v1/instances/{run}")["state"] == "RUNNING":
         page.keyboard.press("Shift")
         page.wait_for_timeout(100)
         heap = max(heap, heap_mib(session))
-        anonymous = max(anonymous, anonymous_kib(pid) / 1024)
+        anonymous = max(anonymous, *(anonymous_kib(pid) / 1024 for pid in pids))
     keys = page.evaluate("() => keys")
     page.context.close()
     emit(
@@ -255,12 +257,12 @@ def heap_mib(session: CDPSession) -> float:
     return float(found["JSHeapUsedSize"]) / (1 << 20)
 
 
-def renderer(browser: Browser) -> int:
-    """The process of the page that was opened last."""
+def renderers(browser: Browser) -> list[int]:
+    """The processes of pages: that of the one that is open, and perhaps spare ones, which are small."""
     session = browser.new_browser_cdp_session()
     found = session.send("SystemInfo.getProcessInfo")["processInfo"]
     session.detach()
-    return max(int(process["id"]) for process in found if process["type"] == "renderer")
+    return [int(process["id"]) for process in found if process["type"] == "renderer"]
 
 
 def creates(cluster: Cluster, browser: Browser, run: Run, seconds: float) -> None:

@@ -68,7 +68,7 @@ ALSO = {
         "failover_s",
         "cpu_per_start_us",
     ),
-    "page-size": ("compressed_kb",),
+    "page-size": ("br_kb", "gzip_kb"),
     "page-list": ("first_rows_p50_ms", "longest_task_ms", "frame_max_ms"),
     "page-output": ("key_p99_ms", "heap_mib", "anonymous_mib"),
     "failover": ("p50_s", "max_s", "lost_acknowledged_writes"),
