@@ -63,7 +63,7 @@ def open_leadership(tx: Tx, c: OpenLeadership) -> Answer:
 def _keep_term(tx: Tx, c: OpenLeadership) -> None:
     """Writes down the leadership, and drops the oldest beyond as many as are kept."""
     kept = [key for key, _ in tx.view.scan(Table.TERMS)]
-    for key in kept[: len(kept) + 1 - TERMS_MAX]:
+    for key in kept[: max(0, len(kept) + 1 - TERMS_MAX)]:
         tx.view.delete(Table.TERMS, key)
     TERMS.put(tx.view, LedTerm(c.leader, tx.now, tx.index), c.epoch)
 

@@ -246,3 +246,14 @@ def test_leaderships_are_kept_in_their_order_up_to_a_number(monkeypatch: pytest.
         (9, "n3", 4_000),
     ]
     assert [row.index for _, row in kept] == [4, 5, 6]
+
+
+def test_leaderships_are_kept_while_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "TERMS_MAX", 6)
+    monkeypatch.setattr("tests.support.invariants_cluster.TERMS_MAX", 6)
+    world = World()
+    counts = []
+    for term in range(2, 11):
+        world.ok(c.OpenLeadership(term, "n1"))
+        counts.append(world.count(Table.TERMS))
+    assert counts == [2, 3, 4, 5, 6, 6, 6, 6, 6]
