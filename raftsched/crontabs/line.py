@@ -20,7 +20,7 @@ _LOOKS_LIKE_SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]*[ \t]*=", re.ASCII)
 _INTERVAL = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+", re.ASCII)
 _DAY = r"(?:[0-7]|SUN|MON|TUE|WED|THU|FRI|SAT)"
 _DAY_ALONE = re.compile(_DAY, re.IGNORECASE)
-_DAYS = re.compile(rf"[0-9*?,/-]*[*?][0-9*?,/-]*|{_DAY}(?:L|(?:[-,/#]{_DAY})+)", re.IGNORECASE)
+_DAYS = re.compile(rf"(?=[0-9,/-]*[*?])[0-9*?,/-]+|{_DAY}(?:L|(?:[-,/#]{_DAY})+)", re.IGNORECASE)
 _YEARS = re.compile(r"\*(?:/[0-9]+)?|[0-9]{4}(?:[-,/][0-9]+)*", re.ASCII)
 FLAGS = re.compile(r"-([nqs])[ \t]+")  # BSD's, before the command
 _MINUTE = re.compile(r"[0-9*@H]", re.ASCII)  # how a minute or a nickname begins

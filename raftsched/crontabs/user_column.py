@@ -15,6 +15,7 @@ from raftsched.crontabs.line import FLAGS
 USER = re.compile(r"[a-z_][a-z0-9_.-]*\$?", re.ASCII)
 _WITH_USER = re.compile(r"#.*\b(?:dow|week\w*|\w*day\w*)\s+(?:user|user-?name)\s+\S*(?:command|cmd)", re.IGNORECASE)
 _WITHOUT_USER = re.compile(r"#.*\b(?:dow|\w*day\w*)\s+(?:\[flags\]\s+)?(?:command|cmd)\b", re.IGNORECASE)
+_HEADER_MAX = 200  # characters of a comment that are looked at: what both take grows with the square
 _ACCOUNTS = frozenset(  # usual on other machines too, and no names of commands
     ["root", "www-data", "nobody", "apache", "ubuntu", "debian", "centos", "fedora", "ec2-user", "azureuser", "pi"]
 )
@@ -62,6 +63,7 @@ def split_user(rest: str) -> tuple[str, str]:
 
 
 def _header(text: str) -> bool | None:
-    if _WITH_USER.match(text):
+    begin = text[:_HEADER_MAX]
+    if _WITH_USER.match(begin):
         return True
-    return False if _WITHOUT_USER.match(text) else None
+    return False if _WITHOUT_USER.match(begin) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -306,3 +307,12 @@ def test_a_setting_is_a_pair_a_refusal_or_no_setting(line: str) -> None:
     except Refusal:
         return
     assert found is None or found[0].isidentifier()
+
+
+@pytest.mark.parametrize(
+    "line", ["#" + "day" * 20_000, "* * * * * " + "*" * 60_000 + "x y", "* * * * * x " + "\\%" * 30_000]
+)
+def test_a_long_line_takes_no_longer_than_as_many_short_ones(line: str) -> None:
+    began = time.process_time()
+    read(f"{line}\n* * * * * root true")
+    assert time.process_time() - began < 1.0
