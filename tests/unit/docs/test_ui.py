@@ -1,4 +1,4 @@
-"""docs/ui.md: its addresses, keys, routes and pictures are there, and it lists every route that the page does not use."""
+"""docs/ui.md: its addresses, keys, routes and pictures are there, and routes that the page does not use are listed."""
 
 from __future__ import annotations
 
