@@ -30,6 +30,10 @@ _BREACH = "breach of the content security policy"
 _WATCH = f"""addEventListener("securitypolicyviolation", (e) =>
   console.error("{_BREACH}: " + e.effectiveDirective + " " + e.blockedURI + " " + e.sourceFile + ":" + e.lineNumber))"""
 
+# As nodes send them, the modules of all pages are in two files.
+_FROM_LINKED = """await import(new URL("pages.js", app).href);
+  const module = (await import(new URL("start.js", app).href)).$[path];"""
+
 Theme = Literal["light", "dark"]
 
 
@@ -59,7 +63,10 @@ def chromium(*flags: str, calm: bool = False) -> Iterator[Browser]:
 
 
 class Tab:
-    """One page in a context of its own: no cookie and no storage is shared with another."""
+    """One page in a context of its own: no cookie and no storage is shared with another. `linked`: its modules come as
+    nodes send them; else each is a file."""
+
+    linked = True
 
     def __init__(
         self,
@@ -135,12 +142,11 @@ class Tab:
 
     def call(self, module: str, function: str, *args: Any) -> Any:
         """The result of an exported function of one of the page's modules, as "core/format.js"."""
+        take = _FROM_LINKED if self.linked else "const module = await import(new URL(path, app).href);"
         return self.page.evaluate(
             "async ([path, name, args]) => {"
             ' const app = document.querySelector("script[type=module]").src;'
-            " await import(new URL('pages.js', app).href);"
-            " const module = (await import(new URL('start.js', app).href)).$[path];"
-            " return module[name](...args); }",
+            f" {take} return module[name](...args); }}",
             [module, function, list(args)],
         )
 
