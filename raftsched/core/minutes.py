@@ -41,7 +41,7 @@ class OpenMinute(msgspec.Struct, array_like=True, gc=False):
 
 
 def minute_key(at_ms: int, namespace: str) -> bytes:
-    """`at_ms`: the beginning of the minute."""
+    """Returns the key of a row of MINUTES. `at_ms`: the beginning of the minute."""
     return u64(at_ms) + namespace.encode()
 
 

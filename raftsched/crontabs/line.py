@@ -146,7 +146,7 @@ def _nickname(line: str) -> Schedule:
 
 
 def _count_fields(fields: list[str], seconds: bool | None, switches: Switches) -> int:
-    """5, 6 (seconds first) or 7 (and the year last); the fields are then valid together."""
+    """Returns 5, 6 (seconds first) or 7 (and the year last); the fields are then valid together."""
     with_seconds = 7 if len(fields) > 7 and _YEARS.fullmatch(fields[6]) else 6
     if len(fields) < 5:
         raise Refusal(
@@ -191,8 +191,8 @@ def _problem(fields: list[str]) -> str | None:
 
 
 def split_percent(text: str) -> Command:
-    r"""The `%` rule: the first unescaped one ends the command, the rest is its standard input with each further `%`
-    a newline, and a newline at the end; `\%` is a plain percent sign on both sides."""
+    r"""Splits by the `%` rule: the first unescaped one ends the command, the rest is its standard input with each
+    further `%` a newline, and a newline at the end; `\%` is a plain percent sign on both sides."""
     command: list[str] = []
     rest = ""
     cut = escaped = False

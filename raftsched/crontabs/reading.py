@@ -173,7 +173,7 @@ class _Schedules:
 
 
 def _after_schedule(text: str, seconds: bool | None, schedules: _Schedules) -> str | None:
-    """None: the line is no job."""
+    """Returns what follows the schedule of a line; None: the line is no job."""
     if text.startswith("#"):
         return None
     try:
@@ -192,7 +192,8 @@ def is_zone(name: str) -> bool:
 
 
 def _lines(data: bytes) -> list[str]:
-    """Without line ends and leading blanks. Bytes that are not UTF-8 become lone surrogates, refused later."""
+    """Returns the lines without line ends and leading blanks. Bytes that are not UTF-8 become lone surrogates, refused
+    later."""
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     return [line.rstrip("\r").lstrip(" \t\r\v\f") for line in text.split("\n")]
 

@@ -57,7 +57,7 @@ def begins_with_user(rest: str, is_account: Callable[[str], bool]) -> bool:
 
 
 def split_user(rest: str) -> tuple[str, str]:
-    """The first word, and what follows it."""
+    """Returns the first word, and what follows it."""
     user, *tail = re.split(r"[ \t]+", rest, maxsplit=1)
     return user, "".join(tail)
 

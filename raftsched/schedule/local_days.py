@@ -8,12 +8,12 @@ from raftsched.schedule.zones import Zone
 
 
 def day_of(place: Zone, at: int) -> int:
-    """The local day, a number since 1970-01-01, of an instant (UTC seconds)."""
+    """Returns the local day, a number since 1970-01-01, of an instant (UTC seconds)."""
     return (at + place.stretch(at).offset) // DAY_S
 
 
 def begin_of(place: Zone, at: int, day: int) -> int:
-    """The first instant from `at` (UTC seconds) on at which the clocks have come to the day, which is a later one."""
+    """Returns the first instant from `at` (UTC seconds) on at which the clocks have come to the day, a later one."""
     wall = day * DAY_S
     stretch = place.stretch(max(at, wall - OFFSET_MAX))
     while wall - stretch.offset >= stretch.end:

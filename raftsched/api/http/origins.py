@@ -83,7 +83,7 @@ _shown_to: ContextVar[str | None] = ContextVar("shown_to", default=None)
 
 
 def show_to(origin: str | None) -> None:
-    """The answers of this task may be read by a page of this origin from here on (`allow`)."""
+    """Lets a page of this origin read the answers of this task from here on (`allow`); None: no other page."""
     _shown_to.set(origin)
 
 
@@ -102,7 +102,8 @@ def may_ask(request: web.BaseRequest) -> bool:
 
 
 def preflight(ctx: ApiContext, request: web.Request) -> web.Response:
-    """Returns the answer to that; each of the page's requests is judged for itself. Raises Problem rate-limited."""
+    """Returns the answer to a browser that only asks; the page's requests are judged one by one. Raises Problem
+    rate-limited."""
     count_open(ctx, request.remote or "")
     allowed = {
         "Access-Control-Allow-Methods": _METHODS,

@@ -84,8 +84,8 @@ async def show_locked(refused: web.Response) -> None:
 
 
 def _policy(members: MemberOrigins, scheme: str) -> str:
-    """`scheme`: of this node. Browsers let a page of https ask nothing by plain HTTP. A policy can name no IPv6 address
-    (W3C CSP 3, section 2.3.1)."""
+    """Returns the page's Content-Security-Policy, with the members that it may ask. `scheme`: of this node; browsers
+    let a page of https ask nothing by plain HTTP. A policy can name no IPv6 address (W3C CSP 3, section 2.3.1)."""
     named = sorted(one for one in members.all() if one.startswith(scheme) and "[" not in one)
     return _POLICY.format(" ".join(["'self'", *named]))
 
@@ -95,7 +95,7 @@ def _elsewhere() -> web.Response:
 
 
 async def _answer(request: web.Request, file: files.File, kept: str, variant: str) -> web.Response:
-    """`variant` is of headers that the caller adds."""
+    """Returns the file in the best coding that is ready, or 304. `variant` is of headers that the caller adds."""
     best, *others = files.codings_of(request.headers.get("Accept-Encoding", ""))
     coding = best
     if best == "br" and not file.is_encoded(best):

@@ -77,7 +77,8 @@ async def times_of(ctx: ApiContext, source: Source, window: Window) -> tuple[lis
 
 
 async def answer_times(ctx: ApiContext, words: str, source: Source | None, window: Window) -> web.Response:
-    """`source`: None where there are no times."""
+    """Answers with the times of a trigger, and how many each day has where that is asked for. `source`: None where
+    there are no times."""
     times, more = ([], False) if source is None else await times_of(ctx, source, window)
     fields = moments(words, times, more=more)
     if window.zone is not None:

@@ -161,7 +161,7 @@ class Digest:
                 self._note_namespace("jobs" if head.tag == _JOB_TAG else "runs", head.namespace)
 
     def note_unknown(self) -> None:
-        """Anything may have changed."""
+        """Notes that anything may have changed."""
         self.more = True
         self.kinds |= {(kind, EVERYBODY) for kind in _BY_EVENTS}
 

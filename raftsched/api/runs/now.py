@@ -119,7 +119,7 @@ def _look(ctx: ApiContext, view: ReadView, namespace: str | None) -> NowOut:
     known: dict[bytes, JobHead | None] = {}
 
     def head(job_key: bytes) -> JobHead | None:
-        """None: not asked about."""
+        """Returns the head of a job; None: it is not asked about."""
         if job_key not in known:
             raw = view.get(Table.JOBS, job_key)
             found = None if raw is None else decode_head(raw)
