@@ -7,6 +7,8 @@ from pathlib import Path
 
 from raftsched.api.http.requests import MIN_INDEX_WAIT_S
 from raftsched.api.http.streams import HEARTBEAT_S, STALLED_S
+from raftsched.api.runs.changes import EVERY_S, LOOK_S
+from raftsched.api.runs.digests import EVENTS_MAX, KINDS, ROWS_MAX
 from raftsched.api.runs.events import TYPES
 from raftsched.config.bounds import Bounds
 from raftsched.core.cluster import Settings
@@ -32,3 +34,13 @@ def test_the_limits() -> None:
     assert f"takes nothing for {STALLED_S:g} s" in TEXT
     assert f"one each {HEARTBEAT_S:g} s of silence" in TEXT
     assert f"waits {MIN_INDEX_WAIT_S:g} s for it" in TEXT
+
+
+def test_what_digests_tell_and_cost() -> None:
+    assert EVERY_S == 1 / 4
+    assert "says four times a second at most" in TEXT
+    assert LOOK_S + EVERY_S < 1
+    assert f"of the first {EVENTS_MAX} events and {ROWS_MAX} more rows" in TEXT
+    bounds = Bounds()
+    assert f"{bounds.token_streams} by one token, {bounds.address_streams} from one address" in TEXT
+    assert ", ".join(f"`{kind}`" for kind in KINDS) in TEXT
