@@ -67,8 +67,8 @@ async def check_new(ctx: ApiContext, call: Call[Any]) -> web.Response:
     def look(view: ReadView) -> tuple[Content, Result]:
         content = read_job(call.raw, ctx.settings(), ctx.now_ms(), lambda name: read_defaults(view, name))
         namespace = content.namespace or DEFAULT_NAMESPACE
+        check_permitted(namespace)  # first: others are not told what is missing in it
         refuse_missing(view, content, namespace, None)
-        check_permitted(namespace)
         return content, _outcome(view, content, namespace, create_only=call.create_only)
 
     content, result = await _seen(ctx, look)

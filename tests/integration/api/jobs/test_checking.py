@@ -119,7 +119,9 @@ def test_who_may_not_create_may_not_check(tmp_path: Path) -> None:
         mine = await limited(people["admin"], "mine", "editor", "mine")
         viewer = As(call, await make(people["admin"], "looks", "viewer"))
         assert (await viewer("POST", CHECK, JOB))[0] == 403
-        for body in (JOB, {**JOB, "namespace": "theirs"}, {**JOB, "namespace": "theirs", "name": "j"}):
+        names_a_secret = {"shell": "true", "env": {"A": {"$secret": "nowhere"}}}
+        theirs = {**JOB, "namespace": "theirs"}
+        for body in (JOB, theirs, {**theirs, "name": "j"}, {**theirs, "handler": names_a_secret}):
             assert await mine("POST", CHECK, body) == await mine("POST", "/v1/jobs", body)
         assert (await mine("POST", f"/v1/jobs/{job['id']}/check", {"priority": 1}))[0] == 404
         assert (await mine("POST", CHECK, {**JOB, "namespace": "mine"}))[0] == 200
