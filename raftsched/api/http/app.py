@@ -35,7 +35,7 @@ from raftsched.api.openapi.documents import DOCUMENTS, Documents
 from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES, Handler
 from raftsched.api.runs.changes import FEED, Feed
-from raftsched.api.runs.now import GLANCES
+from raftsched.api.runs.now import GLANCES, Glances
 from raftsched.api.runs.output_source import CLIENT
 from raftsched.errors import KINDS, RaftschedError
 
@@ -57,7 +57,7 @@ def build_app(ctx: ApiContext) -> web.Application:
     ctx.registry.register(OperatorsMetrics(ctx))
     app[METRICS] = metrics
     app[SCRAPES] = Scrapes()
-    app[GLANCES] = {}
+    app[GLANCES] = Glances()
     app[doctor.METRICS] = doctor.NodeMetrics()
     app[STRANGERS] = Strangers()
     app[STREAMS] = Streams(ctx.bounds)

@@ -6,6 +6,7 @@ while for all who ask a node.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
@@ -88,11 +89,22 @@ class NowOut(msgspec.Struct):
 
 
 class _Glance(NamedTuple):
+    number: int
     at_s: float
     out: NowOut
 
 
-GLANCES: web.AppKey[dict[str | None, _Glance]] = web.AppKey("glances", dict)
+class Glances:
+    """The newest look for each namespace. A node looks once at a time: a look takes tens of milliseconds where much
+    waits, and who has to wait for it shares the next one."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.begun = 0  # looks
+        self.newest: dict[str | None, _Glance] = {}
+
+
+GLANCES: web.AppKey[Glances] = web.AppKey("glances", Glances)
 GLANCES_MAX = 100  # namespaces
 
 
@@ -104,50 +116,86 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     namespace = query.text("namespace")
     check_namespace(namespace)
     glances = call.request.app[GLANCES]
-    seen, now_s = glances.get(namespace), ctx.clock.monotonic()
-    if seen is not None and now_s - seen.at_s < FRESH_S and not any(query.text(name) for name in READ):
+    seen, begun = glances.newest.get(namespace), glances.begun
+    if seen is not None and ctx.clock.monotonic() - seen.at_s < FRESH_S and not any(query.text(name) for name in READ):
         return reply_value(seen.out)
-    with ctx.read() as view:
-        out = _look(ctx, view, namespace)
-    if len(glances) >= GLANCES_MAX:
-        glances.clear()
-    glances[namespace] = _Glance(now_s, out)
-    return reply_value(out)
+    async with glances.turn:
+        seen = glances.newest.get(namespace)
+        if seen is None or seen.number <= begun:
+            glances.begun += 1
+            number, at_s = glances.begun, ctx.clock.monotonic()
+            seen = _Glance(number, at_s, await _look(ctx, namespace))
+            if len(glances.newest) >= GLANCES_MAX:
+                glances.newest.clear()
+            glances.newest[namespace] = seen
+    return reply_value(seen.out)
 
 
-def _look(ctx: ApiContext, view: ReadView, namespace: str | None) -> NowOut:
-    known: dict[bytes, JobHead | None] = {}
+_Head = Callable[[bytes], JobHead | None]
 
-    def head(job_key: bytes) -> JobHead | None:
+
+class _Heads:
+    """The jobs of a namespace, None: of all but what the cluster does for itself; each is read once."""
+
+    def __init__(self, namespace: str | None) -> None:
+        self._namespace = namespace
+        self._known: dict[bytes, JobHead | None] = {}
+
+    def of(self, view: ReadView, job_key: bytes) -> JobHead | None:
         """Returns the head of a job; None: it is not asked about."""
-        if job_key not in known:
+        if job_key not in self._known:
             raw = view.get(Table.JOBS, job_key)
             found = None if raw is None else decode_head(raw)
-            hidden = (
-                found is not None
-                and found.namespace != namespace
-                and (namespace is not None or found.namespace == SYSTEM_NAMESPACE)
-            )
-            known[job_key] = None if hidden else found
-        return known[job_key]
+            self._known[job_key] = None if found is None or self._hides(found) else found
+        return self._known[job_key]
 
+    def _hides(self, job: JobHead) -> bool:
+        if self._namespace is None:
+            return job.namespace == SYSTEM_NAMESPACE
+        return job.namespace != self._namespace
+
+
+async def _look(ctx: ApiContext, namespace: str | None) -> NowOut:
+    heads = _Heads(namespace)
+    with ctx.read() as view:
+        out = _running_and_due(view, lambda key: heads.of(view, key))
+    await asyncio.sleep(0)  # others have their turn, here and after each lane
+    with ctx.read() as view:
+        _see_dead(view, lambda key: heads.of(view, key), out)
+        lanes = list(islice(_lanes(view), LANES_MAX))
+        queues = {queue.lane: queue.name for queue in rows.QUEUES.all(view)}
+    for lane in (*lanes, None):
+        await asyncio.sleep(0)
+        with ctx.read() as view:
+            keys = _held(view) if lane is None else _ready(view, lane)
+            queue = None if lane is None else queues.get(lane)
+            found = _first_of(ctx, view, keys, lambda key: heads.of(view, key), queue)
+        if found is not None:
+            out.waiting.append(found)
+    return out
+
+
+def _running_and_due(view: ReadView, head: _Head) -> NowOut:
     live = sorted(islice(view.scan(Table.ASSIGNED), LOOK_MAX), key=lambda row: row[0][8:])  # by their tokens
     mine = [(key, job) for _, key in live if (job := head(key[8:16])) is not None]
-    dead = list(islice(view.scan(Table.DEAD, reverse=True), LOOK_MAX))
-    gone = [(key, job) for row, _ in dead if (job := head((key := from_dead(row))[8:16])) is not None]
     return NowOut(
         running=len(mine),
         running_exact=len(live) < LOOK_MAX,
         runs=[_running(row, job) for key, job in mine[:SHOWN] if (row := get_instance(view, key)) is not None],
-        waiting=list(_waiting(ctx, view, head)),
+        waiting=[],
         due=list(islice(_due(view, head), SHOWN)),
-        dead_letters=len(gone),
-        dead_letters_exact=len(dead) < LOOK_MAX,
-        dead=[_dead(row, job) for key, job in gone[:SHOWN] if (row := get_instance(view, key)) is not None],
+        dead_letters=0,
+        dead_letters_exact=True,
+        dead=[],
     )
 
 
-_Head = Callable[[bytes], JobHead | None]
+def _see_dead(view: ReadView, head: _Head, out: NowOut) -> None:
+    dead = list(islice(view.scan(Table.DEAD, reverse=True), LOOK_MAX))
+    gone = [(key, job) for row, _ in dead if (job := head((key := from_dead(row))[8:16])) is not None]
+    out.dead_letters = len(gone)
+    out.dead_letters_exact = len(dead) < LOOK_MAX
+    out.dead = [_dead(row, job) for key, job in gone[:SHOWN] if (row := get_instance(view, key)) is not None]
 
 
 def _running(row: Instance, job: JobHead) -> RunningOut:
@@ -170,20 +218,15 @@ def _due(view: ReadView, head: _Head) -> Iterator[DueOut]:
             yield DueOut(job_text(job.id), job.name, job.namespace, format_time(from_u64(row[:8])))
 
 
-def _waiting(ctx: ApiContext, view: ReadView, head: _Head) -> Iterator[QueuedOut]:
-    """Yields what waits for a worker, by lane, and what waits behind other runs of its job."""
-    queues = {queue.lane: queue.name for queue in rows.QUEUES.all(view)}
-    for lane in islice(_lanes(view), LANES_MAX):
-        low = lane_key(lane)
-        keys = (
-            from_ready(row) for row, _ in view.scan(Table.READY, low, lane_key(lane + 1) if lane < 2**32 - 1 else None)
-        )
-        found = _first_of(ctx, view, keys, head, queues.get(lane))
-        if found is not None:
-            yield found
-    held = _first_of(ctx, view, (row[16:] for row, _ in view.scan(Table.HELD)), head, None)
-    if held is not None:
-        yield held
+def _ready(view: ReadView, lane: int) -> Iterator[bytes]:
+    """Yields what waits for a worker in a lane."""
+    high = lane_key(lane + 1) if lane < 2**32 - 1 else None
+    return (from_ready(row) for row, _ in view.scan(Table.READY, lane_key(lane), high))
+
+
+def _held(view: ReadView) -> Iterator[bytes]:
+    """Yields what waits behind other runs of its job."""
+    return (row[16:] for row, _ in view.scan(Table.HELD))
 
 
 def _lanes(view: ReadView) -> Iterator[int]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from raftsched.api.context import ApiContext
+from raftsched.api.runs import now
 from raftsched.core import commands as c
 from raftsched.core.model import Outcome
 from tests.support.local_api import Client, LocalCluster, run
@@ -108,5 +113,24 @@ def test_one_answer_does_for_all_who_ask_at_once(tmp_path: Path) -> None:
         assert len((await glance(call))["due"]) == 1, "who asks for the newest gets it"
         call.cluster.clock.forward(500)
         assert len((await call("GET", "/v1/stats/now"))[1]["due"]) == 1
+
+    run(tmp_path, test)
+
+
+def test_a_node_looks_once_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(call: Client) -> None:
+        look, looks = now._look, []
+
+        async def counted(ctx: ApiContext, namespace: str | None) -> now.NowOut:
+            looks.append(namespace)
+            await asyncio.sleep(0.2)
+            return await look(ctx, namespace)
+
+        monkeypatch.setattr(now, "_look", counted)
+        waiting = [asyncio.create_task(glance(call)) for _ in range(10)]
+        await asyncio.sleep(0.1)
+        assert looks == [None]
+        await asyncio.gather(*waiting)
+        assert looks == [None, None], "those who came while it looked share the next look"
 
     run(tmp_path, test)
