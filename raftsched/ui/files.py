@@ -1,7 +1,7 @@
 """The files of the page as they are sent, under one digest of all of them.
 
-They are fewer than those of `static/`: modules are linked (`linking.py`), style sheets are one, and neither has comment
-lines (`slim.py`). An address has the digest in it, so that what is kept under it never changes, and a page never mixes
+They are fewer than those of `static/`: modules are one script (`linking.py`), style sheets are one, and neither has
+comments (`slim.py`). An address has the digest in it, so that what is kept under it never changes, and a page never mixes
 two versions. The shell, `index.html`, is the one file that is asked for anew each time; it says `{{assets}}` where that
 address belongs.
 """
@@ -17,7 +17,7 @@ from importlib.resources.abc import Traversable
 
 import brotli
 
-from raftsched.ui.linking import link
+from raftsched.ui.linking import APP, link
 from raftsched.ui.slim import slim
 
 ASSETS = "/ui/assets"
@@ -78,16 +78,14 @@ class Files:
             File(path, sources[path].replace(b"{{assets}}", self.assets.encode())) for path in (SHELL, LOCKED)
         )
         modules = {
-            path: slim(source).decode()
-            for path, source in sources.items()
-            if path.endswith(".js") and path not in _CLASSIC
+            path: source.decode() for path, source in sources.items() if path.endswith(".js") and path not in _CLASSIC
         }
-        self._by_path = {path: File(path, text.encode()) for path, text in link(modules).items()}
+        self._by_path = {APP: File(APP, slim(link(modules)).encode())}
         styles = sorted((path for path in sources if path.endswith(".css")), key=_place)
-        self._by_path[STYLE] = File(STYLE, b"".join(slim(sources[path]) for path in styles))
+        self._by_path[STYLE] = File(STYLE, slim("".join(sources[path].decode() for path in styles)).encode())
         for path, source in sources.items():
             if path not in (*modules, *styles, SHELL, LOCKED):
-                self._by_path[path] = File(path, slim(source) if path in _CLASSIC else source)
+                self._by_path[path] = File(path, slim(source.decode()).encode() if path in _CLASSIC else source)
 
     def get(self, path: str) -> File | None:
         """Returns the file of this path; None: there is none."""

@@ -1,49 +1,56 @@
-"""The page's modules as three files, so that a browser asks for three and not for a hundred, and they compress well.
+"""The page's modules as one script, so that a browser asks for one and not for a hundred, and it compresses well.
 
-Each module becomes a function that is called once and returns what the module exports:
+They are put one after the other, each after those that it imports, and share one scope: what a module exports is there
+under its name, so imports and the word `export` just go. A module one of whose other names is in use elsewhere, too, is
+a function that is called once and returns what it exports:
 
-    $["core/a.js"] = (() => { const { b } = $["core/b.js"]; ...; return { a }; })();
+    const { a, b } = (() => { ...; return { a, b }; })();
 
-That is all of a module system that this page needs, because its modules keep three rules, which `link` checks: imports
-and exports have lines of their own, exports are constants, and no module needs itself. What `app.js` imports statically
-is in `start.js`, what is imported later is in `pages.js`. Both are there before any of it is called: a module of a page
-runs with the others when the first page is shown.
+That is all of a module system that this page needs, because its modules keep these rules, which `link` checks: imports
+and exports have lines of their own, exports are constants under names that no other module exports, nothing is renamed
+when it is imported, and no module needs itself. What begins at the start of a line is at the top of its module.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from posixpath import dirname, join, normpath
 
-APP, START, PAGES = "app.js", "start.js", "pages.js"
+APP = "app.js"
 
-_IMPORT = re.compile(r'^import (?:(\{[^}]*\}|\* as [\w$]+) from )?"([^"]+)";$', re.MULTILINE)
-_EXPORT = re.compile(r"^export (default )?((?:async )?function\*?|class|const) ([\w$]+)", re.MULTILINE)
-_LATER = re.compile(r'\bimport\("([^"]+)"\)')
-_UNKNOWN = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
+_IMPORT = re.compile(r'^import (?:(\{[^}]*\}) from )?"([^"]+)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?function\*?|class|const) ([\w$]+)", re.MULTILINE)
+_UNKNOWN = re.compile(r"^(?:import|export)\b.*$|\bimport\(.*$", re.MULTILINE)
+_TOP = re.compile(r"^(?:(?:async )?function\*?|class|const|let) ([\w$]+|\{[^}]*\}|\[[^\]]*\])", re.MULTILINE)
 
 
-def link(modules: Mapping[str, str]) -> dict[str, str]:
-    """Returns `app.js`, `start.js` and `pages.js`, which do what the modules do. Keys are paths below `static`.
+def link(modules: Mapping[str, str]) -> str:
+    """Returns the script that does what `app.js` does with all that it imports. Keys are paths below `static`.
 
     Raises ValueError when a module breaks one of the rules."""
-    started = [path for path in _in_order(modules, [APP]) if path != APP]
-    later = [_path(path, said) for path, text in modules.items() for said in _LATER.findall(text)]
-    pages = [path for path in _in_order(modules, later) if path not in started]
-    return {
-        START: "export const $ = {};\n" + "".join(_function(path, modules[path]) for path in started),
-        PAGES: f'import {{ $ }} from "./{START}";\n' + "".join(_function(path, modules[path]) for path in pages),
-        APP: f'import {{ $ }} from "./{START}";\n' + _body(APP, modules[APP])[0],
-    }
+    paths = _in_order(modules)
+    bodies = {path: _body(path, modules[path]) for path in paths}
+    exported: dict[str, str] = {}
+    for path in paths:
+        for _, name in _EXPORT.findall(modules[path]):
+            if name in exported:
+                raise ValueError(f"{exported[name]} and {path} both export {name}")
+            exported[name] = path
+    uses = Counter(name for body in bodies.values() for name in _names(body))
+    linked = []
+    for path, body in bodies.items():
+        if all(uses[name] == 1 for name in _names(body)):
+            linked.append(body)
+            continue
+        own = ", ".join(name for name in exported if exported[name] == path)
+        linked.append(f"const {{ {own} }} = (() => {{\n{body}return {{ {own} }};\n}})();\n")
+    return "".join(linked)
 
 
-def _path(path: str, said: str) -> str:
-    return normpath(join(dirname(path), said))
-
-
-def _in_order(modules: Mapping[str, str], first: list[str]) -> list[str]:
-    """Returns these modules and all that they import statically, each after those that it imports."""
+def _in_order(modules: Mapping[str, str]) -> list[str]:
+    """Returns `app.js` and all that it needs, each after those that it imports."""
     done: dict[str, None] = {}
 
     def visit(path: str, way: tuple[str, ...]) -> None:
@@ -54,39 +61,24 @@ def _in_order(modules: Mapping[str, str], first: list[str]) -> list[str]:
         if path not in modules:
             raise ValueError(f"{way[-1]} imports {path}, and there is no such module")
         for _, said in _IMPORT.findall(modules[path]):
-            visit(_path(path, said), (*way, path))
+            visit(normpath(join(dirname(path), said)), (*way, path))
         done[path] = None
 
-    for path in first:
-        visit(path, ("import()",))
+    visit(APP, ())
     return list(done)
 
 
-def _function(path: str, text: str) -> str:
-    body, exported = _body(path, text)
-    return f'$["{path}"] = (() => {{\n{body}\nreturn {{ {", ".join(exported)} }};\n}})();\n'
-
-
-def _body(path: str, text: str) -> tuple[str, list[str]]:
-    exported = list(_exports(text))
-
-    def imported(match: re.Match[str]) -> str:
-        names, said = match[1], match[2]
-        if names is None:
-            return ""
-        name = names.removeprefix("* as ") if names.startswith("*") else names.replace(" as ", ": ")
-        return f'const {name} = $["{_path(path, said)}"];'
-
-    def loaded(match: re.Match[str]) -> str:
-        return f'import("./{PAGES}").then(() => $["{_path(path, match[1])}"])'
-
-    text = _LATER.sub(loaded, _EXPORT.sub(r"\2 \3", _IMPORT.sub(imported, text)))
-    unknown = _UNKNOWN.search(text)
+def _body(path: str, text: str) -> str:
+    for names, _ in _IMPORT.findall(text):
+        if " as " in names:
+            raise ValueError(f"{path}: {names} renames what it imports")
+    body = _EXPORT.sub(r"\1 \2", _IMPORT.sub("", text))
+    unknown = _UNKNOWN.search(body)
     if unknown is not None:
         raise ValueError(f"{path}: {unknown[0]!r} is an import or export of a form that is not known here")
-    return text, exported
+    return body
 
 
-def _exports(text: str) -> Iterator[str]:
-    for default, _, name in _EXPORT.findall(text):
-        yield f"default: {name}" if default else name
+def _names(body: str) -> set[str]:
+    """Returns the names at the top of a module."""
+    return {name for said in _TOP.findall(body) for name in re.findall(r"[\w$]+", said)}

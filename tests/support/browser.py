@@ -30,10 +30,6 @@ _BREACH = "breach of the content security policy"
 _WATCH = f"""addEventListener("securitypolicyviolation", (e) =>
   console.error("{_BREACH}: " + e.effectiveDirective + " " + e.blockedURI + " " + e.sourceFile + ":" + e.lineNumber))"""
 
-# As nodes send them, the modules of all pages are in two files.
-_FROM_LINKED = """await import(new URL("pages.js", app).href);
-  const module = (await import(new URL("start.js", app).href)).$[path];"""
-
 Theme = Literal["light", "dark"]
 
 
@@ -63,10 +59,7 @@ def chromium(*flags: str, calm: bool = False) -> Iterator[Browser]:
 
 
 class Tab:
-    """One page in a context of its own: no cookie and no storage is shared with another. `linked`: its modules come as
-    nodes send them; else each is a file."""
-
-    linked = True
+    """One page in a context of its own: no cookie and no storage is shared with another."""
 
     def __init__(
         self,
@@ -136,17 +129,13 @@ class Tab:
             self.page.wait_for_timeout(20)
         return found
 
-    def load_all(self) -> None:
-        """Until the modules of all pages are there, which are loaded when there is nothing else to do."""
-        self.wait("() => performance.getEntriesByType('resource').some(({ name }) => name.endsWith('/pages.js'))")
-
     def call(self, module: str, function: str, *args: Any) -> Any:
-        """The result of an exported function of one of the page's modules, as "core/format.js"."""
-        take = _FROM_LINKED if self.linked else "const module = await import(new URL(path, app).href);"
+        """The result of an exported function of a module, as "core/format.js", in a tab of sources."""
         return self.page.evaluate(
             "async ([path, name, args]) => {"
             ' const app = document.querySelector("script[type=module]").src;'
-            f" {take} return module[name](...args); }}",
+            " const module = await import(new URL(path, app).href);"
+            " return module[name](...args); }",
             [module, function, list(args)],
         )
 

@@ -58,7 +58,6 @@ def units(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A tab without a cluster: the page's files are answered from the disk, for tests of its modules one by one."""
     cluster = Cluster(1, directory=tmp_path_factory.mktemp("units"))
     opened = Tab(browser, cluster.nodes)
-    opened.linked = False
 
     def answer(route: Route) -> None:
         path = route.request.url.partition("/ui/assets/x/")[2]

@@ -48,7 +48,6 @@ def test_the_page_goes_on_at_another_node_when_its_own_stops(cluster: Cluster, t
     own = cluster.followers()[0]
     page = tab.go("/ui/jobs", own)
     expect(page.locator("main")).to_contain_text("before")
-    tab.load_all()
     mark(page)
     own.terminate()
     try:
@@ -107,7 +106,6 @@ def test_without_a_leader_reading_goes_on_and_says_as_of_when(cluster: Cluster, 
     own = cluster.followers()[0]
     page = tab.go("/ui/jobs", own)
     expect(page.locator("main")).to_contain_text("still-there")
-    tab.load_all()
     mark(page)
     others = [node for node in cluster.nodes if node is not own]
     for node in others:
@@ -128,7 +126,6 @@ def test_a_lost_connection_is_said_and_healed(cluster: Cluster, tab: Tab) -> Non
     world.put("default/kept-on-screen", MANUAL)
     page = tab.go("/ui/jobs")
     expect(page.locator("main")).to_contain_text("kept-on-screen")
-    tab.load_all()
     mark(page)
     for node in cluster.nodes:
         node.kill()
@@ -141,3 +138,18 @@ def test_a_lost_connection_is_said_and_healed(cluster: Cluster, tab: Tab) -> Non
     world.put("default/after-all", MANUAL)
     expect(page.locator("main")).to_contain_text("after-all")
     assert marked(page)
+
+
+def test_a_node_that_was_upgraded_meanwhile_is_said(cluster: Cluster, tab: Tab) -> None:
+    """Its files have another address then."""
+    tab.expects("status of 404")
+    page = tab.go("/ui/jobs")
+    tab.context.route("**/app.js", lambda route: route.fulfill(status=404))
+    for node in cluster.nodes:
+        node.kill()
+    again(cluster, *cluster.nodes)
+    expect(page.locator("rs-banner")).to_contain_text("A new version of this page is here")
+    tab.context.unroute("**/app.js")
+    page.get_by_role("link", name="reload").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+    expect(page.locator("rs-banner")).not_to_contain_text("A new version")

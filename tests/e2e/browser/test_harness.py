@@ -38,7 +38,6 @@ def serve(tab: Tab, body: str, policy: str = POLICY) -> None:
 
 def test_a_calm_page_is_no_fault(bare: Tab) -> None:
     serve(bare, "<script type=module src=/ui/assets/app.js></script>")
-    bare.linked = False
     bare.go()
     assert bare.call("sum.js", "sum", 1, 2) == 3
     assert not bare.unexpected

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import raftsched
 from tests.support.browser import Tab
+
+STATIC = Path(raftsched.__file__).parent / "ui" / "static"
+TOP = re.compile(r"^(?:export )?(?:(?:async )?function\*?|class|const|let) ([\w$]+)", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -104,12 +111,21 @@ def test_addresses_name_pages(tab: Tab, path: str, title: str | None, params: di
     found = tab.page.evaluate(
         """async (path) => {
           const { match } = await import("/ui/assets/x/core/router.js");
-          const found = match(path);
+          const { ROUTES } = await import("/ui/assets/x/core/routes.js");
+          const found = match(path, ROUTES);
           return found && [found.route.title, found.params];
         }""",
         path,
     )
     assert found == (title and [title, params])
+
+
+def test_no_module_has_a_name_of_the_browser(tab: Tab) -> None:
+    """They share one scope when they are sent: another one would get what it has for what the browser has."""
+    names = sorted({name for path in STATIC.rglob("*.js") for name in TOP.findall(path.read_text())})
+    found = tab.page.evaluate("(names) => names.filter((name) => name in window)", names)
+    assert set(names) > {"h", "ROUTES", "session"}
+    assert found == []
 
 
 # ---------------------------------------------------------------- descriptions of elements

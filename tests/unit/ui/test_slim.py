@@ -1,4 +1,4 @@
-"""Comments and indentation are not sent, and nothing else is changed."""
+"""Comments, indentation and empty lines are not sent, and nothing else is changed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,27 @@ STATIC = Path(str(resources.files("raftsched.ui") / "static"))
 SOURCES = sorted(path for path in STATIC.rglob("*") if path.suffix in (".js", ".css"))
 
 
-def test_comment_lines_and_indentation_go_and_lines_keep_their_numbers() -> None:
-    source = b"/** Said.\n *  twice\n */\nconst a = 1; // stays\n  // goes\n  if (a) {\n    b(); /* stays */\n  }\n"
-    source += b"/* c */ d();\n"
-    assert slim(source) == b"\n\n\nconst a = 1; // stays\n\nif (a) {\nb(); /* stays */\n}\nd();\n"
+def test_comments_indentation_and_empty_lines_go() -> None:
+    source = "/** Said.\n *  twice\n */\nconst a = 1; // goes\n  // goes\n\n  if (a) {\n"
+    source += "    b(); /* goes */\n  }\n/* c */ d();\n"
+    assert slim(source) == "const a = 1;\nif (a) {\nb();\n}\nd();\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'a("x // y");',
+        "a('x // y');",
+        "a(`x // y`);",
+        'a("x /* y */");',
+        'a("http://x.example/");',
+        r"a(/\/\/ b/);",
+        "a /* b */ + c;",
+        'a(); // as in "b"',
+    ],
+)
+def test_what_may_be_no_comment_stays(line: str) -> None:
+    assert slim(line) == line + "\n"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(STATIC).as_posix())

@@ -103,7 +103,7 @@ function createOne(kind, name, done) {
 }
 
 /** The list of all of a kind. A subclass says `kind`. */
-export class ListPage extends Page {
+export class ResourcesPage extends Page {
   #pages = 1;
   #filter = "";
 
@@ -162,7 +162,7 @@ export class ListPage extends Page {
 }
 
 /** One of a kind. A subclass says `kind` and `parts(row)`, perhaps `actions(row)` and `below(row)`. */
-export class DetailPage extends Page {
+export class ResourcePage extends Page {
   connected() {
     this.name = this.params.name;
     this.path = pathOf(this.kind, this.name);

@@ -18,7 +18,7 @@ let lists = 0;
 
 /**
  * Properties, set before it is shown: `list` (a LiveList), `label`, `columns`: [{title, class, cell(row)}], `open(row)`,
- * which returns the address of a row; `selection` (a Selection) where rows can be chosen; `onrest(rows)`, which is called
+ * which returns the address of a row; `selection` (a RowSelection) where rows can be chosen; `onrest(rows)`, which is called
  * with the rows on the screen.
  */
 class VirtualList extends View {
@@ -211,7 +211,7 @@ class VirtualList extends View {
 define("rs-virtual-list", VirtualList);
 
 /** Rows that are chosen: some by their ids, or all that match. */
-export class Selection {
+export class RowSelection {
   ids = new Set();
   all = false;
   mark = -1; // index of the row that was chosen last

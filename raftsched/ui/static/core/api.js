@@ -124,7 +124,7 @@ export async function* pages(path, query = {}, { limit = 1000, signal } = {}) {
 }
 
 /** Returns the response of one node as it comes, without reading it; for downloads. */
-export async function open(path, { query, headers, signal } = {}) {
+export async function fetchOpen(path, { query, headers, signal } = {}) {
   const shown = token;
   const response = await fetchFrom(health.node, path, query, { method: "GET", headers: withToken(headers) }, signal, null);
   if (!response.ok) finish(response, await read(response, "json"), shown);

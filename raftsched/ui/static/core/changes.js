@@ -30,7 +30,7 @@ export function onChange(listener) {
  *
  * @param {() => object|null} who returns who asks: tabs of the same share a stream
  */
-export function start(who) {
+export function startChanges(who) {
   asker = who;
   document.addEventListener("visibilitychange", follow);
   follow();

@@ -30,7 +30,7 @@ export function bound() {
 }
 
 /** Listens to the keyboard from now on. */
-export function start() {
+export function startKeys() {
   document.addEventListener("keydown", pressed);
 }
 

@@ -1,24 +1,23 @@
-/** Addresses to pages: one page at a time, loaded when it is first visited. */
+/** Addresses to pages: one page at a time. */
 
-import { ROUTES } from "./routes.js";
-
-const compiled = ROUTES.map((route) => ({ ...route, parts: route.path.split("/").filter(Boolean) }));
 const TRIES = 60; // frames in which a page that was left may become as long as it was
 
 let outlet = null;
-let instead = null;
+let known = []; // routes
+let Nowhere = null;
 let page = null;
 let shown = null; // {path, route}
 let turn = 0;
 const watchers = new Set();
 
 /** Returns the route of a path and its parameters, or null. */
-export function match(path) {
-  const parts = path.split("/").filter(Boolean);
-  for (const route of compiled) {
-    if (route.parts.length !== parts.length) continue;
+export function match(path, routes = known) {
+  const parts = partsOf(path);
+  for (const route of routes) {
+    const names = partsOf(route.path);
+    if (names.length !== parts.length) continue;
     const params = {};
-    const fits = route.parts.every((part, at) => {
+    const fits = names.every((part, at) => {
       if (!part.startsWith(":")) return part === parts[at];
       try {
         params[part.slice(1)] = decodeURIComponent(parts[at]);
@@ -32,15 +31,19 @@ export function match(path) {
   return null;
 }
 
+function partsOf(path) {
+  return path.split("/").filter(Boolean);
+}
+
 /**
  * Shows the page of the address in an element, and follows links and the history from then on.
  *
- * @param {typeof Page} pages.nowhere shown at an address that is none
- * @param {typeof Page} pages.failed shown when a page cannot be loaded; its `error` says why
+ * @param {typeof Page} nowhere shown at an address that is none
  */
-export function start(element, { nowhere, failed }) {
+export function startRouter(element, routes, nowhere) {
   outlet = element;
-  instead = { nowhere, failed };
+  known = routes;
+  Nowhere = nowhere;
   history.scrollRestoration = "manual";
   document.addEventListener("click", follow);
   addEventListener("popstate", (event) => show(event.state?.scroll ?? 0, true));
@@ -55,9 +58,9 @@ export function onShown(listener) {
 /** Goes to a path of this page: "/ui/jobs?state=NEW". */
 export function navigate(path, { replace = false } = {}) {
   keepScroll();
-  const known = location.pathname + location.search;
-  if (replace || path === known) history.replaceState({}, "", path);
-  else history.pushState({ from: known }, "", path);
+  const from = location.pathname + location.search;
+  if (replace || path === from) history.replaceState({}, "", path);
+  else history.pushState({ from }, "", path);
   return outlet && show(0, true);
 }
 
@@ -101,14 +104,8 @@ async function show(scroll, moved) {
     return;
   }
   const found = match(path);
-  let made;
-  try {
-    made = found ? new (await found.route.load()).default() : new instead.nowhere();
-  } catch (error) {
-    made = new instead.failed();
-    made.error = error;
-  }
   if (mine !== turn) return;
+  const made = new (found?.route.page ?? Nowhere)();
   made.params = found?.params ?? {};
   made.query = query;
   page = made;

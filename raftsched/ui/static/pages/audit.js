@@ -13,7 +13,7 @@ import { FILTERS, filterQuery, fromLocal, linkOf, merge, toLocal } from "./audit
 const LIMIT = 100;
 const TYPED_MS = 300; // after the last key, until what was typed is asked for
 
-export default class AuditPage extends Page {
+export class AuditPage extends Page {
   #older = []; // behind the first page, which is live
   #first = null;
   #next = undefined; // the cursor behind `older`; undefined: as the first page has it

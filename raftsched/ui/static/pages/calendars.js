@@ -2,7 +2,7 @@
 
 import { card, problem } from "../components/basics.js";
 import { confirmDialog, toast } from "../components/dialog.js";
-import { DetailPage, ListPage, about, button, ifMatch, linkTo } from "../components/resource.js";
+import { ResourcePage, ResourcesPage, about, button, ifMatch, linkTo } from "../components/resource.js";
 import {
   DAYS,
   LISTS,
@@ -60,12 +60,12 @@ const CALENDAR = {
   ],
 };
 
-export default class CalendarsPage extends ListPage {
+export class CalendarsPage extends ResourcesPage {
   kind = CALENDAR;
 }
 define("rs-calendars-page", CalendarsPage);
 
-export class CalendarPage extends DetailPage {
+export class CalendarPage extends ResourcePage {
   kind = CALENDAR;
   #draft = null; // the calendar as it is to be, with the revision that it was made of
   #mode = "date";

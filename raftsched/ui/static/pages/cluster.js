@@ -16,7 +16,7 @@ const DAYS_MS = 14 * 86_400_000; // of leaderships in the picture
 const TERMS_SHOWN = 8;
 const NARROW = "(max-width: 1250px)"; // no room for a table of the members
 
-export default class ClusterPage extends Page {
+export class ClusterPage extends Page {
   #backup = { running: false, got: 0, error: null, done: false };
   #allTerms = false;
 

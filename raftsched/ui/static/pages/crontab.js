@@ -14,7 +14,7 @@ const PAUSE_MS = 400;
 const ADDRESS = "/ui/crontab";
 const EXAMPLE = "0 2 * * 1-5 /usr/local/bin/backup --all";
 
-export default class CrontabPage extends Page {
+export class CrontabPage extends Page {
   #given = { text: "", timezone: viewerZone(), namespace: "", prefix: "", file: "crontab", user_column: "" };
   #report = null;
   #error = null;

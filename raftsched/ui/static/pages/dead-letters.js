@@ -20,7 +20,7 @@ const GROUPS = 100; // shown at once
 const SHOWN = 25; // letters of a cause
 const APART_MS = 1_500; // between two looks at what changed
 
-export default class DeadLetters extends Page {
+export class DeadLettersPage extends Page {
   #letters = new Map(); // by id, the newest first
   #groups = [];
   #more = false; // there are older ones
@@ -300,4 +300,4 @@ export default class DeadLetters extends Page {
   }
 }
 
-define("rs-dead-letters", DeadLetters);
+define("rs-dead-letters", DeadLettersPage);

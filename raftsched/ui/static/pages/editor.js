@@ -25,7 +25,7 @@ const LISTS = { // what is offered while one types: list -> [path, operation]
   webhooks: ["/v1/webhooks?limit=1000", "webhooks_list_all"],
 };
 
-export default class EditorPage extends Page {
+export class EditorPage extends Page {
   #job = null; // the job that is edited, as the API shows it
   #base = {}; // its content as it was given
   #value = null; // what is edited

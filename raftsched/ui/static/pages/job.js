@@ -15,7 +15,7 @@ import { jobRevisions } from "./job/revisions.js";
 import { jobRuns } from "./job/runs.js";
 import { jobSchedule, zoneOf } from "./job/schedule.js";
 
-export default class JobPage extends Page {
+export class JobPage extends Page {
   #error = null; // of a name that could not be looked up
 
   connected() {

@@ -3,7 +3,7 @@
 import { empty, heading, stateBadge } from "../components/basics.js";
 import { ListPage, namespaceOf } from "../components/list-page.js";
 import { triggerText } from "../components/trigger-text.js";
-import { Selection, virtualList } from "../components/virtual-list.js";
+import { RowSelection, virtualList } from "../components/virtual-list.js";
 import { runStrip } from "../charts/strip.js";
 import { get } from "../core/api.js";
 import { onChange } from "../core/changes.js";
@@ -21,7 +21,7 @@ const AT_ONCE = 50; // jobs whose runs one request asks for
 const APART_MS = 1_000; // between two of these, and while more changes than is told one by one
 const BUSY_MS = 4_000;
 
-export default class JobsPage extends ListPage {
+export class JobsPage extends ListPage {
   #runs = new Map(); // id of a job -> its newest runs
   #old = new Set(); // ids of jobs whose runs changed since
   #askedAt = -Infinity;
@@ -31,7 +31,7 @@ export default class JobsPage extends ListPage {
   #rest = (rows) => this.#askRuns(rows);
 
   connected() {
-    this.selection = new Selection(() => (this.update(), this.drawn()?.update()));
+    this.selection = new RowSelection(() => (this.update(), this.drawn()?.update()));
     super.connected();
     const stop = onChange((change) => {
       const all = change === null || (change.more && change.kinds.has("runs"));

@@ -3,7 +3,7 @@
 import { card, facts, shown, timeOf } from "../components/basics.js";
 import { confirmDialog } from "../components/dialog.js";
 import { openForm } from "../components/resource-form.js";
-import { DetailPage, ListPage, about, badge, button, gauge, ifMatch, linkTo, tableOr } from "../components/resource.js";
+import { ResourcePage, ResourcesPage, about, badge, button, gauge, ifMatch, linkTo, tableOr } from "../components/resource.js";
 import { del, put } from "../core/api.js";
 import { define } from "../core/element.js";
 import { bytes, number } from "../core/format.js";
@@ -63,12 +63,12 @@ const NAMESPACE = {
   ],
 };
 
-export default class NamespacesPage extends ListPage {
+export class NamespacesPage extends ResourcesPage {
   kind = NAMESPACE;
 }
 define("rs-namespaces-page", NamespacesPage);
 
-export class NamespacePage extends DetailPage {
+export class NamespacePage extends ResourcePage {
   kind = NAMESPACE;
 
   below(namespace) {

@@ -2,7 +2,7 @@
 
 import { stateBadge, timeOf } from "../components/basics.js";
 import { confirmDialog } from "../components/dialog.js";
-import { ListPage, button, gauge } from "../components/resource.js";
+import { ResourcesPage, button, gauge } from "../components/resource.js";
 import { post } from "../core/api.js";
 import { define } from "../core/element.js";
 import { number, plural } from "../core/format.js";
@@ -31,7 +31,7 @@ export function scopeText({ ids, filter }) {
   return parts.length ? `jobs with ${parts.join("; ")}` : "all jobs";
 }
 
-export default class OperationsPage extends ListPage {
+export class OperationsPage extends ResourcesPage {
   kind = OPERATION;
 
   list(rows) {

@@ -22,7 +22,7 @@ const ROWS = [
 const WAITS = { overlap: "Behind runs of their own job", no_eligible_node: "No node can take them" };
 const NOW = ["jobs", "runs", "queues", "cluster"];
 
-export default class OverviewPage extends Page {
+export class OverviewPage extends Page {
   #recent = null; // what was read last of the newest hour
   #meant = null; // the words of the count that is pointed at
 

@@ -18,7 +18,7 @@ const COUNT = 12;
 const KINDS = ["cron", "every", "rrule", "at", "in"];
 const DAYS_MS = 400 * 86_400_000; // as far as days are counted at once
 
-export default class PreviewPage extends Page {
+export class PreviewPage extends Page {
   #trigger = null;
   #known = null;
   #days = null;

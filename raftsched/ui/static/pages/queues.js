@@ -2,7 +2,7 @@
 
 import { card, facts } from "../components/basics.js";
 import { attempt } from "../components/dialog.js";
-import { DetailPage, ListPage, about, badge, button, gauge, ifMatch, linkTo } from "../components/resource.js";
+import { ResourcePage, ResourcesPage, about, badge, button, gauge, ifMatch, linkTo } from "../components/resource.js";
 import { patch } from "../core/api.js";
 import { define } from "../core/element.js";
 import { number, plural } from "../core/format.js";
@@ -54,7 +54,7 @@ const QUEUE = {
   ],
 };
 
-export default class QueuesPage extends ListPage {
+export class QueuesPage extends ResourcesPage {
   kind = QUEUE;
 }
 define("rs-queues-page", QueuesPage);
@@ -89,7 +89,7 @@ export function obstacles(queue, cluster) {
   return found;
 }
 
-export class QueuePage extends DetailPage {
+export class QueuePage extends ResourcePage {
   kind = QUEUE;
   below = shutBadge;
 

@@ -20,7 +20,7 @@ export function lateness(run, then) {
 }
 
 /** Returns bars [{number, from, to, kind, words}, ...] of a run's waits and attempts, in ms since it was made. */
-export function spans(run, now) {
+export function timesOf(run, now) {
   const zero = moment(run.created_at);
   const found = [];
   let free = zero;
@@ -41,7 +41,7 @@ export function spans(run, now) {
 
 /** Returns the attempts of a run as bars over time, a row each. */
 export function bars(run, now) {
-  const found = spans(run, now);
+  const found = timesOf(run, now);
   if (!found.length) return null;
   const last = Math.max(1, ...found.map(({ to }) => to));
   const place = (ms) => `calc(${LEFT}px + (100% - ${LEFT}px) * ${ms / last})`;

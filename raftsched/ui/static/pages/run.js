@@ -14,7 +14,7 @@ const LOOK_MS = 2_000; // while it waits, what is in its way may change without 
 const FINAL = new Set(["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"]);
 const BEGUN = new Set(["LAUNCHED", "RUNNING"]);
 
-export default class Run extends Page {
+export class RunPage extends Page {
   #attempt = null; // the one that is chosen; null: the newest
 
   connected() {
@@ -258,4 +258,4 @@ function together(waits) {
   return [...found];
 }
 
-define("rs-run", Run);
+define("rs-run", RunPage);

@@ -15,7 +15,7 @@ const GROUPS = [
   ["FAILED,TIMED_OUT", "failed or timed out"],
 ];
 
-export default class RunsPage extends ListPage {
+export class RunsPage extends ListPage {
   filters() {
     const found = { namespace: namespaceOf(this.query) };
     for (const name of ["job", "state", "node", "from", "to"]) found[name] = this.query.get(name) || undefined;

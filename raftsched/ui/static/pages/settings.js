@@ -18,7 +18,7 @@ const GROUPS = [
   ["Nodes", ["session_ttl", "clock_limit", "load_ahead"]],
 ];
 
-export default class SettingsPage extends Page {
+export class SettingsPage extends Page {
   #fields = null; // name -> {description, default, "x-bounds", type}
   #values = null; // as they are in the cluster
   #etag = "";
@@ -135,7 +135,7 @@ export default class SettingsPage extends Page {
     this.#busy = true;
     this.#error = null;
     this.update();
-    const change = Object.fromEntries(Object.entries(this.#draft).map(([name, text]) => [name, valueOf(text.trim())]));
+    const change = Object.fromEntries(Object.entries(this.#draft).map(([name, text]) => [name, settingOf(text.trim())]));
     try {
       this.#take(await request("PATCH", PATH, { body: change, headers: { "If-Match": this.#etag } }));
       this.#draft = {};
@@ -158,7 +158,7 @@ export default class SettingsPage extends Page {
 define("rs-settings-page", SettingsPage);
 
 /** Returns the value that a text stands for; nothing is the default. */
-export function valueOf(text) {
+export function settingOf(text) {
   if (text === "") return null;
   return /^-?\d{1,15}$/.test(text) ? Number(text) : text;
 }

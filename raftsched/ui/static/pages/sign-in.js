@@ -6,7 +6,7 @@ import { navigate } from "../core/router.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 
-export default class SignInPage extends Page {
+export class SignInPage extends Page {
   #error = null;
   #busy = false;
 

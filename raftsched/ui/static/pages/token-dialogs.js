@@ -78,7 +78,7 @@ export function createToken() {
   async function submit(event) {
     event.preventDefault();
     if (busy) return;
-    const body = bodyOf(new FormData(event.target));
+    const body = tokenOf(new FormData(event.target));
     busy = true;
     form.update();
     try {
@@ -94,7 +94,7 @@ export function createToken() {
 }
 
 /** Returns the body of a request that makes the token of a form. */
-export function bodyOf(given, now = Date.now()) {
+export function tokenOf(given, now = Date.now()) {
   const body = { name: given.get("name").trim(), role: given.get("role") };
   const namespaces = given.get("namespaces").split(/[\s,]+/).filter(Boolean);
   if (namespaces.length) body.namespaces = namespaces;

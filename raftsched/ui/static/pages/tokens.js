@@ -14,7 +14,7 @@ import { createToken, turnOff, turnOn } from "./token-dialogs.js";
 const PAGE = 200;
 const MOST = 1000;
 
-export default class TokensPage extends Page {
+export class TokensPage extends Page {
   connected() {
     this.on(session, "change", () => this.update());
     bindListKeys(this, "tbody tr", this.signal);

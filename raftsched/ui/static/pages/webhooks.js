@@ -3,7 +3,7 @@
 import { card, copyButton, facts, shown, stateBadge, timeOf } from "../components/basics.js";
 import { attempt, openDialog } from "../components/dialog.js";
 import { openForm } from "../components/resource-form.js";
-import { DetailPage, ListPage, about, badge, button, ifMatch, linkTo, tableOr } from "../components/resource.js";
+import { ResourcePage, ResourcesPage, about, badge, button, ifMatch, linkTo, tableOr } from "../components/resource.js";
 import { patch, post } from "../core/api.js";
 import { define } from "../core/element.js";
 import { number, plural } from "../core/format.js";
@@ -95,12 +95,12 @@ const WEBHOOK = {
   ],
 };
 
-export default class WebhooksPage extends ListPage {
+export class WebhooksPage extends ResourcesPage {
   kind = WEBHOOK;
 }
 define("rs-webhooks-page", WebhooksPage);
 
-export class WebhookPage extends DetailPage {
+export class WebhookPage extends ResourcePage {
   kind = WEBHOOK;
   below = activeBadge;
 

@@ -34,7 +34,6 @@ def test_the_shell_is_at_every_address_of_the_page(tmp_path: Path) -> None:
         assert len(bodies) == 1
         assert "{{" not in body
         assert f'src="{load().assets}/app.js"' in body
-        assert f'<link rel="modulepreload" href="{load().assets}/pages.js">' in body
 
     run(tmp_path, test)
 

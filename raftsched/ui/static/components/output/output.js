@@ -1,6 +1,6 @@
 /** The output of a run, as it comes: colours, stdout and stderr told apart, search, and no more lines than are seen. */
 
-import { open, stream } from "../../core/api.js";
+import { fetchOpen, stream } from "../../core/api.js";
 import { View, define } from "../../core/element.js";
 import { bytes, number, plural } from "../../core/format.js";
 import { bind } from "../../core/keys.js";
@@ -399,7 +399,7 @@ export class Output extends View {
     this.#set(() => (this.#busy = true));
     await attempt(async () => {
       const number = this.attempt ?? this.#ended?.attempt ?? (this.newest || null);
-      const response = await open(this.#path, { query: { attempt: number, stream: this.#filter } });
+      const response = await fetchOpen(this.#path, { query: { attempt: number, stream: this.#filter } });
       const url = URL.createObjectURL(await response.blob());
       Object.assign(document.createElement("a"), { href: url, download: `${this.name}-${number ?? 1}.txt` }).click();
       setTimeout(() => URL.revokeObjectURL(url), 60_000);

@@ -2,7 +2,7 @@
 
 import { card, copyButton, problem } from "../../components/basics.js";
 import { toast } from "../../components/dialog.js";
-import { open } from "../../core/api.js";
+import { fetchOpen } from "../../core/api.js";
 import { health } from "../../core/health.js";
 import { session } from "../../core/session.js";
 import { bytes } from "../../core/format.js";
@@ -22,7 +22,7 @@ export function backupCard(page, state, cluster) {
     try {
       const target = streams() ? await (await window.showSaveFilePicker({ suggestedName: name })).createWritable() : inMemory(name);
       update({ running: true, got: 0, error: null, done: false });
-      const response = await open("/v1/cluster/snapshot", { query: { consistency: "leader" }, signal: page.signal });
+      const response = await fetchOpen("/v1/cluster/snapshot", { query: { consistency: "leader" }, signal: page.signal });
       await response.body.pipeThrough(counting((got) => update({ got }))).pipeTo(target, { signal: page.signal });
       update({ done: true });
       toast(`The backup is complete: ${bytes(state.got)}`);

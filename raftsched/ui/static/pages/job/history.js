@@ -5,11 +5,11 @@ import { jobPath, runPath } from "./paths.js";
 import { ENDED } from "./phases.js";
 
 /** The fields of a run that the page shows. */
-export const FIELDS =
+export const RUN_FIELDS =
   "id,state,scheduled_at,late_ms,manual,node,attempt,ended_at,error,reason,dead_letter,created_at,skipped,attempts";
 
 /** Runs of one job, in one choice of states. */
-export class History {
+export class RunHistory {
   items = []; // the newest first
   error = null;
   more = null; // where older ones go on
@@ -29,7 +29,7 @@ export class History {
     if (this.busy) return;
     this.busy = true;
     try {
-      const page = await get(this.#path, { limit, fields: FIELDS, state: this.#state, cursor: this.more }, { signal });
+      const page = await get(this.#path, { limit, fields: RUN_FIELDS, state: this.#state, cursor: this.more }, { signal });
       this.#add(page.items);
       this.more = page.next;
       this.#begun = true;

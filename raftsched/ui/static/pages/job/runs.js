@@ -5,7 +5,7 @@ import { get } from "../../core/api.js";
 import { View, define } from "../../core/element.js";
 import { absolute, duration, moment, number, plural } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
-import { FIELDS, History } from "./history.js";
+import { RUN_FIELDS, RunHistory } from "./history.js";
 import { jobPath, kindsOf, runLink, runPath } from "./paths.js";
 import { ENDED, durationOf, skipText, wordsOf } from "./phases.js";
 import { lengths, rows } from "./pictures.js";
@@ -21,8 +21,8 @@ const STATES = ["WAITING", "LAUNCHED", "RUNNING", "RETRYING", "SUCCEEDED", "FAIL
 class JobRuns extends View {
   #job = null;
   #page = null;
-  #all = null; // History of all states
-  #chosen = null; // History of the state that is chosen
+  #all = null; // RunHistory of all states
+  #chosen = null; // RunHistory of the state that is chosen
   #state = "";
   #seen = null; // the newest data that were taken up
   #waits = new Map(); // id -> waits of the explanation; null while it is being read
@@ -31,7 +31,7 @@ class JobRuns extends View {
 
   set job(job) {
     if (job.id !== this.#job?.id) {
-      this.#all = new History(job.id);
+      this.#all = new RunHistory(job.id);
       this.#chosen = null;
       this.#seen = null;
     }
@@ -42,7 +42,7 @@ class JobRuns extends View {
   /** The state of the runs that are listed; "": any. */
   set state(state) {
     this.#state = state;
-    this.#chosen = state ? new History(this.#job.id, state) : null;
+    this.#chosen = state ? new RunHistory(this.#job.id, state) : null;
     this.#rows = FIRST;
     this.update();
   }
@@ -80,7 +80,7 @@ class JobRuns extends View {
   }
 
   #live(history, state) {
-    const query = new URLSearchParams({ limit: LIVE, fields: FIELDS, ...(state && { state }) });
+    const query = new URLSearchParams({ limit: LIVE, fields: RUN_FIELDS, ...(state && { state }) });
     const path = `${jobPath(this.#job)}/instances?${query}`;
     const resource = this.watch(path, { on: kindsOf(this.#job) });
     if (resource.data) history.newest(resource.data);
