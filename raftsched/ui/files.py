@@ -1,7 +1,7 @@
 """The files of the page as they are sent, under one digest of all of them.
 
-They are fewer than those of `static/`: modules are one script (`linking.py`), style sheets are one, and neither has
-comments (`slim.py`). An address has the digest in it, so that what is kept under it never changes, and a page never mixes
+They are fewer than those of `static/`: modules are one script (`linking.py`), style sheets one, and neither has
+comments (`slim.py`). An address has the digest in it, so that what is kept under it never changes, and no page mixes
 two versions. The shell, `index.html`, is the one file that is asked for anew each time; it says `{{assets}}` where that
 address belongs.
 """
