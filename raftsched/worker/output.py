@@ -18,6 +18,7 @@ import weakref
 import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -36,6 +37,8 @@ _RECENT_MAX = 1_000
 _OPEN_MAX = 64  # segments of namespaces that are open between two batches
 _OWN_SEGMENTS = 16  # that a share is divided into: so much of it goes at once
 _OWN_SEGMENT_MIN = 64 * 1024  # bytes
+_READ_MAX = 8  # outputs that stay open after they were read: the next reader need not check all of them again
+_ONE_BY_ONE = 1024 * 1024  # bytes; larger ones are checked one at a time, so that they take one processor at most
 _NOWHERE = 0  # the number of no segment
 _AT_ONCE = 256 * 1024  # bytes that are in memory of an output that is checked or taken over
 GONE = "The output is not kept any more: it was deleted by age or for room, or with a disk that was replaced."
@@ -109,6 +112,8 @@ class OutputStore:
         self._recent: dict[int, OutputRef] = {}  # by token
         self._texts: weakref.WeakValueDictionary[Hashable, Text] = weakref.WeakValueDictionary()  # that are read now
         self._texts_lock = threading.Lock()
+        self._read: dict[tuple[int, Hashable], Text] = {}  # by segment and key; the one that was read last is the last
+        self._checking = threading.Lock()
         for made in (directory, self.live_directory):
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._segments = self._found()  # by number, in the order in which they were begun
@@ -124,6 +129,8 @@ class OutputStore:
         with self._lock:
             for owner in list(self._open):
                 self._shut(owner)
+        with self._texts_lock:
+            self._read.clear()
 
     def clear_live(self) -> None:
         """Removes spool files that nobody will finish. Only while nothing runs."""
@@ -310,22 +317,37 @@ class OutputStore:
         Raises RaftschedError "output-gone"."""
         number = _stream_number(stream)
         key = (ref.segment, ref.offset, ref.size, ref.sha256, number)
-        with self._texts_lock:
-            text = self._texts.get(key)
+        text = self._known(ref.segment, key)
         if text is not None:
             return text
-        try:
-            fd = os.open(self._segment_path(ref.segment), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise RaftschedError("output-gone", GONE) from None
-        try:
-            end = _checked(fd, ref)
-        except BaseException:
-            os.close(fd)
-            raise
-        text = Text(fd, ref.offset + HEADER_SIZE, end, number)
+        with self._checking if ref.size > _ONE_BY_ONE else nullcontext():
+            text = self._known(ref.segment, key)  # another reader may have checked it meanwhile
+            if text is not None:
+                return text
+            try:
+                fd = os.open(self._segment_path(ref.segment), os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                raise RaftschedError("output-gone", GONE) from None
+            try:
+                end = _checked(fd, ref)
+            except BaseException:
+                os.close(fd)
+                raise
+            text = Text(fd, ref.offset + HEADER_SIZE, end, number)
+            with self._texts_lock:
+                self._texts[key] = text
+            return self._known(ref.segment, key) or text
+
+    def _known(self, segment: int, key: Hashable) -> Text | None:
+        """Returns an output that is open, and keeps it so for the next reader."""
         with self._texts_lock:
-            return self._texts.setdefault(key, text)
+            text = self._texts.get(key)
+            if text is not None:
+                self._read.pop((segment, key), None)
+                self._read[segment, key] = text
+                while len(self._read) > _READ_MAX:
+                    del self._read[next(iter(self._read))]
+            return text
 
     def open_live(self, token: int, stream: str | None = None) -> Text | None:
         """Like `live`, a piece at a time, and as of now. While the middle is being left out, its size stays."""
@@ -384,6 +406,9 @@ class OutputStore:
         if at is not None and at.number == number:
             self._shut(segment.owner)
         self._segment_path(number).unlink(missing_ok=True)
+        with self._texts_lock:
+            for key in [key for key in self._read if key[0] == number]:
+                del self._read[key]
         del self._segments[number]
         self._unchecked.discard(number)
         self._kept[segment.owner] -= segment.size
