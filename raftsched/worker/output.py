@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import struct
 import threading
 import weakref
 import zlib
@@ -22,17 +21,25 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
 from raftsched.worker import spool
 from raftsched.worker.reading import Text
+from raftsched.worker.records import (
+    CRC,
+    DAMAGED,
+    HEADER,
+    HEADER_SIZE,
+    MAGIC,
+    Told,
+    body_size,
+    checked,
+    pieces_of,
+    told_of,
+    whole_size,
+)
 
-_MAGIC = b"RSo1"
-# magic, body size, token, ended_at_ms, bytes left out, sha256 of the body; then crc32 of these
-_HEADER = struct.Struct("<4sIQqQ32s")
-_CRC = struct.Struct("<I")
 _RECENT_MAX = 1_000
 _OPEN_MAX = 64  # segments of namespaces that are open between two batches
 _OWN_SEGMENTS = 16  # that a share is divided into: so much of it goes at once
@@ -40,10 +47,7 @@ _OWN_SEGMENT_MIN = 64 * 1024  # bytes
 _READ_MAX = 8  # outputs that stay open after they were read: the next reader need not check all of them again
 _ONE_BY_ONE = 1024 * 1024  # bytes; larger ones are checked one at a time, so that they take one processor at most
 _NOWHERE = 0  # the number of no segment
-_AT_ONCE = 256 * 1024  # bytes that are in memory of an output that is checked or taken over
 GONE = "The output is not kept any more: it was deleted by age or for room, or with a disk that was replaced."
-DAMAGED = "The stored output is damaged: its digest does not fit."
-HEADER_SIZE = _HEADER.size + _CRC.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +75,6 @@ class _Open:
     number: int
     fd: int
     end: int
-
-
-class _Told(NamedTuple):
-    """Size and digest of frames, and of the text that they make."""
-
-    size: int
-    sha256: bytes
-    shown: int
-    shown_sha256: bytes
 
 
 def _no_share(namespace: str) -> int | None:
@@ -179,7 +174,7 @@ class OutputStore:
         if not body:
             return None
         text = spool.render(body)
-        told = _Told(len(body), hashlib.sha256(body).digest(), len(text), hashlib.sha256(text).digest())
+        told = Told(len(body), hashlib.sha256(body).digest(), len(text), hashlib.sha256(text).digest())
         return self._write(record, told, iter((body,)), share, starts)
 
     def _append_spooled(self, record: Record, share: int | None, starts: dict[int, int]) -> OutputRef | None:
@@ -192,21 +187,21 @@ class OutputStore:
             size = os.fstat(fd).st_size
             if not size:
                 return None
-            return self._write(record, _told(fd, 0, size), _pieces(fd, 0, size), share, starts)
+            return self._write(record, told_of(fd, 0, size), pieces_of(fd, 0, size), share, starts)
         finally:
             os.close(fd)
 
     def _write(
-        self, record: Record, told: _Told, pieces: Iterator[bytes], share: int | None, starts: dict[int, int]
+        self, record: Record, told: Told, pieces: Iterator[bytes], share: int | None, starts: dict[int, int]
     ) -> OutputRef:
-        head = _HEADER.pack(_MAGIC, told.size, record.token, record.ended_at_ms, record.truncated, told.sha256)
+        head = HEADER.pack(MAGIC, told.size, record.token, record.ended_at_ms, record.truncated, told.sha256)
         size = HEADER_SIZE + told.size
         at = self._open[""] if share is None else self._room_of(_owner_of(record.namespace), size, share, starts)
         if at is None:
             return OutputRef(_NOWHERE, 0, told.shown, told.shown_sha256, record.truncated)
         offset = end = at.end
         starts.setdefault(at.number, offset)
-        for piece in chain((head + _CRC.pack(zlib.crc32(head)),), pieces):
+        for piece in chain((head + CRC.pack(zlib.crc32(head)),), pieces):
             done = 0
             while done < len(piece):
                 done += os.pwrite(at.fd, memoryview(piece)[done:], end + done)
@@ -259,7 +254,7 @@ class OutputStore:
         at = self._open[owner] = self._begin(newest or self._last + 1, owner)
         if at.number in self._unchecked:
             self._unchecked.remove(at.number)
-            end = _whole_size(at.fd)
+            end = whole_size(at.fd)
             if end < at.end:
                 self._cut_off(at, end)
         return at
@@ -290,11 +285,11 @@ class OutputStore:
             raise RaftschedError("output-gone", GONE) from None
         try:
             head = os.pread(fd, HEADER_SIZE, ref.offset)
-            body = os.pread(fd, _body_size(head) or 0, ref.offset + HEADER_SIZE)
+            body = os.pread(fd, body_size(head) or 0, ref.offset + HEADER_SIZE)
         finally:
             os.close(fd)
         text = spool.render(body)
-        whole = bool(body) and hashlib.sha256(body).digest() == _HEADER.unpack(head[: _HEADER.size])[5]
+        whole = bool(body) and hashlib.sha256(body).digest() == HEADER.unpack(head[: HEADER.size])[5]
         if not whole or len(text) != ref.size or hashlib.sha256(text).digest() != ref.sha256:
             raise RaftschedError("output-gone", DAMAGED)
         number = _stream_number(stream)
@@ -329,7 +324,7 @@ class OutputStore:
             except FileNotFoundError:
                 raise RaftschedError("output-gone", GONE) from None
             try:
-                end = _checked(fd, ref)
+                end = checked(fd, ref)
             except BaseException:
                 os.close(fd)
                 raise
@@ -449,63 +444,6 @@ def _name(number: int, owner: str) -> str:
 def _owner_of(namespace: str) -> str:
     """Returns the name of a namespace in names of files."""
     return hashlib.sha256(namespace.encode()).hexdigest()[:24]
-
-
-def _whole_size(fd: int) -> int:
-    """Returns the offset at which the whole records of a segment end."""
-    size = os.fstat(fd).st_size
-    at = 0
-    while True:
-        head = os.pread(fd, HEADER_SIZE, at)
-        body_size = _body_size(head)
-        if body_size is None or at + HEADER_SIZE + body_size > size:
-            return at
-        body = hashlib.sha256()
-        for piece in _pieces(fd, at + HEADER_SIZE, at + HEADER_SIZE + body_size):
-            body.update(piece)
-        if body.digest() != _HEADER.unpack(head[: _HEADER.size])[5]:
-            return at
-        at += HEADER_SIZE + body_size
-
-
-def _body_size(head: bytes) -> int | None:
-    if len(head) < HEADER_SIZE or head[:4] != _MAGIC:
-        return None
-    if zlib.crc32(head[: _HEADER.size]) != _CRC.unpack(head[_HEADER.size :])[0]:
-        return None
-    size: int = _HEADER.unpack(head[: _HEADER.size])[1]
-    return size
-
-
-def _checked(fd: int, ref: OutputRef) -> int:
-    """Returns the offset at which the body of the record ends. Raises RaftschedError "output-gone"."""
-    head = os.pread(fd, HEADER_SIZE, ref.offset)
-    size = _body_size(head)
-    if not size:
-        raise RaftschedError("output-gone", DAMAGED)
-    start = ref.offset + HEADER_SIZE
-    told = _told(fd, start, start + size)
-    if told.sha256 != _HEADER.unpack(head[: _HEADER.size])[5]:
-        raise RaftschedError("output-gone", DAMAGED)
-    if told.shown != ref.size or told.shown_sha256 != ref.sha256:
-        raise RaftschedError("output-gone", DAMAGED)
-    return start + size
-
-
-def _told(fd: int, start: int, end: int) -> _Told:
-    """Returns what is said of the frames in a part of a file."""
-    body, shown = hashlib.sha256(), hashlib.sha256()
-    for piece in _pieces(fd, start, end):
-        body.update(piece)
-    text = Text(os.dup(fd), start, end, None)
-    for at in range(0, text.size, _AT_ONCE):
-        shown.update(text.read(at, _AT_ONCE))
-    return _Told(end - start, body.digest(), text.size, shown.digest())
-
-
-def _pieces(fd: int, start: int, end: int) -> Iterator[bytes]:
-    for at in range(start, end, _AT_ONCE):
-        yield os.pread(fd, min(_AT_ONCE, end - at), at)
 
 
 def _stream_number(stream: str | None) -> int | None:

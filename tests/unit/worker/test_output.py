@@ -16,7 +16,8 @@ import pytest
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
 from raftsched.worker import output
-from raftsched.worker.output import GONE, HEADER_SIZE, OutputStore, Record
+from raftsched.worker.output import GONE, OutputStore, Record
+from raftsched.worker.records import HEADER_SIZE, checked
 from raftsched.worker.spool import NOTE, STDERR, STDOUT, live_name, pack
 
 
@@ -324,21 +325,21 @@ def test_many_namespaces_hold_few_descriptors_and_go_for_room_and_by_age(tmp_pat
 
 
 def test_what_was_read_lately_is_not_checked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checked: list[OutputRef] = []
+    checks: list[OutputRef] = []
 
-    def counted(fd: int, ref: OutputRef, check: Callable[[int, OutputRef], int] = output._checked) -> int:
-        checked.append(ref)
+    def counted(fd: int, ref: OutputRef, check: Callable[[int, OutputRef], int] = checked) -> int:
+        checks.append(ref)
         return check(fd, ref)
 
-    monkeypatch.setattr(output, "_checked", counted)
+    monkeypatch.setattr(output, "checked", counted)
     store = OutputStore(tmp_path, segment_bytes=1_000)
     refs = [put(store, token, b"%d" % token * 500) for token in range(1, 12)]
     for ref in refs * 2:
         assert store.open(ref).size == ref.size
-    assert len(checked) == 2 * len(refs), "not so many at once"
+    assert len(checks) == 2 * len(refs), "not so many at once"
     for _ in range(3):
         assert store.open(refs[-1]).size == refs[-1].size
-    assert len(checked) == 2 * len(refs)
+    assert len(checks) == 2 * len(refs)
     open_ones = len(list(Path("/proc/self/fd").iterdir()))
     store.drop_before(2**42)
     assert len(list(Path("/proc/self/fd").iterdir())) < open_ones, "what is deleted is not kept open"
@@ -350,12 +351,12 @@ def test_what_was_read_lately_is_not_checked_again(tmp_path: Path, monkeypatch: 
 def test_one_large_output_is_checked_once_for_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks = []
 
-    def slow(fd: int, ref: OutputRef, check: Callable[[int, OutputRef], int] = output._checked) -> int:
+    def slow(fd: int, ref: OutputRef, check: Callable[[int, OutputRef], int] = checked) -> int:
         checks.append(ref)
         time.sleep(0.05)
         return check(fd, ref)
 
-    monkeypatch.setattr(output, "_checked", slow)
+    monkeypatch.setattr(output, "checked", slow)
     store = OutputStore(tmp_path)
     ref = put(store, 1, b"x" * 2**21)
     with ThreadPoolExecutor(8) as readers:

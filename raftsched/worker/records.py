@@ -1,0 +1,90 @@
+"""Records of output, as they lie in segment files: a header, and frames, whose digests are held against it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from raftsched.core.model import OutputRef
+from raftsched.errors import RaftschedError
+from raftsched.worker.reading import Text
+
+MAGIC = b"RSo1"
+# magic, body size, token, ended_at_ms, bytes left out, sha256 of the body; then crc32 of these
+HEADER = struct.Struct("<4sIQqQ32s")
+CRC = struct.Struct("<I")
+_AT_ONCE = 256 * 1024  # bytes that are in memory of an output that is checked or taken over
+DAMAGED = "The stored output is damaged: its digest does not fit."
+HEADER_SIZE = HEADER.size + CRC.size
+
+
+class Told(NamedTuple):
+    """Size and digest of frames, and of the text that they make."""
+
+    size: int
+    sha256: bytes
+    shown: int
+    shown_sha256: bytes
+
+
+def whole_size(fd: int) -> int:
+    """Returns the offset at which the whole records of a segment end."""
+    size = os.fstat(fd).st_size
+    at = 0
+    while True:
+        head = os.pread(fd, HEADER_SIZE, at)
+        inside = body_size(head)
+        if inside is None or at + HEADER_SIZE + inside > size:
+            return at
+        body = hashlib.sha256()
+        for piece in pieces_of(fd, at + HEADER_SIZE, at + HEADER_SIZE + inside):
+            body.update(piece)
+        if body.digest() != HEADER.unpack(head[: HEADER.size])[5]:
+            return at
+        at += HEADER_SIZE + inside
+
+
+def body_size(head: bytes) -> int | None:
+    """Returns the bytes of the frames behind a header; None: it is none."""
+    if len(head) < HEADER_SIZE or head[:4] != MAGIC:
+        return None
+    if zlib.crc32(head[: HEADER.size]) != CRC.unpack(head[HEADER.size :])[0]:
+        return None
+    size: int = HEADER.unpack(head[: HEADER.size])[1]
+    return size
+
+
+def checked(fd: int, ref: OutputRef) -> int:
+    """Returns the offset at which the body of the record ends. Raises RaftschedError "output-gone"."""
+    head = os.pread(fd, HEADER_SIZE, ref.offset)
+    size = body_size(head)
+    if not size:
+        raise RaftschedError("output-gone", DAMAGED)
+    start = ref.offset + HEADER_SIZE
+    told = told_of(fd, start, start + size)
+    if told.sha256 != HEADER.unpack(head[: HEADER.size])[5]:
+        raise RaftschedError("output-gone", DAMAGED)
+    if told.shown != ref.size or told.shown_sha256 != ref.sha256:
+        raise RaftschedError("output-gone", DAMAGED)
+    return start + size
+
+
+def told_of(fd: int, start: int, end: int) -> Told:
+    """Returns what is said of the frames in a part of a file."""
+    body, shown = hashlib.sha256(), hashlib.sha256()
+    for piece in pieces_of(fd, start, end):
+        body.update(piece)
+    text = Text(os.dup(fd), start, end, None)
+    for at in range(0, text.size, _AT_ONCE):
+        shown.update(text.read(at, _AT_ONCE))
+    return Told(end - start, body.digest(), text.size, shown.digest())
+
+
+def pieces_of(fd: int, start: int, end: int) -> Iterator[bytes]:
+    """Yields a part of a file."""
+    for at in range(start, end, _AT_ONCE):
+        yield os.pread(fd, min(_AT_ONCE, end - at), at)
