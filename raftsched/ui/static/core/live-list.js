@@ -205,8 +205,9 @@ export class LiveList {
     const { signal } = this.#abort;
     try {
       while (!this.done && !signal.aborted) {
-        const urgent = this.rows.length < this.#last + AHEAD;
-        const rests = document.hidden || this.#asleep || performance.now() - this.#busyAt < QUIET_MS;
+        const busy = performance.now() - this.#busyAt < QUIET_MS;
+        const urgent = this.rows.length < this.#last + (busy ? 0 : AHEAD);
+        const rests = document.hidden || this.#asleep || busy;
         if (!urgent && rests) break;
         const began = performance.now();
         const cursor = this.#next;

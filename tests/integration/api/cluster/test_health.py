@@ -41,7 +41,7 @@ def test_a_preview_tells_times_and_clock_changes_and_saves_nothing(tmp_path: Pat
         for bad, pointer in (
             ({}, "/trigger"),
             ({"trigger": {"cron": "61 * * * *"}}, "/trigger/cron"),
-            ({"trigger": {"manual": True}, "count": 101}, "/count"),
+            ({"trigger": {"manual": True}, "count": 1001}, "/count"),
             ({"trigger": {"manual": True}, "from": "now"}, "/from"),
         ):
             status, problem = await call("POST", "/v1/schedules/preview", bad)
