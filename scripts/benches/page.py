@@ -8,11 +8,12 @@ between two frames. `page-output`: a run prints at a steady rate while its page 
 `key_p99_ms` is from the key to the frame after it, `heap_mib` and `anonymous_mib` the page's JavaScript heap and its
 process at their largest. `page-creates`: creates with 256 in flight, alternately without a page and with ten pages of
 the list of jobs open, spread over the nodes, in a browser that yields to them; `share` is the median with them over
-that without.
+that without. Ten browsers are on other machines as a rule: `replayed_share` is with what ten pages ask, and no browser.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
@@ -21,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from typing import Any
 
+import aiohttp
 from playwright.sync_api import Browser, CDPSession, Page
 
 from raftsched.ui import files
@@ -267,21 +269,53 @@ def renderers(browser: Browser) -> list[int]:
 
 def creates(cluster: Cluster, browser: Browser, run: Run, seconds: float) -> None:
     leader = cluster.leader()
-    found: dict[bool, list[float]] = {False: [], True: []}
+    found: dict[str, list[float]] = {"without": [], "with": [], "replayed": []}
+    asked: list[tuple[float, str]] = []
     for _ in range(ROUNDS):
-        for with_pages in (False, True):
-            pages = (
-                [open_page(browser, f"{cluster.nodes[n % 3].url}/ui/jobs") for n in range(PAGES)] if with_pages else []
-            )
-            figures = run(single_rate(cluster, leader, IN_FLIGHT, seconds))
-            found[with_pages].append(figures["per_second"])
-            for page in pages:
-                page.context.close()
+        found["without"].append(run(single_rate(cluster, leader, IN_FLIGHT, seconds))["per_second"])
+        pages = [open_page(browser, f"{cluster.nodes[n % 3].url}/ui/jobs") for n in range(PAGES)]
+        asked.clear()
+        began = time.monotonic()
+        pages[0].on("request", lambda request: asked.append((time.monotonic() - began, request.url)))  # noqa: B023
+        found["with"].append(run(single_rate(cluster, leader, IN_FLIGHT, seconds))["per_second"])
+        pages[0].wait_for_timeout(1)  # what it asked is told
+        for page in pages:
+            page.context.close()
+        paths = [(at, url.removeprefix(cluster.nodes[0].url)) for at, url in asked]
+        found["replayed"].append(run(_replayed(cluster, paths, single_rate(cluster, leader, IN_FLIGHT, seconds))))
     emit(
         "page-creates",
         in_flight=IN_FLIGHT,
         pages=PAGES,
-        without_per_second=median(found[False]),
-        per_second=median(found[True]),
-        share=median(found[True]) / median(found[False]),
+        without_per_second=median(found["without"]),
+        per_second=median(found["with"]),
+        share=median(found["with"]) / median(found["without"]),
+        replayed_per_second=median(found["replayed"]),
+        replayed_share=median(found["replayed"]) / median(found["without"]),
+        requests=len(asked),
     )
+
+
+async def _replayed(cluster: Cluster, asked: list[tuple[float, str]], load: Coroutine[Any, Any, Any]) -> float:
+    """Returns the rate of creates while `PAGES` clients follow the changes and ask what one page asked."""
+    async with aiohttp.ClientSession() as session:
+
+        async def follow(url: str) -> None:
+            async with session.get(f"{url}/v1/changes") as stream:
+                async for _ in stream.content.iter_any():
+                    pass
+
+        async def ask(url: str) -> None:
+            began = time.monotonic()
+            for at, path in asked:
+                await asyncio.sleep(max(0.0, began + at - time.monotonic()))
+                async with session.get(url + path) as answer:
+                    await answer.read()
+
+        urls = [cluster.nodes[n % 3].url for n in range(PAGES)]
+        tasks = [asyncio.ensure_future(do(url)) for do in (follow, ask) for url in urls]
+        figures = await load
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return float(figures["per_second"])
