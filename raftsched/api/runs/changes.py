@@ -41,6 +41,7 @@ class Feed:
         self._readers = 0
         self._task: asyncio.Task[None] | None = None
         self._came = asyncio.Event()
+        self._turn = asyncio.Lock()
         self.upto = 0  # an index of the log: what changed up to it was told
         self.newest = Digest(0, 0, None)
 
@@ -58,6 +59,12 @@ class Feed:
             if not self._readers:
                 self._task.cancel()
                 self._task = None
+
+    async def since(self, index: int) -> Digest:
+        """Returns what changed since an index, for one reader. Many of them cost others one such digest at a time."""
+        async with self._turn:
+            await asyncio.sleep(0)
+            return read_digest(self._ctx, index)
 
     async def comes(self, number: int) -> bool:
         """Returns True as soon as there is a digest after the one of this number, False when none came for a while."""
@@ -127,7 +134,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
         response = await begin(ctx, request, frame(ident=str(at)))
         if request.method == "HEAD":
             return response
-        digest = None if since is None else read_digest(ctx, since)
+        digest = None if since is None else await feed.since(since)
         while True:
             if digest is not None:
                 at = max(at, digest.upto)
@@ -144,7 +151,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
                 break
             missed = feed.newest.number > number + 1
             number = feed.newest.number
-            digest = read_digest(ctx, at) if missed else feed.newest
+            digest = await feed.since(at) if missed else feed.newest
         await response.write_eof()
         return response
 

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from raftsched.api.context import ApiContext
 from raftsched.api.runs import changes, digests
 from raftsched.api.runs.digests import EVENTS_MAX, IDS_MAX, KINDS, ROWS_MAX, Digest, read_digest
 from raftsched.config.bounds import Bounds
@@ -401,5 +402,34 @@ def test_a_feed_that_fails_ends_the_streams_and_begins_anew(
             await anext(lines)
             _, job = await call("POST", "/v1/jobs", JOB)
             assert (await told(lines))["jobs"] == [job["id"]]
+
+    run(tmp_path, test)
+
+
+def test_others_have_their_turn_between_many_who_missed_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[int] = []
+    now = 0
+
+    def read(ctx: ApiContext, index: int) -> Digest:
+        passes.append(now)
+        return read_digest(ctx, index)
+
+    monkeypatch.setattr(changes, "read_digest", read)
+
+    async def count() -> None:
+        nonlocal now
+        while True:
+            now += 1
+            await asyncio.sleep(0)
+
+    async def test(call: Client) -> None:
+        assert (await call("POST", "/v1/jobs", JOB))[0] == 201
+        counting = asyncio.create_task(count())
+        found = await asyncio.gather(*(since(call, 0) for _ in range(20)))
+        counting.cancel()
+        assert all(len(said) == 1 for said in found)
+        assert len(passes) == len(set(passes)) == 20
 
     run(tmp_path, test)
