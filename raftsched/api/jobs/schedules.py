@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from aiohttp import web
 
 from raftsched import schedule
@@ -26,9 +28,10 @@ from raftsched.api.jobs.schema import PreviewIn
 from raftsched.api.jobs.triggers import time_of, trigger_of
 from raftsched.api.openapi.operation import BODIES, operation
 from raftsched.api.rows import requested_job
-from raftsched.core.model import JobState, TriggerKind
+from raftsched.core.model import DAY_MS, JobState, TriggerKind
 
 BODY_MAX = 16 * 1024  # bytes
+YEAR_MS = 365 * DAY_MS
 
 
 @operation(
@@ -99,12 +102,21 @@ async def next_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
     source = Source(trigger, job.anchor_at_ms, job.id)
     most = None if trigger.max_runs is None else max(0, trigger.max_runs - job.runs)
     if given_ms is not None and given_ms > from_ms:
-        most = most and max(0, most - _count(ctx, source, from_ms, given_ms - 1))
+        most = most and most - await _count(ctx, source, from_ms, given_ms - 1, most)
         from_ms = given_ms - 1
     return await answer_times(ctx, words, source, Window(from_ms, to_ms, count, zone, most))
 
 
-def _count(ctx: ApiContext, source: Source, after_ms: int, until_ms: int) -> int:
-    content = None if source.trigger.calendar is None else ctx.calendar(source.trigger.calendar)
+async def _count(ctx: ApiContext, source: Source, after_ms: int, until_ms: int, most: int) -> int:
+    """Returns how many times come in between, `most` at most. Others have their turn between the years."""
+    trigger = source.trigger
+    content = None if trigger.calendar is None else ctx.calendar(trigger.calendar)
     whose = {"anchor_ms": source.anchor_ms, "job_id": source.job_id}
-    return schedule.missed(source.trigger, after_ms, until_ms, keep=0, calendar=content, **whose).count
+    in_parts = trigger.kind in (TriggerKind.CRON, TriggerKind.RRULE)
+    count = 0
+    while after_ms < until_ms and count < most:
+        end_ms = min(until_ms, after_ms + YEAR_MS) if in_parts else until_ms
+        count += schedule.missed(trigger, after_ms, end_ms, keep=0, calendar=content, **whose).count
+        after_ms = end_ms
+        await asyncio.sleep(0)
+    return min(count, most)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from raftsched import schedule
+from raftsched.core.model import Trigger
 from tests.support.local_api import Client, run
 
 PREVIEW = "/v1/schedules/preview"
@@ -92,5 +94,37 @@ def test_what_is_wrong_is_named(tmp_path: Path, more: dict[str, Any], pointer: s
         query = "&".join(f"{name}={value}" for name, value in {"from": MINUTELY["from"], **more}.items())
         status, problem = await call("GET", f"/v1/jobs/{job['id']}/next?{query}")
         assert (status, problem["errors"][0]["parameter"]) == (400, pointer[1:])
+
+    run(tmp_path, test)
+
+
+def test_what_comes_before_is_counted_year_by_year(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spans: list[int] = []
+    missed = schedule.missed
+
+    def noted(trigger: Trigger, after_ms: int, until_ms: int, **more: Any) -> schedule.Missed:
+        spans.append(until_ms - after_ms)
+        return missed(trigger, after_ms, until_ms, **more)
+
+    async def test(call: Client) -> None:
+        assert (await call("PUT", "/v1/calendars/weekends", {"weekdays": ["sat", "sun"]}))[0] == 201
+        trigger = {"cron": "0 0 9 ? * *", "calendar": "weekends", "starts_at": "2040-01-02T00:00:00Z"}
+        for most in (5, 6, 10_000):
+            body = {"trigger": {**trigger, "max_runs": most}, "handler": {"exec": ["true"]}}
+            _, job = await call("POST", "/v1/jobs", body)
+            spans.clear()
+            with monkeypatch.context() as patch:
+                patch.setattr(schedule, "missed", noted)
+                path = f"/v1/jobs/{job['id']}/next?from=2060-01-01T00:00:00Z&to=2060-01-08T00:00:00Z"
+                status, shown = await call("GET", path)
+            assert (status, len(shown["next"])) == (200, 5 if most == 10_000 else 0)
+            assert max(spans) <= 366 * 86_400_000
+        before = sum(spans)
+        path = f"/v1/jobs/{job['id']}/next?by_day=UTC"
+        found = 0
+        for year in range(2040, 2081):
+            _, shown = await call("GET", f"{path}&from={year}-01-01T00:00:00Z&to={year + 1}-01-01T00:00:00Z")
+            found += sum(day["due"] for day in shown["days"])
+        assert (found, before > 20 * 365 * 86_400_000) == (10_000, True)
 
     run(tmp_path, test)
