@@ -65,6 +65,19 @@ def test_output_is_searched_wrapped_and_downloaded(world: World, tab: Tab) -> No
     assert text == "".join(f"line {n} of many\n" for n in range(1, 20_001))
 
 
+def test_what_was_left_out_of_a_long_output_is_not_offered(world: World, tab: Tab) -> None:
+    world.put("runs/longer", job(f"seq -f '%.0f {'x' * 42}' 1 300000"))  # 15 MB, of which a node keeps 1 MiB
+    run = world.run("runs/longer")
+    world.until(run, "SUCCEEDED")
+    page = tab.go(f"/ui/runs/{run}")
+    output = page.locator("rs-output")
+    expect(output).to_contain_text("300000 x")
+    output.get_by_role("button", name="Load 524 kB").click()
+    expect(output.locator(".output-earlier")).to_have_count(0)
+    expect(output).to_contain_text("in the middle were not kept")
+    expect(output).to_contain_text("1.0 MB here")
+
+
 def test_why_tells_each_step_and_what_a_run_waits_for(world: World, tab: Tab) -> None:
     world.ask("PUT", "/v1/queues/narrow", {"max_running": 1})
     world.put("runs/narrow", job(TICKS, queue="narrow", overlap="allow"))

@@ -2,6 +2,7 @@
 
 import { request } from "./api.js";
 import { onChange } from "./changes.js";
+import { health } from "./health.js";
 
 const APART_MS = 500; // between two readings of one path at least,
 const BUSY_MS = 2_000; // while more changes than are told one by one,
@@ -104,8 +105,9 @@ export class Resource {
       this.#due = false;
       this.#began = performance.now();
       this.loading = true;
+      const { node } = health;
       await this.#read();
-      this.#took = performance.now() - this.#began;
+      this.#took = health.node === node ? performance.now() - this.#began : 0; // waiting for a lost node says nothing
       for (const listener of [...this.#listeners]) listener(this);
     }
     this.#reading = null;

@@ -31,6 +31,7 @@ export class Output extends View {
   #lines = new Lines();
   #rows = new Rows(this.#lines);
   #reading = null;
+  #newest = 1; // attempt when reading began
   #ended = null; // what the event "end" said
   #error = null;
   #connected = false;
@@ -44,6 +45,7 @@ export class Output extends View {
   #matcher = null;
   #search = null;
   #searched = true;
+  #asked = null; // for a hit, before one was found: whether backwards
   #hit = null; // the line that was found
   #columns = 80;
   #since = 0; // when the slice of work began
@@ -71,7 +73,8 @@ export class Output extends View {
   /** Begins to read when what is to be read is another one. */
   #check() {
     const key = `${this.run} ${this.attempt ?? ""} ${this.#filter}`;
-    const another = this.attempt === null && this.#ended?.attempt && this.#ended.attempt < this.newest;
+    // A node that hangs says no end of the attempt that was lost with it.
+    const another = this.attempt === null && (this.#newest < this.newest || this.#ended?.attempt < this.newest);
     if (key !== this.#key || another) {
       this.#key = key;
       this.#begin();
@@ -81,6 +84,7 @@ export class Output extends View {
   #begin() {
     this.#reading?.abort();
     this.#reading = new AbortController();
+    this.#newest = Math.max(1, this.newest);
     this.#lines = new Lines();
     this.#rows = new Rows(this.#lines);
     this.#search = this.#matcher && new Search(this.#lines, this.#matcher);
@@ -169,7 +173,6 @@ export class Output extends View {
           oninput: (event) => this.#look(event.target.value),
           onkeydown: (event) => {
             if (event.key === "Enter") this.#go(event.shiftKey);
-            else if (event.key === "Escape") event.target.blur();
             else return;
             event.preventDefault();
           },
@@ -275,12 +278,19 @@ export class Output extends View {
 
   #letterWidth = 0;
 
+  /** Returns the bytes before a place that are kept: what was left out in the middle is nowhere. */
+  #kept(start) {
+    const gap = this.#ended?.truncated ?? 0;
+    return start > gap ? start - gap : start;
+  }
+
   #earlier(start) {
+    const kept = this.#kept(start);
     return h(
       "p",
       { class: "output-earlier", key: "earlier" },
-      `${bytes(start)} before this are not loaded. `,
-      h("button", { type: "button", class: "small", disabled: this.#busy, onclick: () => this.#loadEarlier() }, `Load ${bytes(Math.min(start, EARLIER))}`),
+      `${bytes(kept)} before this are not loaded. `,
+      h("button", { type: "button", class: "small", disabled: this.#busy, onclick: () => this.#loadEarlier() }, `Load ${bytes(Math.min(kept, EARLIER))}`),
     );
   }
 
@@ -336,7 +346,7 @@ export class Output extends View {
   async #loadEarlier() {
     const lines = this.#lines;
     const { start } = lines;
-    const from = Math.max(0, start - EARLIER);
+    const from = this.#kept(start) > EARLIER ? start - EARLIER : 0;
     const older = new Lines();
     this.#set(() => (this.#busy = true));
     const query = { attempt: this.attempt ?? this.#ended?.attempt, stream: this.#filter, offset: from, limit_bytes: start - from };
@@ -369,7 +379,7 @@ export class Output extends View {
     this.#query = text;
     this.#matcher = matcher(text);
     this.#search = this.#matcher && new Search(this.#lines, this.#matcher);
-    this.#hit = null;
+    this.#hit = this.#asked = null;
     this.#searched = false;
     this.update();
   }
@@ -378,6 +388,7 @@ export class Output extends View {
     if (!this.#search) return;
     const before = this.#searched;
     this.#searched = this.#search.go(SEARCH_MS);
+    if (this.#asked !== null) this.#go(this.#asked);
     if (!before || !this.#searched) queueMicrotask(() => this.update());
   }
 
@@ -388,6 +399,7 @@ export class Output extends View {
     const seen = this.#rows.at(Math.floor(box.scrollTop / ROW))[0] + dropped;
     const from = this.#hit ?? (backwards ? seen : seen - 1);
     const line = this.#search.next(from, backwards);
+    this.#asked = line === null && !this.#searched ? backwards : null;
     if (line === null || line - dropped >= list.length) return;
     this.#hit = line;
     this.#follows = false;
