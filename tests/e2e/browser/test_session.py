@@ -151,6 +151,17 @@ def test_an_editor_of_a_namespace_acts_there_and_sees_nothing_else(guarded: Guar
         assert offered(page) == set()
 
 
+def test_a_token_of_one_namespace_begins_there(guarded: Guarded, tab: Tab) -> None:
+    page = tab.sign_in(guarded.secrets["ana"])
+    tab.go("/ui/dead-letters")
+    expect(page.get_by_label("Namespace")).to_have_value("billing")
+    expect(page.locator("main")).not_to_contain_text("does not allow")
+    for path in ("/ui/jobs/new", "/ui/crontab"):
+        tab.go(path)
+        expect(page.get_by_label("Namespace")).to_have_value("billing")
+    expect(page.locator("main")).not_to_contain_text("may not")
+
+
 def test_an_editor_of_one_namespace_reads_of_no_other_in_any_list(guarded: Guarded, tab: Tab) -> None:
     tab.expects(r"status of 40[34]")
     tab.sign_in(guarded.secrets["ana"])

@@ -168,6 +168,13 @@ export function ownNamespaces() {
   return [...new Set([...who.namespaces, ...(who.grants ?? []).map((grant) => grant.namespace)])].sort();
 }
 
+/** Returns the namespace for new jobs where the token may not write to the default one. */
+export function homeNamespace() {
+  const may = (name) => session.may("jobs_create", name);
+  const grants = session.who?.grants ?? [];
+  return may("default") ? undefined : [...(ownNamespaces() ?? []), ...grants.map((one) => one.namespace)].find(may);
+}
+
 /** Returns the namespace that a filter holds to: a token that is not for all must name one. */
 export function namespaceOf(query) {
   return query.get("namespace") || ownNamespaces()?.[0] || undefined;

@@ -1,6 +1,7 @@
 /** The page that makes jobs of a pasted crontab: what each line becomes, chosen and created. */
 
 import { card, empty, heading, problem } from "../components/basics.js";
+import { homeNamespace } from "../components/list-page.js";
 import { post } from "../core/api.js";
 import { Page, define } from "../core/element.js";
 import { plural, viewerZone } from "../core/format.js";
@@ -26,7 +27,7 @@ export class CrontabPage extends Page {
   #asking = null;
 
   connected() {
-    Object.assign(this.#given, readDraft(ADDRESS));
+    Object.assign(this.#given, { namespace: homeNamespace() ?? "" }, readDraft(ADDRESS));
     this.on(session, "change", () => this.update());
     if (this.#given.text) this.#ask();
   }

@@ -2,6 +2,7 @@
 
 import { empty, heading, loading, problem, stateBadge, table, timeOf } from "../components/basics.js";
 import { bindListKeys } from "../components/list-keys.js";
+import { namespaceOf } from "../components/list-page.js";
 import { get, pages } from "../core/api.js";
 import { onChange } from "../core/changes.js";
 import { Page, define } from "../core/element.js";
@@ -36,6 +37,7 @@ export class DeadLettersPage extends Page {
   connected() {
     this.signal.addEventListener("abort", onChange((change) => this.#changed(change)));
     this.on(document, "visibilitychange", () => this.#soon());
+    this.on(session, "change", () => this.#load());
     bindListKeys(this, ".cause", this.signal);
     bind({ "/": ["filter", () => this.querySelector("input")?.focus()] }, this.signal);
     this.#load();
@@ -51,9 +53,8 @@ export class DeadLettersPage extends Page {
   }
 
   get #filter() {
-    const filter = {};
-    for (const name of ["namespace", "name_prefix"]) if (this.query.get(name)) filter[name] = this.query.get(name);
-    return filter;
+    const filter = { namespace: namespaceOf(this.query), name_prefix: this.query.get("name_prefix") };
+    return Object.fromEntries(Object.entries(filter).filter(([, value]) => value));
   }
 
   async #load() {
@@ -166,7 +167,7 @@ export class DeadLettersPage extends Page {
         label,
         h("input", {
           type: "search",
-          value: this.query.get(name) ?? "",
+          value: this.#filter[name] ?? "",
           placeholder,
           onchange: (event) => {
             this.setQuery({ [name]: event.target.value.trim() });

@@ -1,5 +1,6 @@
 /** Where an edited job comes from: the cluster, a copy of another job, or nothing. */
 
+import { homeNamespace } from "../../components/list-page.js";
 import { get } from "../../core/api.js";
 import { viewerZone } from "../../core/format.js";
 
@@ -27,7 +28,7 @@ export async function newJob(query, signal) {
     const { name, ...rest } = content;
     return { ...(name ? { name: `${name}-copy` } : {}), namespace: job.namespace, ...rest };
   }
-  const namespace = query.get("namespace");
+  const namespace = query.get("namespace") ?? homeNamespace();
   const trigger = parsed(query.get("trigger")) ?? { cron: "0 2 * * *", timezone: viewerZone() };
   return { ...(namespace ? { namespace } : {}), trigger, handler: { shell: "" } };
 }
