@@ -35,8 +35,9 @@ export function startKeys() {
 }
 
 function pressed(event) {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
-  const key = event.key;
+  const { key } = event;
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (typing(event.target)) return leave(event);
   const pair = first ? `${first} ${key}` : "";
   const found = (pair && bindings.get(pair)) || bindings.get(key);
   clearTimeout(timer);
@@ -46,6 +47,14 @@ function pressed(event) {
   if (!found) return;
   event.preventDefault();
   found.run(event);
+}
+
+/** Leaves a field to search in, as it is, for what was found. */
+function leave(event) {
+  const { key, target } = event;
+  if (target.type !== "search" || target.closest("dialog") || (key !== "Escape" && key !== "Enter")) return;
+  event.preventDefault();
+  target.blur();
 }
 
 function typing(target) {
