@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.browser.world import EVIL, World
-from tests.support.browser import Tab
+from tests.support.browser import HEIGHT, WIDTHS, Tab
 from tests.support.cluster import Cluster
 
 pytestmark = pytest.mark.e2e
@@ -86,3 +86,14 @@ def test_a_sign_in_leads_nowhere_else(cluster: Cluster, tab: Tab) -> None:
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert").or_(page.get_by_role("heading", level=1))).not_to_have_count(0)
     assert page.url.startswith(tab.nodes[0].url)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_longest_words_fit(world: World, tab: Tab, width: int) -> None:
+    world.put(
+        "evil/" + "n" * 128, {"trigger": {"manual": True}, "handler": {"shell": "true"}, "description": "d" * 400}
+    )
+    page = tab.go("/ui/jobs/" + world.jobs["evil/" + "n" * 128])
+    page.set_viewport_size({"width": width, "height": HEIGHT})
+    tab.settle()
+    assert tab.overflow() <= 0

@@ -8,7 +8,7 @@ import { h } from "../core/vdom.js";
 const MARKS = {
   SUCCEEDED: "✓",
   FAILED: "✕",
-  TIMED_OUT: "⧖",
+  TIMED_OUT: "◔",
   KILLED: "■",
   SKIPPED: "↷",
   RUNNING: "▶",

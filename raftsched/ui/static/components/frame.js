@@ -57,7 +57,10 @@ class Banner extends View {
 
   render() {
     if (!health.reachable) return bar("bad", "No node answers. The page tries again by itself; what you see is as of ", timeOf(health.since), ".");
-    if (health.leader === null) return bar("warn", "There is no leader now. Reading goes on; changes wait for one.");
+    if (health.leader === null) {
+      const asOf = health.led ? [", as of ", timeOf(health.led)] : null;
+      return bar("warn", "There is no leader now. Reading goes on", asOf, "; changes wait for one.");
+    }
     if (health.stale) return bar("warn", "This node cannot know whether it shows the newest state.");
     if (health.node !== location.origin) return bar("info", `${location.host} does not answer; the page goes on at ${new URL(health.node).host}.`);
     if (this.#outdated) return bar("info", "A new version of this page is here: ", h("a", { href: location.href, onclick: reload }, "reload"), ".");

@@ -5,6 +5,7 @@ class Health extends EventTarget {
   nodes = [location.origin]; // all that are known, this page's own first
   reachable = true;
   leader = undefined; // undefined: not known yet; null: none
+  led = 0; // when there was a leader last
   stale = false;
   since = Date.now(); // of the last answer
 
@@ -16,6 +17,7 @@ class Health extends EventTarget {
       this[name] = value;
       changed ||= name !== "since";
     }
+    if (this.leader) this.led = this.since;
     if (changed) this.dispatchEvent(new Event("change"));
   }
 

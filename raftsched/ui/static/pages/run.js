@@ -5,7 +5,7 @@ import { confirmDialog, toast } from "../components/dialog.js";
 import "../components/output/output.js";
 import { del, post } from "../core/api.js";
 import { Page, define } from "../core/element.js";
-import { bytes, duration, moment, number, plain } from "../core/format.js";
+import { absolute, bytes, duration, moment, number, plain, plural } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { bars, lateness, runLength } from "./run-times.js";
@@ -127,7 +127,7 @@ export class RunPage extends Page {
       ["Attempt", one.attempt || null],
       ["Priority", one.priority],
       ["Revision of the job", one.job_revision],
-      ["Left out with it", one.skipped ? `${number(one.skipped)} times` : null],
+      ["Left out with it", one.skipped ? plural(one.skipped, "time") : null],
       ["Asked to end", one.kill_asked && !FINAL.has(one.state) ? "yes" : null],
     ]);
   }
@@ -136,9 +136,9 @@ export class RunPage extends Page {
 
   #story(why) {
     return shown(why, ({ why_then: then, why_there: there, waits, waiting_for: obstacle, gap, steps, steps_left_out: cut, text, state }) => [
-      h("p", null, FINAL.has(state) || obstacle ? then.text : text),
+      h("p", null, local(FINAL.has(state) || obstacle ? then.text : text)),
       obstacle ? h("p", { class: "warning", role: "status" }, h("strong", null, "Waits now. "), obstacle.text) : null,
-      gap ? h("p", null, gap.text) : null,
+      gap && gap.text !== then.text ? h("p", null, local(gap.text)) : null,
       there.map((one) => h("p", { key: `there ${one.attempt}` }, there.length > 1 ? `Attempt ${one.attempt}: ` : "", one.text)),
       waits.length ? h("ul", null, together(waits).map(([words, ms]) => h("li", { key: words }, words.replace("…", duration(ms))))) : null,
       h("h3", null, "Step by step"),
@@ -246,6 +246,11 @@ export class RunPage extends Page {
     const made = [shownAs("Result", one.result), shownAs("Parameters", one.params), shownAs("Event", one.event)];
     return made.some(Boolean) ? h("div", { class: "two" }, made) : null;
   }
+}
+
+/** Returns a text of the API with its times as those of the viewer, as all others on the page are. */
+function local(text) {
+  return text.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (iso) => absolute(moment(iso)));
 }
 
 /** Returns [[words, ms], ...]: waits for the same thing as one. */

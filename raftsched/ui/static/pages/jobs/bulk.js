@@ -72,7 +72,7 @@ function followOperation(operation, { title, done }) {
     dialog.update();
   };
   const dialog = openDialog({
-    title: `${title}: ${now.state === "RUNNING" ? "under way" : "done"}`,
+    title,
     onClose: () => (open = false),
     body: (handle) => {
       const running = now.state === "RUNNING";
