@@ -26,7 +26,7 @@ from raftsched.api.runs.waiting import waits_for
 from raftsched.core import rows
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Instance
-from raftsched.core.notices import SYSTEM_NAMESPACE
+from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, from_dead, from_lane, from_ready, from_u64, lane_key
 
 LOOK_MAX = 1_000  # rows looked at for each number
@@ -46,8 +46,9 @@ class RunningOut(msgspec.Struct):
 
 
 class QueuedOut(msgspec.Struct):
-    """Runs that wait for the same: `queue` is null for all queues without limits. `reason` and `text` say why the first
-    of them (`id`) waits. `overlap` stands for runs behind others of their own job."""
+    """Runs that wait for the same: `queue` is null for all queues without limits, and where the limits of a namespace
+    hold. `reason` and `text` say why the first of them (`id`) waits. `overlap` stands for runs behind others of their
+    own job."""
 
     queue: str | None
     count: int
@@ -163,7 +164,7 @@ async def _look(ctx: ApiContext, namespace: str | None) -> NowOut:
     with ctx.read() as view:
         _see_dead(view, lambda key: heads.of(view, key), out)
         lanes = list(islice(_lanes(view), LANES_MAX))
-        queues = {queue.lane: queue.name for queue in rows.QUEUES.all(view)}
+        queues = {queue.lane: queue.name for queue in rows.QUEUES.all(view) if not queue.name.startswith(QUOTA_QUEUE)}
     for lane in (*lanes, None):
         await asyncio.sleep(0)
         with ctx.read() as view:

@@ -19,7 +19,12 @@ const ROWS = [
   ["failed", "Failed", "FAILED,TIMED_OUT"],
   ["late", "Late", ""],
 ];
-const WAITS = { overlap: "Behind runs of their own job", no_eligible_node: "No node can take them" };
+const WAITS = {
+  overlap: "Behind runs of their own job",
+  no_eligible_node: "No node can take them",
+  namespace_full: "At the limit of their namespace",
+  namespace_rate: "At the rate of their namespace",
+};
 const NOW = ["jobs", "runs", "queues", "cluster"];
 
 export class OverviewPage extends Page {

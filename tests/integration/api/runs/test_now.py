@@ -134,3 +134,14 @@ def test_a_node_looks_once_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert looks == [None, None], "those who came while it looked share the next look"
 
     run(tmp_path, test)
+
+
+def test_the_limits_of_a_namespace_are_no_queue(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        assert (await call("PUT", "/v1/namespaces/full", {"limits": {"max_running": 1}}))[0] == 201
+        assigned(call.cluster, made(call.cluster, "full", "first"))
+        made(call.cluster, "full", "second")
+        (waits,) = (await glance(call, "&namespace=full"))["waiting"]
+        assert (waits["queue"], waits["count"], waits["reason"]) == (None, 1, "namespace_full")
+
+    run(tmp_path, test)
