@@ -18,7 +18,7 @@ from importlib.resources.abc import Traversable
 import brotli
 
 from raftsched.ui.linking import APP, link
-from raftsched.ui.slim import slim
+from raftsched.ui.slim import slim, tight
 
 ASSETS = "/ui/assets"
 SHELL = "index.html"
@@ -80,7 +80,7 @@ class Files:
         modules = {
             path: source.decode() for path, source in sources.items() if path.endswith(".js") and path not in _CLASSIC
         }
-        self._by_path = {APP: File(APP, slim(link(modules)).encode())}
+        self._by_path = {APP: File(APP, tight(slim(link(modules))).encode())}
         styles = sorted((path for path in sources if path.endswith(".css")), key=_place)
         self._by_path[STYLE] = File(STYLE, slim("".join(sources[path].decode() for path in styles)).encode())
         for path, source in sources.items():

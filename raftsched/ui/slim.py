@@ -1,6 +1,7 @@
-"""Scripts and styles without what only their readers need: comments, indentation and empty lines, a quarter of them.
+"""Scripts and styles without what only their readers need: comments and indentation, and in scripts the line breaks and
+spaces beside signs. It is a quarter of what would be sent.
 
-Names and statements stay as they are, so that an error in the browser names functions of the source.
+Names, statements and texts stay as they are, so that an error in the browser names functions of the source.
 """
 
 from __future__ import annotations
@@ -9,6 +10,16 @@ import re
 
 # A comment at the end of a line. What has a quote in it stays: it may be the end of a text that only looks like one.
 _AT_END = re.compile(r"""\s(?://\s[^"'`]*|/\*[^"'`*]*\*/)$""")
+# Texts, templates, and regular expressions, which come after a sign that no division comes after.
+_AS_IS = re.compile(
+    r"""("(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`"""
+    r"""|(?:(?<=[(\[!])|(?<=[(,=:?&|>] )|(?<=return ))/(?![/*])(?:\[(?:[^\]\\]|\\.)+\]|[^/\\\[]|\\.)+/)"""
+)
+_OPERATOR = re.compile(r"(?:^| )(?![-+] [-+])([-+*/%=<>|&?:^!]+) ")
+_BRACKET = re.compile(r" ?([{}()\[\],;:]) ?")
+_UNSURE = re.compile(r"[`']|(?<! )/|/(?![ =])")  # a template in a template, or a slash that is no division
+_OPENS = ("(", "[", "{", ",")
+_GOES_ON = (")", "]", "}", ".", "?", ":", "&", "|")
 
 
 def slim(source: str) -> str:
@@ -28,3 +39,24 @@ def slim(source: str) -> str:
         if text:
             lines.append(_AT_END.sub("", text).rstrip() + "\n")
     return "".join(lines)
+
+
+def tight(script: str) -> str:
+    """Returns a slim script without line breaks inside brackets and without spaces beside signs."""
+    made: list[str] = []
+    for line in map(_tightened, script.splitlines()):
+        before = made[-1] if made else ""
+        goes_on = before.endswith(_OPENS) or line.startswith(_GOES_ON)
+        if made and (not goes_on or "//" in before):
+            made.append("\n")
+        made.append(line)
+    return "".join(made) + "\n"
+
+
+def _tightened(line: str) -> str:
+    parts = _AS_IS.split(line)
+    if any(part[0] == "`" and part.count("{") != part.count("}") for part in parts[1::2]):
+        return line
+    if any(_UNSURE.search(part) for part in parts[::2]):
+        return line
+    return "".join(part if at % 2 else _BRACKET.sub(r"\1", _OPERATOR.sub(r"\1", part)) for at, part in enumerate(parts))
