@@ -151,6 +151,14 @@ def test_an_editor_of_a_namespace_acts_there_and_sees_nothing_else(guarded: Guar
         assert offered(page) == set()
 
 
+def test_a_page_that_is_loaded_again_knows_the_other_members(guarded: Guarded, tab: Tab) -> None:
+    page = tab.sign_in(guarded.secrets["viewer"])
+    tab.go("/ui/preview")
+    tab.expects("status of 401")
+    with page.expect_response(lambda answer: answer.url.endswith("/v1/cluster") and answer.ok, timeout=15_000):
+        page.reload()
+
+
 def test_a_token_of_one_namespace_begins_there(guarded: Guarded, tab: Tab) -> None:
     page = tab.sign_in(guarded.secrets["ana"])
     tab.go("/ui/dead-letters")

@@ -42,6 +42,7 @@ class Banner extends View {
     this.setAttribute("role", "status");
     this.on(health, "change", () => this.update());
     this.on(session, "token", () => this.#know());
+    this.on(session, "change", () => this.#know()); // the token of the tab is taken up after this
     const stop = onChange((change) => {
       if (change === null || change.kinds.has("cluster")) this.#know();
       if (change === null) this.#look();
