@@ -42,9 +42,9 @@ TEXTS = {
     "namespaces_strict": "1: new jobs and secrets only in namespaces that are declared, and in `default`",
     "secrets_max": "how many secrets there may be",
     "load_ahead": "what is due within this time is in the leader's memory, what is due later on its disk alone",
-    "rate_per_token": "requests a second that each node takes of a token which has no rate of its own; 0: as many as "
+    "rate_per_token": "requests a second that each node takes of a token which has no rate of its own; 0: as many as "  # nosec B105
     "come",
-    "burst_per_token": "of `rate_per_token`, requests at once; 0: twice as many as in a second",
+    "burst_per_token": "of `rate_per_token`, requests at once; 0: twice as many as in a second",  # nosec B105
     "rate_per_address": "where tokens are required: requests a second of one address that need none (`/docs`, "
     "`/openapi.json`, open `/metrics`); 0: as many as come",
     "burst_per_address": "of `rate_per_address`, requests at once; 0: twice as many as in a second",
