@@ -1,10 +1,9 @@
 /** A month as a grid of days, with what each day has. */
 
-import { number, plural } from "../core/format.js";
+import { DAY_MS, number, plural } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
-const DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-const DAY_MS = 86_400_000;
+const SHORT_DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /**
  * Returns a month.
@@ -22,7 +21,7 @@ export function monthCalendar({ month, days, today, move }) {
   const most = Math.max(1, ...days.map((day) => day.due));
   const weeks = [];
   for (let at = first - before * DAY_MS; weeks.length < 6; at += 7 * DAY_MS) {
-    const week = DAYS.map((_, day) => new Date(at + day * DAY_MS).toISOString().slice(0, 10));
+    const week = SHORT_DAYS.map((_, day) => new Date(at + day * DAY_MS).toISOString().slice(0, 10));
     if (!week.some((date) => date.startsWith(month))) break;
     weeks.push(week);
   }
@@ -33,20 +32,20 @@ export function monthCalendar({ month, days, today, move }) {
     h(
       "div",
       { class: "month-head" },
-      move ? step("‹", "The month before", () => move(-1)) : null,
+      move ? arrow("‹", "The month before", () => move(-1)) : null,
       h(
         "p",
         { "aria-live": "polite" },
         h("strong", null, title),
         h("span", { class: "muted" }, ` · ${plural(total, "time")}`),
       ),
-      move ? step("›", "The next month", () => move(1)) : null,
+      move ? arrow("›", "The next month", () => move(1)) : null,
     ),
     h(
       "table",
       { class: "month-grid" },
       h("caption", { class: "sr" }, `${title}: how many times are due on each day`),
-      h("thead", null, h("tr", null, DAYS.map((day) => h("th", { scope: "col" }, day)))),
+      h("thead", null, h("tr", null, SHORT_DAYS.map((day) => h("th", { scope: "col" }, day)))),
       h(
         "tbody",
         null,
@@ -67,7 +66,7 @@ function cell(date, month, day, today, most) {
     {
       key: date,
       class: [`level-${level}`, date === today && "today"],
-      title: dayText(day, due),
+      title: dueText(day, due),
       "aria-current": date === today ? "date" : null,
     },
     h("span", { class: "day" }, Number(date.slice(8))),
@@ -81,11 +80,11 @@ function cell(date, month, day, today, most) {
   );
 }
 
-function dayText(day, due) {
+function dueText(day, due) {
   const text = plural(due, "time");
   return day?.left_out ? `${text}, and ${day.left_out} that the calendar leaves out` : text;
 }
 
-function step(sign, label, run) {
+function arrow(sign, label, run) {
   return h("button", { type: "button", class: "quiet", "aria-label": label, title: label, onclick: run }, sign);
 }

@@ -1,6 +1,7 @@
 /** Counts of runs over time, as the heat strip takes them: what the cluster says, put together and made coarser. */
 
-export const DAY_MS = 86_400_000;
+import { DAY_MS } from "../core/format.js";
+
 const MINUTES = { "1m": 1, "5m": 5, "15m": 15, "1h": 60 };
 const HIGHEST = "late_max_ms"; // of steps that are put together the largest counts; all others add up
 

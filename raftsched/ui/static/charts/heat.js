@@ -25,7 +25,7 @@ export function heatStrip({ from, step, rows, ticks, hrefOf, textOf, onMeant, la
   let first = true; // the strip is one stop of the Tab key
   return h(
     "div",
-    { class: "heat", role: "group", "aria-label": label, onkeydown: moveFocus, onmouseover: meant, onfocusin: meant, onmouseleave: () => onMeant(null) },
+    { class: "heat", role: "group", "aria-label": label, onkeydown: moveInHeat, onmouseover: meant, onfocusin: meant, onmouseleave: () => onMeant(null) },
     rows.map(({ name, label: title, values, total }) => {
       const most = Math.max(1, ...values);
       return [
@@ -56,7 +56,7 @@ export function heatStrip({ from, step, rows, ticks, hrefOf, textOf, onMeant, la
 }
 
 /** Moves the focus between counts: left and right within a row, up and down to the nearest of another. */
-function moveFocus(event) {
+function moveInHeat(event) {
   const move = MOVES[event.key];
   const link = document.activeElement?.closest(".heat-row a");
   if (!move || !link) return;

@@ -4,7 +4,7 @@ import { plural } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
 const STEP = 5; // px from bar to bar
-const HEIGHT = 20;
+const STRIP_HEIGHT = 20;
 // Each kind has a height of its own: colour alone says nothing to some.
 const KINDS = {
   ok: { of: ["SUCCEEDED"], height: 12 },
@@ -30,16 +30,16 @@ export function runStrip(runs, count = 30) {
   runs.slice(0, count).forEach(({ state }, at) => {
     const kind = KIND_OF[state] ?? "none";
     const x = (count - 1 - at) * STEP + 2;
-    paths[kind] = `${paths[kind] ?? ""}M${x} ${HEIGHT}V${HEIGHT - KINDS[kind].height}`;
+    paths[kind] = `${paths[kind] ?? ""}M${x} ${STRIP_HEIGHT}V${STRIP_HEIGHT - KINDS[kind].height}`;
   });
   const words = stripWords(runs);
   return h(
     "svg",
     {
       class: "strip",
-      viewBox: `0 0 ${count * STEP} ${HEIGHT}`,
+      viewBox: `0 0 ${count * STEP} ${STRIP_HEIGHT}`,
       width: count * STEP,
-      height: HEIGHT,
+      height: STRIP_HEIGHT,
       role: "img",
       "aria-label": words,
     },

@@ -4,7 +4,7 @@ import { anchor, momentScale, tickText } from "./scale.js";
 import { absolute, duration } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
-const ROW = 22;
+const TERMS_ROW = 22;
 
 /** Returns leaderships with their ends, oldest first; each lasted until the next one at the latest. */
 export function spans(terms, now) {
@@ -34,8 +34,8 @@ export function termsChart(terms, { from, now }) {
     h("div", { class: "terms-nodes", "aria-hidden": "true" }, nodes.map((node) => h("span", { key: node }, node))),
     h(
       "svg",
-      { width: "100%", height: nodes.length * ROW + 20, role: "img", "aria-label": `Leaderships: ${text.join("; ")}` },
-      nodes.map((_, row) => h("line", { class: "grid-line", x1: 0, x2: "100%", y1: row * ROW + ROW / 2, y2: row * ROW + ROW / 2 })),
+      { width: "100%", height: nodes.length * TERMS_ROW + 20, role: "img", "aria-label": `Leaderships: ${text.join("; ")}` },
+      nodes.map((_, row) => h("line", { class: "grid-line", x1: 0, x2: "100%", y1: row * TERMS_ROW + TERMS_ROW / 2, y2: row * TERMS_ROW + TERMS_ROW / 2 })),
       all.map((span) =>
         h(
           "rect",
@@ -43,16 +43,16 @@ export function termsChart(terms, { from, now }) {
             key: span.term,
             class: ["term", span === all.at(-1) && "now"],
             x: `${x(span.from).toFixed(2)}%`,
-            y: nodes.indexOf(span.leader) * ROW + 4,
+            y: nodes.indexOf(span.leader) * TERMS_ROW + 4,
             width: `${Math.max(0.3, x(span.to) - x(span.from)).toFixed(2)}%`,
-            height: ROW - 8,
+            height: TERMS_ROW - 8,
             rx: 3,
           },
           h("title", null, `${span.leader} led in term ${span.term} for ${duration(span.to - span.from)}, from ${absolute(span.from)}`),
         ),
       ),
       along.ticks.map((tick) =>
-        h("text", { class: "axis", x: `${x(tick).toFixed(2)}%`, y: nodes.length * ROW + 14, "text-anchor": anchor(along.at(tick)) }, tickText(tick, along.step)),
+        h("text", { class: "axis", x: `${x(tick).toFixed(2)}%`, y: nodes.length * TERMS_ROW + 14, "text-anchor": anchor(along.at(tick)) }, tickText(tick, along.step)),
       ),
     ),
   );

@@ -30,7 +30,7 @@ export function timeline(rows, { axis = "since" } = {}) {
             "a",
             { href: row.href, class: "timeline-row" },
             h("span", { class: "timeline-label" }, row.label),
-            bar(row, scale),
+            barOf(row, scale),
             h("span", { class: "timeline-aside" }, row.aside),
           ),
         ),
@@ -46,7 +46,7 @@ export function timeline(rows, { axis = "since" } = {}) {
             scale.ticks.map((tick) =>
               h(
                 "text",
-                { key: tick.at, class: "axis", x: percent(tick.at), y: 13, "text-anchor": anchor(tick.at) },
+                { key: tick.at, class: "axis", x: ofWidth(tick.at), y: 13, "text-anchor": anchor(tick.at) },
                 tick.text,
               ),
             ),
@@ -56,12 +56,12 @@ export function timeline(rows, { axis = "since" } = {}) {
   );
 }
 
-function bar(row, scale) {
+function barOf(row, scale) {
   return h(
     "svg",
     { class: "timeline-bar", width: "100%", height: ROW, role: "img", "aria-label": row.text },
     scale.ticks.map(
-      (tick) => h("line", { class: "grid-line", x1: percent(tick.at), x2: percent(tick.at), y1: 0, y2: ROW }),
+      (tick) => h("line", { class: "grid-line", x1: ofWidth(tick.at), x2: ofWidth(tick.at), y1: 0, y2: ROW }),
     ),
     row.phases.map(
       (phase) => h(
@@ -75,7 +75,7 @@ function bar(row, scale) {
 }
 
 function shape({ kind, outcome, number }, from, to) {
-  const x = percent(from);
+  const x = ofWidth(from);
   const width = `${Math.max(LEAST, 100 * (to - from)).toFixed(2)}%`;
   if (kind !== "attempt") {
     const y = ROW / 2;
@@ -113,6 +113,6 @@ function byClock(rows) {
   };
 }
 
-function percent(part) {
+function ofWidth(part) {
   return `${(100 * part).toFixed(2)}%`;
 }

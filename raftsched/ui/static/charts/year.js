@@ -1,6 +1,7 @@
 /** The days of a calendar, and the page of a year: which days are excluded by what, and what a click changes. */
 
 import { h } from "../core/vdom.js";
+import { DAY_MS } from "../core/format.js";
 
 const MONTHS = "January February March April May June July August September October November December".split(" ");
 export const DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split(" ");
@@ -10,11 +11,10 @@ export const WORDS = {
   yearly: "excluded every year",
   weekday: "excluded every week",
 };
-const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -7, ArrowDown: 7 };
+const DAY_STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -7, ArrowDown: 7 };
 
 export const WEEKDAYS = DAYS.map((day) => day.slice(0, 3).toLowerCase());
 export const LISTS = ["dates", "ranges", "yearly", "weekdays"];
-const DAY_MS = 86_400_000;
 
 /** Returns a day moved by a number of days: ("2026-12-31", 1) is "2027-01-01". */
 export function moved(day, by) {
@@ -147,7 +147,7 @@ export function yearPage(year, { kindOf, isChanged, today, focused, onPick }) {
 /** Moves the focus by the arrow keys: only one day is reached by Tab. */
 function walk(event) {
   const day = event.target.dataset.day;
-  const by = STEPS[event.key];
+  const by = DAY_STEPS[event.key];
   const next = day && by && event.currentTarget.querySelector(`[data-day="${moved(day, by)}"]`);
   if (!next) return;
   event.preventDefault();

@@ -15,7 +15,7 @@ import { facts, timeOf } from "./basics.js";
 import { openDialog } from "./dialog.js";
 
 const KNOW_MS = 30_000; // between two looks at who the members are
-const LOOK_MS = 5_000; // and at whether the node lives, or the one that was left is back
+const NODE_LOOK_MS = 5_000; // and at whether the node lives, or the one that was left is back
 const THEMES = ["system", "light", "dark"];
 
 onShown((route) => {
@@ -50,21 +50,21 @@ class Banner extends View {
     const unlessHidden = (look) => () => document.hidden || look();
     const timers = [
       setInterval(unlessHidden(() => this.#know()), KNOW_MS),
-      setInterval(unlessHidden(() => lookAtNode(LOOK_MS)), LOOK_MS),
+      setInterval(unlessHidden(() => lookAtNode(NODE_LOOK_MS)), NODE_LOOK_MS),
     ];
     this.signal.addEventListener("abort", () => [stop(), ...timers.map(clearInterval)]);
     this.#know();
   }
 
   render() {
-    if (!health.reachable) return bar("bad", "No node answers. The page tries again by itself; what you see is as of ", timeOf(health.since), ".");
+    if (!health.reachable) return bannerOf("bad", "No node answers. The page tries again by itself; what you see is as of ", timeOf(health.since), ".");
     if (health.leader === null) {
       const asOf = health.led ? [", as of ", timeOf(health.led)] : null;
-      return bar("warn", "There is no leader now. Reading goes on", asOf, "; changes wait for one.");
+      return bannerOf("warn", "There is no leader now. Reading goes on", asOf, "; changes wait for one.");
     }
-    if (health.stale) return bar("warn", "This node cannot know whether it shows the newest state.");
-    if (health.node !== location.origin) return bar("info", `${location.host} does not answer; the page goes on at ${new URL(health.node).host}.`);
-    if (this.#outdated) return bar("info", "A new version of this page is here: ", h("a", { href: location.href, onclick: reload }, "reload"), ".");
+    if (health.stale) return bannerOf("warn", "This node cannot know whether it shows the newest state.");
+    if (health.node !== location.origin) return bannerOf("info", `${location.host} does not answer; the page goes on at ${new URL(health.node).host}.`);
+    if (this.#outdated) return bannerOf("info", "A new version of this page is here: ", h("a", { href: location.href, onclick: reload }, "reload"), ".");
     return [];
   }
 
@@ -81,7 +81,7 @@ class Banner extends View {
 }
 define("rs-banner", Banner);
 
-function bar(kind, ...words) {
+function bannerOf(kind, ...words) {
   return h("p", { class: `banner ${kind}` }, ...words);
 }
 

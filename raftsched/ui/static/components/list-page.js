@@ -9,7 +9,7 @@ import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { problem } from "./basics.js";
 
-const KEEP_MS = 60_000; // a list that was left, for a step back
+const LIST_KEPT_MS = 60_000; // a list that was left, for a step back
 const TYPED_MS = 200; // without a key, after which what was typed is looked for
 
 const kept = new Map(); // key -> {list, timer}
@@ -70,7 +70,7 @@ export class ListPage extends Page {
     list.changed = () => {};
     list.sleep(true);
     const key = this.#key;
-    kept.set(key, { list, timer: setTimeout(() => (list.stop(), kept.delete(key)), KEEP_MS) });
+    kept.set(key, { list, timer: setTimeout(() => (list.stop(), kept.delete(key)), LIST_KEPT_MS) });
     this.list = null;
     this.#key = "";
   }

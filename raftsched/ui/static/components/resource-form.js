@@ -5,7 +5,7 @@ import { problem } from "./basics.js";
 import { openDialog } from "./dialog.js";
 
 // Of each kind of field: the text that stands for a value, and the value that a text stands for.
-const KINDS = {
+const FIELD_KINDS = {
   text: [(value) => String(value ?? ""), (text) => text.trim() || null],
   password: [() => "", (text) => text],
   number: [(value) => String(value ?? ""), (text) => (text === "" ? null : Number(text))],
@@ -51,7 +51,7 @@ export function errorsByField(fields, errors) {
 export function draftOf(fields, row) {
   const at = (pointer) => pointer.split("/").slice(1).reduce((found, name) => found?.[name], row);
   return Object.fromEntries(
-    fields.map(({ pointer, type = "text", initial }) => [pointer, KINDS[type][0](at(pointer) ?? initial)]),
+    fields.map(({ pointer, type = "text", initial }) => [pointer, FIELD_KINDS[type][0](at(pointer) ?? initial)]),
   );
 }
 
@@ -62,7 +62,7 @@ export function bodyOf(fields, draft) {
     const names = pointer.split("/").slice(1);
     const last = names.pop();
     try {
-      names.reduce((found, name) => (found[name] ??= {}), body)[last] = KINDS[type][1](draft[pointer]);
+      names.reduce((found, name) => (found[name] ??= {}), body)[last] = FIELD_KINDS[type][1](draft[pointer]);
     } catch (error) {
       const detail = type === "json" ? `is not JSON: ${error.message}` : error.message;
       throw Object.assign(new Error(detail), { errors: [{ pointer, detail }] });

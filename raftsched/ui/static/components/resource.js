@@ -17,7 +17,7 @@ import { confirmDialog, toast } from "./dialog.js";
 import { bindListKeys } from "./list-keys.js";
 import { openForm } from "./resource-form.js";
 
-const PAGE = 500;
+const RESOURCES_PAGE = 500;
 const JOBS = 10;
 const MANY = 8; // rows from which on a list can be filtered
 const RULE = "Letters, digits, dots, dashes and underscores";
@@ -119,7 +119,7 @@ export class ResourcesPage extends Page {
     let first;
     let cursor = "";
     for (let at = 0; at < this.#pages && cursor !== null; at++) {
-      const query = new URLSearchParams({ limit: PAGE, ...(cursor && { cursor }) });
+      const query = new URLSearchParams({ limit: RESOURCES_PAGE, ...(cursor && { cursor }) });
       const part = this.watch(`${kind.path}?${query}`, { on: kind.on });
       first ??= part;
       rows.push(...(part.data?.items ?? []));

@@ -7,7 +7,7 @@ const TRY_MS = 10_000; // for one answer to what changes something, which may wa
 const READ_MS = 5_000; // and to what only reads
 const LIVE_MS = 3_000; // and to whether a node lives
 const PATIENCE_MS = 15_000; // for a request as a whole, over all nodes
-const PAUSE_MS = 250;
+const RETRY_MS = 250;
 const SILENCE_MS = 35_000; // a stream sends something every 15 s
 const LAST = new Set(["end", "more", "problem"]); // events after which a stream is over
 // Answers that another try may better: no leader at the moment, an outcome that is not known, too much at once.
@@ -84,7 +84,7 @@ export async function request(method, path, { body, query, headers, signal, idem
       if (failure instanceof Unreachable) health.set({ reachable: false });
       throw failure;
     }
-    if (tries >= health.nodes.length) await pause(PAUSE_MS * Math.min(tries, 8), signal);
+    if (tries >= health.nodes.length) await pause(RETRY_MS * Math.min(tries, 8), signal);
   }
 }
 
@@ -195,7 +195,7 @@ export async function stream(path, { query, headers, signal, onEvent, onState })
     }
     onState?.(false);
     tries += 1;
-    await pause(PAUSE_MS * Math.min(tries, 8), signal).catch(() => {});
+    await pause(RETRY_MS * Math.min(tries, 8), signal).catch(() => {});
   }
 }
 

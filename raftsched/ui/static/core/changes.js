@@ -56,7 +56,7 @@ function follow() {
 
 async function run(signal) {
   const who = asker();
-  if (!navigator.locks || !who) return read(signal, () => {});
+  if (!navigator.locks || !who) return readChanges(signal, () => {});
   const name = `raftsched changes ${who.kind} ${who.name}`;
   const channel = new BroadcastChannel(name);
   channel.onmessage = ({ data }) => heard(data);
@@ -64,14 +64,14 @@ async function run(signal) {
   if (last !== undefined) tell(null); // the tab that reads the stream does not know since when this one was hidden
   try {
     const share = (said) => signal.aborted || channel.postMessage(said);
-    await navigator.locks.request(name, { signal }, () => read(signal, share));
+    await navigator.locks.request(name, { signal }, () => readChanges(signal, share));
   } catch (error) {
     if (!signal.aborted) throw error;
   }
 }
 
 /** Reads the stream until the signal aborts. `share` is given all that is heard of. */
-async function read(signal, share) {
+async function readChanges(signal, share) {
   const said = (one) => {
     share(one);
     heard(one);

@@ -1,5 +1,6 @@
 /** Numbers, sizes and times as text. */
 
+export const DAY_MS = 86_400_000;
 const NUMBER = new Intl.NumberFormat("en-US");
 const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
 const UNITS = [

@@ -13,9 +13,9 @@ const PAGE = 1000;
 const AHEAD = 500; // rows read beyond the screen at once; the others follow while nothing else is to do
 const SOON_MS = 500; // between two readings of what is on the screen,
 const DEEP_MS = 2_000; // further down, where a page is read for it,
-const BUSY_MS = 3_000; // and while more changes than is told one by one
+const LIST_BUSY_MS = 3_000; // and while more changes than is told one by one
 const QUIET_MS = 4_000; // without such changes before the list is read on in the background
-const SHARE = 8; // of the time since, a reading may take
+const LIST_SHARE = 8; // of the time since, a reading may take
 
 /** `id` of a row must be its "id". Calls `changed` after each change of what is here. */
 export class LiveList {
@@ -128,7 +128,7 @@ export class LiveList {
     if (!this.#options.kinds.some((kind) => change.kinds.has(kind))) return;
     if (change.more) {
       this.#busyAt = performance.now();
-      return this.#wait(BUSY_MS);
+      return this.#wait(LIST_BUSY_MS);
     }
     for (const id of this.#options.touched(change)) if (this.#known.has(id)) this.#dirty.add(id);
     const made = [...this.#options.made(change)].some((id) => !this.#known.has(id));
@@ -143,7 +143,7 @@ export class LiveList {
   }
 
   #wait(apart) {
-    const at = Math.max(this.#readAt + Math.max(apart, SHARE * this.#took), performance.now());
+    const at = Math.max(this.#readAt + Math.max(apart, LIST_SHARE * this.#took), performance.now());
     if (this.#due && this.#due <= at && this.#timer) return;
     this.#due = at;
     clearTimeout(this.#timer);

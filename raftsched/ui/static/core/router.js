@@ -3,15 +3,15 @@
 const TRIES = 60; // frames in which a page that was left may become as long as it was
 
 let outlet = null;
-let known = []; // routes
+let routesOf = []; // routes
 let Nowhere = null;
 let page = null;
-let shown = null; // {path, route}
+let current = null; // {path, route}
 let turn = 0;
 const watchers = new Set();
 
 /** Returns the route of a path and its parameters, or null. */
-export function match(path, routes = known) {
+export function match(path, routes = routesOf) {
   const parts = partsOf(path);
   for (const route of routes) {
     const names = partsOf(route.path);
@@ -38,19 +38,19 @@ function partsOf(path) {
 /**
  * Shows the page of the address in an element, and follows links and the history from then on.
  *
- * @param {typeof Page} nowhere shown at an address that is none
+ * @param {typeof Page} nowhere current at an address that is none
  */
 export function startRouter(element, routes, nowhere) {
   outlet = element;
-  known = routes;
+  routesOf = routes;
   Nowhere = nowhere;
   history.scrollRestoration = "manual";
-  document.addEventListener("click", follow);
+  document.addEventListener("click", followLink);
   addEventListener("popstate", (event) => show(event.state?.scroll ?? 0, true));
   return show(history.state?.scroll ?? 0, false);
 }
 
-/** Calls a function with the route and the path of each page that is shown. */
+/** Calls a function with the route and the path of each page that is current. */
 export function onShown(listener) {
   watchers.add(listener);
 }
@@ -79,7 +79,7 @@ function keepScroll() {
   history.replaceState({ ...history.state, scroll: scrollY }, "", location.href);
 }
 
-function follow(event) {
+function followLink(event) {
   if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const anchor = event.target.closest?.("a[href]");
   if (!anchor || anchor.hasAttribute("target") || anchor.hasAttribute("download")) return;
@@ -94,13 +94,13 @@ async function show(scroll, moved) {
   const mine = ++turn;
   const path = location.pathname;
   const query = new URLSearchParams(location.search);
-  if (page && shown?.path === path) {
+  if (page && current?.path === path) {
     page.query = query;
     page.queryChanged();
     return;
   }
   if (page && !(await page.mayLeave())) {
-    if (mine === turn) history.pushState({}, "", shown.address);
+    if (mine === turn) history.pushState({}, "", current.address);
     return;
   }
   const found = match(path);
@@ -109,10 +109,10 @@ async function show(scroll, moved) {
   made.params = found?.params ?? {};
   made.query = query;
   page = made;
-  shown = { path, route: found?.route ?? null, address: location.pathname + location.search };
+  current = { path, route: found?.route ?? null, address: location.pathname + location.search };
   document.title = `${found?.route.title ?? "Not found"} · raftsched`;
   outlet.replaceChildren(made);
-  for (const listener of watchers) listener(shown.route, path);
+  for (const listener of watchers) listener(current.route, path);
   if (moved) outlet.focus({ preventScroll: true });
   restore(scroll, mine);
 }

@@ -10,7 +10,7 @@ const PROPS = Symbol("props");
 const LISTENERS = Symbol("listeners");
 const KEY = Symbol("key");
 // What a person changes in an element is compared with the element itself, not with what was rendered before.
-const LIVE = new Set(["value", "checked", "selected", "indeterminate", "open"]);
+const LIVE_PROPS = new Set(["value", "checked", "selected", "indeterminate", "open"]);
 
 /**
  * Returns the description of an element.
@@ -46,7 +46,7 @@ function placeChildren(parent, described, svg) {
     if (before && fits(before, one)) {
       if (before === at) at = at.nextSibling;
       else parent.insertBefore(before, at);
-      patch(before, one, svg);
+      update(before, one, svg);
     } else {
       const made = create(one, svg);
       parent.insertBefore(made, at);
@@ -81,12 +81,12 @@ function create(one, svg) {
   const node = inside ? document.createElementNS(SVG, one.tag) : document.createElement(one.tag);
   if (one.key !== undefined) node[KEY] = one.key;
   node[PROPS] = {};
-  patch(node, one, inside);
+  update(node, one, inside);
   one.props.ref?.(node);
   return node;
 }
 
-function patch(node, one, svg) {
+function update(node, one, svg) {
   if (!isElement(one)) {
     const text = textOf(one);
     if (node.data !== text) node.data = text;
@@ -111,7 +111,7 @@ function setProp(node, name, value, before) {
     listen(node, name.slice(2), value);
   } else if (name.startsWith(".")) {
     if (value !== before) node[name.slice(1)] = value;
-  } else if (LIVE.has(name) && isLive(node, name)) {
+  } else if (LIVE_PROPS.has(name) && isLive(node, name)) {
     const live = typeof node[name] === "string" ? textOf(value) : (value ?? false);
     if (node[name] !== live) node[name] = live;
   } else if (name === "class") {

@@ -11,7 +11,7 @@ import { h } from "../core/vdom.js";
 import { FILTERS, filterQuery, fromLocal, linkOf, merge, toLocal } from "./audit-rows.js";
 
 const LIMIT = 100;
-const TYPED_MS = 300; // after the last key, until what was typed is asked for
+const AUDIT_TYPED_MS = 300; // after the last key, until what was typed is asked for
 
 export class AuditPage extends Page {
   #older = []; // behind the first page, which is live
@@ -65,7 +65,7 @@ export class AuditPage extends Page {
       resource.data === undefined
         ? shown(resource, () => null)
         : rows.length || next
-          ? table(COLUMNS, rows, { key: keyOf, caption: "Records" })
+          ? table(AUDIT_COLUMNS, rows, { key: keyOf, caption: "Records" })
           : empty("There are no such records.", Object.keys(query).length ? "Widen the filters." : "Each request that changes something is noted here."),
       problem(this.#error ?? (resource.data ? resource.error : null)),
       next ? h("p", { class: "muted more", key: "more", ref: (end) => this.#seen.observe(end) }, "Older ones follow …") : null,
@@ -127,7 +127,7 @@ export class AuditPage extends Page {
   #filters() {
     const change = (name, value) => {
       clearTimeout(this.#timer);
-      this.#timer = setTimeout(() => this.setQuery({ [name]: value }), TYPED_MS);
+      this.#timer = setTimeout(() => this.setQuery({ [name]: value }), AUDIT_TYPED_MS);
     };
     return h(
       "form",
@@ -187,7 +187,7 @@ function heads(chain) {
   ]);
 }
 
-const COLUMNS = [
+const AUDIT_COLUMNS = [
   { title: "When", cell: (row) => timeOf(row.at) },
   { title: "Operation", class: "nowrap", cell: (row) => [h("span", { class: "mono" }, row.operation), row.count > 1 ? ` × ${number(row.count)}` : ""] },
   { title: "Of what", cell: (row) => aim(row) },

@@ -20,9 +20,9 @@ import { define } from "../core/element.js";
 import { plural } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
-const MODES = { date: "once", yearly: "every year", range: "from … to …" };
+const DAY_MODES = { date: "once", yearly: "every year", range: "from … to …" };
 const YEARS = [1970, 2099];
-const SHOWN = 12; // days of a list that are written out
+const DAYS_SHOWN = 12; // days of a list that are written out
 
 /** Returns what a calendar excludes, in words. */
 function contentText({ dates, ranges, yearly, weekdays }) {
@@ -166,7 +166,7 @@ export class CalendarPage extends ResourcePage {
         h("legend", null, legend),
         of.map(([key, words, props]) => h("label", { key }, h("input", props), ` ${words}`)),
       );
-    const modes = Object.entries(MODES).map(([mode, words]) => {
+    const modes = Object.entries(DAY_MODES).map(([mode, words]) => {
       const checked = this.#mode === mode;
       return [mode, words, { type: "radio", name: "mode", checked, onchange: () => choose(mode) }];
     });
@@ -264,5 +264,5 @@ function differ(one, other) {
 }
 
 function some(items) {
-  return items.slice(0, SHOWN).join(", ") + (items.length > SHOWN ? ` and ${items.length - SHOWN} more` : "");
+  return items.slice(0, DAYS_SHOWN).join(", ") + (items.length > DAYS_SHOWN ? ` and ${items.length - DAYS_SHOWN} more` : "");
 }

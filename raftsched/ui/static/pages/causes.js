@@ -2,7 +2,7 @@
 
 import { plain } from "../core/format.js";
 
-const WORDS = [
+const CAUSE_WORDS = [
   [/[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/gi, "#"],
   [/\b(?:0x)?(?=[0-9a-f]*\d)[0-9a-f]{8,}\b/gi, "#"],
   [/\d+/g, "#"],
@@ -16,7 +16,7 @@ export function lastLine(error) {
 /** Returns what letters of one cause have in common: numbers and ids in the words of an error differ from run to run. */
 export function causeOf(letter) {
   let words = lastLine(letter.error).slice(0, 300);
-  for (const [found, instead] of WORDS) words = words.replace(found, instead);
+  for (const [found, instead] of CAUSE_WORDS) words = words.replace(found, instead);
   return JSON.stringify([letter.job_id, letter.state, letter.reason, letter.exit_code, words]);
 }
 

@@ -12,7 +12,7 @@ import { backupCard } from "./cluster/backup.js";
 import { findings } from "./cluster/doctor.js";
 import { badges, clock, disk, factsOf, nodeCard, slots, warnings } from "./cluster/parts.js";
 
-const DAYS_MS = 14 * 86_400_000; // of leaderships in the picture
+const TERMS_MS = 14 * 86_400_000; // of leaderships in the picture
 const TERMS_SHOWN = 8;
 const NARROW = "(max-width: 1250px)"; // no room for a table of the members
 
@@ -35,7 +35,7 @@ export class ClusterPage extends Page {
       asOf(cluster),
       warnings(data),
       card("Members", members(data, reload)),
-      data.waiting.length ? card("Asking to be let in", waiting(data, reload)) : null,
+      data.waiting.length ? card("Asking to be let in", waitingNodes(data, reload)) : null,
       this.#terms(data),
       session.may("doctor_get") ? findings(this) : null,
       session.may("snapshot_get") ? backupCard(this, this.#backup, data) : null,
@@ -58,7 +58,7 @@ export class ClusterPage extends Page {
       if (!items.length) return empty("Nobody has led yet", "The first leadership is written down when it begins.");
       const rows = this.#allTerms ? items : items.slice(0, TERMS_SHOWN);
       return [
-        termsChart(items, { from: now - DAYS_MS, now }),
+        termsChart(items, { from: now - TERMS_MS, now }),
         table(
           [
             { title: "Term", cell: (one) => number(one.term) },
@@ -148,7 +148,7 @@ function actionsOf(node, cluster, reload) {
   return found;
 }
 
-function waiting(cluster, reload) {
+function waitingNodes(cluster, reload) {
   const replaces = (one) => one.why !== "new";
   const admit = (one) =>
     confirmDialog({

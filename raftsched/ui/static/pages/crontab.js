@@ -11,7 +11,7 @@ import { Batch, resultOf } from "./editor/batch.js";
 import { keepDraft, readDraft } from "./editor/drafts.js";
 import { zoneList } from "./editor/times.js";
 
-const PAUSE_MS = 400;
+const CRONTAB_PAUSE_MS = 400;
 const ADDRESS = "/ui/crontab";
 const EXAMPLE = "0 2 * * 1-5 /usr/local/bin/backup --all";
 
@@ -42,7 +42,7 @@ export class CrontabPage extends Page {
     this.#due = true;
     keepDraft(ADDRESS, this.#given.text ? this.#given : null);
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#ask(), PAUSE_MS);
+    this.#timer = setTimeout(() => this.#ask(), CRONTAB_PAUSE_MS);
     this.update();
   }
 

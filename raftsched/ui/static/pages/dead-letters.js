@@ -14,12 +14,12 @@ import { byCause, lastLine } from "./causes.js";
 import { confirmSweep } from "./sweeps.js";
 
 const PATH = "/v1/dead-letters";
-const FIELDS = "id,job_id,job_name,namespace,state,scheduled_at,node,attempt,exit_code,error,reason,dead_since";
+const LETTER_FIELDS = "id,job_id,job_name,namespace,state,scheduled_at,node,attempt,exit_code,error,reason,dead_since";
 const LETTERS_MAX = 10_000; // the newest, which are grouped here
 const NEW_MAX = 50; // read at once to see what came
 const GROUPS = 100; // shown at once
 const SHOWN = 25; // letters of a cause
-const APART_MS = 1_500; // between two looks at what changed
+const LETTERS_APART_MS = 1_500; // between two looks at what changed
 
 export class DeadLettersPage extends Page {
   #letters = new Map(); // by id, the newest first
@@ -66,7 +66,7 @@ export class DeadLettersPage extends Page {
     this.#error = null;
     let more = false;
     try {
-      for await (const items of pages(PATH, { ...this.#filter, fields: FIELDS }, { limit: 1000, signal })) {
+      for await (const items of pages(PATH, { ...this.#filter, fields: LETTER_FIELDS }, { limit: 1000, signal })) {
         for (const one of items) letters.set(one.id, one);
         if (!this.#read) this.#show(letters);
         more = letters.size >= LETTERS_MAX;
@@ -105,7 +105,7 @@ export class DeadLettersPage extends Page {
       this.#timer = 0;
       if (this.isConnected && !this.#reading) await this.#look();
       this.#soon();
-    }, APART_MS);
+    }, LETTERS_APART_MS);
   }
 
   /** Reads the newest ones, and what became of those that changed. */
@@ -114,7 +114,7 @@ export class DeadLettersPage extends Page {
     this.#touched = null;
     const signal = this.signal;
     try {
-      const { items } = await get(PATH, { ...this.#filter, fields: FIELDS, limit: NEW_MAX }, { signal });
+      const { items } = await get(PATH, { ...this.#filter, fields: LETTER_FIELDS, limit: NEW_MAX }, { signal });
       const known = items.findIndex(({ id, dead_since: since }) => this.#letters.get(id)?.dead_since === since);
       const mine = touched === true ? [] : [...touched].filter((id) => this.#letters.has(id) && !items.some((one) => one.id === id));
       if (touched === true || (known < 0 && items.length >= NEW_MAX) || mine.length > NEW_MAX) {

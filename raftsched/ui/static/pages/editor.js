@@ -18,7 +18,7 @@ import { jsonCard, sentCard } from "./editor/side.js";
 import { loadJob, newJob } from "./editor/source.js";
 import { zoneList } from "./editor/times.js";
 
-const LISTS = { // what is offered while one types: list -> [path, operation]
+const NAME_LISTS = { // what is offered while one types: list -> [path, operation]
   namespaces: ["/v1/namespaces?limit=1000", "namespaces_list_all"],
   queues: ["/v1/queues?limit=1000", "queues_list_all"],
   calendars: ["/v1/calendars?limit=1000", "calendars_list_all"],
@@ -181,7 +181,7 @@ export class EditorPage extends Page {
         h("div", { class: "editor-side" }, this.#json(), this.#many ? null : sentCard(this.#request(), this.#id)),
       ),
       zoneList(),
-      Object.entries(LISTS).map(([name, [path, operation]]) => {
+      Object.entries(NAME_LISTS).map(([name, [path, operation]]) => {
         const items = session.may(operation) ? (this.watch(path).data?.items ?? []) : [];
         return h(
           "datalist",

@@ -13,21 +13,21 @@ import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { ACTIONS, actOnMany } from "./jobs/bulk.js";
 
-const FIELDS = "id,name,namespace,owner,state,trigger,next_fire_at,active,failures_in_a_row,error";
-const STATES = ["SCHEDULED", "SUSPENDED", "NEW", "EXPIRED"];
-const CHOICES = [["", "any"], ...STATES.map((state) => [state, state.toLowerCase()])];
+const JOB_LIST_FIELDS = "id,name,namespace,owner,state,trigger,next_fire_at,active,failures_in_a_row,error";
+const JOB_STATES = ["SCHEDULED", "SUSPENDED", "NEW", "EXPIRED"];
+const CHOICES = [["", "any"], ...JOB_STATES.map((state) => [state, state.toLowerCase()])];
 const RUNS = 30;
 const AT_ONCE = 50; // jobs whose runs one request asks for
-const APART_MS = 1_000; // between two of these, and while more changes than is told one by one
-const BUSY_MS = 4_000;
+const ROWS_APART_MS = 1_000; // between two of these, and while more changes than is told one by one
+const ROWS_BUSY_MS = 4_000;
 
 export class JobsPage extends ListPage {
   #runs = new Map(); // id of a job -> its newest runs
   #old = new Set(); // ids of jobs whose runs changed since
   #askedAt = -Infinity;
-  #apart = APART_MS;
+  #apart = ROWS_APART_MS;
   #asking = false;
-  #columns = COLUMNS.map((one) => ({ ...one, cell: (row) => one.cell(row, this.#runs) }));
+  #columns = JOB_COLUMNS.map((one) => ({ ...one, cell: (row) => one.cell(row, this.#runs) }));
   #rest = (rows) => this.#askRuns(rows);
 
   connected() {
@@ -36,7 +36,7 @@ export class JobsPage extends ListPage {
     const stop = onChange((change) => {
       const all = change === null || (change.more && change.kinds.has("runs"));
       for (const id of all ? this.#runs.keys() : change.ran) this.#old.add(id);
-      this.#apart = change?.more ? BUSY_MS : APART_MS;
+      this.#apart = change?.more ? ROWS_BUSY_MS : ROWS_APART_MS;
       if (all || change.ran.size) this.drawn()?.update();
     });
     this.signal.addEventListener("abort", stop);
@@ -68,7 +68,7 @@ export class JobsPage extends ListPage {
     return {
       path: "/v1/jobs",
       query: { ...query, order: "desc" },
-      fields: FIELDS,
+      fields: JOB_LIST_FIELDS,
       compare: (a, b) => (a.id < b.id ? 1 : a.id > b.id ? -1 : 0),
       kinds: ["jobs", "runs"],
       touched: ({ jobs, ran }) => [...jobs, ...ran],
@@ -109,7 +109,7 @@ export class JobsPage extends ListPage {
             list,
             label: "Jobs",
             columns: this.#columns,
-            open: address,
+            open: addressOfJob,
             selection: session.may("operations_act") ? selection : null,
             onrest: this.#rest,
           }),
@@ -196,7 +196,7 @@ export class JobsPage extends ListPage {
 }
 define("rs-jobs-page", JobsPage);
 
-function address(row) {
+function addressOfJob(row) {
   return `/ui/jobs/${row.id}`;
 }
 
@@ -209,16 +209,16 @@ async function countJobs({ namespace, owner, state }, signal) {
   const now = new Date().toISOString();
   const { jobs } = await get("/v1/stats", { from: now, to: now, namespace, owner }, { signal });
   if (!jobs) return null;
-  const states = state ? state.split(",") : STATES;
+  const states = state ? state.split(",") : JOB_STATES;
   return states.reduce((sum, one) => sum + (jobs[one] ?? 0), 0);
 }
 
-const COLUMNS = [
+const JOB_COLUMNS = [
   {
     title: "Name",
     class: "col-name",
     cell: (row) => [
-      h("a", { href: address(row), tabindex: "-1" }, row.name ?? row.id),
+      h("a", { href: addressOfJob(row), tabindex: "-1" }, row.name ?? row.id),
       h("span", { class: "second" }, row.namespace, row.owner ? ` · ${row.owner}` : ""),
     ],
   },

@@ -10,7 +10,7 @@ import { bytes, number } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 
-const MOST = 1000; // runs that are counted, secrets that are shown
+const MOST_NAMESPACES = 1000; // runs that are counted, secrets that are shown
 
 const limit = (name, label, help, min = 1) => ({ pointer: `/limits/${name}`, label, help, type: "number", min });
 
@@ -109,12 +109,12 @@ export class NamespacePage extends ResourcePage {
   }
 
   #running() {
-    const query = new URLSearchParams({ namespace: this.name, state: "LAUNCHED,RUNNING", limit: MOST });
+    const query = new URLSearchParams({ namespace: this.name, state: "LAUNCHED,RUNNING", limit: MOST_NAMESPACES });
     return this.watch(`/v1/instances?${query}`, { on: ["runs"] }).data?.items.length ?? null;
   }
 
   get #held() {
-    return this.watch(`/v1/secrets?namespace=${this.name}&limit=${MOST}`, { on: ["secrets"] });
+    return this.watch(`/v1/secrets?namespace=${this.name}&limit=${MOST_NAMESPACES}`, { on: ["secrets"] });
   }
 
   #secrets() {

@@ -9,17 +9,18 @@ import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { factsOf, nodeCard, warnings } from "./cluster/parts.js";
 import { namespacesOf, pickNamespace } from "./overview/namespace.js";
+import { lastLine } from "./causes.js";
 
 const STEP_MS = 300_000;
 const HOUR_STEPS = 12;
-const LOOK_MS = 20_000; // between two looks whether another step has begun
-const ROWS = [
+const STEP_LOOK_MS = 20_000; // between two looks whether another step has begun
+const HEAT_ROWS = [
   ["started", "Started", ""],
   ["succeeded", "Succeeded", "SUCCEEDED"],
   ["failed", "Failed", "FAILED,TIMED_OUT"],
   ["late", "Late", ""],
 ];
-const WAITS = {
+const WAIT_REASONS = {
   overlap: "Behind runs of their own job",
   no_eligible_node: "No node can take them",
   namespace_full: "At the limit of their namespace",
@@ -33,7 +34,7 @@ export class OverviewPage extends Page {
 
   connected() {
     this.on(session, "change", () => this.update());
-    const timer = setInterval(() => document.hidden || this.update(), LOOK_MS);
+    const timer = setInterval(() => document.hidden || this.update(), STEP_LOOK_MS);
     this.signal.addEventListener("abort", () => clearInterval(timer));
     this.on(matchMedia("(max-width: 800px)"), "change", () => this.update());
   }
@@ -78,8 +79,8 @@ export class OverviewPage extends Page {
       step: day.step,
       ticks: narrow ? 4 : 8,
       label: "Runs of the last 24 hours",
-      rows: ROWS.map(([name, label]) => ({ name, label, values: day.counts[name], total: sums[name] })),
-      hrefOf: (name, index) => runsLink({ from: at(index), to: at(index + 1), state: ROWS.find((row) => row[0] === name)[2], namespace }),
+      rows: HEAT_ROWS.map(([name, label]) => ({ name, label, values: day.counts[name], total: sums[name] })),
+      hrefOf: (name, index) => runsLink({ from: at(index), to: at(index + 1), state: HEAT_ROWS.find((row) => row[0] === name)[2], namespace }),
       textOf: (name, index) => {
         const late = name === "late" ? `, the latest by ${duration(day.counts.late_max_ms[index])}` : "";
         return `${clockText(at(index))}–${clockText(at(index + 1))}: ${number(day.counts[name][index])} ${name}${late}`;
@@ -156,7 +157,7 @@ function glance(now, namespace) {
       now.waiting.map((one) =>
         row(
           `${one.queue}-${one.reason}`,
-          one.queue ? h("a", { href: `/ui/queues/${encodeURIComponent(one.queue)}` }, `Queue ${one.queue}`) : (WAITS[one.reason] ?? "Queues without limits"),
+          one.queue ? h("a", { href: `/ui/queues/${encodeURIComponent(one.queue)}` }, `Queue ${one.queue}`) : (WAIT_REASONS[one.reason] ?? "Queues without limits"),
           h("a", { href: `/ui/runs/${one.id}` }, `${number(one.count)}${one.exact ? "" : "+"} ${one.count === 1 ? "run" : "runs"}`),
           one.text,
         ),
@@ -172,17 +173,13 @@ function glance(now, namespace) {
     list(
       "Newest dead letters",
       now.dead_letters ? "/ui/dead-letters" : null,
-      now.dead.slice(0, 5).map((one) => row(one.id, jobLink(one, namespace), h("a", { href: `/ui/runs/${one.id}` }, timeOf(one.since)), lastLine(one.error) ?? one.reason?.replaceAll("_", " "))),
+      now.dead.slice(0, 5).map((one) => row(one.id, jobLink(one, namespace), h("a", { href: `/ui/runs/${one.id}` }, timeOf(one.since)), lastLine(one.error) || one.reason?.replaceAll("_", " "))),
       ["No dead letters", "A run that fails for good stands here until somebody deals with it."],
     ),
   );
 }
 
 /** Returns the last line of an error: that of a traceback says what it was. */
-function lastLine(error) {
-  return error?.trim().split("\n").at(-1).slice(0, 200);
-}
-
 function strip(cluster) {
   const title = cluster.leader ? `Cluster: ${cluster.leader} leads, term ${number(cluster.term)}` : "Cluster: no leader";
   return card(

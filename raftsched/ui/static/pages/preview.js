@@ -13,10 +13,10 @@ import { knowsZone, timesTable, zoneList } from "./editor/times.js";
 import { triggerFields } from "./editor/trigger.js";
 import { dateOf, monthAfter, monthOf, startOfMonth } from "./job/months.js";
 
-const PAUSE_MS = 300;
+const PREVIEW_PAUSE_MS = 300;
 const COUNT = 12;
-const KINDS = ["cron", "every", "rrule", "at", "in"];
-const DAYS_MS = 400 * 86_400_000; // as far as days are counted at once
+const PREVIEW_KINDS = ["cron", "every", "rrule", "at", "in"];
+const PREVIEW_DAYS_MS = 400 * 86_400_000; // as far as days are counted at once
 
 export class PreviewPage extends Page {
   #trigger = null;
@@ -67,7 +67,7 @@ export class PreviewPage extends Page {
     this.#trigger = withValue({ trigger: this.#trigger }, path, value)?.trigger ?? {};
     this.setQuery({ trigger: JSON.stringify(this.#trigger) });
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#ask(), PAUSE_MS);
+    this.#timer = setTimeout(() => this.#ask(), PREVIEW_PAUSE_MS);
   }
 
   async #ask() {
@@ -76,7 +76,7 @@ export class PreviewPage extends Page {
     const zone = this.#zone;
     const month = (this.#month ??= monthOf(Date.now(), zone));
     // Counted from now on, as a trigger that is accepted now would be.
-    const end = Math.min(startOfMonth(monthAfter(month, 1), zone), Date.now() + DAYS_MS);
+    const end = Math.min(startOfMonth(monthAfter(month, 1), zone), Date.now() + PREVIEW_DAYS_MS);
     const body = { trigger: this.#trigger };
     const options = { signal: mine.signal };
     try {
@@ -105,7 +105,7 @@ export class PreviewPage extends Page {
       opened: this.#opened,
       update: () => this.update(),
     });
-    const fields = triggerFields(form, { kinds: KINDS });
+    const fields = triggerFields(form, { kinds: PREVIEW_KINDS });
     const known = this.#error ? null : this.#known;
     const create = `/ui/jobs/new?trigger=${encodeURIComponent(JSON.stringify(this.#trigger))}`;
     return [
@@ -168,7 +168,7 @@ export class PreviewPage extends Page {
   #calendar() {
     const now = Date.now();
     const first = monthOf(now, this.#zone);
-    const last = monthOf(now + DAYS_MS, this.#zone);
+    const last = monthOf(now + PREVIEW_DAYS_MS, this.#zone);
     return [
       monthCalendar({
         month: this.#month,

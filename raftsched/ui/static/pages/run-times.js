@@ -5,7 +5,7 @@ import { h } from "../core/vdom.js";
 
 const HIGH = 16;
 const LEFT = 26;
-const KINDS = { succeeded: "bar-good", failed: "bar-bad", timed_out: "bar-bad", lost: "bar-odd", killed: "bar-odd" };
+const BAR_KINDS = { succeeded: "bar-good", failed: "bar-bad", timed_out: "bar-bad", lost: "bar-odd", killed: "bar-odd" };
 
 /** Returns ms that a run takes or took: from its first start to its end. */
 export function runLength(run, now) {
@@ -32,7 +32,7 @@ export function timesOf(run, now) {
     }
     if (one.started_at) {
       const words = `attempt ${one.number} on ${one.node}: ${one.outcome ?? "runs"}, ${duration(end - start)}`;
-      found.push({ number: one.number, from: start - zero, to: end - zero, kind: KINDS[one.outcome] ?? "bar-run", words });
+      found.push({ number: one.number, from: start - zero, to: end - zero, kind: BAR_KINDS[one.outcome] ?? "bar-run", words });
     }
     free = end;
   }

@@ -10,7 +10,7 @@ import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { bars, lateness, runLength } from "./run-times.js";
 
-const LOOK_MS = 2_000; // while it waits, what is in its way may change without it
+const RUN_LOOK_MS = 2_000; // while it waits, what is in its way may change without it
 const FINAL = new Set(["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"]);
 const BEGUN = new Set(["LAUNCHED", "RUNNING"]);
 
@@ -23,7 +23,7 @@ export class RunPage extends Page {
       if (!data || FINAL.has(data.state)) return;
       this.#why.touch();
       if (BEGUN.has(data.state)) this.update(); // its length grows
-    }, LOOK_MS);
+    }, RUN_LOOK_MS);
     this.signal.addEventListener("abort", () => clearInterval(timer));
     const asked = Number(this.query.get("attempt"));
     if (asked) this.#attempt = asked;

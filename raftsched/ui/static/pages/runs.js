@@ -1,16 +1,15 @@
 /** All runs, the newest first, as they come. */
 
-import { empty, heading, stateBadge } from "../components/basics.js";
+import { RUN_STATES, empty, heading, stateBadge } from "../components/basics.js";
 import { ListPage, namespaceOf } from "../components/list-page.js";
 import { virtualList } from "../components/virtual-list.js";
 import { define } from "../core/element.js";
 import { absolute, ago, duration, moment } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
-const FIELDS =
+const RUN_LIST_FIELDS =
   "id,job_id,job_name,namespace,state,reason,scheduled_at,started_at,ended_at,node,attempt,manual,dead_letter";
-const STATES = ["WAITING", "LAUNCHED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"];
-const GROUPS = [
+const STATE_GROUPS = [
   ["WAITING,LAUNCHED,RUNNING,RETRYING", "not ended"],
   ["FAILED,TIMED_OUT", "failed or timed out"],
 ];
@@ -26,7 +25,7 @@ export class RunsPage extends ListPage {
     return {
       path: "/v1/instances",
       query: this.filters(),
-      fields: FIELDS,
+      fields: RUN_LIST_FIELDS,
       compare: compareRuns,
       kinds: ["runs"],
       touched: ({ runs }) => runs,
@@ -37,7 +36,7 @@ export class RunsPage extends ListPage {
   render() {
     const { list } = this;
     const nodes = this.watch("/v1/nodes", { on: ["cluster"] }).data?.items ?? [];
-    const choices = [["", "any"], ...GROUPS, ...STATES.map((state) => [state, state.toLowerCase().replace("_", " ")])];
+    const choices = [["", "any"], ...STATE_GROUPS, ...RUN_STATES.map((state) => [state, state.toLowerCase().replace("_", " ")])];
     return [
       heading("Runs", { below: h("p", { class: "muted", role: "status" }, this.counted("run")) }),
       h(
@@ -57,13 +56,13 @@ export class RunsPage extends ListPage {
             "Runs appear when a job is due or is asked to run. Take a filter away to see others.",
             h("a", { class: "button", href: "/ui/jobs" }, "Show the jobs"),
           )
-        : virtualList({ list, label: "Runs", columns: COLUMNS, open: address }),
+        : virtualList({ list, label: "Runs", columns: RUN_COLUMNS, open: addressOfRun }),
     ];
   }
 }
 define("rs-runs-page", RunsPage);
 
-function address(row) {
+function addressOfRun(row) {
   return `/ui/runs/${encodeURIComponent(row.id)}`;
 }
 
@@ -91,12 +90,12 @@ function late({ scheduled_at: due, started_at: began, manual, attempt }) {
   return began && !manual && attempt === 1 && ms >= 1000 ? `${duration(ms)} late` : "";
 }
 
-const COLUMNS = [
+const RUN_COLUMNS = [
   {
     title: "Job",
     class: "col-name",
     cell: (row) => [
-      h("a", { href: address(row), tabindex: "-1" }, row.job_name ?? row.job_id),
+      h("a", { href: addressOfRun(row), tabindex: "-1" }, row.job_name ?? row.job_id),
       h("span", { class: "second" }, row.namespace ?? "deleted", row.manual ? " · asked for" : ""),
     ],
   },

@@ -8,9 +8,9 @@ import { number, plural } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 
-const PATH = "/v1/cluster/settings";
+const SETTINGS_PATH = "/v1/cluster/settings";
 // Settings about the same stand together; one that is in no group comes last.
-const GROUPS = [
+const SETTING_GROUPS = [
   ["Runs", ["timeout_ceiling", "start_deadline", "catch_up_max", "queue_all_max", "active_max", "backfill_max", "ageing", "condition_check"]],
   ["What is kept", ["once_succeeded_keep", "once_failed_keep", "dead_letter_keep", "attempts_kept", "steps_kept", "events_max", "events_keep", "audit_max", "audit_keep", "idempotency_keep", "idempotency_max"]],
   ["How much there may be", ["body_max_bytes", "params_max_bytes", "queues_max", "namespaces_max", "namespaces_strict", "secrets_max"]],
@@ -28,14 +28,14 @@ export class SettingsPage extends Page {
 
   connected() {
     this.on(session, "change", () => this.update());
-    this.watch(PATH, { on: ["settings"] }).subscribe(() => this.#busy || this.#load());
+    this.watch(SETTINGS_PATH, { on: ["settings"] }).subscribe(() => this.#busy || this.#load());
     this.#load();
   }
 
   async #load() {
     try {
       const [answer, description] = await Promise.all([
-        request("GET", PATH, { signal: this.signal }),
+        request("GET", SETTINGS_PATH, { signal: this.signal }),
         this.#fields ? null : get("/openapi.json", undefined, { signal: this.signal }),
       ]);
       if (description) this.#fields = description.components.schemas.SettingsOut.properties;
@@ -57,9 +57,9 @@ export class SettingsPage extends Page {
   render() {
     const head = heading("Settings", { above: h("a", { href: "/ui/cluster" }, "Cluster"), below: h("p", { class: "muted" }, "They hold on every node alike, for what happens from then on.") });
     if (!this.#values) return [head, this.#error ? problem(this.#error) : loading()];
-    const grouped = new Set(GROUPS.flatMap(([, names]) => names));
+    const grouped = new Set(SETTING_GROUPS.flatMap(([, names]) => names));
     const rest = Object.keys(this.#values).filter((name) => !grouped.has(name));
-    const groups = rest.length ? [...GROUPS, ["Others", rest]] : GROUPS;
+    const groups = rest.length ? [...SETTING_GROUPS, ["Others", rest]] : SETTING_GROUPS;
     const changed = Object.keys(this.#draft).length;
     return [
       head,
@@ -137,12 +137,12 @@ export class SettingsPage extends Page {
     this.update();
     const change = Object.fromEntries(Object.entries(this.#draft).map(([name, text]) => [name, settingOf(text.trim())]));
     try {
-      this.#take(await request("PATCH", PATH, { body: change, headers: { "If-Match": this.#etag } }));
+      this.#take(await request("PATCH", SETTINGS_PATH, { body: change, headers: { "If-Match": this.#etag } }));
       this.#draft = {};
       toast("Saved");
     } catch (error) {
       this.#error = error;
-      if (error.status === 412) this.#take(await request("GET", PATH).catch(() => ({ data: this.#values, headers: new Headers({ ETag: this.#etag }) })));
+      if (error.status === 412) this.#take(await request("GET", SETTINGS_PATH).catch(() => ({ data: this.#values, headers: new Headers({ ETag: this.#etag }) })));
     }
     this.#busy = false;
     this.update();

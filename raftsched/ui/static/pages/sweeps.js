@@ -7,7 +7,7 @@ import { number, plural } from "../core/format.js";
 
 const IDS_MAX = { requeue: 1_000, discard: 100 }; // in one request: those of discard are in its address
 
-const WORDS = {
+const SWEEP_WORDS = {
   requeue: { action: "Requeue", done: "requeued", effect: "What is requeued runs again, with its retries." },
   discard: {
     action: "Discard",
@@ -29,7 +29,7 @@ async function sweep(kind, target, dry, onStep) {
   for (const ids of parts) {
     let cursor;
     do {
-      const step = await request(kind, ids ?? target, dry, cursor);
+      const step = await askFor(kind, ids ?? target, dry, cursor);
       total.matched += step.matched;
       total.done += step.requeued ?? step.discarded;
       total.refused.push(...step.refused);
@@ -40,7 +40,7 @@ async function sweep(kind, target, dry, onStep) {
   return total;
 }
 
-function request(kind, target, dry, cursor) {
+function askFor(kind, target, dry, cursor) {
   const all = !Array.isArray(target) && !Object.keys(target).length;
   if (kind === "requeue") {
     const what = Array.isArray(target) ? { ids: target } : all ? { all: true } : { filter: target };
@@ -56,7 +56,7 @@ function chunks(list, size) {
 
 /** Counts what matches, asks, and does it. Returns whether it was done. `which` says what they are: "of this cause". */
 export async function confirmSweep(kind, target, which) {
-  const { action, done, effect } = WORDS[kind];
+  const { action, done, effect } = SWEEP_WORDS[kind];
   let counted;
   try {
     counted = await sweep(kind, target, true);

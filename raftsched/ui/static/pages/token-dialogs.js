@@ -3,18 +3,17 @@
 import { copyButton, problem } from "../components/basics.js";
 import { confirmDialog, openDialog, toast } from "../components/dialog.js";
 import { post, put } from "../core/api.js";
-import { number, plural } from "../core/format.js";
+import { DAY_MS, number, plural } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 
-const ROLES = [
+const TOKEN_ROLES = [
   ["viewer", "viewer: reads"],
   ["editor", "editor: and changes and runs jobs"],
   ["operator", "operator: and queues, calendars, nodes, audit"],
   ["admin", "admin: everything"],
 ];
-const DAY_MS = 86_400_000;
-const ENDS = [["", "never"], [1, "in a day"], [30, "in 30 days"], [90, "in 90 days"], [365, "in a year"]];
+const TOKEN_ENDS = [["", "never"], [1, "in a day"], [30, "in 30 days"], [90, "in 90 days"], [365, "in a year"]];
 
 /** Asks for a new token, makes it, and shows its secret. */
 export function createToken() {
@@ -35,7 +34,7 @@ export function createToken() {
       "form",
       { onsubmit: submit },
       field("token-name", "Name", { name: "name", required: true, autocomplete: "off", autofocus: true }, "Stands in the audit for whoever has it.", wrong("/name")),
-      select("token-role", "Role", "role", ROLES, wrong("/role")),
+      select("token-role", "Role", "role", TOKEN_ROLES, wrong("/role")),
       field("token-namespaces", "Namespaces", { name: "namespaces", autocomplete: "off", placeholder: "all" }, "Names with commas between; empty for all.", wrong("/namespaces")),
       h(
         "fieldset",
@@ -46,14 +45,14 @@ export function createToken() {
             "div",
             { class: "row", key: grant.key },
             h("input", { name: "grant", required: true, autocomplete: "off", "aria-label": `Namespace ${at + 1}`, placeholder: "namespace" }),
-            h("select", { name: "grant-role", "aria-label": `Role in namespace ${at + 1}` }, ROLES.slice(0, 3).map(([role]) => h("option", { value: role }, role))),
+            h("select", { name: "grant-role", "aria-label": `Role in namespace ${at + 1}` }, TOKEN_ROLES.slice(0, 3).map(([role]) => h("option", { value: role }, role))),
             h("button", { type: "button", class: "quiet small", "aria-label": `Remove namespace ${at + 1}`, onclick: () => remove(grant) }, "✕"),
           ),
         ),
         h("div", null, h("button", { type: "button", class: "small", onclick: add }, "Add a namespace")),
         errorsOf("token-grants", wrong("/grants")),
       ),
-      select("token-ends", "Ends", "ends", ENDS, wrong("/expires_at")),
+      select("token-ends", "Ends", "ends", TOKEN_ENDS, wrong("/expires_at")),
       h(
         "div",
         { class: "row" },

@@ -11,7 +11,7 @@ import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { createToken, turnOff, turnOn } from "./token-dialogs.js";
 
-const PAGE = 200;
+const TOKENS_PAGE = 200;
 const MOST = 1000;
 
 export class TokensPage extends Page {
@@ -56,7 +56,7 @@ export class TokensPage extends Page {
 
   #list() {
     const all = this.query.get("state") === "all";
-    const most = Math.min(MOST, Number(this.query.get("most")) || PAGE);
+    const most = Math.min(MOST, Number(this.query.get("most")) || TOKENS_PAGE);
     const resource = this.watch(`/v1/tokens?limit=${most}`, { on: ["tokens"] });
     const rows = (resource.data?.items ?? []).filter((token) => all || token.state === "active");
     const filter = h(
@@ -69,7 +69,7 @@ export class TokensPage extends Page {
       "Tokens",
       shown(resource, ({ items, next }) => [
         rows.length
-          ? table(COLUMNS, rows, { key: (token) => token.id, caption: "Tokens" })
+          ? table(TOKEN_COLUMNS, rows, { key: (token) => token.id, caption: "Tokens" })
           : empty(
               items.length ? "No token is active." : "There is no token yet.",
               "A token is a name in the audit, a role, and the namespaces that it is for.",
@@ -106,7 +106,7 @@ export class TokensPage extends Page {
 }
 define("rs-tokens-page", TokensPage);
 
-const COLUMNS = [
+const TOKEN_COLUMNS = [
   { title: "Name", cell: (token) => h("strong", null, token.name) },
   { title: "State", cell: (token) => h("span", { class: `badge ${token.state === "active" ? "state-done" : ""}` }, token.state) },
   { title: "May", cell: (token) => rights(token) },

@@ -9,7 +9,7 @@ import { define } from "../core/element.js";
 import { number, plural } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
-const DELIVERIES = 25;
+const DELIVERIES_SHOWN = 25;
 const OVERLAP = { pointer: "/overlap", label: "Overlap", initial: "24h", help: "0s: the secret before ends at once" };
 
 /** Returns whether a webhook is sent events, as a badge. */
@@ -25,7 +25,7 @@ function eventsText({ events }) {
 }
 
 /** Shows a secret, this one time. */
-function showSecret({ name, secret }) {
+function showWebhookSecret({ name, secret }) {
   if (!secret) return;
   openDialog({
     title: `The secret of ${name}`,
@@ -78,7 +78,7 @@ const WEBHOOK = {
     return { ...given, ...(secret && { secret }), retry_delays: delays.length ? delays : null };
   },
   create: (name, body) => post("/v1/webhooks", { name, ...body }, { headers: { "If-None-Match": "*" } }),
-  created: showSecret,
+  created: showWebhookSecret,
   deletion: "What waits to be sent is not sent any more. Refused while jobs name it in their field notify.",
   absent: "It may have been deleted.",
   empty: [
@@ -136,7 +136,7 @@ export class WebhookPage extends ResourcePage {
           ifMatch(revision),
         );
         await this.resource.reload();
-        setTimeout(() => showSecret(made)); // above the form, which is about to be closed
+        setTimeout(() => showWebhookSecret(made)); // above the form, which is about to be closed
       },
     });
   }
@@ -180,7 +180,7 @@ export class WebhookPage extends ResourcePage {
   }
 
   get #sent() {
-    return this.watch(`/v1/instances?namespace=_system&job=${this.name}&limit=${DELIVERIES}`, { on: ["runs"] });
+    return this.watch(`/v1/instances?namespace=_system&job=${this.name}&limit=${DELIVERIES_SHOWN}`, { on: ["runs"] });
   }
 
   #deliveries() {

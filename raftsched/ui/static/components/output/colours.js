@@ -6,11 +6,11 @@ const SIXTEEN = [
   0x1e2127, 0xb3261e, 0x1f7a3d, 0x8a6100, 0x2457c5, 0x8a3ab9, 0x0f7285, 0xaab2bd, 0x6b7682, 0xe0584f, 0x35a866, 0xd99a1c,
   0x5b8def, 0xb77be0, 0x2fa7bd, 0xf4f6f8,
 ];
-const STEPS = [0, 95, 135, 175, 215, 255];
+const COLOUR_STEPS = [0, 95, 135, 175, 215, 255];
 const LIGHT = [0xff, 0xff, 0xff]; // --surface of both themes
 const DARK = [0x17, 0x1b, 0x21];
 const CONTRAST = 4.5;
-const WORDS = [
+const COLOUR_WORDS = [
   [BOLD, "t-bold"],
   [DIM, "t-dim"],
   [ITALIC, "t-italic"],
@@ -25,7 +25,7 @@ export function rgbOf(colour) {
   if (colour < 16) return [SIXTEEN[colour] >> 16, (SIXTEEN[colour] >> 8) & 255, SIXTEEN[colour] & 255];
   if (colour >= 232) return Array(3).fill(8 + 10 * (colour - 232));
   const at = colour - 16;
-  return [STEPS[Math.floor(at / 36)], STEPS[Math.floor(at / 6) % 6], STEPS[at % 6]];
+  return [COLOUR_STEPS[Math.floor(at / 36)], COLOUR_STEPS[Math.floor(at / 6) % 6], COLOUR_STEPS[at % 6]];
 }
 
 /** Returns the contrast of two colours: from 1 to 21. */
@@ -52,21 +52,21 @@ export function readable(rgb, behind) {
   return [to, to, to];
 }
 
-const known = new Map();
+const looks = new Map();
 
 /** Returns the class and the style of what is written in a style of a terminal. */
 export function look(style) {
   let { fg, bg } = style;
   const { flags } = style;
   const key = `${fg} ${bg} ${flags}`;
-  if (known.has(key)) return known.get(key);
+  if (looks.has(key)) return looks.get(key);
   let inverse = Boolean(flags & INVERSE);
   if (inverse && (fg !== null || bg !== null)) {
     [fg, bg] = [bg ?? "page", fg ?? "text"];
     inverse = false;
   }
   const made = {
-    class: WORDS.filter(([flag]) => flags & flag && (flag !== INVERSE || inverse)).map(([, name]) => name),
+    class: COLOUR_WORDS.filter(([flag]) => flags & flag && (flag !== INVERSE || inverse)).map(([, name]) => name),
     style: {},
   };
   const back = { light: LIGHT, dark: DARK };
@@ -77,8 +77,8 @@ export function look(style) {
     const front = fg === null ? [DARK, LIGHT] : fg === "page" ? [LIGHT, DARK] : [rgbOf(fg), rgbOf(fg)];
     made.style.color = both(readable(front[0], back.light), readable(front[1], back.dark));
   }
-  if (known.size > 5000) known.clear();
-  known.set(key, made);
+  if (looks.size > 5000) looks.clear();
+  looks.set(key, made);
   return made;
 }
 

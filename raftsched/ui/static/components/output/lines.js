@@ -7,7 +7,7 @@ export const CHARACTERS_MAX = 12_000_000;
 export const LINE_MAX = 4_096; // characters; a longer line is shown as several
 const OPEN_MAX = 50; // lines of the other stream after which a line that was not ended is not gone on with
 const encoder = new TextEncoder();
-const SPARE = 0.05; // of the limits, so that not every line costs the removal of one
+const SPARE_LINES = 0.05; // of the limits, so that not every line costs the removal of one
 
 /**
  * A line: `{text, stream, marks, joined, ended}`. `marks`: null, or [place, style, ...] in order; `joined`: it goes on with
@@ -43,7 +43,7 @@ export class Lines {
     }
     this.#current.terminal.feed(whole ? text.slice(whole) : text, this);
     const { lines, characters } = this.#limits;
-    if (this.list.length > lines * (1 + SPARE) || this.characters > characters * (1 + SPARE)) this.#drop();
+    if (this.list.length > lines * (1 + SPARE_LINES) || this.characters > characters * (1 + SPARE_LINES)) this.#drop();
   }
 
   /** Puts the lines before those that are here, and takes out the last ones when they are too many. Returns whether. */

@@ -11,7 +11,7 @@ import { look } from "./colours.js";
 import { Lines, Rows } from "./lines.js";
 import { Search, matcher, parts } from "./search.js";
 
-const ROW = 18; // px; also in output.css
+const OUTPUT_ROW = 18; // px; also in output.css
 const AROUND = 20; // rows above and below those that are seen
 const TAIL = 8 * 1024 * 1024; // bytes before the end at which reading begins, and which it may be behind
 const EARLIER = 4 * 1024 * 1024; // bytes that are loaded at once before those that are here
@@ -197,13 +197,13 @@ export class Output extends View {
     const gutter = this.#gutter();
     this.#columns = Math.max(20, Math.floor(((box?.clientWidth ?? 800) - this.#left(gutter) - 4) / this.#letter()));
     const gone = this.#rows.update(this.#wrap ? this.#columns : 0);
-    if (box && gone && !this.#follows) box.scrollTop -= gone * ROW;
+    if (box && gone && !this.#follows) box.scrollTop -= gone * OUTPUT_ROW;
     this.#lookOn();
     const { total } = this.#rows;
     const height = box?.clientHeight ?? 400;
-    const top = this.#follows ? Math.max(0, total * ROW - height) : (box?.scrollTop ?? 0);
-    const first = Math.max(0, Math.floor(top / ROW) - AROUND);
-    const last = Math.min(total, Math.ceil((top + height) / ROW) + AROUND);
+    const top = this.#follows ? Math.max(0, total * OUTPUT_ROW - height) : (box?.scrollTop ?? 0);
+    const first = Math.max(0, Math.floor(top / OUTPUT_ROW) - AROUND);
+    const last = Math.min(total, Math.ceil((top + height) / OUTPUT_ROW) + AROUND);
     const rows = [];
     for (let row = first; row < last; row++) {
       const [at, part] = this.#rows.at(row);
@@ -225,8 +225,8 @@ export class Output extends View {
         total ? null : this.#ended || this.#error ? "Nothing to show." : "Nothing was printed yet.",
         h(
           "div",
-          { class: "output-space", style: { height: `${total * ROW}px`, "min-width": wide } },
-          h("div", { class: "output-rows", style: { transform: `translateY(${first * ROW}px)` } }, rows),
+          { class: "output-space", style: { height: `${total * OUTPUT_ROW}px`, "min-width": wide } },
+          h("div", { class: "output-rows", style: { transform: `translateY(${first * OUTPUT_ROW}px)` } }, rows),
         ),
       ),
       this.#follows || !total
@@ -325,7 +325,7 @@ export class Output extends View {
   }
 
   #scrolled(box) {
-    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < ROW;
+    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < OUTPUT_ROW;
     if (atEnd && !this.#detached) this.#followAgain();
     else this.#follows = false;
     this.update();
@@ -396,14 +396,14 @@ export class Output extends View {
     if (!this.#search) return;
     const { dropped, list } = this.#lines;
     const box = this.querySelector(".output-view");
-    const seen = this.#rows.at(Math.floor(box.scrollTop / ROW))[0] + dropped;
+    const seen = this.#rows.at(Math.floor(box.scrollTop / OUTPUT_ROW))[0] + dropped;
     const from = this.#hit ?? (backwards ? seen : seen - 1);
     const line = this.#search.next(from, backwards);
     this.#asked = line === null && !this.#searched ? backwards : null;
     if (line === null || line - dropped >= list.length) return;
     this.#hit = line;
     this.#follows = false;
-    box.scrollTop = this.#rows.rowOf(line - dropped) * ROW - box.clientHeight / 3;
+    box.scrollTop = this.#rows.rowOf(line - dropped) * OUTPUT_ROW - box.clientHeight / 3;
     this.update();
   }
 

@@ -12,11 +12,11 @@ export function changesOf(before, after, patch, path = "") {
     const here = path ? `${path}.${name}` : name;
     const mine = isObject(patch) ? patch[name] : undefined;
     if (isObject(was) && isObject(is)) return changesOf(was, is, mine, here);
-    return [{ path: here, before: text(was), after: text(is), both: mine !== undefined }];
+    return [{ path: here, before: textOfValue(was), after: textOfValue(is), both: mine !== undefined }];
   });
 }
 
-function text(value) {
+function textOfValue(value) {
   return value === undefined ? "nothing" : JSON.stringify(value);
 }
 

@@ -5,7 +5,7 @@ import { FIELDS } from "./fields.js";
 import { isObject, namesOf, valueAt } from "./model.js";
 import "./pairs.js";
 
-const textOf = (value, write) => {
+const writtenAs = (value, write) => {
   if (value === undefined || value === null) return "";
   const text = write(value);
   return typeof text === "string" ? text : JSON.stringify(value);
@@ -81,7 +81,7 @@ export function makeForm({ value, set, errors, effective, opened, update }) {
           class: mono ? "mono" : null,
           rows: area,
           list,
-          value: textOf(now, write),
+          value: writtenAs(now, write),
           placeholder: hint ?? hintOf(path),
           spellcheck: "false",
           autocomplete: "off",

@@ -29,12 +29,12 @@ function sorted(value) {
 }
 
 // A job has one trigger and one handler: merging would leave two of them, so the API replaces them whole.
-const WHOLE = ["trigger", "handler"];
+const WHOLE_FIELDS = ["trigger", "handler"];
 
 /** Returns the merge patch (RFC 7396) that makes one job of another; {} when they are the same. */
 export function patchOf(before, after) {
   const patch = differing(before, after);
-  for (const name of WHOLE) if (isObject(patch[name])) patch[name] = after[name];
+  for (const name of WHOLE_FIELDS) if (isObject(patch[name])) patch[name] = after[name];
   return patch;
 }
 
@@ -54,7 +54,7 @@ export function patched(job, patch) {
   const copy = { ...job };
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) delete copy[name];
-    else if (isObject(value) && isObject(copy[name]) && !WHOLE.includes(name)) copy[name] = patched(copy[name], value);
+    else if (isObject(value) && isObject(copy[name]) && !WHOLE_FIELDS.includes(name)) copy[name] = patched(copy[name], value);
     else copy[name] = value;
   }
   return copy;

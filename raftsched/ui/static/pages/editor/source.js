@@ -4,7 +4,7 @@ import { homeNamespace } from "../../components/list-page.js";
 import { get } from "../../core/api.js";
 import { viewerZone } from "../../core/format.js";
 
-const TRIES = 3;
+const SOURCE_TRIES = 3;
 
 /** Returns a job and its content as it was given, without defaults: `{job, content}`. */
 export async function loadJob(id, signal) {
@@ -13,7 +13,7 @@ export async function loadJob(id, signal) {
     const [job, revisions] = await Promise.all([get(path, {}, { signal }), get(`${path}/revisions`, {}, { signal })]);
     const [{ revision, content }] = revisions.items;
     // The two may be of different moments.
-    if (revision === job.revision || tries === TRIES) return {
+    if (revision === job.revision || tries === SOURCE_TRIES) return {
       job,
       content: { ...(job.name ? { name: job.name } : {}), ...content },
     };
@@ -29,11 +29,11 @@ export async function newJob(query, signal) {
     return { ...(name ? { name: `${name}-copy` } : {}), namespace: job.namespace, ...rest };
   }
   const namespace = query.get("namespace") ?? homeNamespace();
-  const trigger = parsed(query.get("trigger")) ?? { cron: "0 2 * * *", timezone: viewerZone() };
+  const trigger = parsedOrNull(query.get("trigger")) ?? { cron: "0 2 * * *", timezone: viewerZone() };
   return { ...(namespace ? { namespace } : {}), trigger, handler: { shell: "" } };
 }
 
-function parsed(text) {
+function parsedOrNull(text) {
   try {
     return JSON.parse(text);
   } catch {

@@ -3,7 +3,7 @@
 import { viewerZone } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 
-const KINDS = {
+const TRIGGER_KINDS = {
   cron: ["Cron", "0 2 * * 1-5"],
   every: ["Every", "15m"],
   rrule: ["RRULE", "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17"],
@@ -33,21 +33,21 @@ const WITH = { // what may stand beside each kind
 
 /** Returns the kind of a trigger as given. */
 export function kindOf(trigger) {
-  return Object.keys(KINDS).find((kind) => trigger?.[kind] !== undefined) ?? "cron";
+  return Object.keys(TRIGGER_KINDS).find((kind) => trigger?.[kind] !== undefined) ?? "cron";
 }
 
 /** Returns the trigger of another kind, with what may stay of what was said. */
 export function ofKind(trigger, kind) {
   const kept = Object.entries(trigger ?? {}).filter(
-    ([name]) => !(name in KINDS) && (WITH[name] ?? [kind]).includes(kind),
+    ([name]) => !(name in TRIGGER_KINDS) && (WITH[name] ?? [kind]).includes(kind),
   );
-  const begin = kind === "at" ? new Date(Date.now() + 3_600_000).toISOString().slice(0, 19) + "Z" : KINDS[kind][1];
+  const begin = kind === "at" ? new Date(Date.now() + 3_600_000).toISOString().slice(0, 19) + "Z" : TRIGGER_KINDS[kind][1];
   const zone = WITH.timezone.includes(kind) ? { timezone: viewerZone() } : {};
   return { [kind]: begin, ...zone, ...Object.fromEntries(kept) };
 }
 
 /** Returns the fields of a trigger. `form`: see form.js. `kinds`: those that are offered. */
-export function triggerFields(form, { kinds = Object.keys(KINDS), folded = true } = {}) {
+export function triggerFields(form, { kinds = Object.keys(TRIGGER_KINDS), folded = true } = {}) {
   const trigger = form.at("trigger");
   const kind = kindOf(trigger);
   const has = (name) => WITH[name].includes(kind);
@@ -81,7 +81,7 @@ export function triggerFields(form, { kinds = Object.keys(KINDS), folded = true 
             "aria-pressed": String(one === kind),
             onclick: () => one !== kind && form.set(["trigger"], ofKind(trigger, one)),
           },
-          KINDS[one][0],
+          TRIGGER_KINDS[one][0],
         ),
       ),
     ),
@@ -91,7 +91,7 @@ export function triggerFields(form, { kinds = Object.keys(KINDS), folded = true 
       { class: "fields" },
       kind === "manual"
         ? h("p", { class: "muted", key: "manual" }, HELP.manual)
-        : form.text(["trigger", kind], KINDS[kind][0], { help: HELP[kind], wide: true, mono: true, keep: true }),
+        : form.text(["trigger", kind], TRIGGER_KINDS[kind][0], { help: HELP[kind], wide: true, mono: true, keep: true }),
       has("timezone") ? form.text(["trigger", "timezone"], "Time zone", { list: "zones", hint: "UTC" }) : null,
       has("calendar") ? form.text(
         ["trigger", "calendar"],

@@ -3,14 +3,13 @@
 import { loading, problem } from "../../components/basics.js";
 import { openDialog, toast } from "../../components/dialog.js";
 import { post } from "../../core/api.js";
-import { absolute, moment, plural, viewerZone } from "../../core/format.js";
+import { DAY_MS, absolute, moment, plural, viewerZone } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 import { jobPath } from "./paths.js";
 import { zoneOf } from "./schedule.js";
 
 const CALM_MS = 300; // after the last key
-const SHOWN = 50; // times of the preview
-const DAY_MS = 86_400_000;
+const TIMES_SHOWN = 50; // times of the preview
 
 /** Asks from when to when, shows the times that never ran, and makes their runs. */
 export function openBackfill(job, changed) {
@@ -116,11 +115,11 @@ function times({ count, times: all }, zone) {
     h(
       "ol",
       { class: "times", tabindex: "0", "aria-label": "Times" },
-      all.slice(0, SHOWN).map((at) => h("li", { key: at }, absolute(moment(at), zone))),
-      count > SHOWN ? h(
+      all.slice(0, TIMES_SHOWN).map((at) => h("li", { key: at }, absolute(moment(at), zone))),
+      count > TIMES_SHOWN ? h(
         "li",
         { key: "more", class: "muted" },
-        `and ${plural(count - SHOWN, "more", "more")}, up to ${absolute(moment(all.at(-1)), zone)}`,
+        `and ${plural(count - TIMES_SHOWN, "more", "more")}, up to ${absolute(moment(all.at(-1)), zone)}`,
       ) : null,
     ),
   );

@@ -8,7 +8,7 @@ import { h } from "../../core/vdom.js";
 import { commandLine, createLine, recipe } from "./lines.js";
 import { jobPath } from "./paths.js";
 
-const WORDS = {
+const CONTENT_WORDS = {
   trigger: "Trigger",
   handler: "What it runs",
   params: "Parameters",
@@ -33,7 +33,7 @@ const WORDS = {
   description: "Description",
   labels: "Labels",
 };
-const OVERLAPS = {
+const OVERLAP_WORDS = {
   forbid: "the new one is skipped",
   allow: "both run",
   queue_one: "the newest one waits",
@@ -41,7 +41,7 @@ const OVERLAPS = {
   replace: "the new one ends the other",
 };
 // Fields of an answer that are its state, not its content.
-const CONTENT = Object.keys(WORDS);
+const CONTENT = Object.keys(CONTENT_WORDS);
 
 class JobContent extends View {
   #job = null;
@@ -67,12 +67,12 @@ class JobContent extends View {
       "div",
       { class: "stack" },
       card("Content", [
-        rows(CONTENT.filter((name) => name in content).map((name) => [WORDS[name], value(name, content[name])])),
+        wideFacts(CONTENT.filter((name) => name in content).map((name) => [CONTENT_WORDS[name], value(name, content[name])])),
         h(
           "details",
           { class: "rest" },
           h("summary", null, `${rest.length} fields have their defaults`),
-          rows(rest.map((name) => [WORDS[name], value(name, job[name]) ?? h("span", { class: "muted" }, "none")])),
+          wideFacts(rest.map((name) => [CONTENT_WORDS[name], value(name, job[name]) ?? h("span", { class: "muted" }, "none")])),
         ),
       ]),
       card("As JSON", code(json), { actions: copyButton(json, "Copy the JSON") }),
@@ -83,7 +83,7 @@ class JobContent extends View {
 }
 define("rs-job-content", JobContent);
 
-function rows(pairs) {
+function wideFacts(pairs) {
   return h("div", { class: "wide-facts" }, facts(pairs));
 }
 
@@ -99,7 +99,7 @@ function code(text) {
 export function value(name, given) {
   if (given === null || given === undefined) return null;
   if (name === "handler") return handlerText(given);
-  if (name === "overlap") return [h("code", null, given), `: ${OVERLAPS[given] ?? ""}`];
+  if (name === "overlap") return [h("code", null, given), `: ${OVERLAP_WORDS[given] ?? ""}`];
   if (name === "retry") return retryText(given);
   if (name === "misfire") return `${given.policy}, when more than ${given.grace} late`;
   if (name === "retention") return `${given.succeeded} succeeded, ${given.failed} failed, for ${given.max_age}`;

@@ -1,6 +1,8 @@
 /** What differs between two JSON values, field by field, and between two texts, line by line. */
 
-const LINES_MAX = 400; // of a text; longer ones are shown whole
+import { isObject, same } from "../editor/model.js";
+
+const DIFF_LINES_MAX = 400; // of a text; longer ones are shown whole
 
 /**
  * Returns the differences, in the order of the fields: `{path, kind, before, after}`. Kinds: "added", "removed",
@@ -24,7 +26,7 @@ export function diff(before, after, path = "") {
 export function lines(before, after) {
   const a = before.split("\n");
   const b = after.split("\n");
-  if (a.length > LINES_MAX || b.length > LINES_MAX) return [...a.map(kind("removed")), ...b.map(kind("added"))];
+  if (a.length > DIFF_LINES_MAX || b.length > DIFF_LINES_MAX) return [...a.map(kind("removed")), ...b.map(kind("added"))];
   // longest[i][j]: lines that a[i..] and b[j..] share, in order
   const longest = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) {
@@ -54,16 +56,4 @@ function kind(name) {
 function step(path, key) {
   if (!/^[\w$-]+$/.test(key)) return `${path}[${JSON.stringify(key)}]`;
   return path ? `${path}.${key}` : key;
-}
-
-function isObject(value) {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
-}
-
-function same(a, b) {
-  if (a === b) return true;
-  if (a === null || b === null || typeof a !== "object" || typeof b !== "object") return false;
-  if (Array.isArray(a) !== Array.isArray(b)) return false;
-  const keys = Object.keys(a);
-  return keys.length === Object.keys(b).length && keys.every((key) => key in b && same(a[key], b[key]));
 }

@@ -7,7 +7,7 @@ import { h } from "../../core/vdom.js";
 import { diff, lines } from "./diff.js";
 import { jobPath } from "./paths.js";
 
-const MARKS = { added: "+", removed: "−", changed: "±", same: " " };
+const CHANGE_MARKS = { added: "+", removed: "−", changed: "±", same: " " };
 
 class JobRevisions extends View {
   #job = null;
@@ -141,7 +141,7 @@ function changes(before, after) {
         h(
           "p",
           null,
-          h("span", { class: "diff-mark", "aria-hidden": "true" }, MARKS[change.kind]),
+          h("span", { class: "diff-mark", "aria-hidden": "true" }, CHANGE_MARKS[change.kind]),
           " ",
           h("code", null, change.path),
           h("span", { class: "muted" }, ` ${change.kind}`),
@@ -158,7 +158,7 @@ function values({ before, after }) {
       "pre",
       { class: "code", tabindex: "0" },
       lines(before, after).map(
-        ({ kind, text }) => h("span", { class: `line line-${kind}` }, `${MARKS[kind]} ${text}\n`),
+        ({ kind, text }) => h("span", { class: `line line-${kind}` }, `${CHANGE_MARKS[kind]} ${text}\n`),
       ),
     );
   }
@@ -169,18 +169,18 @@ function values({ before, after }) {
       "pre",
       { class: "line-removed" },
       h("span", { class: "sr" }, "before: "),
-      `− ${text(before)}`,
+      `− ${asText(before)}`,
     ),
     after === undefined ? null : h(
       "pre",
       { class: "line-added" },
       h("span", { class: "sr" }, "after: "),
-      `+ ${text(after)}`,
+      `+ ${asText(after)}`,
     ),
   );
 }
 
-function text(value) {
+function asText(value) {
   return JSON.stringify(value, null, 2);
 }
 

@@ -1,6 +1,6 @@
 /** The runs of a job: a timeline of the newest, how long they took and how late they began, and the list. */
 
-import { asOf, card, empty, loading, problem, stateBadge, table, timeOf } from "../../components/basics.js";
+import { RUN_STATES, asOf, card, empty, loading, problem, stateBadge, table, timeOf } from "../../components/basics.js";
 import { get } from "../../core/api.js";
 import { View, define } from "../../core/element.js";
 import { absolute, duration, moment, number, plural } from "../../core/format.js";
@@ -13,10 +13,9 @@ import { lengths, rows } from "./pictures.js";
 const LIVE = 30; // the newest runs, which are read again at each change
 const ROWS = 20; // of the timeline
 const PLOTTED = 200;
-const FIRST = 25;
+const FIRST_RUNS = 25;
 const MORE = 100;
 const STATS_MS = 5_000;
-const STATES = ["WAITING", "LAUNCHED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"];
 
 class JobRuns extends View {
   #job = null;
@@ -27,7 +26,7 @@ class JobRuns extends View {
   #seen = null; // the newest data that were taken up
   #waits = new Map(); // id -> waits of the explanation; null while it is being read
   #axis = "since";
-  #rows = FIRST; // of the list
+  #rows = FIRST_RUNS; // of the list
 
   set job(job) {
     if (job.id !== this.#job?.id) {
@@ -43,7 +42,7 @@ class JobRuns extends View {
   set state(state) {
     this.#state = state;
     this.#chosen = state ? new RunHistory(this.#job.id, state) : null;
-    this.#rows = FIRST;
+    this.#rows = FIRST_RUNS;
     this.update();
   }
 
@@ -200,7 +199,7 @@ class JobRuns extends View {
         "select",
         { id: "run-state", value: this.#state, onchange: (event) => choose(event.target.value) },
         h("option", { value: "" }, "any"),
-        STATES.map((one) => h("option", { key: one, value: one }, wordsOf(one))),
+        RUN_STATES.map((one) => h("option", { key: one, value: one }, wordsOf(one))),
       ),
     );
     const listed = history.items.slice(0, this.#rows);

@@ -10,9 +10,9 @@ import { shownAt, timesTable } from "../editor/times.js";
 import { dateOf, monthAfter, monthOf, startOfMonth } from "./months.js";
 import { jobPath, kindsOf } from "./paths.js";
 
-const TIMES = 10;
+const TIMES_ASKED = 10;
 const DAYS_MS = 600_000; // between two countings of days, which grow old slowly
-const WORDS = {
+const TRIGGER_WORDS = {
   cron: "Cron expression",
   rrule: "Recurrence rule",
   every: "Every",
@@ -54,7 +54,7 @@ class JobSchedule extends View {
       h(
         "div",
         { class: "grid" },
-        card(waiting(job) ? "Next times, if it were resumed now" : "Next times", [
+        card(isWaiting(job) ? "Next times, if it were resumed now" : "Next times", [
           data ? this.#times(data.next, zone) : error ? problem(error) : loading(),
         ]),
         job.trigger.manual || job.state === "EXPIRED" ? null : card("Times by day", this.#calendar(zone)),
@@ -65,17 +65,17 @@ class JobSchedule extends View {
   /** Returns the next times: of the job while it is scheduled, else those that its trigger would have. */
   #next() {
     const { revision, trigger } = this.#job;
-    if (!waiting(this.#job)) return this.watch(
-      `${jobPath(this.#job)}/next?count=${TIMES}`,
+    if (!isWaiting(this.#job)) return this.watch(
+      `${jobPath(this.#job)}/next?count=${TIMES_ASKED}`,
       { on: kindsOf(this.#job) },
     );
-    return this.#preview(`${revision} next`, { trigger, count: TIMES });
+    return this.#preview(`${revision} next`, { trigger, count: TIMES_ASKED });
   }
 
   #days(zone, from, to) {
     const { revision, trigger } = this.#job;
     const range = { from: new Date(from).toISOString(), to: new Date(to).toISOString(), by_day: zone, count: 1 };
-    if (waiting(this.#job)) return this.#preview(`${revision} ${from}`, { trigger, ...range });
+    if (isWaiting(this.#job)) return this.#preview(`${revision} ${from}`, { trigger, ...range });
     // With the revision behind the path: another trigger has other days, and a run of the job changes none.
     const path = `${jobPath(this.#job)}/next?${new URLSearchParams(range)}#${revision}`;
     return this.watch(path, { every: DAYS_MS, on: trigger.calendar ? ["calendars"] : [] });
@@ -107,7 +107,7 @@ class JobSchedule extends View {
       "It is expired, and stays here with its history.",
     );
     if (trigger.manual) return empty("It has no times of its own.", "It runs when somebody asks for it: Run now.");
-    if (waiting(this.#job)) return empty("It would have no more times.", "Edit its trigger to give it some.");
+    if (isWaiting(this.#job)) return empty("It would have no more times.", "Edit its trigger to give it some.");
     return empty("There is no next time.", error ?? "A run is active, or it was the last one.");
   }
 
@@ -145,7 +145,7 @@ export function zoneOf({ trigger }) {
 }
 
 /** Returns whether a job is not scheduled, but could be. */
-function waiting({ state }) {
+function isWaiting({ state }) {
   return state === "NEW" || state === "SUSPENDED";
 }
 
@@ -155,12 +155,12 @@ function triggerFact(name, value) {
     "Not on the days of",
     h("a", { href: `/ui/calendars/${encodeURIComponent(value)}` }, value),
   ];
-  if (name === "mode") return [WORDS.mode, MODES[value] ?? value];
+  if (name === "mode") return [TRIGGER_WORDS.mode, MODES[value] ?? value];
   if (name.endsWith("_at") || name === "at") return [
-    WORDS[name],
+    TRIGGER_WORDS[name],
     [timeOf(value, { relative: false }), " · ", timeOf(value)],
   ];
-  return [WORDS[name] ?? name, h("code", null, String(value))];
+  return [TRIGGER_WORDS[name] ?? name, h("code", null, String(value))];
 }
 
 /** Returns when a job is due. */
