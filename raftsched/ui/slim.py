@@ -19,7 +19,8 @@ _OPERATOR = re.compile(r"(?:^| )(?![-+] [-+])([-+*/%=<>|&?:^!]+) ")
 _BRACKET = re.compile(r" ?([{}()\[\],;:]) ?")
 _UNSURE = re.compile(r"[`']|(?<! )/|/(?![ =])")  # a template in a template, or a slash that is no division
 _OPENS = ("(", "[", "{", ",")
-_GOES_ON = (")", "]", "}", ".", "?", ":", "&", "|")
+_CLOSES = (")", "]", "}")
+_GOES_ON = (*_CLOSES, ".", "?", ":", "&", "|")
 
 
 def slim(source: str) -> str:
@@ -42,13 +43,16 @@ def slim(source: str) -> str:
 
 
 def tight(script: str) -> str:
-    """Returns a slim script without line breaks inside brackets and without spaces beside signs."""
+    """Returns a slim script without spaces beside signs, and without line breaks inside brackets and what stands
+    only before such a break."""
     made: list[str] = []
     for line in map(_tightened, script.splitlines()):
         before = made[-1] if made else ""
         goes_on = before.endswith(_OPENS) or line.startswith(_GOES_ON)
-        if made and (not goes_on or "//" in before):
-            made.append("\n")
+        if "//" in before or not goes_on:
+            made.append("\n" if made else "")
+        elif line.startswith(_CLOSES) and before.endswith((",", ";")):
+            made[-1] = before[:-1]
         made.append(line)
     return "".join(made) + "\n"
 

@@ -39,8 +39,8 @@ def test_what_may_be_no_comment_stays(line: str) -> None:
 @pytest.mark.parametrize(
     ("script", "sent"),
     [
-        ("const { a, b } = c;\nif (a !== b) {\nd(a + 1, { ...b });\n}\n", "const{a,b}=c;\nif(a!==b){d(a+1,{...b});}\n"),
-        ('const a = [\n"x, y",\n`${ b } : c`,\n];\n', 'const a=["x, y",`${ b } : c`,];\n'),
+        ("const { a, b } = c;\nif (a !== b) {\nd(a + 1, { ...b });\n}\n", "const{a,b}=c;\nif(a!==b){d(a+1,{...b})}\n"),
+        ('const a = [\n"x, y",\n`${ b } : c`,\n];\n', 'const a=["x, y",`${ b } : c`];\n'),
         ("const a = b\n.map(c)\n? d\n: e;\n", "const a=b.map(c)?d:e;\n"),
         ("a();\n(b || c)();\n[1].map(d);\n", "a();\n(b||c)();\n[1].map(d);\n"),
         ("return a - -b + ++c;\n", "return a - -b + ++c;\n"),
