@@ -23,8 +23,9 @@ _HEAD = """/**
 """
 
 
-def render() -> str:
-    asked = _asked()
+def render(*, every: bool = False) -> str:
+    """Returns the module; `every`: with the operations of which no page asks, too."""
+    asked = (lambda _: True) if every else _asked()
     declared = sorted(
         ((route, OPERATIONS[route.handler]) for route in ROUTES if asked(route.operation_id)),
         key=lambda one: one[0].operation_id,
