@@ -51,7 +51,7 @@ def wrong_window(from_ms: int, to_ms: int | None, zone: str | None) -> FieldErro
     try:
         schedule.check_zone(zone)
     except TriggerError as error:
-        return FieldError("/by_day", error.detail)
+        return FieldError("/by_day", f"names {error.detail}")
     return None
 
 
