@@ -45,12 +45,24 @@ export function monthCalendar({ month, days, today, move }) {
       "table",
       { class: "month-grid" },
       h("caption", { class: "sr" }, `${title}: how many times are due on each day`),
-      h("thead", null, h("tr", null, SHORT_DAYS.map((day) => h("th", { scope: "col" }, day)))),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          SHORT_DAYS.map((day) => h("th", { scope: "col" }, day)),
+        ),
+      ),
       h(
         "tbody",
         null,
-        weeks.map(
-          (week) => h("tr", { key: week[0] }, week.map((date) => cell(date, month, of.get(date), today, most))),
+        weeks.map((week) =>
+          h(
+            "tr",
+            { key: week[0] },
+            week.map((date) => cell(date, month, of.get(date), today, most)),
+          ),
         ),
       ),
     ),
@@ -71,12 +83,14 @@ function cell(date, month, day, today, most) {
     },
     h("span", { class: "day" }, Number(date.slice(8))),
     due ? h("span", { class: "due" }, number(due), h("span", { class: "sr" }, due === 1 ? " time" : " times")) : null,
-    day?.left_out ? h(
-      "span",
-      { class: "left-out" },
-      h("span", { "aria-hidden": "true" }, `−${number(day.left_out)}`),
-      h("span", { class: "sr" }, ` ${day.left_out} left out`),
-    ) : null,
+    day?.left_out
+      ? h(
+          "span",
+          { class: "left-out" },
+          h("span", { "aria-hidden": "true" }, `−${number(day.left_out)}`),
+          h("span", { class: "sr" }, ` ${day.left_out} left out`),
+        )
+      : null,
   );
 }
 

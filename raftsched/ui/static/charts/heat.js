@@ -25,14 +25,34 @@ export function heatStrip({ from, step, rows, ticks, hrefOf, textOf, onMeant, la
   let first = true; // the strip is one stop of the Tab key
   return h(
     "div",
-    { class: "heat", role: "group", "aria-label": label, onkeydown: moveInHeat, onmouseover: meant, onfocusin: meant, onmouseleave: () => onMeant(null) },
+    {
+      class: "heat",
+      role: "group",
+      "aria-label": label,
+      onkeydown: moveInHeat,
+      onmouseover: meant,
+      onfocusin: meant,
+      onmouseleave: () => onMeant(null),
+    },
     rows.map(({ name, label: title, values, total }) => {
       const most = Math.max(1, ...values);
       return [
-        h("div", { class: "heat-label", key: `${name}-label` }, h("span", null, title), h("strong", { class: "number" }, number(total))),
+        h(
+          "div",
+          { class: "heat-label", key: `${name}-label` },
+          h("span", null, title),
+          h("strong", { class: "number" }, number(total)),
+        ),
         h(
           "svg",
-          { class: "heat-row", key: name, viewBox: `0 0 ${steps} 1`, preserveAspectRatio: "none", role: "group", "aria-label": `${title}: ${number(total)}` },
+          {
+            class: "heat-row",
+            key: name,
+            viewBox: `0 0 ${steps} 1`,
+            preserveAspectRatio: "none",
+            role: "group",
+            "aria-label": `${title}: ${number(total)}`,
+          },
           h("rect", { class: "heat-none", width: steps, height: 1 }),
           values.map((value, at) => {
             if (!value) return null;
@@ -50,7 +70,9 @@ export function heatStrip({ from, step, rows, ticks, hrefOf, textOf, onMeant, la
     h(
       "div",
       { class: "heat-axis", "aria-hidden": "true", key: "axis" },
-      along.ticks.map((tick) => h("span", { style: { left: `${(100 * along.at(tick)).toFixed(2)}%` } }, tickText(tick, along.step))),
+      along.ticks.map((tick) =>
+        h("span", { style: { left: `${(100 * along.at(tick)).toFixed(2)}%` } }, tickText(tick, along.step)),
+      ),
     ),
   );
 }

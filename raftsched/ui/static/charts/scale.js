@@ -23,7 +23,13 @@ export function stepOf(span, most) {
 /** Returns `{at(ms) -> 0..1, ticks: ms[], log}` of lengths of time from 0 up to the largest of the values. */
 export function lengthScale(values, most = 4) {
   const max = Math.max(1, ...values);
-  const middle = Math.max(1, percentile(values.filter((value) => value > 0), 0.5) ?? 1);
+  const middle = Math.max(
+    1,
+    percentile(
+      values.filter((value) => value > 0),
+      0.5,
+    ) ?? 1,
+  );
   const step = stepOf(max, most);
   const linear = [];
   for (let tick = 0; tick <= max; tick += step) linear.push(tick);

@@ -62,8 +62,8 @@ export function scatter(points, { label }) {
         "g",
         { "aria-hidden": "true" },
         up.ticks.map((tick) => h("text", { class: "axis", x: 0, y: y(tick) - 3 }, lengthText(tick))),
-        along.ticks.map(
-          (tick) => h(
+        along.ticks.map((tick) =>
+          h(
             "text",
             { class: "axis", x: x(tick), y: HEIGHT - 5, "text-anchor": anchor(along.at(tick)) },
             tickText(tick, along.step),

@@ -27,15 +27,34 @@ export function termsChart(terms, { from, now }) {
   const begin = Math.max(from, all[0].from);
   const along = momentScale(begin, now, 5);
   const x = (at) => 100 * Math.max(0, along.at(at));
-  const text = all.map((span) => `${span.leader} term ${span.term} from ${absolute(span.from)} for ${duration(span.to - span.from)}`);
+  const text = all.map(
+    (span) => `${span.leader} term ${span.term} from ${absolute(span.from)} for ${duration(span.to - span.from)}`,
+  );
   return h(
     "figure",
     { class: "terms" },
-    h("div", { class: "terms-nodes", "aria-hidden": "true" }, nodes.map((node) => h("span", { key: node }, node))),
+    h(
+      "div",
+      { class: "terms-nodes", "aria-hidden": "true" },
+      nodes.map((node) => h("span", { key: node }, node)),
+    ),
     h(
       "svg",
-      { width: "100%", height: nodes.length * TERMS_ROW + 20, role: "img", "aria-label": `Leaderships: ${text.join("; ")}` },
-      nodes.map((_, row) => h("line", { class: "grid-line", x1: 0, x2: "100%", y1: row * TERMS_ROW + TERMS_ROW / 2, y2: row * TERMS_ROW + TERMS_ROW / 2 })),
+      {
+        width: "100%",
+        height: nodes.length * TERMS_ROW + 20,
+        role: "img",
+        "aria-label": `Leaderships: ${text.join("; ")}`,
+      },
+      nodes.map((_, row) =>
+        h("line", {
+          class: "grid-line",
+          x1: 0,
+          x2: "100%",
+          y1: row * TERMS_ROW + TERMS_ROW / 2,
+          y2: row * TERMS_ROW + TERMS_ROW / 2,
+        }),
+      ),
       all.map((span) =>
         h(
           "rect",
@@ -48,11 +67,24 @@ export function termsChart(terms, { from, now }) {
             height: TERMS_ROW - 8,
             rx: 3,
           },
-          h("title", null, `${span.leader} led in term ${span.term} for ${duration(span.to - span.from)}, from ${absolute(span.from)}`),
+          h(
+            "title",
+            null,
+            `${span.leader} led in term ${span.term} for ${duration(span.to - span.from)}, from ${absolute(span.from)}`,
+          ),
         ),
       ),
       along.ticks.map((tick) =>
-        h("text", { class: "axis", x: `${x(tick).toFixed(2)}%`, y: nodes.length * TERMS_ROW + 14, "text-anchor": anchor(along.at(tick)) }, tickText(tick, along.step)),
+        h(
+          "text",
+          {
+            class: "axis",
+            x: `${x(tick).toFixed(2)}%`,
+            y: nodes.length * TERMS_ROW + 14,
+            "text-anchor": anchor(along.at(tick)),
+          },
+          tickText(tick, along.step),
+        ),
       ),
     ),
   );

@@ -60,16 +60,11 @@ function barOf(row, scale) {
   return h(
     "svg",
     { class: "timeline-bar", width: "100%", height: ROW, role: "img", "aria-label": row.text },
-    scale.ticks.map(
-      (tick) => h("line", { class: "grid-line", x1: ofWidth(tick.at), x2: ofWidth(tick.at), y1: 0, y2: ROW }),
+    scale.ticks.map((tick) =>
+      h("line", { class: "grid-line", x1: ofWidth(tick.at), x2: ofWidth(tick.at), y1: 0, y2: ROW }),
     ),
-    row.phases.map(
-      (phase) => h(
-        "g",
-        null,
-        h("title", null, phase.text),
-        shape(phase, scale.at(row, phase.from), scale.at(row, phase.to)),
-      ),
+    row.phases.map((phase) =>
+      h("g", null, h("title", null, phase.text), shape(phase, scale.at(row, phase.from), scale.at(row, phase.to))),
     ),
   );
 }
@@ -79,16 +74,13 @@ function shape({ kind, outcome, number }, from, to) {
   const width = `${Math.max(LEAST, 100 * (to - from)).toFixed(2)}%`;
   if (kind !== "attempt") {
     const y = ROW / 2;
-    return h(
-      "line",
-      {
-        class: `wait-${kind}`,
-        x1: x,
-        x2: `${(100 * from + Math.max(LEAST, 100 * (to - from))).toFixed(2)}%`,
-        y1: y,
-        y2: y,
-      },
-    );
+    return h("line", {
+      class: `wait-${kind}`,
+      x1: x,
+      x2: `${(100 * from + Math.max(LEAST, 100 * (to - from))).toFixed(2)}%`,
+      y1: y,
+      y2: y,
+    });
   }
   return [
     h("rect", { class: `attempt-${outcome}`, x, width, y: 3, height: ROW - 6, rx: 2 }),

@@ -64,7 +64,10 @@ export function withRange({ dates, ranges }, one, other) {
 function without(dates, ranges, day) {
   const parts = ranges.flatMap((range) =>
     range.from <= day && day <= range.to
-      ? [{ from: range.from, to: moved(day, -1) }, { from: moved(day, 1), to: range.to }]
+      ? [
+          { from: range.from, to: moved(day, -1) },
+          { from: moved(day, 1), to: range.to },
+        ]
       : [range],
   );
   const single = parts.filter(
@@ -104,12 +107,9 @@ export function yearPage(year, { kindOf, isChanged, today, focused, onPick }) {
   const cell = (day, at) => {
     if (!day) return h("td", { key: `none-${at}` });
     const kind = kindOf(day);
-    const says = [
-      dayText(day),
-      WORDS[kind],
-      isChanged(day) && "not saved",
-      day === today && "today",
-    ].filter(Boolean).join(", ");
+    const says = [dayText(day), WORDS[kind], isChanged(day) && "not saved", day === today && "today"]
+      .filter(Boolean)
+      .join(", ");
     const props = {
       class: ["year-day", kind && `year-${kind}`, isChanged(day) && "year-changed", day === today && "year-today"],
       "data-day": day,
@@ -130,11 +130,25 @@ export function yearPage(year, { kindOf, isChanged, today, focused, onPick }) {
       "table",
       { class: "year-month", key: `${year}-${at}` },
       h("caption", null, MONTHS[at]),
-      h("thead", null, h("tr", null, DAYS.map((day) => h("th", { scope: "col", abbr: day }, day.slice(0, 2))))),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          DAYS.map((day) => h("th", { scope: "col", abbr: day }, day.slice(0, 2))),
+        ),
+      ),
       h(
         "tbody",
         null,
-        weeks.map((days, week) => h("tr", { key: week }, DAYS.map((_, day) => cell(days[day] ?? null, day)))),
+        weeks.map((days, week) =>
+          h(
+            "tr",
+            { key: week },
+            DAYS.map((_, day) => cell(days[day] ?? null, day)),
+          ),
+        ),
       ),
     );
   const picked = (event) => {

@@ -23,7 +23,17 @@ const MARKS = {
   CANCELLED: "■",
 };
 
-export const RUN_STATES = ["WAITING", "LAUNCHED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"];
+export const RUN_STATES = [
+  "WAITING",
+  "LAUNCHED",
+  "RUNNING",
+  "RETRYING",
+  "SUCCEEDED",
+  "FAILED",
+  "TIMED_OUT",
+  "KILLED",
+  "SKIPPED",
+];
 
 /** Returns the state of a job, a run or an operation as a badge. */
 export function stateBadge(state) {
@@ -52,7 +62,11 @@ class Time extends View {
     const { at, zone } = this;
     const full = absolute(at, zone, { millis: true });
     const title = `${full} ${zone ?? viewerZone()} · ${new Date(at).toISOString()}`;
-    return h("time", { datetime: new Date(at).toISOString(), title }, this.relative === false ? absolute(at, zone) : ago(at));
+    return h(
+      "time",
+      { datetime: new Date(at).toISOString(), title },
+      this.relative === false ? absolute(at, zone) : ago(at),
+    );
   }
 }
 define("rs-time", Time);
@@ -116,7 +130,13 @@ export function announce(text) {
 
 /** Returns what is shown where there is nothing yet: what it means, and what to do next. */
 export function empty(title, advice, action) {
-  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), advice ? h("p", null, advice) : null, action);
+  return h(
+    "div",
+    { class: "empty" },
+    h("p", { class: "empty-title" }, title),
+    advice ? h("p", null, advice) : null,
+    action,
+  );
 }
 
 /** Returns an error in the API's own words. */
@@ -149,7 +169,12 @@ export function card(title, body, { actions, id, level = 2 } = {}) {
   return h(
     "section",
     { class: "card", "aria-labelledby": id ?? null },
-    h("header", { class: "card-head" }, h(`h${level}`, { id: id ?? null }, title), actions ? h("div", { class: "actions" }, actions) : null),
+    h(
+      "header",
+      { class: "card-head" },
+      h(`h${level}`, { id: id ?? null }, title),
+      actions ? h("div", { class: "actions" }, actions) : null,
+    ),
     body,
   );
 }
@@ -170,7 +195,15 @@ export function table(columns, rows, { key, caption, rowProps } = {}) {
       "table",
       null,
       caption ? h("caption", { class: "sr" }, caption) : null,
-      h("thead", null, h("tr", null, columns.map((column) => h("th", { scope: "col", class: kind(column) }, column.title)))),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          columns.map((column) => h("th", { scope: "col", class: kind(column) }, column.title)),
+        ),
+      ),
       h(
         "tbody",
         null,
@@ -210,7 +243,13 @@ export function heading(title, { actions, above, below } = {}) {
 export function asOf(resource) {
   const { data, error, stale, at } = resource;
   if (data === undefined || (!error && !stale)) return null;
-  return h("p", { class: "as-of", role: "status" }, "As of ", timeOf(at), stale ? ": there is no leader now." : ": it could not be read since.");
+  return h(
+    "p",
+    { class: "as-of", role: "status" },
+    "As of ",
+    timeOf(at),
+    stale ? ": there is no leader now." : ": it could not be read since.",
+  );
 }
 
 /** Returns what a resource shows: its problem, that it is being read, or what `show` makes of its data. */

@@ -90,7 +90,11 @@ export function confirmDialog({ title, body, action = "OK", danger = false, run 
             "div",
             { class: "actions end" },
             h("button", { type: "button", class: "quiet", onclick: () => handle.close() }, "Cancel"),
-            h("button", { type: "submit", class: danger ? "danger" : "primary", disabled: busy, autofocus: true }, busy ? "…" : action),
+            h(
+              "button",
+              { type: "submit", class: danger ? "danger" : "primary", disabled: busy, autofocus: true },
+              busy ? "…" : action,
+            ),
           ),
         ),
     });

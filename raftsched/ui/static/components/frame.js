@@ -49,22 +49,41 @@ class Banner extends View {
     });
     const unlessHidden = (look) => () => document.hidden || look();
     const timers = [
-      setInterval(unlessHidden(() => this.#know()), KNOW_MS),
-      setInterval(unlessHidden(() => lookAtNode(NODE_LOOK_MS)), NODE_LOOK_MS),
+      setInterval(
+        unlessHidden(() => this.#know()),
+        KNOW_MS,
+      ),
+      setInterval(
+        unlessHidden(() => lookAtNode(NODE_LOOK_MS)),
+        NODE_LOOK_MS,
+      ),
     ];
     this.signal.addEventListener("abort", () => [stop(), ...timers.map(clearInterval)]);
     this.#know();
   }
 
   render() {
-    if (!health.reachable) return bannerOf("bad", "No node answers. The page tries again by itself; what you see is as of ", timeOf(health.since), ".");
+    if (!health.reachable)
+      return bannerOf(
+        "bad",
+        "No node answers. The page tries again by itself; what you see is as of ",
+        timeOf(health.since),
+        ".",
+      );
     if (health.leader === null) {
       const asOf = health.led ? [", as of ", timeOf(health.led)] : null;
       return bannerOf("warn", "There is no leader now. Reading goes on", asOf, "; changes wait for one.");
     }
     if (health.stale) return bannerOf("warn", "This node cannot know whether it shows the newest state.");
-    if (health.node !== location.origin) return bannerOf("info", `${location.host} does not answer; the page goes on at ${new URL(health.node).host}.`);
-    if (this.#outdated) return bannerOf("info", "A new version of this page is here: ", h("a", { href: location.href, onclick: reload }, "reload"), ".");
+    if (health.node !== location.origin)
+      return bannerOf("info", `${location.host} does not answer; the page goes on at ${new URL(health.node).host}.`);
+    if (this.#outdated)
+      return bannerOf(
+        "info",
+        "A new version of this page is here: ",
+        h("a", { href: location.href, onclick: reload }, "reload"),
+        ".",
+      );
     return [];
   }
 
@@ -116,10 +135,20 @@ class Corner extends View {
         : null,
       h(
         "button",
-        { type: "button", class: "quiet small", title: `Theme: ${theme}`, "aria-label": `Theme: ${theme}`, onclick: () => this.#turn(theme) },
+        {
+          type: "button",
+          class: "quiet small",
+          title: `Theme: ${theme}`,
+          "aria-label": `Theme: ${theme}`,
+          onclick: () => this.#turn(theme),
+        },
         h("span", { "aria-hidden": "true" }, { system: "◐", light: "☀", dark: "☾" }[theme]),
       ),
-      h("button", { type: "button", class: "quiet small", title: "Keys", "aria-label": "Keys", onclick: showKeys }, "?"),
+      h(
+        "button",
+        { type: "button", class: "quiet small", title: "Keys", "aria-label": "Keys", onclick: showKeys },
+        "?",
+      ),
     ];
   }
 
@@ -141,7 +170,11 @@ class Corner extends View {
           ["Issuer", who.issuer],
           ["Subject", who.subject],
         ]),
-        h("div", { class: "actions end" }, h("button", { type: "button", onclick: () => (dialog.close(), this.#leave()) }, "Sign out")),
+        h(
+          "div",
+          { class: "actions end" },
+          h("button", { type: "button", onclick: () => (dialog.close(), this.#leave()) }, "Sign out"),
+        ),
       ],
     });
   }
@@ -174,7 +207,18 @@ function showKeys() {
       h(
         "dl",
         { class: "keys" },
-        bound().map(([key, help]) => h("div", { key }, h("dt", null, key.split(" ").map((one) => h("kbd", null, one))), h("dd", null, help))),
+        bound().map(([key, help]) =>
+          h(
+            "div",
+            { key },
+            h(
+              "dt",
+              null,
+              key.split(" ").map((one) => h("kbd", null, one)),
+            ),
+            h("dd", null, help),
+          ),
+        ),
       ),
   });
 }

@@ -13,9 +13,19 @@ const FIELD_KINDS = {
   checks: [(value) => value ?? [], (value) => value],
   lines: [
     (value) => (value ?? []).join("\n"),
-    (text) => text.split(/[\n,]/).map((line) => line.trim()).filter(Boolean),
+    (text) =>
+      text
+        .split(/[\n,]/)
+        .map((line) => line.trim())
+        .filter(Boolean),
   ],
-  pairs: [(value) => Object.entries(value ?? {}).map((pair) => pair.join(": ")).join("\n"), pairsOf],
+  pairs: [
+    (value) =>
+      Object.entries(value ?? {})
+        .map((pair) => pair.join(": "))
+        .join("\n"),
+    pairsOf,
+  ],
   json: [
     (value) => (value && Object.keys(value).length ? JSON.stringify(value, null, 2) : ""),
     (text) => JSON.parse(text.trim() || "null"),
@@ -49,7 +59,11 @@ export function errorsByField(fields, errors) {
 
 /** Returns what a form shows for each field of a row, by pointer. */
 export function draftOf(fields, row) {
-  const at = (pointer) => pointer.split("/").slice(1).reduce((found, name) => found?.[name], row);
+  const at = (pointer) =>
+    pointer
+      .split("/")
+      .slice(1)
+      .reduce((found, name) => found?.[name], row);
   return Object.fromEntries(
     fields.map(({ pointer, type = "text", initial }) => [pointer, FIELD_KINDS[type][0](at(pointer) ?? initial)]),
   );
@@ -88,15 +102,15 @@ function fieldView(field, draft, errors, changed) {
       : null,
   ];
   if (type === "checks") {
-    const toggle = (one) => (event) => set(
-      event.target.checked ? [...value, one] : value.filter((other) => other !== one),
-    );
-    const check = (one) => h(
-      "label",
-      { key: one },
-      h("input", { type: "checkbox", checked: value.includes(one), onchange: toggle(one) }),
-      ` ${one.replace("_", " ")}`,
-    );
+    const toggle = (one) => (event) =>
+      set(event.target.checked ? [...value, one] : value.filter((other) => other !== one));
+    const check = (one) =>
+      h(
+        "label",
+        { key: one },
+        h("input", { type: "checkbox", checked: value.includes(one), onchange: toggle(one) }),
+        ` ${one.replace("_", " ")}`,
+      );
     return h(
       "fieldset",
       { class: "field", key: pointer },

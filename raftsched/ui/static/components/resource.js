@@ -125,9 +125,10 @@ export class ResourcesPage extends Page {
       rows.push(...(part.data?.items ?? []));
       cursor = part.data?.next ?? null;
     }
-    const make = kind.fields && session.may(`${kind.operations}_put`)
-      ? button(`New ${kind.noun}`, () => createOne(kind), { class: "primary" })
-      : null;
+    const make =
+      kind.fields && session.may(`${kind.operations}_put`)
+        ? button(`New ${kind.noun}`, () => createOne(kind), { class: "primary" })
+        : null;
     const none = h("section", { class: "card" }, empty(...kind.empty, make));
     return [
       heading(kind.title, { actions: rows.length ? make : null, below: h("p", { class: "muted" }, kind.says) }),
@@ -147,10 +148,13 @@ export class ResourcesPage extends Page {
     const { kind } = this;
     const found = rows.filter((row) => row.name.includes(this.#filter));
     const oninput = (event) => this.#show({ filter: event.target.value.trim() });
-    const filter = h(
-      "input",
-      { type: "search", "aria-label": "Filter by name", placeholder: "Filter by name", value: this.#filter, oninput },
-    );
+    const filter = h("input", {
+      type: "search",
+      "aria-label": "Filter by name",
+      placeholder: "Filter by name",
+      value: this.#filter,
+      oninput,
+    });
     const count = h("span", { class: "muted" }, plural(rows.length, kind.noun), more ? " and more" : "");
     return h(
       "section",

@@ -10,7 +10,10 @@ import { h } from "../core/vdom.js";
  * @param {(name: string) => void} choose
  */
 export function tabs(parts, chosen, choose) {
-  const at = Math.max(0, parts.findIndex(([name]) => name === chosen));
+  const at = Math.max(
+    0,
+    parts.findIndex(([name]) => name === chosen),
+  );
   const onkeydown = (event) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
@@ -44,7 +47,13 @@ export function tabs(parts, chosen, choose) {
     ),
     h(
       "div",
-      { role: "tabpanel", key: parts[at][0], id: `panel-${parts[at][0]}`, "aria-labelledby": `tab-${parts[at][0]}`, tabindex: "0" },
+      {
+        role: "tabpanel",
+        key: parts[at][0],
+        id: `panel-${parts[at][0]}`,
+        "aria-labelledby": `tab-${parts[at][0]}`,
+        tabindex: "0",
+      },
       parts[at][2](),
     ),
   );

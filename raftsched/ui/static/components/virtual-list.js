@@ -57,7 +57,7 @@ class VirtualList extends View {
     const rows = [];
     for (let slot = 0; slot < pool; slot++) {
       // An element shows the same row as long as that is on the screen, so that nothing moves in the document.
-      const index = from + ((slot - from) % pool + pool) % pool;
+      const index = from + ((((slot - from) % pool) + pool) % pool);
       rows.push(this.#rowAt(index, length));
     }
     const columns = this.selection ? [this.#chooser(), ...this.columns] : this.columns;
@@ -182,7 +182,10 @@ class VirtualList extends View {
     if (!row) return;
     if (range && this.selection.mark >= 0) {
       const [low, high] = [Math.min(index, this.selection.mark), Math.max(index, this.selection.mark)];
-      this.selection.choose(this.list.rows.slice(low, high + 1).map((one) => one.id), true);
+      this.selection.choose(
+        this.list.rows.slice(low, high + 1).map((one) => one.id),
+        true,
+      );
     } else {
       this.selection.choose([row.id], !this.selection.has(row.id));
     }

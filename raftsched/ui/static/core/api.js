@@ -32,7 +32,11 @@ export class ApiProblem extends Error {
     super(body.detail || body.title || `HTTP ${status}`);
     this.name = "ApiProblem";
     this.status = status;
-    this.code = body.code ?? String(body.type ?? "").split(/[:/#]/).pop();
+    this.code =
+      body.code ??
+      String(body.type ?? "")
+        .split(/[:/#]/)
+        .pop();
     this.title = body.title ?? `HTTP ${status}`;
     this.detail = body.detail ?? "";
     this.errors = body.errors ?? [];
@@ -60,7 +64,8 @@ export class Unreachable extends Error {
  */
 export async function request(method, path, { body, query, headers, signal, idempotency, parse = "json" } = {}) {
   const sent = { Accept: "application/json, application/problem+json", ...headers };
-  if (body !== undefined) sent["Content-Type"] ??= method === "PATCH" ? "application/merge-patch+json" : "application/json";
+  if (body !== undefined)
+    sent["Content-Type"] ??= method === "PATCH" ? "application/merge-patch+json" : "application/json";
   if (method === "POST") sent["Idempotency-Key"] = idempotency ?? randomKey();
   const payload = body === undefined || typeof body === "string" ? body : JSON.stringify(body);
   const until = performance.now() + PATIENCE_MS;
@@ -126,7 +131,14 @@ export async function* pages(path, query = {}, { limit = 1000, signal } = {}) {
 /** Returns the response of one node as it comes, without reading it; for downloads. */
 export async function fetchOpen(path, { query, headers, signal } = {}) {
   const shown = token;
-  const response = await fetchFrom(health.node, path, query, { method: "GET", headers: withToken(headers) }, signal, null);
+  const response = await fetchFrom(
+    health.node,
+    path,
+    query,
+    { method: "GET", headers: withToken(headers) },
+    signal,
+    null,
+  );
   if (!response.ok) finish(response, await read(response, "json"), shown);
   return response;
 }
@@ -144,7 +156,7 @@ export async function fetchOpen(path, { query, headers, signal } = {}) {
 export async function stream(path, { query, headers, signal, onEvent, onState }) {
   let last = headers?.["Last-Event-ID"];
   let unanswered = 0; // tries, one after the other
-  for (let tries = 0; !signal?.aborted; ) {
+  for (let tries = 0; !signal?.aborted;) {
     const node = health.node;
     const quiet = new AbortController();
     const either = signal ? AbortSignal.any([signal, quiet.signal]) : quiet.signal;
@@ -205,7 +217,9 @@ export async function lookAtNode(quietMs) {
   const home = node === location.origin;
   if (home && Date.now() - health.since < quietMs) return; // it answered a moment ago
   const signal = AbortSignal.timeout(LIVE_MS);
-  const response = await fetch(address(location.origin, home ? "/livez" : "/readyz"), { ...SAFE, signal }).catch(() => null);
+  const response = await fetch(address(location.origin, home ? "/livez" : "/readyz"), { ...SAFE, signal }).catch(
+    () => null,
+  );
   if (!home && response?.ok) health.set({ node: location.origin });
   if (home && !response) health.leave(node);
   if (home && response) health.set({ since: Date.now() });
@@ -265,7 +279,13 @@ function finish(response, data, shown) {
     throw problem;
   }
   const { headers, status } = response;
-  return { data, headers, status, index: Number(headers.get("Raftsched-Index")), stale: headers.has("Raftsched-Stale") };
+  return {
+    data,
+    headers,
+    status,
+    index: Number(headers.get("Raftsched-Index")),
+    stale: headers.has("Raftsched-Stale"),
+  };
 }
 
 function pause(ms, signal) {

@@ -80,7 +80,8 @@ function keepScroll() {
 }
 
 function followLink(event) {
-  if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+    return;
   const anchor = event.target.closest?.("a[href]");
   if (!anchor || anchor.hasAttribute("target") || anchor.hasAttribute("download")) return;
   const url = new URL(anchor.getAttribute("href"), location.href); // .href of a link in SVG is an object

@@ -6,10 +6,25 @@ export const FILTERS = [
   ["operation", "Operation", "search"],
   ["resource", "Of what", "search"],
   ["namespace", "Namespace", "search"],
-  ["kind", "Kind", [["", "all"], ["change", "changes"], ["work", "work handed in"]]],
+  [
+    "kind",
+    "Kind",
+    [
+      ["", "all"],
+      ["change", "changes"],
+      ["work", "work handed in"],
+    ],
+  ],
   ["from", "From", "datetime-local"],
   ["to", "Until", "datetime-local"],
-  ["order", "Order", [["", "newest first"], ["oldest", "oldest first"]]],
+  [
+    "order",
+    "Order",
+    [
+      ["", "newest first"],
+      ["oldest", "oldest first"],
+    ],
+  ],
 ];
 
 /** Returns the filters of an address as the API takes them. */

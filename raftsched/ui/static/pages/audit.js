@@ -21,7 +21,9 @@ export class AuditPage extends Page {
   #error = null;
   #busy = false;
   #timer = 0;
-  #seen = new IntersectionObserver((entries) => entries.some((one) => one.isIntersecting) && this.#more(), { rootMargin: "600px" });
+  #seen = new IntersectionObserver((entries) => entries.some((one) => one.isIntersecting) && this.#more(), {
+    rootMargin: "600px",
+  });
 
   connected() {
     this.on(session, "change", () => this.update());
@@ -48,8 +50,12 @@ export class AuditPage extends Page {
       ["chain", "Chain", () => this.#chain()],
       ["refusals", "Refusals", () => this.#refusals()],
     ];
-    if (!session.may("audit_list_all")) return [heading("Audit"), empty("Only operators and admins see the audit.", "Ask one of them.")];
-    return [heading("Audit"), tabs(parts, this.query.get("tab") ?? "records", (tab) => this.setQuery({ tab: tab === "records" ? null : tab }))];
+    if (!session.may("audit_list_all"))
+      return [heading("Audit"), empty("Only operators and admins see the audit.", "Ask one of them.")];
+    return [
+      heading("Audit"),
+      tabs(parts, this.query.get("tab") ?? "records", (tab) => this.setQuery({ tab: tab === "records" ? null : tab })),
+    ];
   }
 
   #records() {
@@ -66,9 +72,14 @@ export class AuditPage extends Page {
         ? shown(resource, () => null)
         : rows.length || next
           ? table(AUDIT_COLUMNS, rows, { key: keyOf, caption: "Records" })
-          : empty("There are no such records.", Object.keys(query).length ? "Widen the filters." : "Each request that changes something is noted here."),
+          : empty(
+              "There are no such records.",
+              Object.keys(query).length ? "Widen the filters." : "Each request that changes something is noted here.",
+            ),
       problem(this.#error ?? (resource.data ? resource.error : null)),
-      next ? h("p", { class: "muted more", key: "more", ref: (end) => this.#seen.observe(end) }, "Older ones follow …") : null,
+      next
+        ? h("p", { class: "muted more", key: "more", ref: (end) => this.#seen.observe(end) }, "Older ones follow …")
+        : null,
       rows.length && !next ? h("p", { class: "muted" }, `${plural(rows.length, "record")}; there are no more.`) : null,
     ];
   }
@@ -102,7 +113,11 @@ export class AuditPage extends Page {
     if (!cursor || this.#busy) return;
     this.#busy = true;
     try {
-      const page = await get("/v1/audit", { ...filterQuery(this.query), limit: LIMIT, cursor }, { signal: this.signal });
+      const page = await get(
+        "/v1/audit",
+        { ...filterQuery(this.query), limit: LIMIT, cursor },
+        { signal: this.signal },
+      );
       if (path === this.#path) {
         this.#older = merge(this.#older, page.items);
         this.#next = page.next;
@@ -136,7 +151,11 @@ export class AuditPage extends Page {
         const id = `audit-${name}`;
         const given = this.query.get(name) ?? "";
         const control = Array.isArray(kind)
-          ? h("select", { id, value: given, onchange: (event) => change(name, event.target.value) }, kind.map(([value, text]) => h("option", { value }, text)))
+          ? h(
+              "select",
+              { id, value: given, onchange: (event) => change(name, event.target.value) },
+              kind.map(([value, text]) => h("option", { value }, text)),
+            )
           : h("input", {
               id,
               type: kind,
@@ -144,30 +163,59 @@ export class AuditPage extends Page {
               autocomplete: "off",
               step: kind === "datetime-local" ? 1 : null,
               ref: (input) => (input.value = kind === "datetime-local" ? toLocal(given) : given),
-              oninput: (event) => change(name, kind === "datetime-local" ? fromLocal(event.target.value) : event.target.value.trim()),
+              oninput: (event) =>
+                change(name, kind === "datetime-local" ? fromLocal(event.target.value) : event.target.value.trim()),
             });
-        return h("div", { class: ["field", kind === "datetime-local" && "grow"] }, h("label", { for: id }, label), control);
+        return h(
+          "div",
+          { class: ["field", kind === "datetime-local" && "grow"] },
+          h("label", { for: id }, label),
+          control,
+        );
       }),
     );
   }
 
   #chain() {
-    if (!session.may("audit_chain")) return empty("The chain is of all namespaces.", "Your token is for some of them only.");
+    if (!session.may("audit_chain"))
+      return empty("The chain is of all namespaces.", "Your token is for some of them only.");
     const resource = this.watch("/v1/audit/chain", { on: ["audit"] });
     const command = "raftsched audit verify";
     return shown(resource, (chain) => [
-      h("p", null, `As of entry ${number(chain.index)} of the log; the same on every node that has applied it. Each record has the hash of the one before it.`),
-      h("div", { class: "grid" }, ["change", "work"].map((kind) => card(kind === "change" ? "Changes" : "Work handed in", heads(chain[kind])))),
-      h("p", { class: "row" }, "To check all records against these hashes: ", h("code", null, command), copyButton(command)),
+      h(
+        "p",
+        null,
+        `As of entry ${number(chain.index)} of the log; the same on every node that has applied it. Each record has the hash of the one before it.`,
+      ),
+      h(
+        "div",
+        { class: "grid" },
+        ["change", "work"].map((kind) => card(kind === "change" ? "Changes" : "Work handed in", heads(chain[kind]))),
+      ),
+      h(
+        "p",
+        { class: "row" },
+        "To check all records against these hashes: ",
+        h("code", null, command),
+        copyButton(command),
+      ),
     ]);
   }
 
   #refusals() {
-    if (!session.may("audit_refusals")) return empty("Refusals are of all namespaces.", "Your token is for some of them only.");
+    if (!session.may("audit_refusals"))
+      return empty("Refusals are of all namespaces.", "Your token is for some of them only.");
     return shown(this.watch("/v1/audit/refusals", { every: 5_000 }), ({ node, items }) => [
-      h("p", null, `Requests that ${node} answered with 401, 403 or 429 since it was started: the newest first, alike ones of one minute together. Each node keeps its own.`),
+      h(
+        "p",
+        null,
+        `Requests that ${node} answered with 401, 403 or 429 since it was started: the newest first, alike ones of one minute together. Each node keeps its own.`,
+      ),
       items.length
-        ? table(REFUSED, items, { key: (row) => `${row.first_at} ${row.status} ${row.method} ${row.actor} ${row.remote}`, caption: "Refusals" })
+        ? table(REFUSED, items, {
+            key: (row) => `${row.first_at} ${row.status} ${row.method} ${row.actor} ${row.remote}`,
+            caption: "Refusals",
+          })
         : empty(`${node} has refused nothing.`),
     ]);
   }
@@ -189,7 +237,11 @@ function heads(chain) {
 
 const AUDIT_COLUMNS = [
   { title: "When", cell: (row) => timeOf(row.at) },
-  { title: "Operation", class: "nowrap", cell: (row) => [h("span", { class: "mono" }, row.operation), row.count > 1 ? ` × ${number(row.count)}` : ""] },
+  {
+    title: "Operation",
+    class: "nowrap",
+    cell: (row) => [h("span", { class: "mono" }, row.operation), row.count > 1 ? ` × ${number(row.count)}` : ""],
+  },
   { title: "Of what", cell: (row) => aim(row) },
   { title: "Who", cell: (row) => [row.actor, row.remote ? h("div", { class: "muted" }, row.remote) : ""] },
   { title: "Namespace", cell: (row) => row.namespace ?? "" },
@@ -209,7 +261,10 @@ const REFUSED = [
 function aim(row) {
   const words = row.job ?? row.subject ?? row.resource ?? "";
   const to = linkOf(row);
-  return [to ? h("a", { href: to }, words) : words, row.resource && row.resource !== words ? h("div", { class: "muted mono" }, row.resource) : ""];
+  return [
+    to ? h("a", { href: to }, words) : words,
+    row.resource && row.resource !== words ? h("div", { class: "muted mono" }, row.resource) : "",
+  ];
 }
 
 function change(value) {

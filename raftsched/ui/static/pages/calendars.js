@@ -115,11 +115,11 @@ export class CalendarPage extends ResourcePage {
     const kindOf = exclusionOf(content);
     const saved = exclusionOf(calendar);
     const step = (by, words, mark) =>
-      button(
-        mark,
-        () => this.setQuery({ year: year + by }),
-        { "aria-label": words, title: words, disabled: year === YEARS[by > 0 ? 1 : 0] },
-      );
+      button(mark, () => this.setQuery({ year: year + by }), {
+        "aria-label": words,
+        title: words,
+        disabled: year === YEARS[by > 0 ? 1 : 0],
+      });
     const mark = ([kind, words]) =>
       h("li", { key: kind }, h("span", { class: `year-day year-${kind}`, "aria-hidden": "true" }, "12"), ` ${words}`);
     return card(
@@ -264,5 +264,7 @@ function differ(one, other) {
 }
 
 function some(items) {
-  return items.slice(0, DAYS_SHOWN).join(", ") + (items.length > DAYS_SHOWN ? ` and ${items.length - DAYS_SHOWN} more` : "");
+  return (
+    items.slice(0, DAYS_SHOWN).join(", ") + (items.length > DAYS_SHOWN ? ` and ${items.length - DAYS_SHOWN} more` : "")
+  );
 }

@@ -10,7 +10,12 @@ const CAUSE_WORDS = [
 
 /** Returns the last line of an error that says something; "" for none. */
 export function lastLine(error) {
-  return plain(error ?? "").split("\n").findLast((line) => line.trim())?.trim() ?? "";
+  return (
+    plain(error ?? "")
+      .split("\n")
+      .findLast((line) => line.trim())
+      ?.trim() ?? ""
+  );
 }
 
 /** Returns what letters of one cause have in common: numbers and ids in the words of an error differ from run to run. */

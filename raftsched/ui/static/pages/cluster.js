@@ -1,6 +1,18 @@
 /** The cluster: its members, who led when, what is wrong, and a backup of it. */
 
-import { asOf, card, copyButton, empty, facts, heading, loading, problem, shown, table, timeOf } from "../components/basics.js";
+import {
+  asOf,
+  card,
+  copyButton,
+  empty,
+  facts,
+  heading,
+  loading,
+  problem,
+  shown,
+  table,
+  timeOf,
+} from "../components/basics.js";
 import { attempt, confirmDialog } from "../components/dialog.js";
 import { termsChart } from "../charts/terms.js";
 import { del, post } from "../core/api.js";
@@ -31,7 +43,9 @@ export class ClusterPage extends Page {
     if (!data) return [heading("Cluster"), cluster.error ? problem(cluster.error) : loading()];
     const reload = () => cluster.reload();
     return [
-      heading("Cluster", { actions: [h("a", { class: "button", href: "/ui/cluster/settings" }, "Settings"), pauseButton(data, reload)] }),
+      heading("Cluster", {
+        actions: [h("a", { class: "button", href: "/ui/cluster/settings" }, "Settings"), pauseButton(data, reload)],
+      }),
       asOf(cluster),
       warnings(data),
       card("Members", members(data, reload)),
@@ -39,12 +53,20 @@ export class ClusterPage extends Page {
       this.#terms(data),
       session.may("doctor_get") ? findings(this) : null,
       session.may("snapshot_get") ? backupCard(this, this.#backup, data) : null,
-      card("About", facts([
-        ["Leader", data.leader ?? "none"],
-        ["Term", number(data.term)],
-        ["Cluster", data.cluster_id ? h("span", { class: "mono" }, data.cluster_id, copyButton(data.cluster_id, "Copy the id of the cluster")) : null],
-        ["This page is from", data.node],
-      ])),
+      card(
+        "About",
+        facts([
+          ["Leader", data.leader ?? "none"],
+          ["Term", number(data.term)],
+          [
+            "Cluster",
+            data.cluster_id
+              ? h("span", { class: "mono" }, data.cluster_id, copyButton(data.cluster_id, "Copy the id of the cluster"))
+              : null,
+          ],
+          ["This page is from", data.node],
+        ]),
+      ),
     ];
   }
 
@@ -53,31 +75,57 @@ export class ClusterPage extends Page {
     const now = Date.now();
     const count = terms.data?.items.length ?? 0;
     const turn = () => ((this.#allTerms = !this.#allTerms), this.update());
-    const more = count > TERMS_SHOWN ? h("button", { type: "button", class: "small", onclick: turn }, this.#allTerms ? "Fewer" : `All ${number(count)}`) : null;
-    return card("Leaderships", shown(terms, ({ items }) => {
-      if (!items.length) return empty("Nobody has led yet", "The first leadership is written down when it begins.");
-      const rows = this.#allTerms ? items : items.slice(0, TERMS_SHOWN);
-      return [
-        termsChart(items, { from: now - TERMS_MS, now }),
-        table(
-          [
-            { title: "Term", cell: (one) => number(one.term) },
-            { title: "Leader", cell: (one) => (one.term === cluster.term && one.leader === cluster.leader ? [one.leader, " ", h("span", { class: "badge state-running" }, "★ now")] : one.leader) },
-            { title: "Since", cell: (one) => timeOf(one.at) },
-            { title: "First entry", cell: (one) => number(one.index), number: true },
-          ],
-          rows,
-          { key: (one) => one.term, caption: "Leaderships, the newest first" },
-        ),
-      ];
-    }), { actions: more });
+    const more =
+      count > TERMS_SHOWN
+        ? h(
+            "button",
+            { type: "button", class: "small", onclick: turn },
+            this.#allTerms ? "Fewer" : `All ${number(count)}`,
+          )
+        : null;
+    return card(
+      "Leaderships",
+      shown(terms, ({ items }) => {
+        if (!items.length) return empty("Nobody has led yet", "The first leadership is written down when it begins.");
+        const rows = this.#allTerms ? items : items.slice(0, TERMS_SHOWN);
+        return [
+          termsChart(items, { from: now - TERMS_MS, now }),
+          table(
+            [
+              { title: "Term", cell: (one) => number(one.term) },
+              {
+                title: "Leader",
+                cell: (one) =>
+                  one.term === cluster.term && one.leader === cluster.leader
+                    ? [one.leader, " ", h("span", { class: "badge state-running" }, "★ now")]
+                    : one.leader,
+              },
+              { title: "Since", cell: (one) => timeOf(one.at) },
+              { title: "First entry", cell: (one) => number(one.index), number: true },
+            ],
+            rows,
+            { key: (one) => one.term, caption: "Leaderships, the newest first" },
+          ),
+        ];
+      }),
+      { actions: more },
+    );
   }
 }
 define("rs-cluster-page", ClusterPage);
 
 function pauseButton({ paused }, reload) {
   if (!session.may(paused ? "settings_resume" : "settings_pause")) return null;
-  if (paused) return h("button", { type: "button", class: "primary", onclick: () => attempt(() => post("/v1/cluster/resume"), "Resumed").then(reload) }, "Resume");
+  if (paused)
+    return h(
+      "button",
+      {
+        type: "button",
+        class: "primary",
+        onclick: () => attempt(() => post("/v1/cluster/resume"), "Resumed").then(reload),
+      },
+      "Resume",
+    );
   const ask = () =>
     confirmDialog({
       title: "Pause the cluster?",
@@ -91,25 +139,45 @@ function pauseButton({ paused }, reload) {
 
 function members(cluster, reload) {
   if (matchMedia(NARROW).matches) {
-    const more = (node) => [["Votes", node.voter ? "yes" : "not yet"], ...factsOf(node), ["Heard of", timeOf(node.last_heartbeat_at)], ["Version", node.version ?? "–"], ["Address", node.http ?? "–"]];
-    return h("ul", { class: "nodes" }, cluster.nodes.map((node) => nodeCard(node, more(node), actionsOf(node, cluster, reload))));
+    const more = (node) => [
+      ["Votes", node.voter ? "yes" : "not yet"],
+      ...factsOf(node),
+      ["Heard of", timeOf(node.last_heartbeat_at)],
+      ["Version", node.version ?? "–"],
+      ["Address", node.http ?? "–"],
+    ];
+    return h(
+      "ul",
+      { class: "nodes" },
+      cluster.nodes.map((node) => nodeCard(node, more(node), actionsOf(node, cluster, reload))),
+    );
   }
   const columns = [
-    { title: "Node", cell: (node) => [h("strong", null, node.id), h("div", { class: "muted nowrap" }, node.http ?? "–")] },
-    { title: "Role", cell: (node) => [badges(node), h("div", { class: "muted nowrap" }, node.voter ? "votes" : "does not vote yet")] },
+    {
+      title: "Node",
+      cell: (node) => [h("strong", null, node.id), h("div", { class: "muted nowrap" }, node.http ?? "–")],
+    },
+    {
+      title: "Role",
+      cell: (node) => [badges(node), h("div", { class: "muted nowrap" }, node.voter ? "votes" : "does not vote yet")],
+    },
     { title: h("span", { title: "Entries of the log" }, "Behind"), cell: (node) => number(node.lag), number: true },
     { title: "Clock", cell: clock, number: true },
     { title: "Slots", cell: slots },
     { title: "Disk", cell: disk },
     { title: "Heard of", cell: (node) => timeOf(node.last_heartbeat_at) },
     { title: "Version", cell: (node) => node.version ?? "–" },
-    { title: h("span", { class: "sr" }, "Actions"), cell: (node) => h("div", { class: "actions" }, actionsOf(node, cluster, reload)) },
+    {
+      title: h("span", { class: "sr" }, "Actions"),
+      cell: (node) => h("div", { class: "actions" }, actionsOf(node, cluster, reload)),
+    },
   ];
   return h("div", { class: "members" }, table(columns, cluster.nodes, { key: (node) => node.id, caption: "Members" }));
 }
 
 function actionsOf(node, cluster, reload) {
-  const small = (words, onclick) => h("button", { type: "button", class: "small", key: words, onclick, "aria-label": `${words} ${node.id}` }, words);
+  const small = (words, onclick) =>
+    h("button", { type: "button", class: "small", key: words, onclick, "aria-label": `${words} ${node.id}` }, words);
   const path = encodeURIComponent(node.id);
   const drain = async (action, done) => (await attempt(() => post(`/v1/nodes/${path}/${action}`), done)) && reload();
   const found = [];
@@ -132,12 +200,21 @@ function actionsOf(node, cluster, reload) {
   if (session.may("members_remove") && cluster.nodes.length > 1) {
     const voters = cluster.nodes.filter((one) => one.voter && one.id !== node.id);
     const alive = voters.filter((one) => one.alive).length;
-    const left = voters.length ? `${plural(voters.length, "voting member")} would be left, ${alive} of which answer; ${Math.floor(voters.length / 2) + 1} are needed.` : "";
+    const left = voters.length
+      ? `${plural(voters.length, "voting member")} would be left, ${alive} of which answer; ${Math.floor(voters.length / 2) + 1} are needed.`
+      : "";
     found.push(
       small("Remove", () =>
         confirmDialog({
           title: `Remove ${node.id}?`,
-          body: [h("p", null, left), h("p", null, "Its runs are run again elsewhere when its session is over. It can come back with an empty disk only.")],
+          body: [
+            h("p", null, left),
+            h(
+              "p",
+              null,
+              "Its runs are run again elsewhere when its session is over. It can come back with an empty disk only.",
+            ),
+          ],
           action: `Remove ${node.id}`,
           danger: true,
           run: () => del(`/v1/cluster/members/${path}`),
@@ -165,7 +242,17 @@ function waitingNodes(cluster, reload) {
     { title: "Why", cell: (one) => one.why.replaceAll("-", " ") },
     { title: "Addresses", cell: (one) => `${one.http} · ${one.raft}` },
     { title: "Disk", cell: (one) => h("span", { class: "mono" }, one.store.slice(0, 8)) },
-    { title: "", cell: (one) => (session.may("members_add") ? h("button", { type: "button", class: "small", onclick: () => admit(one) }, replaces(one) ? "Replace …" : "Let in …") : null) },
+    {
+      title: "",
+      cell: (one) =>
+        session.may("members_add")
+          ? h(
+              "button",
+              { type: "button", class: "small", onclick: () => admit(one) },
+              replaces(one) ? "Replace …" : "Let in …",
+            )
+          : null,
+    },
   ];
   return table(columns, cluster.waiting, { key: (one) => one.id, caption: "Nodes that ask to be let in" });
 }

@@ -84,17 +84,14 @@ export class CrontabPage extends Page {
         "div",
         { class: "field" },
         h("label", { for: name }, title),
-        h(
-          "input",
-          {
-            id: name,
-            value: this.#given[name],
-            autocomplete: "off",
-            spellcheck: "false",
-            ...more,
-            oninput: (event) => this.#set(name, event.target.value),
-          },
-        ),
+        h("input", {
+          id: name,
+          value: this.#given[name],
+          autocomplete: "off",
+          spellcheck: "false",
+          ...more,
+          oninput: (event) => this.#set(name, event.target.value),
+        }),
       );
     return [
       h(
@@ -172,21 +169,22 @@ export class CrontabPage extends Page {
               h(
                 "th",
                 { scope: "col" },
-                h(
-                  "input",
-                  {
-                    type: "checkbox",
-                    checked: all,
-                    disabled: !jobs.length,
-                    "aria-label": "All lines",
-                    onchange: flipAll,
-                  },
-                ),
+                h("input", {
+                  type: "checkbox",
+                  checked: all,
+                  disabled: !jobs.length,
+                  "aria-label": "All lines",
+                  onchange: flipAll,
+                }),
               ),
               ["Line", "What it says", "What it becomes"].map((title) => h("th", { scope: "col", key: title }, title)),
             ),
           ),
-          h("tbody", null, lines.map((line) => this.#line(line))),
+          h(
+            "tbody",
+            null,
+            lines.map((line) => this.#line(line)),
+          ),
         ),
       ),
       h(
@@ -225,10 +223,14 @@ export class CrontabPage extends Page {
       h(
         "td",
         null,
-        job ? h(
-          "input",
-          { type: "checkbox", checked: !this.#left.has(line), "aria-label": `Create line ${line}`, onchange: flip },
-        ) : null,
+        job
+          ? h("input", {
+              type: "checkbox",
+              checked: !this.#left.has(line),
+              "aria-label": `Create line ${line}`,
+              onchange: flip,
+            })
+          : null,
       ),
       h("td", { class: "number" }, line),
       h("td", null, h("code", null, text)),
@@ -244,7 +246,10 @@ export class CrontabPage extends Page {
 
   async #create(lines) {
     this.#sent = lines.map((line) => line.line);
-    await this.#batch.send(lines.map((line) => line.job), () => this.update());
+    await this.#batch.send(
+      lines.map((line) => line.job),
+      () => this.update(),
+    );
     if (this.#batch.items && !this.#batch.counts.refused) keepDraft(ADDRESS, null);
   }
 }

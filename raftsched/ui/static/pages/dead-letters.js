@@ -35,7 +35,10 @@ export class DeadLettersPage extends Page {
   #touched = null; // ids that changed since; true: any
 
   connected() {
-    this.signal.addEventListener("abort", onChange((change) => this.#changed(change)));
+    this.signal.addEventListener(
+      "abort",
+      onChange((change) => this.#changed(change)),
+    );
     this.on(document, "visibilitychange", () => this.#soon());
     this.on(session, "change", () => this.#load());
     bindListKeys(this, ".cause", this.signal);
@@ -116,12 +119,22 @@ export class DeadLettersPage extends Page {
     try {
       const { items } = await get(PATH, { ...this.#filter, fields: LETTER_FIELDS, limit: NEW_MAX }, { signal });
       const known = items.findIndex(({ id, dead_since: since }) => this.#letters.get(id)?.dead_since === since);
-      const mine = touched === true ? [] : [...touched].filter((id) => this.#letters.has(id) && !items.some((one) => one.id === id));
+      const mine =
+        touched === true
+          ? []
+          : [...touched].filter((id) => this.#letters.has(id) && !items.some((one) => one.id === id));
       if (touched === true || (known < 0 && items.length >= NEW_MAX) || mine.length > NEW_MAX) {
         await this.#load();
         return;
       }
-      const gone = await Promise.all(mine.map((id) => get(`/v1/instances/${encodeURIComponent(id)}`, {}, { signal }).then((one) => !one.dead_letter, () => true)));
+      const gone = await Promise.all(
+        mine.map((id) =>
+          get(`/v1/instances/${encodeURIComponent(id)}`, {}, { signal }).then(
+            (one) => !one.dead_letter,
+            () => true,
+          ),
+        ),
+      );
       const letters = new Map(items.map((one) => [one.id, one]));
       for (const [id, one] of this.#letters) if (!letters.has(id) && !gone[mine.indexOf(id)]) letters.set(id, one);
       this.#show(letters);
@@ -135,14 +148,26 @@ export class DeadLettersPage extends Page {
   render() {
     const found = this.#groups.length;
     return [
-      heading("Dead letters", { below: h("p", { class: "muted" }, "Runs that failed for good: all their retries are used up.") }),
+      heading("Dead letters", {
+        below: h("p", { class: "muted" }, "Runs that failed for good: all their retries are used up."),
+      }),
       this.#filters(),
       problem(this.#error),
       this.#progress(),
       found ? this.#bar() : null,
-      found ? h("ul", { class: "causes" }, this.#groups.slice(0, this.#most).map((group) => this.#cause(group))) : this.#none(),
+      found
+        ? h(
+            "ul",
+            { class: "causes" },
+            this.#groups.slice(0, this.#most).map((group) => this.#cause(group)),
+          )
+        : this.#none(),
       found > this.#most
-        ? h("button", { type: "button", onclick: () => this.#set(() => (this.#most += GROUPS)) }, `Show more causes (${number(found - this.#most)})`)
+        ? h(
+            "button",
+            { type: "button", onclick: () => this.#set(() => (this.#most += GROUPS)) },
+            `Show more causes (${number(found - this.#most)})`,
+          )
         : null,
     ];
   }
@@ -156,7 +181,10 @@ export class DeadLettersPage extends Page {
     if (this.#error) return null;
     if (!this.#read) return loading();
     if (Object.keys(this.#filter).length) return empty("No dead letter matches.", "Change the filter to see others.");
-    return empty("No dead letters.", "A run that fails is tried again as its job's retry says; when that is used up, it is kept here until you requeue or discard it.");
+    return empty(
+      "No dead letters.",
+      "A run that fails is tried again as its job's retry says; when that is used up, it is kept here until you requeue or discard it.",
+    );
   }
 
   #filters() {
@@ -177,26 +205,45 @@ export class DeadLettersPage extends Page {
           },
         }),
       );
-    return h("search", { class: "row" }, field("namespace", "Namespace", "all"), field("name_prefix", "Name of the job begins with", "any"));
+    return h(
+      "search",
+      { class: "row" },
+      field("namespace", "Namespace", "all"),
+      field("name_prefix", "Name of the job begins with", "any"),
+    );
   }
 
   #progress() {
     const count = this.#letters.size;
-    const words = this.#reading && !this.#read ? `Reading: ${number(count)} so far …` : count ? `${plural(count, "dead letter")}${this.#more ? ", the newest; there are more" : ""} of ${plural(this.#groups.length, "cause")}.` : "";
+    const words =
+      this.#reading && !this.#read
+        ? `Reading: ${number(count)} so far …`
+        : count
+          ? `${plural(count, "dead letter")}${this.#more ? ", the newest; there are more" : ""} of ${plural(this.#groups.length, "cause")}.`
+          : "";
     return h(
       "div",
       { role: "status" },
       h("p", { class: "muted" }, words),
-      this.#reading && !this.#read ? h("div", { class: "progress" }, h("div", { style: { width: `${(100 * count) / LETTERS_MAX}%` } })) : null,
+      this.#reading && !this.#read
+        ? h("div", { class: "progress" }, h("div", { style: { width: `${(100 * count) / LETTERS_MAX}%` } }))
+        : null,
     );
   }
 
   #buttons(target, which, namespace, disabled = false) {
     const act = (kind, text, operation, look) =>
       session.may(operation, namespace)
-        ? h("button", { type: "button", class: look, disabled, onclick: () => this.#sweep(kind, target(), which()) }, text)
+        ? h(
+            "button",
+            { type: "button", class: look, disabled, onclick: () => this.#sweep(kind, target(), which()) },
+            text,
+          )
         : null;
-    return [act("requeue", "Requeue", "dead_letters_requeue", "small"), act("discard", "Discard", "dead_letters_discard", "small")];
+    return [
+      act("requeue", "Requeue", "dead_letters_requeue", "small"),
+      act("discard", "Discard", "dead_letters_discard", "small"),
+    ];
   }
 
   async #sweep(kind, target, which) {
@@ -209,15 +256,32 @@ export class DeadLettersPage extends Page {
   #bar() {
     const count = this.#chosen.size;
     const { namespace, name_prefix: prefix } = this.#filter;
-    const which = [namespace && `of the namespace ${namespace}`, prefix && `of jobs whose names begin with "${prefix}"`].filter(Boolean);
+    const which = [
+      namespace && `of the namespace ${namespace}`,
+      prefix && `of jobs whose names begin with "${prefix}"`,
+    ].filter(Boolean);
     return h(
       "div",
       { class: "row" },
       h("strong", null, count ? `${number(count)} chosen:` : "All that match the filter:"),
       count
-        ? this.#buttons(() => [...this.#chosen], () => "that you chose", undefined)
-        : this.#buttons(() => this.#filter, () => which.join(", ") || "of the whole cluster", namespace),
-      count ? h("button", { type: "button", class: "quiet small", onclick: () => this.#set(() => this.#chosen.clear()) }, "Choose none") : null,
+        ? this.#buttons(
+            () => [...this.#chosen],
+            () => "that you chose",
+            undefined,
+          )
+        : this.#buttons(
+            () => this.#filter,
+            () => which.join(", ") || "of the whole cluster",
+            namespace,
+          ),
+      count
+        ? h(
+            "button",
+            { type: "button", class: "quiet small", onclick: () => this.#set(() => this.#chosen.clear()) },
+            "Choose none",
+          )
+        : null,
     );
   }
 
@@ -260,10 +324,19 @@ export class DeadLettersPage extends Page {
         { class: "actions" },
         h(
           "button",
-          { type: "button", class: "small", "aria-expanded": String(Boolean(shown)), onclick: () => this.#set(() => (shown ? this.#open.delete(key) : this.#open.set(key, SHOWN))) },
+          {
+            type: "button",
+            class: "small",
+            "aria-expanded": String(Boolean(shown)),
+            onclick: () => this.#set(() => (shown ? this.#open.delete(key) : this.#open.set(key, SHOWN))),
+          },
           shown ? "Hide" : "Show",
         ),
-        this.#buttons(() => letters.map((one) => one.id), () => "of this cause", sample.namespace),
+        this.#buttons(
+          () => letters.map((one) => one.id),
+          () => "of this cause",
+          sample.namespace,
+        ),
       ),
       shown ? this.#runs(group, shown) : null,
     );
@@ -273,9 +346,18 @@ export class DeadLettersPage extends Page {
     const columns = [
       {
         title: h("span", { class: "sr" }, "Choose"),
-        cell: (one) => h("input", { type: "checkbox", checked: this.#chosen.has(one.id), "aria-label": `Choose ${one.id}`, onchange: (event) => this.#choose([one], event.target.checked) }),
+        cell: (one) =>
+          h("input", {
+            type: "checkbox",
+            checked: this.#chosen.has(one.id),
+            "aria-label": `Choose ${one.id}`,
+            onchange: (event) => this.#choose([one], event.target.checked),
+          }),
       },
-      { title: "Run", cell: (one) => h("a", { href: `/ui/runs/${encodeURIComponent(one.id)}`, class: "mono" }, one.id) },
+      {
+        title: "Run",
+        cell: (one) => h("a", { href: `/ui/runs/${encodeURIComponent(one.id)}`, class: "mono" }, one.id),
+      },
       { title: "Scheduled", cell: (one) => timeOf(one.scheduled_at) },
       { title: "Dead since", cell: (one) => timeOf(one.dead_since) },
       { title: "Attempts", number: true, cell: (one) => number(one.attempt) },
@@ -287,7 +369,11 @@ export class DeadLettersPage extends Page {
       sample.error ? h("pre", { class: "cause-error" }, plain(sample.error)) : null,
       table(columns, letters.slice(0, shown), { key: (one) => one.id, caption: "Runs of this cause" }),
       letters.length > shown
-        ? h("button", { type: "button", class: "small", onclick: () => this.#set(() => this.#open.set(key, shown + 4 * SHOWN)) }, `Show more (${number(letters.length - shown)})`)
+        ? h(
+            "button",
+            { type: "button", class: "small", onclick: () => this.#set(() => this.#open.set(key, shown + 4 * SHOWN)) },
+            `Show more (${number(letters.length - shown)})`,
+          )
         : null,
     );
   }

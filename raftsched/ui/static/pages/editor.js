@@ -18,7 +18,8 @@ import { jsonCard, sentCard } from "./editor/side.js";
 import { loadJob, newJob } from "./editor/source.js";
 import { zoneList } from "./editor/times.js";
 
-const NAME_LISTS = { // what is offered while one types: list -> [path, operation]
+const NAME_LISTS = {
+  // what is offered while one types: list -> [path, operation]
   namespaces: ["/v1/namespaces?limit=1000", "namespaces_list_all"],
   queues: ["/v1/queues?limit=1000", "queues_list_all"],
   calendars: ["/v1/calendars?limit=1000", "calendars_list_all"],
@@ -118,12 +119,14 @@ export class EditorPage extends Page {
 
   #changed() {
     this.#problem = null;
-    const kept = this.#dirty ? {
-      text: this.#text,
-      at: Date.now(),
-      base: this.#id && this.#base,
-      job: this.#job,
-    } : null;
+    const kept = this.#dirty
+      ? {
+          text: this.#text,
+          at: Date.now(),
+          base: this.#id && this.#base,
+          job: this.#job,
+        }
+      : null;
     keepDraft(this.#address, kept);
     this.#check();
   }
@@ -156,20 +159,20 @@ export class EditorPage extends Page {
     const title = this.#id ? "Edit job" : "New job";
     if (!this.#value) return [heading(title), this.#problem ? problem(this.#problem) : loading()];
     const above = this.#id ? h("a", { href: `/ui/jobs/${this.#id}` }, this.#job.name ?? this.#id) : null;
-    const others = this.#id ? null : h(
-      "div",
-      { class: "row" },
-      h("a", { class: "button", href: "/ui/crontab" }, "From a crontab"),
-    );
+    const others = this.#id
+      ? null
+      : h("div", { class: "row" }, h("a", { class: "button", href: "/ui/crontab" }, "From a crontab"));
     return [
       heading(title, { above, actions: others }),
       this.#mayWrite() ? null : h("p", { class: "warning" }, "Your token may not write jobs in this namespace."),
       this.#draftAt ? draftNotice(this.#draftAt, () => this.#dropDraft()) : null,
-      this.#conflict ? conflictNotice(
-        this.#conflict,
-        () => this.#dropMine(),
-        () => ((this.#conflict = null), this.update()),
-      ) : null,
+      this.#conflict
+        ? conflictNotice(
+            this.#conflict,
+            () => this.#dropMine(),
+            () => ((this.#conflict = null), this.update()),
+          )
+        : null,
       h(
         "div",
         { class: "editor" },
@@ -194,9 +197,13 @@ export class EditorPage extends Page {
 
   #json() {
     const errors = this.#touched && !this.#textError && !this.#many ? this.#checker.errors : [];
-    return jsonCard(
-      { text: this.#text, typed: (text) => this.#typed(text), error: this.#textError, errors, several: !this.#id },
-    );
+    return jsonCard({
+      text: this.#text,
+      typed: (text) => this.#typed(text),
+      error: this.#textError,
+      errors,
+      several: !this.#id,
+    });
   }
 
   #form() {
@@ -212,16 +219,16 @@ export class EditorPage extends Page {
     const parts = sections(form, { isNew: !this.#id, live: this.#checker.live(this.#value) });
     const rest = form.rest();
     return [
-      rest.length ? h(
-        "div",
-        { class: "problem", role: "alert" },
-        rest.map((one) => h("p", { key: one.pointer + one.detail }, h("code", null, one.pointer), " ", one.detail)),
-      ) : null,
-      this.#textError ? h(
-        "p",
-        { class: "warning" },
-        "The JSON cannot be read; the form shows the job as it was before.",
-      ) : null,
+      rest.length
+        ? h(
+            "div",
+            { class: "problem", role: "alert" },
+            rest.map((one) => h("p", { key: one.pointer + one.detail }, h("code", null, one.pointer), " ", one.detail)),
+          )
+        : null,
+      this.#textError
+        ? h("p", { class: "warning" }, "The JSON cannot be read; the form shows the job as it was before.")
+        : null,
       parts,
       this.#problem ? problem(this.#problem) : null,
       h(

@@ -44,10 +44,8 @@ export class JobPage extends Page {
     if (id.includes("/")) return [heading(id), this.#error ? gone(this.#error) : loading()];
     const resource = this.watch(`/v1/jobs/${encodeURIComponent(id)}`, { on: kindsOf(this.params) });
     const job = resource.data;
-    if (resource.error?.status === 404) return [
-      heading(job ? nameOf(job) : id, { above: crumbs(job) }),
-      gone(resource.error, job),
-    ];
+    if (resource.error?.status === 404)
+      return [heading(job ? nameOf(job) : id, { above: crumbs(job) }), gone(resource.error, job)];
     if (!job) return [heading(id, { above: crumbs() }), resource.error ? problem(resource.error) : loading()];
     document.title = `${nameOf(job)} · raftsched`;
     return [
@@ -73,20 +71,15 @@ export class JobPage extends Page {
   }
 
   #problem({ error }) {
-    return error ? h(
-      "div",
-      { class: "problem" },
-      h("strong", null, "Error "),
-      h("span", { class: "pre" }, error),
-    ) : null;
+    return error
+      ? h("div", { class: "problem" }, h("strong", null, "Error "), h("span", { class: "pre" }, error))
+      : null;
   }
 
   #facts(job) {
     const { id, next_fire_at, last_instance, last_end_at, last_start_at, last_executor } = job;
-    const words = this.watch(
-      `/v1/jobs/${encodeURIComponent(id)}/next?count=10`,
-      { on: kindsOf(job) },
-    ).data?.description;
+    const words = this.watch(`/v1/jobs/${encodeURIComponent(id)}/next?count=10`, { on: kindsOf(job) }).data
+      ?.description;
     const zone = zoneOf(job);
     const last = last_start_at || last_end_at;
     return h(
@@ -96,19 +89,23 @@ export class JobPage extends Page {
         ["Trigger", words],
         [
           "Next time",
-          next_fire_at ? [
-            timeOf(next_fire_at),
-            h("p", { class: "muted" }, timeOf(next_fire_at, { relative: false, zone }), ` ${zone}`),
-          ] : null,
+          next_fire_at
+            ? [
+                timeOf(next_fire_at),
+                h("p", { class: "muted" }, timeOf(next_fire_at, { relative: false, zone }), ` ${zone}`),
+              ]
+            : null,
         ],
         [
           "Last run",
-          last && last_instance ? h(
-            "a",
-            { href: `/ui/runs/${encodeURIComponent(last_instance)}` },
-            timeOf(last),
-            last_executor ? ` on ${last_executor}` : "",
-          ) : null,
+          last && last_instance
+            ? h(
+                "a",
+                { href: `/ui/runs/${encodeURIComponent(last_instance)}` },
+                timeOf(last),
+                last_executor ? ` on ${last_executor}` : "",
+              )
+            : null,
         ],
         ["Runs by schedule", `${number(job.runs)}${job.active ? ` · ${number(job.active)} active` : ""}`],
         [

@@ -3,7 +3,17 @@
 import { card, facts, shown, timeOf } from "../components/basics.js";
 import { confirmDialog } from "../components/dialog.js";
 import { openForm } from "../components/resource-form.js";
-import { ResourcePage, ResourcesPage, about, badge, button, gauge, ifMatch, linkTo, tableOr } from "../components/resource.js";
+import {
+  ResourcePage,
+  ResourcesPage,
+  about,
+  badge,
+  button,
+  gauge,
+  ifMatch,
+  linkTo,
+  tableOr,
+} from "../components/resource.js";
 import { del, put } from "../core/api.js";
 import { define } from "../core/element.js";
 import { bytes, number } from "../core/format.js";

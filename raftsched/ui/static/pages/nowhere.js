@@ -8,7 +8,11 @@ export class NowherePage extends Page {
   render() {
     return [
       heading("Not found"),
-      empty(`There is no page at ${location.pathname}.`, "It may have been renamed or deleted.", h("a", { href: "/ui/" }, "Overview")),
+      empty(
+        `There is no page at ${location.pathname}.`,
+        "It may have been renamed or deleted.",
+        h("a", { href: "/ui/" }, "Overview"),
+      ),
     ];
   }
 }

@@ -25,7 +25,11 @@ export function scopeText({ ids, filter }) {
   if (ids !== null) return plural(ids, "job");
   const words = (value) => {
     if (typeof value === "string") return value;
-    return Array.isArray(value) ? value.join(" or ") : Object.entries(value).map((pair) => pair.join("=")).join(", ");
+    return Array.isArray(value)
+      ? value.join(" or ")
+      : Object.entries(value)
+          .map((pair) => pair.join("="))
+          .join(", ");
   };
   const parts = Object.entries(filter ?? {}).map(([name, value]) => `${name.replaceAll("_", " ")} ${words(value)}`);
   return parts.length ? `jobs with ${parts.join("; ")}` : "all jobs";

@@ -68,7 +68,10 @@ export class OverviewPage extends Page {
     if (!whole.data || !this.#recent) return whole.error ? problem(whole.error) : loading();
     const day = lastDay(countsOf(whole.data), countsOf(this.#recent));
     const narrow = matchMedia("(max-width: 800px)").matches;
-    return [tiles(totals(day, HOUR_STEPS), now, namespace), this.#strip(narrow ? coarser(day, 3) : day, totals(day), narrow, namespace)];
+    return [
+      tiles(totals(day, HOUR_STEPS), now, namespace),
+      this.#strip(narrow ? coarser(day, 3) : day, totals(day), narrow, namespace),
+    ];
   }
 
   #strip(day, sums, narrow, namespace) {
@@ -80,7 +83,8 @@ export class OverviewPage extends Page {
       ticks: narrow ? 4 : 8,
       label: "Runs of the last 24 hours",
       rows: HEAT_ROWS.map(([name, label]) => ({ name, label, values: day.counts[name], total: sums[name] })),
-      hrefOf: (name, index) => runsLink({ from: at(index), to: at(index + 1), state: HEAT_ROWS.find((row) => row[0] === name)[2], namespace }),
+      hrefOf: (name, index) =>
+        runsLink({ from: at(index), to: at(index + 1), state: HEAT_ROWS.find((row) => row[0] === name)[2], namespace }),
       textOf: (name, index) => {
         const late = name === "late" ? `, the latest by ${duration(day.counts.late_max_ms[index])}` : "";
         return `${clockText(at(index))}–${clockText(at(index + 1))}: ${number(day.counts[name][index])} ${name}${late}`;
@@ -90,10 +94,20 @@ export class OverviewPage extends Page {
         this.update();
       },
     });
-    const more = ["restarted", "killed", "skipped"].filter((name) => sums[name]).map((name) => `${number(sums[name])} ${name}`);
+    const more = ["restarted", "killed", "skipped"]
+      .filter((name) => sums[name])
+      .map((name) => `${number(sums[name])} ${name}`);
     return card("Last 24 hours", [
       strip,
-      h("p", { class: "heat-words muted" }, this.#meant ?? [more.length ? `Also ${more.join(", ")}. ` : null, sums.late ? `The latest start was ${duration(sums.late_max_ms)} after its time. ` : null, "Late is more than a second."]),
+      h(
+        "p",
+        { class: "heat-words muted" },
+        this.#meant ?? [
+          more.length ? `Also ${more.join(", ")}. ` : null,
+          sums.late ? `The latest start was ${duration(sums.late_max_ms)} after its time. ` : null,
+          "Late is more than a second.",
+        ],
+      ),
     ]);
   }
 }
@@ -112,20 +126,42 @@ function tiles(hour, now, namespace) {
   const from = Math.floor(Date.now() / 60_000) * 60_000 - 3_600_000;
   const atLeast = (count, exact) => number(count) + (exact ? "" : "+");
   const tile = (title, value, href, { kind, note } = {}) =>
-    h("a", { key: title, class: ["tile", kind], href }, h("span", { class: "tile-title" }, title), h("span", { class: "tile-value" }, value), h("span", { class: "muted" }, note ?? " "));
+    h(
+      "a",
+      { key: title, class: ["tile", kind], href },
+      h("span", { class: "tile-title" }, title),
+      h("span", { class: "tile-value" }, value),
+      h("span", { class: "muted" }, note ?? " "),
+    );
   const inHour = { note: "last hour" };
   return h(
     "div",
     { class: "tiles" },
-    tile("Running", now ? atLeast(now.running, now.running_exact) : "–", runsLink({ state: "RUNNING,LAUNCHED", namespace }), { note: "now" }),
+    tile(
+      "Running",
+      now ? atLeast(now.running, now.running_exact) : "–",
+      runsLink({ state: "RUNNING,LAUNCHED", namespace }),
+      { note: "now" },
+    ),
     tile("Started", number(hour.started), runsLink({ from, namespace }), inHour),
     tile("Succeeded", number(hour.succeeded), runsLink({ from, state: "SUCCEEDED", namespace }), inHour),
-    tile("Failed", number(hour.failed), runsLink({ from, state: "FAILED,TIMED_OUT", namespace }), { ...inHour, kind: hour.failed && "tile-bad" }),
-    tile("Late", number(hour.late), runsLink({ from, namespace }), { kind: hour.late && "tile-warn", note: hour.late ? `up to ${duration(hour.late_max_ms)}` : "last hour" }),
-    tile("Dead letters", now ? atLeast(now.dead_letters, now.dead_letters_exact) : "–", `/ui/dead-letters${namespace ? `?${new URLSearchParams({ namespace })}` : ""}`, {
-      kind: now?.dead_letters && "tile-bad",
-      note: now?.dead_letters ? "to be looked at" : "none",
+    tile("Failed", number(hour.failed), runsLink({ from, state: "FAILED,TIMED_OUT", namespace }), {
+      ...inHour,
+      kind: hour.failed && "tile-bad",
     }),
+    tile("Late", number(hour.late), runsLink({ from, namespace }), {
+      kind: hour.late && "tile-warn",
+      note: hour.late ? `up to ${duration(hour.late_max_ms)}` : "last hour",
+    }),
+    tile(
+      "Dead letters",
+      now ? atLeast(now.dead_letters, now.dead_letters_exact) : "–",
+      `/ui/dead-letters${namespace ? `?${new URLSearchParams({ namespace })}` : ""}`,
+      {
+        kind: now?.dead_letters && "tile-bad",
+        note: now?.dead_letters ? "to be looked at" : "none",
+      },
+    ),
   );
 }
 
@@ -135,11 +171,20 @@ function jobLink({ job_id: id, job, namespace }, within) {
 }
 
 function list(title, href, items, nothing) {
-  return card(title, items.length ? h("ul", { class: "lines" }, items) : empty(...nothing), { actions: href ? h("a", { href }, "All") : null });
+  return card(title, items.length ? h("ul", { class: "lines" }, items) : empty(...nothing), {
+    actions: href ? h("a", { href }, "All") : null,
+  });
 }
 
 function glance(now, namespace) {
-  const row = (key, left, right, below) => h("li", { key }, h("span", { class: "line-main" }, left), h("span", { class: "line-aside" }, right), below ? h("span", { class: "line-below muted" }, below) : null);
+  const row = (key, left, right, below) =>
+    h(
+      "li",
+      { key },
+      h("span", { class: "line-main" }, left),
+      h("span", { class: "line-aside" }, right),
+      below ? h("span", { class: "line-below muted" }, below) : null,
+    );
   return h(
     "div",
     { class: "glance" },
@@ -147,7 +192,10 @@ function glance(now, namespace) {
       "Running now",
       runsLink({ state: "RUNNING,LAUNCHED", namespace }),
       now.runs.map((run) =>
-        row(run.id, jobLink(run, namespace), [h("a", { href: `/ui/runs/${run.id}` }, run.started_at ? timeOf(run.started_at) : stateBadge("LAUNCHED")), h("span", { class: "muted" }, ` ${run.node}`)]),
+        row(run.id, jobLink(run, namespace), [
+          h("a", { href: `/ui/runs/${run.id}` }, run.started_at ? timeOf(run.started_at) : stateBadge("LAUNCHED")),
+          h("span", { class: "muted" }, ` ${run.node}`),
+        ]),
       ),
       ["Nothing runs now", "What is due next stands beside this."],
     ),
@@ -157,8 +205,14 @@ function glance(now, namespace) {
       now.waiting.map((one) =>
         row(
           `${one.queue}-${one.reason}`,
-          one.queue ? h("a", { href: `/ui/queues/${encodeURIComponent(one.queue)}` }, `Queue ${one.queue}`) : (WAIT_REASONS[one.reason] ?? "Queues without limits"),
-          h("a", { href: `/ui/runs/${one.id}` }, `${number(one.count)}${one.exact ? "" : "+"} ${one.count === 1 ? "run" : "runs"}`),
+          one.queue
+            ? h("a", { href: `/ui/queues/${encodeURIComponent(one.queue)}` }, `Queue ${one.queue}`)
+            : (WAIT_REASONS[one.reason] ?? "Queues without limits"),
+          h(
+            "a",
+            { href: `/ui/runs/${one.id}` },
+            `${number(one.count)}${one.exact ? "" : "+"} ${one.count === 1 ? "run" : "runs"}`,
+          ),
           one.text,
         ),
       ),
@@ -173,7 +227,16 @@ function glance(now, namespace) {
     list(
       "Newest dead letters",
       now.dead_letters ? "/ui/dead-letters" : null,
-      now.dead.slice(0, 5).map((one) => row(one.id, jobLink(one, namespace), h("a", { href: `/ui/runs/${one.id}` }, timeOf(one.since)), lastLine(one.error) || one.reason?.replaceAll("_", " "))),
+      now.dead
+        .slice(0, 5)
+        .map((one) =>
+          row(
+            one.id,
+            jobLink(one, namespace),
+            h("a", { href: `/ui/runs/${one.id}` }, timeOf(one.since)),
+            lastLine(one.error) || one.reason?.replaceAll("_", " "),
+          ),
+        ),
       ["No dead letters", "A run that fails for good stands here until somebody deals with it."],
     ),
   );
@@ -181,7 +244,9 @@ function glance(now, namespace) {
 
 /** Returns the last line of an error: that of a traceback says what it was. */
 function strip(cluster) {
-  const title = cluster.leader ? `Cluster: ${cluster.leader} leads, term ${number(cluster.term)}` : "Cluster: no leader";
+  const title = cluster.leader
+    ? `Cluster: ${cluster.leader} leads, term ${number(cluster.term)}`
+    : "Cluster: no leader";
   return card(
     title,
     h(

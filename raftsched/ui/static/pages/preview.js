@@ -111,20 +111,14 @@ export class PreviewPage extends Page {
     return [
       heading("Preview", {
         below: h("p", { class: "muted" }, "When would it run? Nothing is saved."),
-        actions: known && session.may("jobs_create") ? h(
-          "a",
-          { class: "button", href: create },
-          "Make a job of it",
-        ) : null,
+        actions:
+          known && session.may("jobs_create") ? h("a", { class: "button", href: create }, "Make a job of it") : null,
       }),
       card("Trigger", [fields, form.rest().length || (this.#error && !errors.length) ? problem(this.#error) : null]),
       known ? h("p", { class: "words", "aria-live": "polite" }, known.description) : null,
-      known ? h(
-        "div",
-        { class: "preview" },
-        card("Next times", this.#times(known)),
-        card("Times by day", this.#calendar()),
-      ) : null,
+      known
+        ? h("div", { class: "preview" }, card("Next times", this.#times(known)), card("Times by day", this.#calendar()))
+        : null,
       zoneList(),
     ];
   }
@@ -134,11 +128,9 @@ export class PreviewPage extends Page {
     const show = (zones) => this.setQuery({ zones: zones.filter((zone) => !fixed.includes(zone)).join(",") });
     const remove = (zone) => (fixed.includes(zone) ? null : () => show(this.#zones.filter((one) => one !== zone)));
     return [
-      known.next.length ? timesTable(known.next, this.#zones, { remove }) : h(
-        "p",
-        { class: "muted" },
-        "It has no times.",
-      ),
+      known.next.length
+        ? timesTable(known.next, this.#zones, { remove })
+        : h("p", { class: "muted" }, "It has no times."),
       h(
         "form",
         {

@@ -112,20 +112,33 @@ export class QueuePage extends ResourcePage {
       ? "Nothing holds those that wait: they are about to be given to nodes."
       : "Nothing holds its runs: what is due starts at once.";
     const holding = found.length
-      ? [h("h3", null, held), h("ul", { class: "reasons" }, found.map((text) => h("li", { key: text }, text)))]
+      ? [
+          h("h3", null, held),
+          h(
+            "ul",
+            { class: "reasons" },
+            found.map((text) => h("li", { key: text }, text)),
+          ),
+        ]
       : h("p", { class: "muted" }, free);
     return [
       h(
         "div",
         { class: "grid" },
+        card("Now", [
+          facts([
+            ["Running", gauge(queue.running, queue.max_running)],
+            ["Waiting", waitingText(queue)],
+          ]),
+          h("div", { class: "holding" }, holding),
+        ]),
         card(
-          "Now",
-          [
-            facts([["Running", gauge(queue.running, queue.max_running)], ["Waiting", waitingText(queue)]]),
-            h("div", { class: "holding" }, holding),
-          ],
+          "Limits",
+          facts([
+            ["Runs at one time", queue.max_running ?? "no limit"],
+            ["Rate", rateText(queue)],
+          ]),
         ),
-        card("Limits", facts([["Runs at one time", queue.max_running ?? "no limit"], ["Rate", rateText(queue)]])),
         about(queue),
       ),
       this.#jobs(),

@@ -5,7 +5,13 @@ import { h } from "../core/vdom.js";
 
 const HIGH = 16;
 const LEFT = 26;
-const BAR_KINDS = { succeeded: "bar-good", failed: "bar-bad", timed_out: "bar-bad", lost: "bar-odd", killed: "bar-odd" };
+const BAR_KINDS = {
+  succeeded: "bar-good",
+  failed: "bar-bad",
+  timed_out: "bar-bad",
+  lost: "bar-odd",
+  killed: "bar-odd",
+};
 
 /** Returns ms that a run takes or took: from its first start to its end. */
 export function runLength(run, now) {
@@ -28,11 +34,23 @@ export function timesOf(run, now) {
     const start = moment(one.started_at) ?? (one.ended_at ? moment(one.ended_at) : now);
     const end = moment(one.ended_at) ?? now;
     if (start > free) {
-      found.push({ number: one.number, from: free - zero, to: start - zero, kind: "bar-wait", words: `waited ${duration(start - free)}` });
+      found.push({
+        number: one.number,
+        from: free - zero,
+        to: start - zero,
+        kind: "bar-wait",
+        words: `waited ${duration(start - free)}`,
+      });
     }
     if (one.started_at) {
       const words = `attempt ${one.number} on ${one.node}: ${one.outcome ?? "runs"}, ${duration(end - start)}`;
-      found.push({ number: one.number, from: start - zero, to: end - zero, kind: BAR_KINDS[one.outcome] ?? "bar-run", words });
+      found.push({
+        number: one.number,
+        from: start - zero,
+        to: end - zero,
+        kind: BAR_KINDS[one.outcome] ?? "bar-run",
+        words,
+      });
     }
     free = end;
   }
@@ -51,12 +69,25 @@ export function bars(run, now) {
   const high = numbers.length * (HIGH + 4) + 16;
   return h(
     "svg",
-    { class: "run-bars", width: "100%", height: high, role: "img", "aria-label": found.map(({ words }) => words).join("; ") },
+    {
+      class: "run-bars",
+      width: "100%",
+      height: high,
+      role: "img",
+      "aria-label": found.map(({ words }) => words).join("; "),
+    },
     numbers.map((number, at) => h("text", { x: 0, y: at * (HIGH + 4) + 12, key: number }, `#${number}`)),
     found.map((one, at) =>
       h(
         "rect",
-        { key: `bar ${at}`, class: one.kind, y: y(one), height: HIGH, rx: 2, style: { x: place(one.from), width: length(one.to - one.from) } },
+        {
+          key: `bar ${at}`,
+          class: one.kind,
+          y: y(one),
+          height: HIGH,
+          rx: 2,
+          style: { x: place(one.from), width: length(one.to - one.from) },
+        },
         h("title", null, one.words),
       ),
     ),

@@ -79,7 +79,16 @@ export class RunPage extends Page {
   #actions(one) {
     const may = (operation) => session.may(operation, one.namespace ?? undefined);
     const act = (text, dialog, danger) =>
-      h("button", { type: "button", key: text, class: danger ? "danger" : "", onclick: () => confirmDialog({ action: text, danger, ...dialog }) }, text);
+      h(
+        "button",
+        {
+          type: "button",
+          key: text,
+          class: danger ? "danger" : "",
+          onclick: () => confirmDialog({ action: text, danger, ...dialog }),
+        },
+        text,
+      );
     const made = [];
     if (BEGUN.has(one.state) && may("instances_kill")) {
       const body = one.kill_asked
@@ -88,7 +97,9 @@ export class RunPage extends Page {
       made.push(act("Kill", { title: "Kill this run?", body, run: () => post(`${this.#path}/kill`) }, true));
     } else if (!FINAL.has(one.state) && may("instances_cancel")) {
       const body = "It has not started, and will not: it counts as killed.";
-      made.push(act("Cancel", { title: "Cancel this run?", body, action: "Cancel the run", run: () => del(this.#path) }, true));
+      made.push(
+        act("Cancel", { title: "Cancel this run?", body, action: "Cancel the run", run: () => del(this.#path) }, true),
+      );
     }
     if (one.dead_letter && may("dead_letters_requeue")) {
       const run = () => this.#done(post("/v1/dead-letters/requeue", { ids: [one.id] }));
@@ -96,11 +107,18 @@ export class RunPage extends Page {
     }
     if (one.dead_letter && may("dead_letters_discard")) {
       const run = () => this.#done(del("/v1/dead-letters", { query: { ids: one.id } }));
-      const body = "It is taken off the dead letters and will not run again. The run itself stays readable until its retention is over.";
+      const body =
+        "It is taken off the dead letters and will not run again. The run itself stays readable until its retention is over.";
       made.push(act("Discard", { title: "Discard this dead letter?", body, run }, true));
     }
     if (FINAL.has(one.state) && one.attempts.length && !one.dead_letter && may("instances_rerun")) {
-      made.push(act("Run again", { title: "Run it again?", body: "It gets one more attempt, with the same parameters.", run: () => post(`${this.#path}/rerun`) }));
+      made.push(
+        act("Run again", {
+          title: "Run it again?",
+          body: "It gets one more attempt, with the same parameters.",
+          run: () => post(`${this.#path}/rerun`),
+        }),
+      );
     }
     return made.length ? made : null;
   }
@@ -108,7 +126,8 @@ export class RunPage extends Page {
   /** Waits for an answer, and throws what it refused. */
   async #done(asked) {
     const { refused } = await asked;
-    if (refused.length) throw Object.assign(new Error(refused[0].detail), { title: "Refused", detail: refused[0].detail });
+    if (refused.length)
+      throw Object.assign(new Error(refused[0].detail), { title: "Refused", detail: refused[0].detail });
     toast("Done");
   }
 
@@ -135,29 +154,62 @@ export class RunPage extends Page {
   // ------------------------------------------------------------ why
 
   #story(why) {
-    return shown(why, ({ why_then: then, why_there: there, waits, waiting_for: obstacle, gap, steps, steps_left_out: cut, text, state }) => [
-      h("p", null, local(FINAL.has(state) || obstacle ? then.text : text)),
-      obstacle ? h("p", { class: "warning", role: "status" }, h("strong", null, "Waits now. "), obstacle.text) : null,
-      gap && gap.text !== then.text ? h("p", null, local(gap.text)) : null,
-      there.map((one) => h("p", { key: `there ${one.attempt}` }, there.length > 1 ? `Attempt ${one.attempt}: ` : "", one.text)),
-      waits.length ? h("ul", null, together(waits).map(([words, ms]) => h("li", { key: words }, words.replace("…", duration(ms))))) : null,
-      h("h3", null, "Step by step"),
-      h(
-        "ol",
-        { class: "story" },
-        steps.flatMap((step, at) => [
-          this.#step(step, steps[at - 1]),
-          cut && at === 0 ? h("li", { key: "cut", class: "muted" }, h("span", null, "Steps between these were left out; the cluster keeps steps_kept of them.")) : null,
-        ]),
-        obstacle ? h("li", { key: "now", class: "is-now" }, h("span", null, `Now: ${obstacle.text}`)) : null,
-      ),
-    ]);
+    return shown(
+      why,
+      ({
+        why_then: then,
+        why_there: there,
+        waits,
+        waiting_for: obstacle,
+        gap,
+        steps,
+        steps_left_out: cut,
+        text,
+        state,
+      }) => [
+        h("p", null, local(FINAL.has(state) || obstacle ? then.text : text)),
+        obstacle ? h("p", { class: "warning", role: "status" }, h("strong", null, "Waits now. "), obstacle.text) : null,
+        gap && gap.text !== then.text ? h("p", null, local(gap.text)) : null,
+        there.map((one) =>
+          h("p", { key: `there ${one.attempt}` }, there.length > 1 ? `Attempt ${one.attempt}: ` : "", one.text),
+        ),
+        waits.length
+          ? h(
+              "ul",
+              null,
+              together(waits).map(([words, ms]) => h("li", { key: words }, words.replace("…", duration(ms)))),
+            )
+          : null,
+        h("h3", null, "Step by step"),
+        h(
+          "ol",
+          { class: "story" },
+          steps.flatMap((step, at) => [
+            this.#step(step, steps[at - 1]),
+            cut && at === 0
+              ? h(
+                  "li",
+                  { key: "cut", class: "muted" },
+                  h("span", null, "Steps between these were left out; the cluster keeps steps_kept of them."),
+                )
+              : null,
+          ]),
+          obstacle ? h("li", { key: "now", class: "is-now" }, h("span", null, `Now: ${obstacle.text}`)) : null,
+        ),
+      ],
+    );
   }
 
   #step(step, before) {
     const [at, last] = [moment(step.at), before && moment(before.at)];
     const good = step.text.includes("SUCCEEDED");
-    const mark = { final: good ? "is-good" : "is-bad", ended: "is-bad", lost: "is-bad", kill_asked: "is-bad", started: "is-going" }[step.kind];
+    const mark = {
+      final: good ? "is-good" : "is-bad",
+      ended: "is-bad",
+      lost: "is-bad",
+      kill_asked: "is-bad",
+      started: "is-going",
+    }[step.kind];
     return h(
       "li",
       { key: `${step.index} ${step.kind} ${step.attempt}`, class: mark },
@@ -180,20 +232,35 @@ export class RunPage extends Page {
   // ------------------------------------------------------------ attempts and output
 
   #attempts(one) {
-    if (!one.attempts.length) return h("p", { class: "muted" }, FINAL.has(one.state) ? "It was never started." : "None yet.");
+    if (!one.attempts.length)
+      return h("p", { class: "muted" }, FINAL.has(one.state) ? "It was never started." : "None yet.");
     const columns = [
       { title: "#", number: true, cell: (row) => row.number },
-      { title: "Outcome", cell: (row) => (row.outcome ? stateBadge(row.outcome.toUpperCase()) : stateBadge(one.state)) },
+      {
+        title: "Outcome",
+        cell: (row) => (row.outcome ? stateBadge(row.outcome.toUpperCase()) : stateBadge(one.state)),
+      },
       { title: "Node", cell: (row) => row.node },
       { title: "Started", cell: (row) => timeOf(row.started_at) },
-      { title: "Took", number: true, cell: (row) => (row.started_at ? duration((moment(row.ended_at) ?? Date.now()) - moment(row.started_at)) : "–") },
+      {
+        title: "Took",
+        number: true,
+        cell: (row) => (row.started_at ? duration((moment(row.ended_at) ?? Date.now()) - moment(row.started_at)) : "–"),
+      },
       { title: "Exit", number: true, cell: (row) => row.exit_code ?? "–" },
       { title: "Output", number: true, cell: (row) => (row.output ? bytes(row.output.size) : "–") },
     ];
     const told = one.attempts.findLast((row) => row.error);
     return [
       bars(one, Date.now()),
-      told ? h("div", null, h("h3", null, `Error of attempt ${told.number}`), h("pre", { class: "run-error", tabindex: "0" }, plain(told.error))) : null,
+      told
+        ? h(
+            "div",
+            null,
+            h("h3", null, `Error of attempt ${told.number}`),
+            h("pre", { class: "run-error", tabindex: "0" }, plain(told.error)),
+          )
+        : null,
       table(columns, one.attempts, { key: (row) => row.number, caption: "Attempts" }),
     ];
   }
@@ -214,7 +281,9 @@ export class RunPage extends Page {
               "select",
               { value: this.#attempt ?? "", onchange: choose },
               h("option", { value: "" }, `newest (${attempts.at(-1).number})`),
-              attempts.map((each) => h("option", { value: each.number, key: each.number }, `${each.number}: ${each.outcome ?? "runs"}`)),
+              attempts.map((each) =>
+                h("option", { value: each.number, key: each.number }, `${each.number}: ${each.outcome ?? "runs"}`),
+              ),
             ),
           )
         : null;
@@ -242,7 +311,9 @@ export class RunPage extends Page {
     const shownAs = (title, value) =>
       value === null || value === undefined
         ? null
-        : card(title, h("pre", { class: "cause-error" }, JSON.stringify(value, null, 2)), { actions: copyButton(JSON.stringify(value, null, 2)) });
+        : card(title, h("pre", { class: "cause-error" }, JSON.stringify(value, null, 2)), {
+            actions: copyButton(JSON.stringify(value, null, 2)),
+          });
     const made = [shownAs("Result", one.result), shownAs("Parameters", one.params), shownAs("Event", one.event)];
     return made.some(Boolean) ? h("div", { class: "two" }, made) : null;
   }

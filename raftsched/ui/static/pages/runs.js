@@ -36,7 +36,11 @@ export class RunsPage extends ListPage {
   render() {
     const { list } = this;
     const nodes = this.watch("/v1/nodes", { on: ["cluster"] }).data?.items ?? [];
-    const choices = [["", "any"], ...STATE_GROUPS, ...RUN_STATES.map((state) => [state, state.toLowerCase().replace("_", " ")])];
+    const choices = [
+      ["", "any"],
+      ...STATE_GROUPS,
+      ...RUN_STATES.map((state) => [state, state.toLowerCase().replace("_", " ")]),
+    ];
     return [
       heading("Runs", { below: h("p", { class: "muted", role: "status" }, this.counted("run")) }),
       h(

@@ -11,10 +11,50 @@ import { h } from "../core/vdom.js";
 const SETTINGS_PATH = "/v1/cluster/settings";
 // Settings about the same stand together; one that is in no group comes last.
 const SETTING_GROUPS = [
-  ["Runs", ["timeout_ceiling", "start_deadline", "catch_up_max", "queue_all_max", "active_max", "backfill_max", "ageing", "condition_check"]],
-  ["What is kept", ["once_succeeded_keep", "once_failed_keep", "dead_letter_keep", "attempts_kept", "steps_kept", "events_max", "events_keep", "audit_max", "audit_keep", "idempotency_keep", "idempotency_max"]],
-  ["How much there may be", ["body_max_bytes", "params_max_bytes", "queues_max", "namespaces_max", "namespaces_strict", "secrets_max"]],
-  ["Requests", ["rate_per_token", "burst_per_token", "rate_per_address", "burst_per_address", "failures_per_address", "metrics_open"]],
+  [
+    "Runs",
+    [
+      "timeout_ceiling",
+      "start_deadline",
+      "catch_up_max",
+      "queue_all_max",
+      "active_max",
+      "backfill_max",
+      "ageing",
+      "condition_check",
+    ],
+  ],
+  [
+    "What is kept",
+    [
+      "once_succeeded_keep",
+      "once_failed_keep",
+      "dead_letter_keep",
+      "attempts_kept",
+      "steps_kept",
+      "events_max",
+      "events_keep",
+      "audit_max",
+      "audit_keep",
+      "idempotency_keep",
+      "idempotency_max",
+    ],
+  ],
+  [
+    "How much there may be",
+    ["body_max_bytes", "params_max_bytes", "queues_max", "namespaces_max", "namespaces_strict", "secrets_max"],
+  ],
+  [
+    "Requests",
+    [
+      "rate_per_token",
+      "burst_per_token",
+      "rate_per_address",
+      "burst_per_address",
+      "failures_per_address",
+      "metrics_open",
+    ],
+  ],
   ["Nodes", ["session_ttl", "clock_limit", "load_ahead"]],
 ];
 
@@ -55,7 +95,10 @@ export class SettingsPage extends Page {
   }
 
   render() {
-    const head = heading("Settings", { above: h("a", { href: "/ui/cluster" }, "Cluster"), below: h("p", { class: "muted" }, "They hold on every node alike, for what happens from then on.") });
+    const head = heading("Settings", {
+      above: h("a", { href: "/ui/cluster" }, "Cluster"),
+      below: h("p", { class: "muted" }, "They hold on every node alike, for what happens from then on."),
+    });
     if (!this.#values) return [head, this.#error ? problem(this.#error) : loading()];
     const grouped = new Set(SETTING_GROUPS.flatMap(([, names]) => names));
     const rest = Object.keys(this.#values).filter((name) => !grouped.has(name));
@@ -66,7 +109,16 @@ export class SettingsPage extends Page {
       h(
         "form",
         { class: "stack", onsubmit: (event) => (event.preventDefault(), this.#save()), novalidate: true },
-        groups.map(([title, names]) => card(title, h("div", { class: "settings" }, names.filter((name) => name in this.#values).map((name) => this.#field(name))))),
+        groups.map(([title, names]) =>
+          card(
+            title,
+            h(
+              "div",
+              { class: "settings" },
+              names.filter((name) => name in this.#values).map((name) => this.#field(name)),
+            ),
+          ),
+        ),
         problem(this.#generalError()),
         changed
           ? h(
@@ -102,13 +154,41 @@ export class SettingsPage extends Page {
         "div",
         { class: "setting-row" },
         isSwitch
-          ? h("select", { ...common, value, onchange: (event) => this.#set(name, event.target.value) }, h("option", { value: "0" }, "0: no"), h("option", { value: "1" }, "1: yes"))
-          : h("input", { ...common, value, spellcheck: "false", autocomplete: "off", inputmode: about.type === "integer" ? "numeric" : null, oninput: (event) => this.#set(name, event.target.value) }),
+          ? h(
+              "select",
+              { ...common, value, onchange: (event) => this.#set(name, event.target.value) },
+              h("option", { value: "0" }, "0: no"),
+              h("option", { value: "1" }, "1: yes"),
+            )
+          : h("input", {
+              ...common,
+              value,
+              spellcheck: "false",
+              autocomplete: "off",
+              inputmode: about.type === "integer" ? "numeric" : null,
+              oninput: (event) => this.#set(name, event.target.value),
+            }),
         may && about.default !== undefined && value !== String(about.default)
-          ? h("button", { type: "button", class: "quiet small", "aria-label": `Default of ${name}`, onclick: () => this.#set(name, String(about.default)) }, "Default")
+          ? h(
+              "button",
+              {
+                type: "button",
+                class: "quiet small",
+                "aria-label": `Default of ${name}`,
+                onclick: () => this.#set(name, String(about.default)),
+              },
+              "Default",
+            )
           : null,
       ),
-      h("span", { class: "help", id: `${id}-help` }, words(about.description), bounds ? h("span", null, ` Default ${shownValue(about.default)}; from ${bounds.map(shownValue).join(" to ")}.`) : null),
+      h(
+        "span",
+        { class: "help", id: `${id}-help` },
+        words(about.description),
+        bounds
+          ? h("span", null, ` Default ${shownValue(about.default)}; from ${bounds.map(shownValue).join(" to ")}.`)
+          : null,
+      ),
       error ? h("span", { class: "error", role: "alert" }, `${name} ${error.detail}`) : null,
     );
   }
@@ -135,14 +215,22 @@ export class SettingsPage extends Page {
     this.#busy = true;
     this.#error = null;
     this.update();
-    const change = Object.fromEntries(Object.entries(this.#draft).map(([name, text]) => [name, settingOf(text.trim())]));
+    const change = Object.fromEntries(
+      Object.entries(this.#draft).map(([name, text]) => [name, settingOf(text.trim())]),
+    );
     try {
       this.#take(await request("PATCH", SETTINGS_PATH, { body: change, headers: { "If-Match": this.#etag } }));
       this.#draft = {};
       toast("Saved");
     } catch (error) {
       this.#error = error;
-      if (error.status === 412) this.#take(await request("GET", SETTINGS_PATH).catch(() => ({ data: this.#values, headers: new Headers({ ETag: this.#etag }) })));
+      if (error.status === 412)
+        this.#take(
+          await request("GET", SETTINGS_PATH).catch(() => ({
+            data: this.#values,
+            headers: new Headers({ ETag: this.#etag }),
+          })),
+        );
     }
     this.#busy = false;
     this.update();
@@ -152,7 +240,12 @@ export class SettingsPage extends Page {
   mayLeave() {
     const changed = Object.keys(this.#draft).length;
     if (!changed) return true;
-    return confirmDialog({ title: "Leave without saving?", body: `${plural(changed, "setting")} changed here would be lost.`, action: "Leave", danger: true });
+    return confirmDialog({
+      title: "Leave without saving?",
+      body: `${plural(changed, "setting")} changed here would be lost.`,
+      action: "Leave",
+      danger: true,
+    });
   }
 }
 define("rs-settings-page", SettingsPage);

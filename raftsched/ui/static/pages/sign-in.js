@@ -19,7 +19,9 @@ export class SignInPage extends Page {
     return [
       heading("Sign in"),
       refused && !this.#error ? h("p", { class: "warning narrow", role: "status" }, reason(refused)) : null,
-      who?.kind === "anonymous" ? h("p", { class: "notice narrow" }, "This cluster needs no token: everybody may do everything.") : null,
+      who?.kind === "anonymous"
+        ? h("p", { class: "notice narrow" }, "This cluster needs no token: everybody may do everything.")
+        : null,
       who && who.kind !== "anonymous" ? facts([["Signed in as", `${who.name}, ${who.role}`]]) : null,
       h(
         "form",
@@ -35,12 +37,26 @@ export class SignInPage extends Page {
           "aria-describedby": "token-help",
           ref: (input) => queueMicrotask(() => input.focus()),
         }),
-        h("p", { id: "token-help", class: "muted" }, "It stays in this tab, and goes to the nodes of this cluster only."),
-        h("label", null, h("input", { type: "checkbox", name: "keep", checked: true }), " until the tab is closed, not only until it is loaded again"),
+        h(
+          "p",
+          { id: "token-help", class: "muted" },
+          "It stays in this tab, and goes to the nodes of this cluster only.",
+        ),
+        h(
+          "label",
+          null,
+          h("input", { type: "checkbox", name: "keep", checked: true }),
+          " until the tab is closed, not only until it is loaded again",
+        ),
         problem(this.#error),
         h("div", null, h("button", { type: "submit", class: "primary", disabled: this.#busy }, "Sign in")),
       ),
-      h("p", { class: "muted" }, "An admin makes tokens: ", h("code", null, "raftsched tokens create NAME --role viewer")),
+      h(
+        "p",
+        { class: "muted" },
+        "An admin makes tokens: ",
+        h("code", null, "raftsched tokens create NAME --role viewer"),
+      ),
     ];
   }
 
@@ -65,5 +81,7 @@ define("rs-sign-in-page", SignInPage);
 
 /** Returns why somebody is asked to sign in. `refused`: the problem of a request that was refused. */
 function reason(refused) {
-  return refused.headers.get("WWW-Authenticate")?.includes("invalid_token") ? "This token is no longer valid." : refused.detail;
+  return refused.headers.get("WWW-Authenticate")?.includes("invalid_token")
+    ? "This token is no longer valid."
+    : refused.detail;
 }

@@ -77,7 +77,11 @@ export async function confirmSweep(kind, target, which) {
     danger: kind === "discard",
     body: () => [
       h("p", null, `${plural(matched, "dead letter")} ${which}. ${effect}`),
-      h("p", { role: "status", ref: (element) => (place = element) }, progress ? `${number(progress)} of ${number(matched)} …` : ""),
+      h(
+        "p",
+        { role: "status", ref: (element) => (place = element) },
+        progress ? `${number(progress)} of ${number(matched)} …` : "",
+      ),
     ],
     run: async () => {
       const result = await sweep(kind, target, false, (count) => {
@@ -85,7 +89,10 @@ export async function confirmSweep(kind, target, which) {
         if (place) place.textContent = `${number(count)} of ${number(matched)} …`;
       });
       if (!result.refused.length) toast(`${plural(result.done, "dead letter")} ${done}`);
-      else toast(`${number(result.done)} ${done}; ${number(result.refused.length)} refused: ${result.refused[0].detail}`, { kind: "error" });
+      else
+        toast(`${number(result.done)} ${done}; ${number(result.refused.length)} refused: ${result.refused[0].detail}`, {
+          kind: "error",
+        });
     },
   });
   return sure;

@@ -13,7 +13,13 @@ const TOKEN_ROLES = [
   ["operator", "operator: and queues, calendars, nodes, audit"],
   ["admin", "admin: everything"],
 ];
-const TOKEN_ENDS = [["", "never"], [1, "in a day"], [30, "in 30 days"], [90, "in 90 days"], [365, "in a year"]];
+const TOKEN_ENDS = [
+  ["", "never"],
+  [1, "in a day"],
+  [30, "in 30 days"],
+  [90, "in 90 days"],
+  [365, "in a year"],
+];
 
 /** Asks for a new token, makes it, and shows its secret. */
 export function createToken() {
@@ -29,13 +35,26 @@ export function createToken() {
   }
 
   function fields() {
-    const wrong = (pointer) => error?.errors?.filter((one) => one.pointer === pointer || one.pointer?.startsWith(`${pointer}/`));
+    const wrong = (pointer) =>
+      error?.errors?.filter((one) => one.pointer === pointer || one.pointer?.startsWith(`${pointer}/`));
     return h(
       "form",
       { onsubmit: submit },
-      field("token-name", "Name", { name: "name", required: true, autocomplete: "off", autofocus: true }, "Stands in the audit for whoever has it.", wrong("/name")),
+      field(
+        "token-name",
+        "Name",
+        { name: "name", required: true, autocomplete: "off", autofocus: true },
+        "Stands in the audit for whoever has it.",
+        wrong("/name"),
+      ),
       select("token-role", "Role", "role", TOKEN_ROLES, wrong("/role")),
-      field("token-namespaces", "Namespaces", { name: "namespaces", autocomplete: "off", placeholder: "all" }, "Names with commas between; empty for all.", wrong("/namespaces")),
+      field(
+        "token-namespaces",
+        "Namespaces",
+        { name: "namespaces", autocomplete: "off", placeholder: "all" },
+        "Names with commas between; empty for all.",
+        wrong("/namespaces"),
+      ),
       h(
         "fieldset",
         { class: "field" },
@@ -44,9 +63,28 @@ export function createToken() {
           h(
             "div",
             { class: "row", key: grant.key },
-            h("input", { name: "grant", required: true, autocomplete: "off", "aria-label": `Namespace ${at + 1}`, placeholder: "namespace" }),
-            h("select", { name: "grant-role", "aria-label": `Role in namespace ${at + 1}` }, TOKEN_ROLES.slice(0, 3).map(([role]) => h("option", { value: role }, role))),
-            h("button", { type: "button", class: "quiet small", "aria-label": `Remove namespace ${at + 1}`, onclick: () => remove(grant) }, "✕"),
+            h("input", {
+              name: "grant",
+              required: true,
+              autocomplete: "off",
+              "aria-label": `Namespace ${at + 1}`,
+              placeholder: "namespace",
+            }),
+            h(
+              "select",
+              { name: "grant-role", "aria-label": `Role in namespace ${at + 1}` },
+              TOKEN_ROLES.slice(0, 3).map(([role]) => h("option", { value: role }, role)),
+            ),
+            h(
+              "button",
+              {
+                type: "button",
+                class: "quiet small",
+                "aria-label": `Remove namespace ${at + 1}`,
+                onclick: () => remove(grant),
+              },
+              "✕",
+            ),
           ),
         ),
         h("div", null, h("button", { type: "button", class: "small", onclick: add }, "Add a namespace")),
@@ -56,7 +94,13 @@ export function createToken() {
       h(
         "div",
         { class: "row" },
-        field("token-count", "Requests", { name: "count", inputmode: "numeric", pattern: "[0-9]*", placeholder: "as the settings say" }, null, wrong("/rate")),
+        field(
+          "token-count",
+          "Requests",
+          { name: "count", inputmode: "numeric", pattern: "[0-9]*", placeholder: "as the settings say" },
+          null,
+          wrong("/rate"),
+        ),
         field("token-per", "in each", { name: "per", value: "1s", autocomplete: "off" }, null, null),
       ),
       error && !error.errors?.length ? problem(error) : null,
@@ -95,7 +139,10 @@ export function createToken() {
 /** Returns the body of a request that makes the token of a form. */
 export function tokenOf(given, now = Date.now()) {
   const body = { name: given.get("name").trim(), role: given.get("role") };
-  const namespaces = given.get("namespaces").split(/[\s,]+/).filter(Boolean);
+  const namespaces = given
+    .get("namespaces")
+    .split(/[\s,]+/)
+    .filter(Boolean);
   if (namespaces.length) body.namespaces = namespaces;
   const roles = given.getAll("grant-role");
   const grants = given.getAll("grant").map((namespace, at) => ({ namespace: namespace.trim(), role: roles[at] }));
@@ -111,7 +158,11 @@ function showSecret(made) {
     body: (dialog) => [
       h("p", null, "Copy its secret now: it is shown this once, and kept nowhere."),
       secretText(made.secret),
-      h("div", { class: "actions end" }, h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "I have it")),
+      h(
+        "div",
+        { class: "actions end" },
+        h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "I have it"),
+      ),
     ],
   });
 }
@@ -145,8 +196,17 @@ export function turnOn() {
     return openDialog({
       title: "Need tokens from now on?",
       body: () => [
-        h("p", null, "This page came over plain HTTP from another machine: a secret must not be made here. On a node's machine:"),
-        h("p", { class: "row" }, h("code", null, "raftsched tokens bootstrap"), copyButton("raftsched tokens bootstrap")),
+        h(
+          "p",
+          null,
+          "This page came over plain HTTP from another machine: a secret must not be made here. On a node's machine:",
+        ),
+        h(
+          "p",
+          { class: "row" },
+          h("code", null, "raftsched tokens bootstrap"),
+          copyButton("raftsched tokens bootstrap"),
+        ),
       ],
     });
   }
@@ -156,27 +216,38 @@ export function turnOn() {
   let made = null;
   return confirmDialog({
     title: "Need tokens from now on?",
-    body: () => h(
-      "div",
-      { class: "narrow" },
-      h("p", null, "Whoever shows no token is refused at once. This is the first admin's; it is shown this once, and kept nowhere:"),
-      secretText(secret),
-      field("admin-name", "Name of the admin", { value: name, required: true, oninput: (event) => (name = event.target.value) }),
-      h("label", null, h("input", { type: "checkbox", required: true }), " I have copied the secret"),
+    body: () =>
       h(
-        "label",
-        null,
-        h("input", { type: "checkbox", onchange: (event) => (keep = event.target.checked) }),
-        " keep tokens that were made while none were needed (anybody could make them)",
+        "div",
+        { class: "narrow" },
+        h(
+          "p",
+          null,
+          "Whoever shows no token is refused at once. This is the first admin's; it is shown this once, and kept nowhere:",
+        ),
+        secretText(secret),
+        field("admin-name", "Name of the admin", {
+          value: name,
+          required: true,
+          oninput: (event) => (name = event.target.value),
+        }),
+        h("label", null, h("input", { type: "checkbox", required: true }), " I have copied the secret"),
+        h(
+          "label",
+          null,
+          h("input", { type: "checkbox", onchange: (event) => (keep = event.target.checked) }),
+          " keep tokens that were made while none were needed (anybody could make them)",
+        ),
       ),
-    ),
     action: "Turn tokens on",
     run: async () => {
       const sha256 = await digestOf(secret);
       made ??= await put("/v1/cluster/access", { required: true, admin: { name: name.trim(), sha256 }, keep });
       await session.signIn(secret);
       const revoked = made.found?.tokens.filter((token) => token.state === "revoked").length ?? 0;
-      toast(`Requests need a token now. ${plural(revoked, "token")} revoked, ${number(made.found?.jobs ?? 0)} jobs found.`);
+      toast(
+        `Requests need a token now. ${plural(revoked, "token")} revoked, ${number(made.found?.jobs ?? 0)} jobs found.`,
+      );
     },
   });
 }
@@ -184,7 +255,8 @@ export function turnOn() {
 /** Returns a new secret: 256 random bits, as the API makes them. */
 export function newSecret() {
   const bytes = crypto.getRandomValues(new Uint8Array(32));
-  return `rs_${btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")}`;
+  const text = btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return `rs_${text}`;
 }
 
 async function digestOf(secret) {
@@ -209,11 +281,17 @@ function select(id, label, name, options, errors) {
     "div",
     { class: "field" },
     h("label", { for: id }, label),
-    h("select", { id, name }, options.map(([value, text]) => h("option", { value }, text))),
+    h(
+      "select",
+      { id, name },
+      options.map(([value, text]) => h("option", { value }, text)),
+    ),
     errorsOf(id, errors),
   );
 }
 
 function errorsOf(id, errors) {
-  return errors?.length ? h("p", { class: "error", id: `${id}-error`, role: "alert" }, errors.map((one) => one.detail).join("; ")) : null;
+  return errors?.length
+    ? h("p", { class: "error", id: `${id}-error`, role: "alert" }, errors.map((one) => one.detail).join("; "))
+    : null;
 }

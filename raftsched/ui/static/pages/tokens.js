@@ -25,14 +25,21 @@ export class TokensPage extends Page {
       ? h("button", { type: "button", class: "primary", onclick: createToken }, "New token")
       : null;
     if (!session.may("tokens_list_all")) {
-      return [heading("Tokens"), empty("Only admins see tokens.", "Ask one of them for what you need; your own is behind your name, above.")];
+      return [
+        heading("Tokens"),
+        empty("Only admins see tokens.", "Ask one of them for what you need; your own is behind your name, above."),
+      ];
     }
     const parts = [
       ["tokens", "Of this cluster", () => this.#list()],
       ["logins", "Of an issuer", () => this.#issuer()],
     ];
     const choose = (tab) => this.setQuery({ tab: tab === "tokens" ? null : tab });
-    return [heading("Tokens", { actions: create }), this.#access(), tabs(parts, this.query.get("tab") ?? "tokens", choose)];
+    return [
+      heading("Tokens", { actions: create }),
+      this.#access(),
+      tabs(parts, this.query.get("tab") ?? "tokens", choose),
+    ];
   }
 
   #access() {
@@ -48,7 +55,15 @@ export class TokensPage extends Page {
             : "Requests need no token: everybody who reaches a node may do everything. Tokens made now are shown in the audit, and not asked for.",
         ),
         session.may("tokens_put_access")
-          ? h("div", { class: "actions end" }, h("button", { type: "button", onclick: required ? turnOff : turnOn }, required ? "Need no tokens …" : "Need tokens …"))
+          ? h(
+              "div",
+              { class: "actions end" },
+              h(
+                "button",
+                { type: "button", onclick: required ? turnOff : turnOn },
+                required ? "Need no tokens …" : "Need tokens …",
+              ),
+            )
           : null,
       ]),
     );
@@ -62,7 +77,11 @@ export class TokensPage extends Page {
     const filter = h(
       "label",
       null,
-      h("input", { type: "checkbox", checked: all, onchange: (event) => this.setQuery({ state: event.target.checked ? "all" : null }) }),
+      h("input", {
+        type: "checkbox",
+        checked: all,
+        onchange: (event) => this.setQuery({ state: event.target.checked ? "all" : null }),
+      }),
       " also expired and revoked ones",
     );
     return card(
@@ -75,9 +94,20 @@ export class TokensPage extends Page {
               "A token is a name in the audit, a role, and the namespaces that it is for.",
             ),
         next && most < MOST
-          ? h("div", { class: "actions end" }, h("button", { type: "button", onclick: () => this.setQuery({ most: MOST }) }, "Show more"))
+          ? h(
+              "div",
+              { class: "actions end" },
+              h("button", { type: "button", onclick: () => this.setQuery({ most: MOST }) }, "Show more"),
+            )
           : null,
-        next && most >= MOST ? h("p", { class: "muted" }, `The ${plural(MOST, "oldest token")}; the others are listed by `, h("code", null, "raftsched tokens list")) : null,
+        next && most >= MOST
+          ? h(
+              "p",
+              { class: "muted" },
+              `The ${plural(MOST, "oldest token")}; the others are listed by `,
+              h("code", null, "raftsched tokens list"),
+            )
+          : null,
       ]),
       { actions: filter },
     );
@@ -87,7 +117,16 @@ export class TokensPage extends Page {
     const resource = this.watch("/v1/cluster/oidc", { on: ["tokens"] });
     if (resource.error?.status === 404) {
       const command = "raftsched oidc set --help";
-      return card("Logins of an issuer", h("p", { class: "row" }, "No OpenID Connect issuer's tokens are taken. To set one: ", h("code", null, command), copyButton(command)));
+      return card(
+        "Logins of an issuer",
+        h(
+          "p",
+          { class: "row" },
+          "No OpenID Connect issuer's tokens are taken. To set one: ",
+          h("code", null, command),
+          copyButton(command),
+        ),
+      );
     }
     return card(
       "Logins of an issuer",
@@ -108,12 +147,22 @@ define("rs-tokens-page", TokensPage);
 
 const TOKEN_COLUMNS = [
   { title: "Name", cell: (token) => h("strong", null, token.name) },
-  { title: "State", cell: (token) => h("span", { class: `badge ${token.state === "active" ? "state-done" : ""}` }, token.state) },
+  {
+    title: "State",
+    cell: (token) => h("span", { class: `badge ${token.state === "active" ? "state-done" : ""}` }, token.state),
+  },
   { title: "May", cell: (token) => rights(token) },
   { title: "Made", cell: (token) => [timeOf(token.created_at), token.created_by ? ` by ${token.created_by}` : ""] },
   { title: "Ends", cell: (token) => ends(token) },
-  { title: "Requests", number: true, cell: (token) => (token.rate ? `${number(token.rate.count)} in ${token.rate.per}` : "") },
-  { title: h("span", { class: "sr" }, "Actions"), cell: (token) => (token.state === "active" && session.may("tokens_delete") ? revokeButton(token) : "") },
+  {
+    title: "Requests",
+    number: true,
+    cell: (token) => (token.rate ? `${number(token.rate.count)} in ${token.rate.per}` : ""),
+  },
+  {
+    title: h("span", { class: "sr" }, "Actions"),
+    cell: (token) => (token.state === "active" && session.may("tokens_delete") ? revokeButton(token) : ""),
+  },
 ];
 
 const RULES = [
@@ -129,7 +178,8 @@ function rights(token) {
 }
 
 function ends(token) {
-  if (token.revoked_at) return ["revoked ", timeOf(token.revoked_at), token.revoked_by ? ` by ${token.revoked_by}` : ""];
+  if (token.revoked_at)
+    return ["revoked ", timeOf(token.revoked_at), token.revoked_by ? ` by ${token.revoked_by}` : ""];
   return token.expires_at ? timeOf(token.expires_at) : "never";
 }
 
@@ -143,5 +193,9 @@ function revokeButton(token) {
       danger: true,
       run: () => del(`/v1/tokens/${token.id}`),
     });
-  return h("button", { type: "button", class: "quiet small", "aria-label": `Revoke ${token.name}`, onclick: revoke }, "Revoke");
+  return h(
+    "button",
+    { type: "button", class: "quiet small", "aria-label": `Revoke ${token.name}`, onclick: revoke },
+    "Revoke",
+  );
 }

@@ -32,7 +32,11 @@ function showWebhookSecret({ name, secret }) {
     body: (dialog) => [
       h("p", null, "It is shown this one time. The receiver checks the signatures of events with it."),
       h("p", { class: "once" }, h("code", null, secret), copyButton(secret, "Copy the secret")),
-      h("div", { class: "actions end" }, button("I have it", () => dialog.close(), { class: "primary" })),
+      h(
+        "div",
+        { class: "actions end" },
+        button("I have it", () => dialog.close(), { class: "primary" }),
+      ),
     ],
   });
 }
@@ -160,7 +164,12 @@ export class WebhookPage extends ResourcePage {
             ["Address", webhook.url],
             ["Events", eventsText(webhook)],
             ["Of", webhook.events.length ? only.map((pair) => pair.join(" ")).join(", ") || "all jobs" : null],
-            ["Headers", Object.entries(headers).map((pair) => pair.join(": ")).join(", ")],
+            [
+              "Headers",
+              Object.entries(headers)
+                .map((pair) => pair.join(": "))
+                .join(", "),
+            ],
           ]),
         ),
         card(

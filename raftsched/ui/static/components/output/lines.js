@@ -70,9 +70,10 @@ export class Lines {
   write(text, style) {
     let line = this.#line();
     if (line.restarted) this.#clear(line);
-    for (let at = 0; at < text.length; ) {
+    for (let at = 0; at < text.length;) {
       if (line.text.length >= LINE_MAX) line = this.#begin(true);
-      const part = at || text.length > LINE_MAX - line.text.length ? text.slice(at, at + LINE_MAX - line.text.length) : text;
+      const part =
+        at || text.length > LINE_MAX - line.text.length ? text.slice(at, at + LINE_MAX - line.text.length) : text;
       const before = line.marks ? line.marks.at(-1) : null;
       if (style !== before) (line.marks ??= []).push(line.text.length, style);
       line.text = line.text ? line.text + part : part;

@@ -30,7 +30,7 @@ export class Terminal {
   feed(piece, sink) {
     const text = this.#held + piece;
     this.#held = "";
-    for (let at = 0; at < text.length; ) {
+    for (let at = 0; at < text.length;) {
       CONTROL.lastIndex = at;
       const found = CONTROL.exec(text);
       const stop = found ? found.index : text.length;

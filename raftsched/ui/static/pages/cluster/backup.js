@@ -20,9 +20,14 @@ export function backupCard(page, state, cluster) {
     const name = `raftsched-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}.backup`;
     const update = (changes) => page.update(Object.assign(state, changes));
     try {
-      const target = streams() ? await (await window.showSaveFilePicker({ suggestedName: name })).createWritable() : inMemory(name);
+      const target = streams()
+        ? await (await window.showSaveFilePicker({ suggestedName: name })).createWritable()
+        : inMemory(name);
       update({ running: true, got: 0, error: null, done: false });
-      const response = await fetchOpen("/v1/cluster/snapshot", { query: { consistency: "leader" }, signal: page.signal });
+      const response = await fetchOpen("/v1/cluster/snapshot", {
+        query: { consistency: "leader" },
+        signal: page.signal,
+      });
       await response.body.pipeThrough(counting((got) => update({ got }))).pipeTo(target, { signal: page.signal });
       update({ done: true });
       toast(`The backup is complete: ${bytes(state.got)}`);
@@ -32,10 +37,35 @@ export function backupCard(page, state, cluster) {
     update({ running: false });
   };
   return card("Backup", [
-    h("p", null, `The whole state in one file, as of one entry of the log: about ${bytes(size)}. It holds everything that the cluster knows; keep it secret. `, h("code", null, "raftsched cluster verify FILE"), " says whether it is whole, ", h("code", null, "raftsched cluster restore"), " begins a cluster with it."),
+    h(
+      "p",
+      null,
+      `The whole state in one file, as of one entry of the log: about ${bytes(size)}. It holds everything that the cluster knows; keep it secret. `,
+      h("code", null, "raftsched cluster verify FILE"),
+      " says whether it is whole, ",
+      h("code", null, "raftsched cluster restore"),
+      " begins a cluster with it.",
+    ),
     here
-      ? h("p", { class: "row backup" }, h("button", { type: "button", disabled: state.running, onclick: start }, state.running ? "Downloading …" : "Download a backup"), h("span", { role: "status" }, state.running || state.done ? `${bytes(state.got)}${state.done ? ", complete" : ""}` : ""))
-      : h("p", { class: "warning" }, "This browser would have to hold all of it in memory. Use the line below instead."),
+      ? h(
+          "p",
+          { class: "row backup" },
+          h(
+            "button",
+            { type: "button", disabled: state.running, onclick: start },
+            state.running ? "Downloading …" : "Download a backup",
+          ),
+          h(
+            "span",
+            { role: "status" },
+            state.running || state.done ? `${bytes(state.got)}${state.done ? ", complete" : ""}` : "",
+          ),
+        )
+      : h(
+          "p",
+          { class: "warning" },
+          "This browser would have to hold all of it in memory. Use the line below instead.",
+        ),
     problem(state.error),
     h("p", { class: "code row backup" }, h("code", null, line), copyButton(line, "Copy the line")),
   ]);

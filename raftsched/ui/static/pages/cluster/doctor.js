@@ -5,12 +5,20 @@ import { plural } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 
 const EVERY_MS = 30_000;
-const BADGES = { ok: ["state-done", "✓ well"], warn: ["state-waiting", "! look at it"], fail: ["state-failed", "✕ wrong"] };
+const BADGES = {
+  ok: ["state-done", "✓ well"],
+  warn: ["state-waiting", "! look at it"],
+  fail: ["state-failed", "✕ wrong"],
+};
 
 /** Returns the findings; what is well is folded away. */
 export function findings(page) {
   const doctor = page.watch("/v1/cluster/doctor", { every: EVERY_MS });
-  const again = h("button", { type: "button", class: "small", disabled: doctor.loading, onclick: () => doctor.reload() }, "Check again");
+  const again = h(
+    "button",
+    { type: "button", class: "small", disabled: doctor.loading, onclick: () => doctor.reload() },
+    "Check again",
+  );
   return card(
     "Doctor",
     shown(doctor, ({ items }) => {
@@ -18,7 +26,12 @@ export function findings(page) {
       const good = items.filter((one) => one.state === "ok");
       return [
         bad.length ? h("ul", { class: "findings" }, bad.map(finding)) : h("p", null, "Nothing is wrong."),
-        h("details", { class: "rest" }, h("summary", null, `${plural(good.length, "check")} went well`), h("ul", { class: "findings" }, good.map(finding))),
+        h(
+          "details",
+          { class: "rest" },
+          h("summary", null, `${plural(good.length, "check")} went well`),
+          h("ul", { class: "findings" }, good.map(finding)),
+        ),
       ];
     }),
     { actions: again },

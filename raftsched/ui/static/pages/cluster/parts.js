@@ -11,7 +11,14 @@ export function warnings(cluster) {
   return h(
     "ul",
     { class: "troubles", "aria-label": "Trouble" },
-    found.map(({ bad, text }) => h("li", { key: text, class: bad ? "problem" : "warning" }, h("span", { "aria-hidden": "true" }, bad ? "✕ " : "! "), text)),
+    found.map(({ bad, text }) =>
+      h(
+        "li",
+        { key: text, class: bad ? "problem" : "warning" },
+        h("span", { "aria-hidden": "true" }, bad ? "✕ " : "! "),
+        text,
+      ),
+    ),
   );
 }
 
@@ -72,7 +79,11 @@ export function nodeCard(node, facts, actions) {
     "li",
     { key: node.id, class: ["node", !node.alive && "node-down"] },
     h("p", { class: "node-head" }, h("strong", null, node.id), badges(node)),
-    h("dl", { class: "node-facts" }, facts.map(([name, value]) => h("div", { key: name }, h("dt", null, name), h("dd", null, value)))),
+    h(
+      "dl",
+      { class: "node-facts" },
+      facts.map(([name, value]) => h("div", { key: name }, h("dt", null, name), h("dd", null, value))),
+    ),
     actions ? h("div", { class: "actions" }, actions) : null,
   );
 }

@@ -12,7 +12,8 @@ export function troubles(cluster) {
   const found = [];
   const say = (bad, text) => found.push({ bad, text });
   const { nodes, leader } = cluster;
-  if (!leader) say(true, `No node leads now: nothing starts, and nothing can be changed. ${cluster.waits_for ?? ""}`.trim());
+  if (!leader)
+    say(true, `No node leads now: nothing starts, and nothing can be changed. ${cluster.waits_for ?? ""}`.trim());
   if (cluster.paused) say(false, "The cluster is paused: nothing is started on any node until it is resumed.");
   const voters = nodes.filter((node) => node.voter);
   const down = nodes.filter((node) => !node.alive);
@@ -23,16 +24,25 @@ export function troubles(cluster) {
   }
   for (const node of nodes) {
     if (node.trouble) say(true, `${node.id} starts no runs: ${node.trouble}.`);
-    else if (node.alive && leader && node.voter && !node.session_open) say(false, `${node.id} has no session: no runs are given to it.`);
+    else if (node.alive && leader && node.voter && !node.session_open)
+      say(false, `${node.id} has no session: no runs are given to it.`);
     if (node.alive && node.lag > LAG) say(false, `${node.id} is ${number(node.lag)} entries of the log behind.`);
-    if (Math.abs(node.clock_offset_ms ?? 0) > CLOCK_MS) say(false, `The clock of ${node.id} is ${duration(Math.abs(node.clock_offset_ms))} off the leader's.`);
+    if (Math.abs(node.clock_offset_ms ?? 0) > CLOCK_MS)
+      say(false, `The clock of ${node.id} is ${duration(Math.abs(node.clock_offset_ms))} off the leader's.`);
     if (node.disk && (node.disk.free < FREE_LEAST || node.disk.free < FREE * node.disk.total)) {
-      say(node.disk.free < FREE_LEAST, `The disk of ${node.id} has ${bytes(node.disk.free)} left, of ${bytes(node.disk.total)}.`);
+      say(
+        node.disk.free < FREE_LEAST,
+        `The disk of ${node.id} has ${bytes(node.disk.free)} left, of ${bytes(node.disk.total)}.`,
+      );
     }
     if (!node.voter && cluster.formed) say(false, `${node.id} is catching up, and votes when it is done.`);
   }
   const drained = nodes.filter((node) => node.drained);
-  if (drained.length) say(false, `${names(drained)} ${drained.length === 1 ? "is" : "are"} drained and ${drained.length === 1 ? "takes" : "take"} nothing new.`);
+  if (drained.length)
+    say(
+      false,
+      `${names(drained)} ${drained.length === 1 ? "is" : "are"} drained and ${drained.length === 1 ? "takes" : "take"} nothing new.`,
+    );
   for (const node of cluster.waiting) say(false, `${node.id} asks to be let in (${node.why.replaceAll("-", " ")}).`);
   return found.sort((a, b) => b.bad - a.bad);
 }

@@ -70,11 +70,9 @@ export class Batch {
         rows,
         { key: ({ at }) => at, caption: "Jobs" },
       ),
-      jobs.length > SHOWN_MAX ? h(
-        "p",
-        { class: "muted small-note" },
-        `and ${plural(jobs.length - SHOWN_MAX, "more")}`,
-      ) : null,
+      jobs.length > SHOWN_MAX
+        ? h("p", { class: "muted small-note" }, `and ${plural(jobs.length - SHOWN_MAX, "more")}`)
+        : null,
     ];
   }
 }

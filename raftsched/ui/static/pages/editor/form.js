@@ -74,20 +74,25 @@ export function makeForm({ value, set, errors, effective, opened, update }) {
     rest: () => errors.filter((one) => !claimed.has(one)),
 
     text: (path, title, { hint, list, mono, area, keep, read = (text) => text, write = (one) => one, ...more } = {}) =>
-      field(path, title, (props) => {
-        const now = valueAt(value, path);
-        return h(area ? "textarea" : "input", {
-          ...props,
-          class: mono ? "mono" : null,
-          rows: area,
-          list,
-          value: writtenAs(now, write),
-          placeholder: hint ?? hintOf(path),
-          spellcheck: "false",
-          autocomplete: "off",
-          oninput: (event) => set(path, event.target.value === "" && !keep ? undefined : read(event.target.value)),
-        });
-      }, more),
+      field(
+        path,
+        title,
+        (props) => {
+          const now = valueAt(value, path);
+          return h(area ? "textarea" : "input", {
+            ...props,
+            class: mono ? "mono" : null,
+            rows: area,
+            list,
+            value: writtenAs(now, write),
+            placeholder: hint ?? hintOf(path),
+            spellcheck: "false",
+            autocomplete: "off",
+            oninput: (event) => set(path, event.target.value === "" && !keep ? undefined : read(event.target.value)),
+          });
+        },
+        more,
+      ),
 
     number: (path, title, more) =>
       form.text(path, title, {
@@ -97,22 +102,27 @@ export function makeForm({ value, set, errors, effective, opened, update }) {
       }),
 
     choice: (path, title, choices, more = {}) =>
-      field(path, title, (props) => {
-        const now = valueAt(value, path);
-        const standard = hintOf(path);
-        const odd = now !== undefined && !(String(now) in choices);
-        return h(
-          "select",
-          {
-            ...props,
-            value: now === undefined ? "" : String(now),
-            onchange: (event) => set(path, event.target.value || undefined),
-          },
-          h("option", { value: "", key: "" }, standard ? `default: ${standard}` : "default"),
-          odd ? h("option", { value: String(now), key: "odd" }, JSON.stringify(now)) : null,
-          Object.entries(choices).map(([one, words]) => h("option", { value: one, key: one }, words)),
-        );
-      }, more),
+      field(
+        path,
+        title,
+        (props) => {
+          const now = valueAt(value, path);
+          const standard = hintOf(path);
+          const odd = now !== undefined && !(String(now) in choices);
+          return h(
+            "select",
+            {
+              ...props,
+              value: now === undefined ? "" : String(now),
+              onchange: (event) => set(path, event.target.value || undefined),
+            },
+            h("option", { value: "", key: "" }, standard ? `default: ${standard}` : "default"),
+            odd ? h("option", { value: String(now), key: "odd" }, JSON.stringify(now)) : null,
+            Object.entries(choices).map(([one, words]) => h("option", { value: one, key: one }, words)),
+          );
+        },
+        more,
+      ),
 
     check: (path, title, help) =>
       h(
@@ -134,14 +144,19 @@ export function makeForm({ value, set, errors, effective, opened, update }) {
 
     /** A list of texts, in lines or with commas. */
     list: (path, title, { lines = false, keep, ...more } = {}) =>
-      field(path, title, (props) =>
-        h("rs-list", {
-          ".props": { ...props, placeholder: more.hint },
-          ".lines": lines,
-          ".value": valueAt(value, path),
-          ".changed": (list) => set(path, list ?? (keep ? [] : undefined)),
-          key: "list",
-        }), more),
+      field(
+        path,
+        title,
+        (props) =>
+          h("rs-list", {
+            ".props": { ...props, placeholder: more.hint },
+            ".lines": lines,
+            ".value": valueAt(value, path),
+            ".changed": (list) => set(path, list ?? (keep ? [] : undefined)),
+            key: "list",
+          }),
+        more,
+      ),
 
     pairs: (path, title, { secrets, names, ...more } = {}) => {
       const pointer = pointerOf(path);
@@ -166,21 +181,23 @@ export function makeForm({ value, set, errors, effective, opened, update }) {
 
     /** JSON of any shape. What is no JSON yet stays in the field, and the job as it was. */
     json: (path, title, more = {}) =>
-      field(path, title, (props) =>
-        h(
-          "rs-json",
-          {
+      field(
+        path,
+        title,
+        (props) =>
+          h("rs-json", {
             ".props": { ...props, placeholder: more.hint },
             ".value": valueAt(value, path),
             ".changed": (given) => set(path, given),
             key: "json",
-          },
-        ), more),
+          }),
+        more,
+      ),
 
     /** Returns a part that is folded, and opens by itself where something in it is wrong. */
     fold: (name, title, body, pointers = []) => {
-      const wrong = errors.filter(
-        (one) => pointers.some((at) => one.pointer === at || one.pointer.startsWith(`${at}/`)),
+      const wrong = errors.filter((one) =>
+        pointers.some((at) => one.pointer === at || one.pointer.startsWith(`${at}/`)),
       ).length;
       const given = pointers.filter((at) => valueAt(value, namesOf(at)) !== undefined).length;
       return h(

@@ -78,14 +78,16 @@ define(
     valueOf(text) {
       if (!text.trim()) return undefined;
       if (this.lines) return text.replace(/\n$/, "").split("\n");
-      return text.split(",").map((one) => one.trim()).filter(Boolean);
+      return text
+        .split(",")
+        .map((one) => one.trim())
+        .filter(Boolean);
     }
 
     render() {
-      return this.lines ? this.input(
-        "textarea",
-        { rows: Math.min(10, this.text.split("\n").length + 1) },
-      ) : this.input("input", {});
+      return this.lines
+        ? this.input("textarea", { rows: Math.min(10, this.text.split("\n").length + 1) })
+        : this.input("input", {});
     }
   },
 );

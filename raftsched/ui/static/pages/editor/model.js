@@ -25,7 +25,11 @@ export function same(a, b) {
 function sorted(value) {
   if (Array.isArray(value)) return value.map(sorted);
   if (!isObject(value)) return value;
-  return Object.fromEntries(Object.keys(value).sort().map((name) => [name, sorted(value[name])]));
+  return Object.fromEntries(
+    Object.keys(value)
+      .sort()
+      .map((name) => [name, sorted(value[name])]),
+  );
 }
 
 // A job has one trigger and one handler: merging would leave two of them, so the API replaces them whole.
@@ -54,7 +58,8 @@ export function patched(job, patch) {
   const copy = { ...job };
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) delete copy[name];
-    else if (isObject(value) && isObject(copy[name]) && !WHOLE_FIELDS.includes(name)) copy[name] = patched(copy[name], value);
+    else if (isObject(value) && isObject(copy[name]) && !WHOLE_FIELDS.includes(name))
+      copy[name] = patched(copy[name], value);
     else copy[name] = value;
   }
   return copy;
@@ -62,7 +67,10 @@ export function patched(job, patch) {
 
 /** Returns the names of a JSON pointer: "/a/b~1c" is ["a", "b/c"]. */
 export function namesOf(pointer) {
-  return pointer.split("/").slice(1).map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~"));
+  return pointer
+    .split("/")
+    .slice(1)
+    .map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
 /**

@@ -38,16 +38,18 @@ class Pairs extends View {
             spellcheck: "false",
             oninput: (event) => this.#set(one, { value: event.target.value }),
           }),
-          this.secrets ? h(
-            "label",
-            { class: "check" },
-            h("input", {
-              type: "checkbox",
-              checked: one.secret,
-              onchange: (event) => this.#set(one, { secret: event.target.checked }),
-            }),
-            " secret",
-          ) : null,
+          this.secrets
+            ? h(
+                "label",
+                { class: "check" },
+                h("input", {
+                  type: "checkbox",
+                  checked: one.secret,
+                  onchange: (event) => this.#set(one, { secret: event.target.checked }),
+                }),
+                " secret",
+              )
+            : null,
           h(
             "button",
             {

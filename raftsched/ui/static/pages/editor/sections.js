@@ -37,18 +37,19 @@ export function sections(form, { isNew, live }) {
     card("When", [triggerFields(form), live]),
     card("What it does", handlerFields(form)),
     card("How it runs", [
-      form.fold(
-        "fails",
-        "When it fails",
-        failing(form),
-        ["/timeout", "/retry", "/grace", "/suspend_after", "/delivery", "/max_lost"],
-      ),
-      form.fold(
-        "overlap",
-        "When runs meet, or were missed",
-        meeting(form),
-        ["/overlap", "/max_concurrency", "/misfire"],
-      ),
+      form.fold("fails", "When it fails", failing(form), [
+        "/timeout",
+        "/retry",
+        "/grace",
+        "/suspend_after",
+        "/delivery",
+        "/max_lost",
+      ]),
+      form.fold("overlap", "When runs meet, or were missed", meeting(form), [
+        "/overlap",
+        "/max_concurrency",
+        "/misfire",
+      ]),
       form.fold("conditions", "What it waits for", waiting(form), ["/conditions", "/conditions_timeout"]),
       form.fold("notify", "Who is told", telling(form), ["/notify"]),
       form.fold("where", "Where it runs, and how soon", placing(form), ["/queue", "/priority", "/placement", "/user"]),
@@ -61,11 +62,10 @@ function basics(form, isNew) {
   return h(
     "div",
     { class: "fields" },
-    form.text(
-      ["name"],
-      "Name",
-      { help: "makes it safe to create it again; without one it has only an id", hint: "nightly-report" },
-    ),
+    form.text(["name"], "Name", {
+      help: "makes it safe to create it again; without one it has only an id",
+      hint: "nightly-report",
+    }),
     isNew ? form.text(["namespace"], "Namespace", { list: "namespaces", hint: "default", help: "" }) : null,
     form.text(["description"], "Description", { wide: true }),
     form.text(["owner"], "Owner"),
@@ -76,9 +76,8 @@ function basics(form, isNew) {
 function handlerFields(form) {
   const handler = form.at("handler");
   const kind = handlerKind(handler);
-  const kept = (other) => Object.fromEntries(
-    Object.entries(handler ?? {}).filter(([name]) => PROCESSES.includes(name) && other !== "http"),
-  );
+  const kept = (other) =>
+    Object.fromEntries(Object.entries(handler ?? {}).filter(([name]) => PROCESSES.includes(name) && other !== "http"));
   const choose = (other) => form.set(["handler"], { [other]: HANDLERS[other][1], ...kept(other) });
   return [
     h(
@@ -101,38 +100,51 @@ function handlerFields(form) {
     form.errors("/handler"),
     h("div", { class: "fields" }, ofHandler(form, kind)),
     form.json(["params"], "Params", { hint: "{}", wide: true }),
-    kind === "http" ? null : form.fold("process", "Environment, directory, limits", [
-      form.pairs(["handler", "env"], "Environment", { secrets: true }),
-      form.text(["handler", "cwd"], "Directory", { hint: "/srv/app", mono: true }),
-      form.text(["handler", "limits", "memory"], "Memory", { hint: "512MiB" }),
-      form.text(["handler", "limits", "cpu"], "Processor time", { hint: "60s" }),
-      form.number(["handler", "limits", "open_files"], "Open files"),
-      ["python", "call"].includes(kind) ? form.check(["handler", "fresh"], "A process of its own for each run") : null,
-    ], ["/handler/env", "/handler/cwd", "/handler/limits", "/handler/fresh"]),
+    kind === "http"
+      ? null
+      : form.fold(
+          "process",
+          "Environment, directory, limits",
+          [
+            form.pairs(["handler", "env"], "Environment", { secrets: true }),
+            form.text(["handler", "cwd"], "Directory", { hint: "/srv/app", mono: true }),
+            form.text(["handler", "limits", "memory"], "Memory", { hint: "512MiB" }),
+            form.text(["handler", "limits", "cpu"], "Processor time", { hint: "60s" }),
+            form.number(["handler", "limits", "open_files"], "Open files"),
+            ["python", "call"].includes(kind)
+              ? form.check(["handler", "fresh"], "A process of its own for each run")
+              : null,
+          ],
+          ["/handler/env", "/handler/cwd", "/handler/limits", "/handler/fresh"],
+        ),
   ];
 }
 
 function ofHandler(form, kind) {
-  if (kind === "shell") return form.text(
-    ["handler", "shell"],
-    "Command",
-    { area: 3, wide: true, mono: true, keep: true, help: "given to sh -c" },
-  );
-  if (kind === "exec") return form.list(
-    ["handler", "exec"],
-    "Program and its arguments",
-    { lines: true, keep: true, wide: true, help: "one in each line; no shell reads them" },
-  );
-  if (kind === "python") return form.text(
-    ["handler", "python"],
-    "Function",
-    { wide: true, mono: true, keep: true, help: "package.module:function, called with params as keywords" },
-  );
-  if (kind === "call") return form.text(
-    ["handler", "call"],
-    "Function",
-    { keep: true, help: "one that a node announces by this name" },
-  );
+  if (kind === "shell")
+    return form.text(["handler", "shell"], "Command", {
+      area: 3,
+      wide: true,
+      mono: true,
+      keep: true,
+      help: "given to sh -c",
+    });
+  if (kind === "exec")
+    return form.list(["handler", "exec"], "Program and its arguments", {
+      lines: true,
+      keep: true,
+      wide: true,
+      help: "one in each line; no shell reads them",
+    });
+  if (kind === "python")
+    return form.text(["handler", "python"], "Function", {
+      wide: true,
+      mono: true,
+      keep: true,
+      help: "package.module:function, called with params as keywords",
+    });
+  if (kind === "call")
+    return form.text(["handler", "call"], "Function", { keep: true, help: "one that a node announces by this name" });
   return [
     form.text(["handler", "http", "url"], "Address", { wide: true, mono: true, keep: true }),
     form.choice(["handler", "http", "method"], "Method", METHODS),
@@ -146,11 +158,10 @@ function ofHandler(form, kind) {
 function failing(form) {
   return [
     form.text(["timeout"], "Timeout"),
-    form.list(
-      ["retry", "delays"],
-      "Retry after",
-      { hint: "5s, 1m, 10m", help: "delays before the second attempt, the third, ...; or the rule below" },
-    ),
+    form.list(["retry", "delays"], "Retry after", {
+      hint: "5s, 1m, 10m",
+      help: "delays before the second attempt, the third, ...; or the rule below",
+    }),
     form.text(["retry", "exponential", "first"], "Rule: the first delay", { hint: "1s" }),
     form.number(["retry", "exponential", "factor"], "Rule: times", { hint: "2" }),
     form.text(["retry", "exponential", "max"], "Rule: no delay above", { hint: "1h" }),
@@ -194,10 +205,12 @@ function waiting(form) {
           const { [name]: _, ...rest } = one;
           const text = event.target.value;
           change(
-            text === "" && name !== kind ? rest : {
-              ...one,
-              [name]: name === "status" && /^\d+$/.test(text) ? Number(text) : text,
-            },
+            text === "" && name !== kind
+              ? rest
+              : {
+                  ...one,
+                  [name]: name === "status" && /^\d+$/.test(text) ? Number(text) : text,
+                },
           );
         },
       });
@@ -236,9 +249,8 @@ function telling(form) {
       { class: "row", role: "group", "aria-label": "Ends that it is told of" },
       ENDS.map((end) => {
         const on = Array.isArray(one.on) ? one.on : [];
-        const flip = (event) => change(
-          { ...one, on: event.target.checked ? [...on, end] : on.filter((other) => other !== end) },
-        );
+        const flip = (event) =>
+          change({ ...one, on: event.target.checked ? [...on, end] : on.filter((other) => other !== end) });
         return h(
           "label",
           { class: "check", key: end },
@@ -248,11 +260,11 @@ function telling(form) {
       }),
     ),
   ];
-  return form.items(
-    ["notify"],
-    "Webhooks",
-    { make, fresh: { webhook: "", on: ["failed", "timed_out"] }, add: "Add a webhook" },
-  );
+  return form.items(["notify"], "Webhooks", {
+    make,
+    fresh: { webhook: "", on: ["failed", "timed_out"] },
+    add: "Add a webhook",
+  });
 }
 
 function placing(form) {

@@ -50,11 +50,9 @@ export function jsonCard({ text, typed, error, errors, several }) {
       error ? h("li", { class: "bad", key: "text" }, `✕ ${error.message}`) : null,
       errors.map(wrong),
     ),
-    several ? h(
-      "p",
-      { class: "muted small-note" },
-      "Paste a list of jobs, or one job in each line, to create several.",
-    ) : null,
+    several
+      ? h("p", { class: "muted small-note" }, "Paste a list of jobs, or one job in each line, to create several.")
+      : null,
   ];
   return card("JSON", body, { actions: copyButton(text, "Copy the JSON") });
 }

@@ -13,10 +13,11 @@ export async function loadJob(id, signal) {
     const [job, revisions] = await Promise.all([get(path, {}, { signal }), get(`${path}/revisions`, {}, { signal })]);
     const [{ revision, content }] = revisions.items;
     // The two may be of different moments.
-    if (revision === job.revision || tries === SOURCE_TRIES) return {
-      job,
-      content: { ...(job.name ? { name: job.name } : {}), ...content },
-    };
+    if (revision === job.revision || tries === SOURCE_TRIES)
+      return {
+        job,
+        content: { ...(job.name ? { name: job.name } : {}), ...content },
+      };
   }
 }
 

@@ -16,7 +16,11 @@ export function knowsZone(zone) {
 /** Returns the list of time zones for the inputs of a page (`list: "zones"`). */
 export function zoneList() {
   const zones = ["UTC", ...(Intl.supportedValuesOf?.("timeZone") ?? [])];
-  return h("datalist", { id: "zones" }, zones.map((zone) => h("option", { value: zone, key: zone })));
+  return h(
+    "datalist",
+    { id: "zones" },
+    zones.map((zone) => h("option", { value: zone, key: zone })),
+  );
 }
 
 /** Returns a table of times. `zones`: one column each; notes stand below their time. */
@@ -31,24 +35,33 @@ export function timesTable(times, zones, { caption = "Next times", remove } = {}
       h(
         "thead",
         null,
-        h("tr", null, zones.map((zone) => zoneHead(zone, own, remove)), h("th", { scope: "col" }, "From now")),
+        h(
+          "tr",
+          null,
+          zones.map((zone) => zoneHead(zone, own, remove)),
+          h("th", { scope: "col" }, "From now"),
+        ),
       ),
       h(
         "tbody",
         null,
-        times.flatMap(({ at, note }) => [
-          h(
-            "tr",
-            { key: at, class: note ? "noted" : null },
-            zones.map((zone) => h("td", { class: "nowrap", key: zone }, shownAt(moment(at), zone))),
-            h("td", { class: "nowrap muted" }, timeOf(at)),
-          ),
-          note ? h(
-            "tr",
-            { key: `${at} note` },
-            h("td", { colspan: zones.length + 1 }, h("p", { class: "warning small-note" }, note)),
-          ) : null,
-        ]).filter(Boolean),
+        times
+          .flatMap(({ at, note }) => [
+            h(
+              "tr",
+              { key: at, class: note ? "noted" : null },
+              zones.map((zone) => h("td", { class: "nowrap", key: zone }, shownAt(moment(at), zone))),
+              h("td", { class: "nowrap muted" }, timeOf(at)),
+            ),
+            note
+              ? h(
+                  "tr",
+                  { key: `${at} note` },
+                  h("td", { colspan: zones.length + 1 }, h("p", { class: "warning small-note" }, note)),
+                )
+              : null,
+          ])
+          .filter(Boolean),
       ),
     ),
   );
@@ -59,11 +72,13 @@ function zoneHead(zone, own, remove) {
     "th",
     { scope: "col", key: zone },
     zone === own ? `${zone} (yours)` : zone,
-    remove?.(zone) ? h(
-      "button",
-      { type: "button", class: "quiet small", "aria-label": `Without ${zone}`, onclick: remove(zone) },
-      "✕",
-    ) : null,
+    remove?.(zone)
+      ? h(
+          "button",
+          { type: "button", class: "quiet small", "aria-label": `Without ${zone}`, onclick: remove(zone) },
+          "✕",
+        )
+      : null,
   );
 }
 

@@ -20,7 +20,8 @@ const HELP = {
   manual: "only when somebody asks for a run",
 };
 const RECURRING = ["cron", "every", "rrule"];
-const WITH = { // what may stand beside each kind
+const WITH = {
+  // what may stand beside each kind
   timezone: ["cron", "rrule"],
   calendar: RECURRING,
   dialect: ["cron"],
@@ -41,7 +42,8 @@ export function ofKind(trigger, kind) {
   const kept = Object.entries(trigger ?? {}).filter(
     ([name]) => !(name in TRIGGER_KINDS) && (WITH[name] ?? [kind]).includes(kind),
   );
-  const begin = kind === "at" ? new Date(Date.now() + 3_600_000).toISOString().slice(0, 19) + "Z" : TRIGGER_KINDS[kind][1];
+  const begin =
+    kind === "at" ? new Date(Date.now() + 3_600_000).toISOString().slice(0, 19) + "Z" : TRIGGER_KINDS[kind][1];
   const zone = WITH.timezone.includes(kind) ? { timezone: viewerZone() } : {};
   return { [kind]: begin, ...zone, ...Object.fromEntries(kept) };
 }
@@ -56,16 +58,15 @@ export function triggerFields(form, { kinds = Object.keys(TRIGGER_KINDS), folded
     has("starts_at") ? form.text(["trigger", "starts_at"], "Not before", { hint: "2030-01-31T00:00:00Z" }) : null,
     has("ends_at") ? form.text(["trigger", "ends_at"], "Not after", { hint: "2030-12-31T00:00:00Z" }) : null,
     has("max_runs") ? form.number(["trigger", "max_runs"], "Runs at most") : null,
-    has("mode") ? form.choice(
-      ["trigger", "mode"],
-      "Counted from",
-      { fixed_rate: "the times of its grid", fixed_delay: "the end of the run before" },
-    ) : null,
-    has("dialect") ? form.choice(
-      ["trigger", "dialect"],
-      "Dialect",
-      { vixie: "Vixie: 0 is Sunday", quartz: "Quartz: 1 is Sunday" },
-    ) : null,
+    has("mode")
+      ? form.choice(["trigger", "mode"], "Counted from", {
+          fixed_rate: "the times of its grid",
+          fixed_delay: "the end of the run before",
+        })
+      : null,
+    has("dialect")
+      ? form.choice(["trigger", "dialect"], "Dialect", { vixie: "Vixie: 0 is Sunday", quartz: "Quartz: 1 is Sunday" })
+      : null,
   ].filter(Boolean);
   return [
     h(
@@ -91,13 +92,16 @@ export function triggerFields(form, { kinds = Object.keys(TRIGGER_KINDS), folded
       { class: "fields" },
       kind === "manual"
         ? h("p", { class: "muted", key: "manual" }, HELP.manual)
-        : form.text(["trigger", kind], TRIGGER_KINDS[kind][0], { help: HELP[kind], wide: true, mono: true, keep: true }),
+        : form.text(["trigger", kind], TRIGGER_KINDS[kind][0], {
+            help: HELP[kind],
+            wide: true,
+            mono: true,
+            keep: true,
+          }),
       has("timezone") ? form.text(["trigger", "timezone"], "Time zone", { list: "zones", hint: "UTC" }) : null,
-      has("calendar") ? form.text(
-        ["trigger", "calendar"],
-        "Not on the days of calendar",
-        { list: "calendars", hint: "none" },
-      ) : null,
+      has("calendar")
+        ? form.text(["trigger", "calendar"], "Not on the days of calendar", { list: "calendars", hint: "none" })
+        : null,
     ),
     more.length && folded ? form.fold("trigger-more", "Bounds and jitter", more) : h("div", { class: "fields" }, more),
   ];

@@ -64,40 +64,38 @@ function runNow(job, changed) {
   confirmDialog({
     title: `Run ${nameOf(job)} now`,
     action: "Run now",
-    body: () => stack(
-      h("p", { class: "muted" }, "A run beside the schedule, with the job's present content."),
-      h(
-        "div",
-        { class: "field" },
-        h("label", { for: "run-params" }, "Parameters"),
+    body: () =>
+      stack(
+        h("p", { class: "muted" }, "A run beside the schedule, with the job's present content."),
         h(
-          "textarea",
-          {
+          "div",
+          { class: "field" },
+          h("label", { for: "run-params" }, "Parameters"),
+          h("textarea", {
             id: "run-params",
             rows: Math.min(12, given.split("\n").length + 2),
             spellcheck: "false",
             value: text,
             oninput: check,
             "aria-describedby": "run-params-error run-params-help",
-          },
+          }),
+          h("p", { id: "run-params-error", class: "error", role: "status" }, wrong),
+          h("p", { id: "run-params-help", class: "help" }, "A JSON object, instead of the job's own."),
         ),
-        h("p", { id: "run-params-error", class: "error", role: "status" }, wrong),
-        h("p", { id: "run-params-help", class: "help" }, "A JSON object, instead of the job's own."),
-      ),
-      h(
-        "div",
-        { class: "field" },
-        h("label", { for: "run-priority" }, "Priority"),
         h(
-          "select",
-          { id: "run-priority", value: priority, onchange: (event) => (priority = event.target.value) },
-          h("option", { value: "" }, `${job.priority}, as the job has it`),
-          [9, 8, 7, 6, 5, 4, 3, 2, 1, 0].map(
-            (one) => h("option", { key: one, value: one }, one === 9 ? "9, first" : one),
+          "div",
+          { class: "field" },
+          h("label", { for: "run-priority" }, "Priority"),
+          h(
+            "select",
+            { id: "run-priority", value: priority, onchange: (event) => (priority = event.target.value) },
+            h("option", { value: "" }, `${job.priority}, as the job has it`),
+            [9, 8, 7, 6, 5, 4, 3, 2, 1, 0].map((one) =>
+              h("option", { key: one, value: one }, one === 9 ? "9, first" : one),
+            ),
           ),
         ),
       ),
-    ),
     run: async () => {
       const body = {};
       if (text !== given) body.params = JSON.parse(text);
@@ -121,9 +119,8 @@ export function notObject(text) {
   } catch (error) {
     return `This is no JSON: ${error.message.replace(/^JSON\.parse: /, "")}`;
   }
-  if (
-    value === null || typeof value !== "object" || Array.isArray(value)
-  ) return 'Parameters are an object, such as {"day": "monday"}.';
+  if (value === null || typeof value !== "object" || Array.isArray(value))
+    return 'Parameters are an object, such as {"day": "monday"}.';
   return "";
 }
 
@@ -148,17 +145,13 @@ async function skipNext(job, changed) {
       h(
         "p",
         null,
-        first ? [
-          "The run of ",
-          shown(first),
-          " is left out, and recorded as skipped.",
-        ] : "The next run, whichever that is, is left out.",
+        first
+          ? ["The run of ", shown(first), " is left out, and recorded as skipped."]
+          : "The next run, whichever that is, is left out.",
       ),
-      first ? h(
-        "p",
-        { class: "muted" },
-        second ? ["Then it is due ", shown(second), "."] : "There is none after it.",
-      ) : null,
+      first
+        ? h("p", { class: "muted" }, second ? ["Then it is due ", shown(second), "."] : "There is none after it.")
+        : null,
     ),
     run: async () => {
       await post(`${jobPath(job)}/skip-next`, first ? { at: first.at } : {});
@@ -174,17 +167,18 @@ function expire(job, changed) {
     title: `Expire ${nameOf(job)}`,
     action: "Expire",
     danger: true,
-    body: () => stack(
-      h("p", null, "It is never due again, and cannot be resumed. It stays visible with its history."),
-      job.active
-        ? h(
-          "label",
-          { class: "row" },
-          h("input", { type: "checkbox", checked: kill, onchange: (event) => (kill = event.target.checked) }),
-          `Also end the ${plural(job.active, "run")} that ${job.active === 1 ? "is" : "are"} active`,
-        )
-        : null,
-    ),
+    body: () =>
+      stack(
+        h("p", null, "It is never due again, and cannot be resumed. It stays visible with its history."),
+        job.active
+          ? h(
+              "label",
+              { class: "row" },
+              h("input", { type: "checkbox", checked: kill, onchange: (event) => (kill = event.target.checked) }),
+              `Also end the ${plural(job.active, "run")} that ${job.active === 1 ? "is" : "are"} active`,
+            )
+          : null,
+      ),
     run: async () => {
       await post(`${jobPath(job)}/expire`, { kill });
       changed();
@@ -200,34 +194,32 @@ function remove(job) {
     title: `Delete ${name}`,
     action: "Delete",
     danger: true,
-    body: () => stack(
-      h("p", null, "The job and its history go away, and its name is free at once."),
-      job.active
-        ? [
-            h(
-              "p",
-              { class: "warning" },
-              `${plural(job.active, "run")} that ${job.active === 1 ? "is" : "are"} active will be ended.`,
-            ),
-            h(
-              "div",
-              { class: "field" },
-              h("label", { for: "typed-name" }, ["Type ", h("code", null, name), " to confirm"]),
+    body: () =>
+      stack(
+        h("p", null, "The job and its history go away, and its name is free at once."),
+        job.active
+          ? [
               h(
-                "input",
-                {
+                "p",
+                { class: "warning" },
+                `${plural(job.active, "run")} that ${job.active === 1 ? "is" : "are"} active will be ended.`,
+              ),
+              h(
+                "div",
+                { class: "field" },
+                h("label", { for: "typed-name" }, ["Type ", h("code", null, name), " to confirm"]),
+                h("input", {
                   id: "typed-name",
                   required: true,
                   autocomplete: "off",
                   spellcheck: "false",
                   value: typed,
                   oninput: (event) => typedName(event, name, (text) => (typed = text)),
-                },
+                }),
               ),
-            ),
-          ]
-        : null,
-    ),
+            ]
+          : null,
+      ),
     run: async () => {
       await del(jobPath(job));
       toast(`${name} was deleted.`);

@@ -63,17 +63,14 @@ export function openBackfill(job, changed) {
       "div",
       { class: "field" },
       h("label", { for: `backfill-${name}` }, words),
-      h(
-        "input",
-        {
-          id: `backfill-${name}`,
-          type: "datetime-local",
-          step: 1,
-          required: name === "from",
-          value: values[name],
-          oninput: typed(name),
-        },
-      ),
+      h("input", {
+        id: `backfill-${name}`,
+        type: "datetime-local",
+        step: 1,
+        required: name === "from",
+        value: values[name],
+        oninput: typed(name),
+      }),
       help ? h("p", { class: "help" }, help) : null,
     );
   const dialog = openDialog({
@@ -103,11 +100,8 @@ export function openBackfill(job, changed) {
 }
 
 function times({ count, times: all }, zone) {
-  if (!count) return h(
-    "p",
-    { class: "notice", role: "status" },
-    "No time of its schedule went by without a run between them.",
-  );
+  if (!count)
+    return h("p", { class: "notice", role: "status" }, "No time of its schedule went by without a run between them.");
   return h(
     "div",
     { role: "status" },
@@ -116,11 +110,13 @@ function times({ count, times: all }, zone) {
       "ol",
       { class: "times", tabindex: "0", "aria-label": "Times" },
       all.slice(0, TIMES_SHOWN).map((at) => h("li", { key: at }, absolute(moment(at), zone))),
-      count > TIMES_SHOWN ? h(
-        "li",
-        { key: "more", class: "muted" },
-        `and ${plural(count - TIMES_SHOWN, "more", "more")}, up to ${absolute(moment(all.at(-1)), zone)}`,
-      ) : null,
+      count > TIMES_SHOWN
+        ? h(
+            "li",
+            { key: "more", class: "muted" },
+            `and ${plural(count - TIMES_SHOWN, "more", "more")}, up to ${absolute(moment(all.at(-1)), zone)}`,
+          )
+        : null,
     ),
   );
 }

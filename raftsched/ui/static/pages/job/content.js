@@ -53,9 +53,8 @@ class JobContent extends View {
 
   render() {
     const { id } = this.#job;
-    return shown(
-      this.watch(`${jobPath(this.#job)}/revisions`, { on: [`job:${id}`] }),
-      ({ items }) => this.#body(items[0].content),
+    return shown(this.watch(`${jobPath(this.#job)}/revisions`, { on: [`job:${id}`] }), ({ items }) =>
+      this.#body(items[0].content),
     );
   }
 
@@ -67,12 +66,16 @@ class JobContent extends View {
       "div",
       { class: "stack" },
       card("Content", [
-        wideFacts(CONTENT.filter((name) => name in content).map((name) => [CONTENT_WORDS[name], value(name, content[name])])),
+        wideFacts(
+          CONTENT.filter((name) => name in content).map((name) => [CONTENT_WORDS[name], value(name, content[name])]),
+        ),
         h(
           "details",
           { class: "rest" },
           h("summary", null, `${rest.length} fields have their defaults`),
-          wideFacts(rest.map((name) => [CONTENT_WORDS[name], value(name, job[name]) ?? h("span", { class: "muted" }, "none")])),
+          wideFacts(
+            rest.map((name) => [CONTENT_WORDS[name], value(name, job[name]) ?? h("span", { class: "muted" }, "none")]),
+          ),
         ),
       ]),
       card("As JSON", code(json), { actions: copyButton(json, "Copy the JSON") }),
@@ -103,11 +106,12 @@ export function value(name, given) {
   if (name === "retry") return retryText(given);
   if (name === "misfire") return `${given.policy}, when more than ${given.grace} late`;
   if (name === "retention") return `${given.succeeded} succeeded, ${given.failed} failed, for ${given.max_age}`;
-  if (name === "conditions" && given.length) return h(
-    "ul",
-    null,
-    given.map((one) => h("li", null, conditionText(one))),
-  );
+  if (name === "conditions" && given.length)
+    return h(
+      "ul",
+      null,
+      given.map((one) => h("li", null, conditionText(one))),
+    );
   if (name === "notify") return [given].flat().map((one) => h("div", null, `${one.webhook} on ${one.on.join(", ")}`));
   if (typeof given !== "object") return String(given);
   if (!Object.keys(given).length) return null;
@@ -137,9 +141,9 @@ function handlerText({ exec, shell, python, http, call, ...rest }) {
   const others = Object.entries({ ...more, ...rest });
   return [
     what,
-    others.length ? facts(
-      others.map(([key, one]) => [key, h("code", null, typeof one === "string" ? one : JSON.stringify(one))]),
-    ) : null,
+    others.length
+      ? facts(others.map(([key, one]) => [key, h("code", null, typeof one === "string" ? one : JSON.stringify(one))]))
+      : null,
   ];
 }
 

@@ -26,7 +26,8 @@ export function diff(before, after, path = "") {
 export function lines(before, after) {
   const a = before.split("\n");
   const b = after.split("\n");
-  if (a.length > DIFF_LINES_MAX || b.length > DIFF_LINES_MAX) return [...a.map(kind("removed")), ...b.map(kind("added"))];
+  if (a.length > DIFF_LINES_MAX || b.length > DIFF_LINES_MAX)
+    return [...a.map(kind("removed")), ...b.map(kind("added"))];
   // longest[i][j]: lines that a[i..] and b[j..] share, in order
   const longest = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) {

@@ -29,7 +29,11 @@ export class RunHistory {
     if (this.busy) return;
     this.busy = true;
     try {
-      const page = await get(this.#path, { limit, fields: RUN_FIELDS, state: this.#state, cursor: this.more }, { signal });
+      const page = await get(
+        this.#path,
+        { limit, fields: RUN_FIELDS, state: this.#state, cursor: this.more },
+        { signal },
+      );
       this.#add(page.items);
       this.more = page.next;
       this.#begun = true;
@@ -55,9 +59,7 @@ export class RunHistory {
   async refresh(page, signal) {
     const there = new Set(page.items.map((run) => run.id));
     const open = this.items.filter((run) => !ENDED.has(run.state) && !there.has(run.id)).slice(-20);
-    const read = await Promise.all(
-      open.map((run) => get(runPath(run), null, { signal }).catch(() => run)),
-    );
+    const read = await Promise.all(open.map((run) => get(runPath(run), null, { signal }).catch(() => run)));
     if (read.length) this.#add(read);
     return read.length > 0;
   }

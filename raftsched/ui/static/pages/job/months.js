@@ -7,10 +7,9 @@ export function monthOf(at, zone) {
 
 /** Returns the date of a moment in a zone: "2026-11-23". */
 export function dateOf(at, zone) {
-  return new Intl.DateTimeFormat(
-    "sv-SE",
-    { timeZone: zone, year: "numeric", month: "2-digit", day: "2-digit" },
-  ).format(at);
+  return new Intl.DateTimeFormat("sv-SE", { timeZone: zone, year: "numeric", month: "2-digit", day: "2-digit" }).format(
+    at,
+  );
 }
 
 /** Returns the month so many months after another: ("2026-11", 2) is "2027-01". */

@@ -39,9 +39,14 @@ export function phases(run, now, waits = []) {
     const to = ended ?? now;
     if (attempt.started_at) {
       const { number, node, outcome } = attempt;
-      found.push(
-        { kind: "attempt", from: started, to: Math.max(started, to), outcome: outcome ?? "running", number, node },
-      );
+      found.push({
+        kind: "attempt",
+        from: started,
+        to: Math.max(started, to),
+        outcome: outcome ?? "running",
+        number,
+        node,
+      });
     }
     at = Math.max(at, to);
     kind = LATER.has(attempt.outcome) ? "retry" : "queued";

@@ -17,9 +17,7 @@ import { ENDED, durationOf, phaseText, phases, skipText, startOf, wordsOf } from
 export function rows(runs, waits, axis, choose) {
   const now = Date.now();
   const shown = runs.map((run) => {
-    const parts = phases(run, now, waits.get(run.id) ?? []).map(
-      (phase) => ({ ...phase, text: phaseText(phase) }),
-    );
+    const parts = phases(run, now, waits.get(run.id) ?? []).map((phase) => ({ ...phase, text: phaseText(phase) }));
     const from = parts[0]?.from ?? startOf(run);
     const to = parts.at(-1)?.to ?? from;
     const said = parts.map((part) => part.text).join(", ") || skipText(run);

@@ -31,9 +31,8 @@ class JobRevisions extends View {
 
   render() {
     const { id } = this.#job;
-    return shown(
-      this.watch(`${jobPath(this.#job)}/revisions`, { on: [`job:${id}`] }),
-      ({ items }) => this.#body(items),
+    return shown(this.watch(`${jobPath(this.#job)}/revisions`, { on: [`job:${id}`] }), ({ items }) =>
+      this.#body(items),
     );
   }
 
@@ -60,17 +59,14 @@ class JobRevisions extends View {
       h(
         "td",
         null,
-        h(
-          "input",
-          {
-            type: "radio",
-            name,
-            checked,
-            disabled: items.length < 2,
-            "aria-label": `${name} revision ${one.revision}`,
-            onchange: choice,
-          },
-        ),
+        h("input", {
+          type: "radio",
+          name,
+          checked,
+          disabled: items.length < 2,
+          "aria-label": `${name} revision ${one.revision}`,
+          onchange: choice,
+        }),
       );
     return h(
       "div",
@@ -84,15 +80,9 @@ class JobRevisions extends View {
           h(
             "tr",
             null,
-            [
-              "From",
-              "To",
-              "Revision",
-              "Since",
-              "",
-              "By",
-              "What it changed",
-            ].map((title) => h("th", { scope: "col" }, title)),
+            ["From", "To", "Revision", "Since", "", "By", "What it changed"].map((title) =>
+              h("th", { scope: "col" }, title),
+            ),
           ),
         ),
         h(
@@ -157,26 +147,20 @@ function values({ before, after }) {
     return h(
       "pre",
       { class: "code", tabindex: "0" },
-      lines(before, after).map(
-        ({ kind, text }) => h("span", { class: `line line-${kind}` }, `${CHANGE_MARKS[kind]} ${text}\n`),
+      lines(before, after).map(({ kind, text }) =>
+        h("span", { class: `line line-${kind}` }, `${CHANGE_MARKS[kind]} ${text}\n`),
       ),
     );
   }
   return h(
     "div",
     null,
-    before === undefined ? null : h(
-      "pre",
-      { class: "line-removed" },
-      h("span", { class: "sr" }, "before: "),
-      `− ${asText(before)}`,
-    ),
-    after === undefined ? null : h(
-      "pre",
-      { class: "line-added" },
-      h("span", { class: "sr" }, "after: "),
-      `+ ${asText(after)}`,
-    ),
+    before === undefined
+      ? null
+      : h("pre", { class: "line-removed" }, h("span", { class: "sr" }, "before: "), `− ${asText(before)}`),
+    after === undefined
+      ? null
+      : h("pre", { class: "line-added" }, h("span", { class: "sr" }, "after: "), `+ ${asText(after)}`),
   );
 }
 

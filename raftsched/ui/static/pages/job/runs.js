@@ -121,20 +121,20 @@ class JobRuns extends View {
     return h(
       "div",
       { class: "warning" },
-      held.slice(0, 3).map((run) =>
-        h(
-          "p",
-          { key: run.id },
-          h("a", { href: runLink(run) }, `The run of ${absolute(moment(run.scheduled_at))}`),
-          " waits for conditions: ",
-          run.error ?? "they are being checked.",
+      held
+        .slice(0, 3)
+        .map((run) =>
+          h(
+            "p",
+            { key: run.id },
+            h("a", { href: runLink(run) }, `The run of ${absolute(moment(run.scheduled_at))}`),
+            " waits for conditions: ",
+            run.error ?? "they are being checked.",
+          ),
         ),
-      ),
-      held.length > 3 ? h(
-        "p",
-        { key: "more" },
-        `${plural(held.length - 3, "more run waits", "more runs wait")}.`,
-      ) : null,
+      held.length > 3
+        ? h("p", { key: "more" }, `${plural(held.length - 3, "more run waits", "more runs wait")}.`)
+        : null,
     );
   }
 
@@ -217,21 +217,23 @@ class JobRuns extends View {
           ? table(COLUMNS, listed, { key: (run) => run.id, caption: "Runs, the newest first" })
           : resource.data
             ? empty(
-              "No run is in this state.",
-              null,
-              h("button", { type: "button", onclick: () => choose(null) }, "Show all"),
-            )
+                "No run is in this state.",
+                null,
+                h("button", { type: "button", onclick: () => choose(null) }, "Show all"),
+              )
             : (problem(resource.error) ?? loading()),
         problem(history.error),
         h(
           "p",
           { class: "list-end" },
           h("span", { class: "muted" }, plural(listed.length, "run")),
-          history.more || listed.length < history.items.length ? h(
-            "button",
-            { type: "button", disabled: history.busy, onclick: older },
-            history.busy ? "Reading …" : "More",
-          ) : null,
+          history.more || listed.length < history.items.length
+            ? h(
+                "button",
+                { type: "button", disabled: history.busy, onclick: older },
+                history.busy ? "Reading …" : "More",
+              )
+            : null,
         ),
       ],
       { actions: filter },
@@ -254,11 +256,10 @@ const COLUMNS = [
   { title: "Node", cell: (run) => run.node ?? "–" },
   {
     title: "",
-    cell: (run) => [
-      run.manual ? "asked for" : null,
-      run.dead_letter ? "dead letter" : null,
-      errorText(run),
-    ].filter(Boolean).join(" · "),
+    cell: (run) =>
+      [run.manual ? "asked for" : null, run.dead_letter ? "dead letter" : null, errorText(run)]
+        .filter(Boolean)
+        .join(" · "),
     class: "run-note",
   },
 ];

@@ -65,10 +65,8 @@ class JobSchedule extends View {
   /** Returns the next times: of the job while it is scheduled, else those that its trigger would have. */
   #next() {
     const { revision, trigger } = this.#job;
-    if (!isWaiting(this.#job)) return this.watch(
-      `${jobPath(this.#job)}/next?count=${TIMES_ASKED}`,
-      { on: kindsOf(this.#job) },
-    );
+    if (!isWaiting(this.#job))
+      return this.watch(`${jobPath(this.#job)}/next?count=${TIMES_ASKED}`, { on: kindsOf(this.#job) });
     return this.#preview(`${revision} next`, { trigger, count: TIMES_ASKED });
   }
 
@@ -102,10 +100,8 @@ class JobSchedule extends View {
 
   #none() {
     const { trigger, error, state } = this.#job;
-    if (state === "EXPIRED") return empty(
-      "Nothing is due any more.",
-      "It is expired, and stays here with its history.",
-    );
+    if (state === "EXPIRED")
+      return empty("Nothing is due any more.", "It is expired, and stays here with its history.");
     if (trigger.manual) return empty("It has no times of its own.", "It runs when somebody asks for it: Run now.");
     if (isWaiting(this.#job)) return empty("It would have no more times.", "Edit its trigger to give it some.");
     return empty("There is no next time.", error ?? "A run is active, or it was the last one.");
@@ -151,15 +147,11 @@ function isWaiting({ state }) {
 
 function triggerFact(name, value) {
   if (name === "manual") return ["Runs", "when somebody asks for it"];
-  if (name === "calendar") return [
-    "Not on the days of",
-    h("a", { href: `/ui/calendars/${encodeURIComponent(value)}` }, value),
-  ];
+  if (name === "calendar")
+    return ["Not on the days of", h("a", { href: `/ui/calendars/${encodeURIComponent(value)}` }, value)];
   if (name === "mode") return [TRIGGER_WORDS.mode, MODES[value] ?? value];
-  if (name.endsWith("_at") || name === "at") return [
-    TRIGGER_WORDS[name],
-    [timeOf(value, { relative: false }), " · ", timeOf(value)],
-  ];
+  if (name.endsWith("_at") || name === "at")
+    return [TRIGGER_WORDS[name], [timeOf(value, { relative: false }), " · ", timeOf(value)]];
   return [TRIGGER_WORDS[name] ?? name, h("code", null, String(value))];
 }
 

@@ -17,7 +17,11 @@ export function pickNamespace(page, chosen) {
   if (names.length < 2) return null;
   return h(
     "select",
-    { "aria-label": "Namespace", value: chosen ?? "", onchange: (event) => page.setQuery({ namespace: event.target.value }) },
+    {
+      "aria-label": "Namespace",
+      value: chosen ?? "",
+      onchange: (event) => page.setQuery({ namespace: event.target.value }),
+    },
     limited ? null : h("option", { value: "" }, "All namespaces"),
     names.map((name) => h("option", { key: name, value: name }, name)),
   );
