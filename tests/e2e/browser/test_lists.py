@@ -71,6 +71,7 @@ def test_only_rows_on_the_screen_are_elements_and_all_can_be_reached(world: Worl
         expect(page.locator(".grid-row.active .col-name a")).to_have_text(f"job-{wanted:05}")
         assert name_of_active(page) == f"job-{wanted:05}"
     page.keyboard.press("PageDown")
+    expect(page.locator(".grid-row.active .col-name a")).not_to_have_text(f"job-{JOBS - 1:05}")
     assert name_of_active(page) < f"job-{JOBS - 4:05}"
     name = name_of_active(page)
     page.keyboard.press("Enter")
