@@ -36,12 +36,13 @@ export function startChanges(who) {
   follow();
 }
 
-/** Follows anew, with another token. */
+/** Follows anew, with another token: what is shown was read with the one before. */
 export function restart() {
   running?.abort();
   running = null;
   last = undefined;
   follow();
+  tell(null);
 }
 
 function follow() {
