@@ -15,10 +15,7 @@ export const FIELDS = {
   max_lost: ["times that a run is run again because its worker was lost", "3"],
   suspend_after: ["suspends the job after this number of failed runs in a row", ""],
   retry: ["delays before an attempt is repeated", "no retry"],
-  overlap: [
-    "how to treat a run that is due while another one is active: forbid, allow, queue_one, queue_all, replace",
-    "forbid",
-  ],
+  overlap: ["how to treat a run that is due while another one is active: forbid, allow, queue_one, queue_all, replace", "forbid"],
   misfire: ["how to treat due times that passed while nothing could start", "once, after 15m"],
   max_concurrency: ["runs that may be active at one time", "1; any number with allow"],
   conditions: ["what must hold before a run starts: a file, an answer, another job's success", ""],
