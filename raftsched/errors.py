@@ -61,6 +61,7 @@ KINDS: dict[str, Kind] = {
     "in-use": Kind(409, "Still in use", Exit.CONFLICT),
     "output-gone": Kind(410, "Output no longer kept", Exit.NOT_FOUND),
     "events-gone": Kind(410, "Events no longer kept", Exit.NOT_FOUND),
+    "session-over": Kind(410, "The worker's session is over", Exit.CONFLICT),
     "output-unavailable": Kind(503, "The node that has the output does not answer", Exit.UNAVAILABLE),
     "no-leader": Kind(503, "No leader at the moment", Exit.UNAVAILABLE),
     "behind": Kind(503, "This node has not caught up", Exit.UNAVAILABLE),

@@ -24,7 +24,7 @@ class Session(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """A worker's right to run. Numbers are cluster-wide and never reused."""
 
     id: int
-    node: str
+    node: str  # a node id, or the key of a remote worker (core.executors)
     boot_id: str
     nonce: bytes  # one per opening attempt of one process: tells the opener that the session is its own
     ttl_ms: int  # fixed at opening
@@ -38,6 +38,9 @@ class Session(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     limits_whole_runs: bool = False  # of memory; else each process of a run for itself
     users: tuple[str, ...] = ()  # as whom its jobs may ask to run: "namespace:user", see eligibility.may_run_as
     allowed: Allowed | None = None  # None: whatever a job names
+    queues: tuple[str, ...] | None = None  # whose runs it takes; None: of all queues
+    namespaces: tuple[str, ...] | None = None  # whose runs it takes; None: of all namespaces
+    weight: int = 1  # what one of its slots counts for, beside those of others, when loads are compared
 
 
 class NodeRule(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
@@ -86,6 +89,8 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
     burst_per_address: int = 0
     failures_per_address: int = 100  # refusals a second for want of a token that is good
     metrics_open: int = 0  # 1: /metrics needs no token
+    worker_ttl_ms: int = 10_000  # the lease of a remote worker, which renews it four times as often
+    workers_max: int = 1_000  # remote workers with an open session
 
 
 class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
@@ -120,6 +125,7 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     calendars: int = 0  # rows of CALENDARS
     secrets: int = 0  # rows of SECRETS
     quotas: int = 0  # of the rows of QUEUES those that are of namespaces
+    workers: int = 0  # open sessions of remote workers
 
 
 class LedTerm(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -198,6 +204,26 @@ class OpenSession(Command, frozen=True, tag=5):
     limits_whole_runs: bool = False
     users: tuple[str, ...] = ()
     allowed: Allowed | None = None
+
+
+class OpenWorker(Command, frozen=True, tag=53):
+    """A remote worker asks for the right to run. Refused unless `replaces` is its newest open session (0: none), and
+    unless that was opened with the same `incarnation`: by showing it again the worker promises that nothing of that
+    session runs any more. "": no promise."""
+
+    worker: str  # its key, see core.executors
+    replaces: int
+    nonce: bytes
+    slots: int
+    incarnation: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    handlers: tuple[str, ...] = ()
+    version: str = ""
+    users: tuple[str, ...] = ()
+    allowed: Allowed | None = None
+    queues: tuple[str, ...] | None = None
+    namespaces: tuple[str, ...] | None = None
+    weight: int = 1
 
 
 class EndSession(Command, frozen=True, tag=6):

@@ -22,6 +22,7 @@ from raftsched.core.cluster import (
     Form,
     OpenLeadership,
     OpenSession,
+    OpenWorker,
     PauseCluster,
     PutNodeRule,
     PutSettings,
@@ -49,6 +50,7 @@ __all__ = [  # beside what is defined here
     "Idempotent",
     "OpenLeadership",
     "OpenSession",
+    "OpenWorker",
     "PauseCluster",
     "PutNodeRule",
     "PutQueue",
@@ -237,6 +239,7 @@ class Ended(Command, frozen=True, tag=31, gc=False):
     result: bytes | None = None
     output: OutputRef | None = None
     begun: bool = True  # False, with KILLED: its node could not start it, and nothing of it ever ran
+    output_node: str = ""  # that has the output; "": the one that ran it
 
 
 class LoseAttempt(Command, frozen=True, tag=34):
@@ -249,6 +252,7 @@ class LoseAttempt(Command, frozen=True, tag=34):
     started_at_ms: int | None = None
     error: str | None = None  # why, for people
     output: OutputRef | None = None
+    output_node: str = ""
 
 
 class ReportConditions(Command, frozen=True, tag=32):
@@ -327,6 +331,7 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     50: (PutNodeRule, "nodes.put_node_rule"),
     60: (PutCalendar, "calendars.put_calendar"),
     61: (DeleteCalendar, "calendars.delete_calendar"),
+    53: (OpenWorker, "cluster.open_worker"),
     62: (RescheduleJob, "calendars.reschedule_job"),
     65: (Idempotent, "dispatch.keyed"),
     66: (StoredResponse, "keys.note"),

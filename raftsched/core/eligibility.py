@@ -24,17 +24,33 @@ class Offer:
     users: frozenset[str] = frozenset()
     allowed: Allowed | None = None
     restricted: frozenset[str] = frozenset()  # the handlers that `allowed` has something to say about
+    queues: frozenset[str] | None = None  # whose runs it takes; None: of all
+    namespaces: frozenset[str] | None = None  # the same
+    weight: int = 1
 
-    def can(self, policy: Policy) -> bool:
-        """It has the handler and the labels, may run it as whom it says, and may touch what the job names."""
+    def can(self, policy: Policy, namespace: str) -> bool:
+        """It serves the queue and the namespace, has the handler and the labels, may run it as whom it says, and may
+        touch what the job names."""
         need = policy.required_capability
         if need and need not in self.handlers:
+            return False
+        if not self.serves(policy.queue, namespace):
             return False
         if policy.user and not may_run_as(self.users, policy.user):
             return False
         if not self.labels.issuperset(policy.node_labels):
             return False
         return not self.looks_at(policy) or self.refusal(policy) is None
+
+    def serves(self, queue: str, namespace: str) -> bool:
+        """Returns whether it takes runs of this queue and this namespace."""
+        return (self.queues is None or queue in self.queues) and (
+            self.namespaces is None or namespace in self.namespaces
+        )
+
+    @property
+    def serves_all(self) -> bool:
+        return self.queues is None and self.namespaces is None
 
     def looks_at(self, policy: Policy) -> bool:
         """Returns whether the node's rules depend on what the job names, beside handler and labels."""
@@ -81,6 +97,9 @@ def offer(session: Session, rule: NodeRule) -> Offer:
         frozenset(session.users),
         session.allowed,
         frozenset() if session.allowed is None else session.allowed.kinds,
+        None if session.queues is None else frozenset(session.queues),
+        None if session.namespaces is None else frozenset(session.namespaces),
+        session.weight,
     )
 
 
@@ -97,7 +116,7 @@ def may_run_as(users: Collection[str], wanted: str) -> bool:
     return f"{EVERY}:{user}" in users and not any(one.startswith(f"{namespace}:") for one in users)
 
 
-def lacking(offers: Sequence[Offer], policy: Policy) -> str:
+def lacking(offers: Sequence[Offer], policy: Policy, namespace: str) -> str:
     """Why none of these could take it, busy or not: a sentence."""
     if not offers:
         return "No node has an open session: no worker is connected to the leader, or all have only just started."
@@ -106,6 +125,9 @@ def lacking(offers: Sequence[Offer], policy: Policy) -> str:
     if not handled:
         return f'No node has the handler "{need}".'
     who = f'node with the handler "{need}"' if need else "node"
+    handled = [o for o in handled if o.serves(policy.queue, namespace)]
+    if not handled:
+        return f"No {who} takes runs of the queue {policy.queue} in the namespace {namespace}."
     if policy.user:
         handled = [o for o in handled if may_run_as(o.users, policy.user)]
         if not handled:

@@ -1,5 +1,5 @@
 """The small messages between workers and leader beside the log: workers ask to hold on, the leader grants; workers say
-what is over before the log does. msgpack arrays."""
+what is over before the log does. msgpack arrays. Nodes pass on what remote workers ask for, many in one message."""
 
 from __future__ import annotations
 
@@ -49,13 +49,41 @@ class AttemptsFinished(msgspec.Struct, array_like=True, frozen=True):
     tokens: tuple[int, ...]
 
 
+class WorkerBeat(msgspec.Struct, array_like=True, frozen=True):
+    """A remote worker asks to hold on, by a request that a node got; its lease has not run out."""
+
+    session: int
+    request: int  # the node's number for the request: it counts the grant from when the worker sent this one
+    pause_ms: int = 0  # for so long it is to be given nothing
+    trouble: str = ""  # why, for people
+
+
+class WorkerBeats(msgspec.Struct, array_like=True, frozen=True):
+    """Node to leader: what remote workers asked of it, at most BEATS_MAX."""
+
+    beats: tuple[WorkerBeat, ...]
+
+
+class WorkerGrants(msgspec.Struct, array_like=True, frozen=True):
+    """Leader to node, the answer."""
+
+    grants: tuple[tuple[int, int, int], ...]  # session, request, ms that it may hold on for from when it sent this one
+    over: tuple[int, ...] = ()  # sessions that this leader knows nothing of, or has declared over
+
+
+BEATS_MAX = 1_000  # of one message
+
 _encode = msgspec.msgpack.Encoder().encode
 _heartbeat = msgspec.msgpack.Decoder(Heartbeat)
 _grant = msgspec.msgpack.Decoder(Grant)
 _over = msgspec.msgpack.Decoder(AttemptsFinished)
 
 
-def encode(message: Heartbeat | Grant | AttemptsFinished) -> bytes:
+_beats = msgspec.msgpack.Decoder(WorkerBeats)
+_grants = msgspec.msgpack.Decoder(WorkerGrants)
+
+
+def encode(message: Heartbeat | Grant | AttemptsFinished | WorkerBeats | WorkerGrants) -> bytes:
     return _encode(message)
 
 
@@ -72,3 +100,13 @@ def decode_grant(raw: bytes) -> Grant:
 def decode_over(raw: bytes) -> AttemptsFinished:
     """Raises msgspec.DecodeError."""
     return _over.decode(raw)
+
+
+def decode_beats(raw: bytes) -> WorkerBeats:
+    """Raises msgspec.DecodeError."""
+    return _beats.decode(raw)
+
+
+def decode_grants(raw: bytes) -> WorkerGrants:
+    """Raises msgspec.DecodeError."""
+    return _grants.decode(raw)

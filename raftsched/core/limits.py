@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from raftsched.bounds import COUNT_MAX, SLOTS_MAX, TIME_MAX_MS
 from raftsched.core.calendars import CALENDAR_NAME_MAX
-from raftsched.core.cluster import NodeRule, Settings
+from raftsched.core.cluster import NodeRule, OpenWorker, Settings
+from raftsched.core.executors import WORKER_PREFIX, is_worker
 from raftsched.core.model import (
     DAY_MS,
     HOUR_MS,
@@ -54,6 +55,11 @@ LABELS_MAX = 32
 LABEL_KEY_MAX = 128  # characters
 LABEL_VALUE_MAX = 256  # characters
 KEY_SIZE = 24  # bytes of an instance key
+EXECUTOR_MAX = len(WORKER_PREFIX) + 128  # bytes of what stands for a remote worker: a key
+BOOT_ID_MAX = 128  # bytes of what a remote worker calls its boot
+WEIGHT_MAX = 1_000
+SERVED_MAX = 100  # queues, and namespaces, that one remote worker is limited to
+HANDLERS_MAX = 1_000  # of one remote worker
 SORT_MAX = 1_000  # instances of one SortReady
 LOAD_AHEAD_MAX_MS = 16 * MINUTE_MS  # as far as the leader's timing wheel goes
 HISTORY_MAX = 20  # earlier contents kept of one job
@@ -98,6 +104,8 @@ SETTINGS = {  # field -> (least, most) that may be set
     "burst_per_address": (0, RATE_COUNT_MAX),
     "failures_per_address": (1, RATE_COUNT_MAX),
     "metrics_open": (0, 1),
+    "worker_ttl_ms": (2_000, 10 * MINUTE_MS),
+    "workers_max": (0, 10_000),
 }
 
 
@@ -111,6 +119,21 @@ def settings_error(settings: Settings) -> str | None:
         value = getattr(settings, name)
         if not _APPLIED_LEAST.get(name, least) <= value <= most:
             return f"{name} is {value}; use {least} to {most}."
+    return None
+
+
+def worker_error(c: OpenWorker) -> str | None:
+    """Returns what is wrong with what a remote worker says of itself, and what would be right; None: nothing is
+    wrong."""
+    if not is_worker(c.worker) or len(c.worker.encode()) > EXECUTOR_MAX or len(c.incarnation.encode()) > BOOT_ID_MAX:
+        return f"the name of a worker takes {EXECUTOR_MAX - len(WORKER_PREFIX)} bytes, its incarnation {BOOT_ID_MAX}."
+    if not 1 <= c.slots <= SLOTS_MAX or not 1 <= c.weight <= WEIGHT_MAX:
+        return f"a worker has 1 to {SLOTS_MAX} slots, and a weight of 1 to {WEIGHT_MAX}."
+    for names in (c.queues, c.namespaces):
+        if names is not None and not 1 <= len(names) <= SERVED_MAX:
+            return f"a worker is for 1 to {SERVED_MAX} queues and as many namespaces, or for all."
+    if len(c.handlers) > HANDLERS_MAX or len(c.users) > HANDLERS_MAX or len(c.labels) > LABELS_MAX:
+        return f"a worker has at most {HANDLERS_MAX} handlers and {LABELS_MAX} labels."
     return None
 
 

@@ -302,7 +302,7 @@ class Step(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 class Attempt(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     number: int
-    node: str
+    node: str  # or the key of a remote worker (core.executors)
     session: int
     token: int  # fencing token: raised at each assignment, cluster-wide
     assigned_at_ms: int
@@ -316,6 +316,7 @@ class Attempt(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     queue: str = ""  # the limited queue in which it counts as running
     placement: Placement | None = None
     quota: str = ""  # and that of its namespace
+    output_node: str = ""  # that has its output; "": the one that ran it
 
 
 class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from raftsched.core.commands import Assign
+from raftsched.core.executors import is_worker
 from raftsched.core.model import Policy
 from raftsched.leader.cluster import Cluster
 from raftsched.leader.dispatcher import Dispatcher
@@ -78,7 +79,11 @@ class Assigning:
         if session == self.dispatcher.own_session and not self._may_run_here():
             return False
         node = self.leases.node(session)
-        if node not in self.cluster.voters or self.vitals.pauses(node, self._boot_ms):
+        if (
+            node is None
+            or not (is_worker(node) or node in self.cluster.voters)
+            or self.vitals.pauses(node, self._boot_ms)
+        ):
             return False
         return self.leases.assignable(session, self._boot_ms)
 

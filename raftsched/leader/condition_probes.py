@@ -61,16 +61,16 @@ class ConditionProbes:
                 rest = [n for n in nodes if n.node not in asked]
                 question = _question(view, key)
                 if question is not None:
-                    check, policy = question
-                    self._send_check(check, _able(rest, policy))
+                    check, policy, namespace = question
+                    self._send_check(check, _able(rest, policy, namespace))
         return bool(self._wanted)
 
     def _ask(self, view: ReadView, key: bytes, nodes: Sequence[NodeLoad], now_ms: int) -> None:
         question = _question(view, key)
         if question is None:
             return
-        check, policy = question
-        able = _able(nodes, policy)
+        check, policy, namespace = question
+        able = _able(nodes, policy, namespace)
         followers = [n for n in able if not n.leader]
         if all(condition.kind is ConditionKind.HTTP for condition in check.conditions):
             candidates = followers or able
@@ -88,14 +88,15 @@ class ConditionProbes:
             self._send(node.node, "check", payload)
 
 
-def _question(view: ReadView, key: bytes) -> tuple[Check, Policy] | None:
-    """Returns the check of an instance, and the policy that says which nodes can do it; None: it waits no more."""
-    instance, policy, _ = waiting(view, key)
+def _question(view: ReadView, key: bytes) -> tuple[Check, Policy, str] | None:
+    """Returns the check of an instance, and its policy and namespace, which say which nodes can do it; None: it
+    waits no more."""
+    instance, policy, namespace = waiting(view, key)
     if instance is None or policy is None or instance.checks_end_at_ms is None:
         return None
     seen = tuple(condition for condition in policy.conditions if condition.kind is not ConditionKind.JOB)
-    return (Check(key, instance.checks_end_at_ms, seen), policy) if seen else None
+    return (Check(key, instance.checks_end_at_ms, seen), policy, namespace) if seen else None
 
 
-def _able(nodes: Sequence[NodeLoad], policy: Policy) -> list[NodeLoad]:
-    return [n for n in nodes if n.can(policy) and not n.offer.drained]
+def _able(nodes: Sequence[NodeLoad], policy: Policy, namespace: str) -> list[NodeLoad]:
+    return [n for n in nodes if n.can(policy, namespace) and not n.offer.drained]

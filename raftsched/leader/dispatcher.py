@@ -42,9 +42,10 @@ class _Pending:
     lane: int
 
 
-# Handler, labels, user to run as, and "" or the one node that it must be; where nodes restrict what jobs may name, also
-# target, directory and conditions. Instances of equal requirements can go to the same nodes.
-_Requirements = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, tuple[Condition, ...]]
+# Handler, labels, user to run as, and "" or the one node that it must be; where workers are for some queues or
+# namespaces, these; where nodes restrict what jobs may name, also target, directory and conditions. Instances of equal
+# requirements can go to the same nodes.
+_Requirements = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, str, str, tuple[Condition, ...]]
 
 
 @dataclass(slots=True)
@@ -60,22 +61,27 @@ class _Cycle:
     passed: int = 0
     _eligible: dict[_Requirements, tuple[list[NodeLoad], int]] = field(default_factory=dict)
     _restricted: dict[tuple[str, bool], bool] = field(default_factory=dict)  # by (handler, has conditions)
+    _all_serve_all: bool = field(init=False)
 
-    def requirements(self, policy: Policy, only: str = "") -> _Requirements:
+    def __post_init__(self) -> None:
+        self._all_serve_all = all(n.offer.serves_all for n in self.nodes)
+
+    def requirements(self, policy: Policy, namespace: str, only: str = "") -> _Requirements:
         kind = policy.required_capability, bool(policy.conditions)
         restricted = self._restricted.get(kind)
         if restricted is None:
             restricted = self._restricted[kind] = any(n.offer.looks_at(policy) for n in self.nodes)
         named = (policy.target, policy.cwd, policy.conditions) if restricted else ("", "", ())
-        return policy.required_capability, policy.node_labels, policy.user, only, *named
+        served = ("", "") if self._all_serve_all else (policy.queue, namespace)
+        return policy.required_capability, policy.node_labels, policy.user, only, *served, *named
 
-    def eligible(self, policy: Policy, only: str = "") -> tuple[list[NodeLoad], int]:
+    def eligible(self, policy: Policy, namespace: str, only: str = "") -> tuple[list[NodeLoad], int]:
         """Returns the nodes that could run it, were they free, and how many nodes take runs at all."""
-        need = self.requirements(policy, only)
+        need = self.requirements(policy, namespace, only)
         known = self._eligible.get(need)
         if known is None:
             nodes = [n for n in self.nodes if n.node == only] if only else self.nodes
-            known = self._eligible[need] = candidates(nodes, policy), len(candidates(nodes))
+            known = self._eligible[need] = candidates(nodes, policy, namespace), len(candidates(nodes))
         return known
 
     @property
@@ -210,9 +216,11 @@ class Dispatcher:
             lane = self._limits.first_lane(queues)
             if lane is not None and (lane in self._lanes or not self._limits.has_room(queues, now_ms)):
                 continue
-            node = choose(cycle.eligible(policy)[0])
+            node = choose(cycle.eligible(policy, namespace)[0])
             if node is not None:
-                assigns.append(self._take(key, node, policy, cycle, LANE_FREE if lane is None else lane, queues))
+                assigns.append(
+                    self._take(key, node, policy, namespace, cycle, LANE_FREE if lane is None else lane, queues)
+                )
         return assigns
 
     def _take(
@@ -220,13 +228,14 @@ class Dispatcher:
         key: bytes,
         node: NodeLoad,
         policy: Policy,
+        namespace: str,
         cycle: _Cycle,
         lane: int,
         queues: tuple[str, ...],
         avoid: str = "",
         only: str = "",
     ) -> Assign:
-        eligible, nodes = cycle.eligible(policy, only)
+        eligible, nodes = cycle.eligible(policy, namespace, only)
         avoided = avoid if avoid != node.node and any(n.node == avoid and n.free > 0 for n in eligible) else ""
         placement = Placement(node.running, node.slots, len(eligible), nodes, avoided)
         self._known.pop(key, None)
@@ -340,22 +349,22 @@ class Dispatcher:
             return
         only = instance.only_on
         avoid = _avoid(instance)
-        node = choose(cycle.eligible(policy, only)[0], avoid)
+        node = choose(cycle.eligible(policy, namespace, only)[0], avoid)
         if node is not None:
-            cycle.commands.append(self._take(key, node, policy, cycle, lane.number, queues, avoid, only))
+            cycle.commands.append(self._take(key, node, policy, namespace, cycle, lane.number, queues, avoid, only))
             cycle.free -= 1
             walk.taken()
             return
-        able = [n for n in self._nodes.values() if n.can(policy)]
+        able = [n for n in self._nodes.values() if n.can(policy, namespace)]
         if only and not any(n.node == only and not n.offer.drained for n in able):
             self._moving.add(key)
             cycle.commands.append(Recheck(key))
             walk.taken()
         elif not able:
-            self._park(key, lacking([n.offer for n in self._nodes.values()], policy), cycle)
+            self._park(key, lacking([n.offer for n in self._nodes.values()], policy, namespace), cycle)
             walk.taken()
         else:
-            need = cycle.requirements(policy, only)
+            need = cycle.requirements(policy, namespace, only)
             cycle.busy.add(need)
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
@@ -396,12 +405,12 @@ class Dispatcher:
                 return
             seen += 1
             key = from_ready(row)
-            instance, policy, _ = (None, None, "") if key in self._moving else waiting(view, key)
+            instance, policy, namespace = (None, None, "") if key in self._moving else waiting(view, key)
             if instance is None or policy is None:
                 continue
-            if any(n.can(policy) for n in self._nodes.values()):
+            if any(n.can(policy, namespace) for n in self._nodes.values()):
                 cycle.moves.append(key)
-            elif (detail := lacking([n.offer for n in self._nodes.values()], policy)) != instance.error:
+            elif (detail := lacking([n.offer for n in self._nodes.values()], policy, namespace)) != instance.error:
                 cycle.commands.append(self._note(key, detail))
         self._review = None
 

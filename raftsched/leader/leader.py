@@ -12,7 +12,8 @@ import msgspec
 
 from raftsched.clock import Clock
 from raftsched.core.entry import EntryResult
-from raftsched.core.leasing import DiskUse, Grant, decode_heartbeat, decode_over
+from raftsched.core.executors import is_worker
+from raftsched.core.leasing import DiskUse, Grant, WorkerGrants, decode_beats, decode_heartbeat, decode_over
 from raftsched.core.leasing import encode as encode_message
 from raftsched.leader.ports import RaftFacade
 from raftsched.leader.state import TICK_MS, LeaderState
@@ -138,6 +139,23 @@ class Leader:
         if beat.holds and state.dispatcher.backlog:
             state.assigning.assign()
 
+    def on_worker_beats(self, peer: str, payload: bytes) -> None:
+        """Answers what remote workers asked of a node (core.leasing.WorkerBeats) with grants."""
+        self._look_after_the_loop()
+        state = self._state
+        if state is None or not state.is_current() or peer not in state.cluster.members:
+            return
+        try:
+            asked = decode_beats(payload)
+        except msgspec.DecodeError:
+            log.warning("malformed heartbeats of workers from %s dropped", peer)
+            return
+        grants = state.worker_grants(asked.beats)
+        if grants:
+            self._raft.send(peer, "worker_grants", encode_message(WorkerGrants(grants)))
+        if state.dispatcher.backlog:
+            state.assigning.assign()
+
     def on_over(self, peer: str, payload: bytes) -> None:
         """Frees the slots of runs that a worker has ended, before its reports are in the log: core.leasing.Over."""
         state = self._state
@@ -148,7 +166,8 @@ class Leader:
         except msgspec.DecodeError:
             log.warning("malformed news of what is over from %s dropped", peer)
             return
-        if state.leases.node(over.session) == peer:
+        executor = state.leases.node(over.session)
+        if executor is not None and (executor == peer or is_worker(executor)):
             state.dispatcher.ended(over.session, over.tokens)
             state.assigning.assign()
 

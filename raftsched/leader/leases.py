@@ -13,6 +13,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from raftsched.core.cluster import Session
+from raftsched.core.executors import is_worker
 from raftsched.core.leasing import KILL_BEFORE_MS
 
 
@@ -61,6 +62,15 @@ class Leases:
         lease.holding = holds
         lease.heard_at_ms = now_ms
         return grant
+
+    def worker_heartbeat(self, session: int, quorum_ms: int | None, now_ms: int) -> int:
+        """Returns how long to grant to a remote worker, in ms from when it sent its request; 0 or less: nothing. Which
+        node passed the request on does not matter. A remote worker asks only while it holds its lease, which begins
+        with its session."""
+        worker = self.node(session)
+        return (
+            0 if worker is None or not is_worker(worker) else self.heartbeat(session, worker, True, quorum_ms, now_ms)
+        )
 
     def assignable(self, session: int, now_ms: int) -> bool:
         """Returns whether a session was seen holding its lease lately: only such a one is assigned runs."""

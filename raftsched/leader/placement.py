@@ -43,15 +43,15 @@ class NodeLoad:
     def free(self) -> int:
         return 0 if self.offer.drained else self.offer.slots - self.running
 
-    def can(self, policy: Policy) -> bool:
+    def can(self, policy: Policy, namespace: str) -> bool:
         """Returns whether the node could take the run, were it free."""
-        return self.offer.can(policy)
+        return self.offer.can(policy, namespace)
 
 
-def candidates(nodes: Iterable[NodeLoad], policy: Policy | None = None) -> list[NodeLoad]:
-    """Returns the nodes that could take a run with this policy (None: any run), were they free. The leader is among
-    them only when no other node is."""
-    eligible = [n for n in nodes if not n.offer.drained and (policy is None or n.can(policy))]
+def candidates(nodes: Iterable[NodeLoad], policy: Policy | None = None, namespace: str = "") -> list[NodeLoad]:
+    """Returns the nodes that could take a run with this policy in this namespace (None: any run), were they free. The
+    leader is among them only when no other node is."""
+    eligible = [n for n in nodes if not n.offer.drained and (policy is None or n.can(policy, namespace))]
     return [n for n in eligible if not n.leader] or eligible
 
 

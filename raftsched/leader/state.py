@@ -22,7 +22,8 @@ from raftsched.core.actions import (
     SettingsChanged,
 )
 from raftsched.core.cluster import Settings
-from raftsched.core.leasing import Heartbeat
+from raftsched.core.executors import is_worker
+from raftsched.core.leasing import Heartbeat, WorkerBeat
 from raftsched.core.rows import META_KEY, decode_meta, decode_session
 from raftsched.core.tables import Table, u64
 from raftsched.leader.assigning import Assigning
@@ -115,6 +116,21 @@ class LeaderState:
             self.assigning.heard(node, boot_ms)
         self.vitals.heard(node, beat, boot_ms)
 
+    def worker_grants(self, beats: Iterable[WorkerBeat]) -> tuple[tuple[int, int, int], ...]:
+        """Remote workers ask to hold on. Returns (session, request, ms from when the worker sent it) of those that
+        may."""
+        sent = self._raft.quorum_sent_at_ms()
+        now = self._clock.boot_ms()  # after what it is compared with
+        granted = []
+        for beat in beats:
+            worker = self.leases.node(beat.session)
+            grant = self.leases.worker_heartbeat(beat.session, sent, now)
+            if worker is None or grant <= 0:
+                continue
+            self.vitals.heard_worker(worker, beat.pause_ms, beat.trouble, now)
+            granted.append((beat.session, beat.request, grant))
+        return tuple(granted)
+
     # ------------------------------------------------------------ actions after commit
 
     def actions(self, actions: Iterable[Action]) -> None:
@@ -171,6 +187,8 @@ class LeaderState:
     def _session_changed(self, action: SessionChanged) -> None:
         if not action.open:
             self.lease_watch.closed(action.session)
+            if is_worker(action.node):
+                self.vitals.forget(action.node)
             self.dispatcher.closed(action.session)
             return
         with self._read() as view:
@@ -223,7 +241,8 @@ class LeaderState:
         """Asks nodes to probe the conditions of waiting instances. Returns `now_ms` when there is more."""
         if not self.probes.open or not self.assigning.quorum_is_fresh():
             return None
-        more = self.probes.ask(self.assigning.assignable_nodes(), self._clock.boot_ms())
+        nodes = [n for n in self.assigning.assignable_nodes() if not is_worker(n.node)]  # workers look at nothing
+        more = self.probes.ask(nodes, self._clock.boot_ms())
         return now_ms if more else None
 
     # ------------------------------------------------------------ when it is not known what became of a proposal

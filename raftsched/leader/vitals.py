@@ -38,6 +38,23 @@ class Vitals:
         else:
             self._troubles.pop(node, None)
 
+    def heard_worker(self, worker: str, pause_ms: int, trouble: str, now_ms: int) -> None:
+        """A remote worker (its key) asked to hold on."""
+        self._heard[worker] = now_ms
+        if pause_ms > 0:
+            self._pauses[worker] = now_ms + pause_ms
+        else:
+            self._pauses.pop(worker, None)
+        if trouble:
+            self._troubles[worker] = trouble, now_ms
+        else:
+            self._troubles.pop(worker, None)
+
+    def forget(self, worker: str) -> None:
+        """A remote worker's session is over: there may never be another one under its name."""
+        for words in (self._heard, self._pauses, self._troubles):
+            words.pop(worker, None)
+
     def ages(self, now_ms: int) -> dict[str, int]:
         """Returns how long ago each node's newest heartbeat came, in ms; nodes that sent this leadership none are left
         out."""

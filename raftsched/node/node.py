@@ -195,6 +195,7 @@ class Node:
         raft.subscribe_role(leader.on_role)
         raft.on_message("heartbeat", leader.on_heartbeat)
         raft.on_message("over", leader.on_over)
+        raft.on_message("worker_beats", leader.on_worker_beats)
 
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
         context = self._context(store, output, registry, keys, sealer, ports)

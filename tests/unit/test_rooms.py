@@ -24,7 +24,8 @@ ROOMS: dict[str, set[str]] = {
     "raft": {"core", "store", "config", "security"},
     "leader": {"core", "store", "raft", "schedule"},
     "worker": {"core", "store", "raft", "config", "security"},
-    "api": {"core", "store", "raft", "schedule", "crontabs", "worker", "config", "security", "ui"},
+    "remote": {"core", "store", "raft", "config", "security", "worker", "client"},
+    "api": {"core", "store", "raft", "schedule", "crontabs", "worker", "remote", "config", "security", "ui"},
     "ui": set(),
     "client": set(),
     "cli": {"client", "schedule", "crontabs", "embedded", "config", "security"},
@@ -33,7 +34,7 @@ ROOMS: dict[str, set[str]] = {
     "config": {"core", "security"},
     "security": set(),
     # the composition root
-    "node": {"core", "store", "raft", "leader", "worker", "api", "config", "security"},
+    "node": {"core", "store", "raft", "leader", "worker", "remote", "api", "config", "security"},
 }
 LEAVES = {
     *("bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),

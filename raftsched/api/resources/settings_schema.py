@@ -50,6 +50,8 @@ TEXTS = {
     "burst_per_address": "of `rate_per_address`, requests at once; 0: twice as many as in a second",
     "failures_per_address": "refusals (401) a second of one address, and twice as many at once; then 429",
     "metrics_open": "1: `/metrics` needs no token",
+    "worker_ttl": "for how long a remote worker may run jobs after its last word; of sessions opened from then on",
+    "workers_max": "how many remote workers there may be at one time",
 }
 
 

@@ -78,7 +78,9 @@ def waits_for(
     if meta.paused:
         return Obstacle("cluster_paused", "The cluster is paused: nothing is fired, nothing is given to nodes.")
     return (
-        _queues_of(view, job, policy, now_ms) or _place(view, meta, status, policy, row, troubles) or _turn(view, row)
+        _queues_of(view, job, policy, now_ms)
+        or _place(view, meta, status, policy, job.namespace, row, troubles)
+        or _turn(view, row)
     )
 
 
@@ -179,11 +181,17 @@ def _queue_of(queue: Queue, now_ms: int) -> Obstacle | None:
 
 
 def _place(
-    view: ReadView, meta: Meta, status: ClusterStatus, policy: Policy, row: Instance, troubles: Mapping[str, str]
+    view: ReadView,
+    meta: Meta,
+    status: ClusterStatus,
+    policy: Policy,
+    namespace: str,
+    row: Instance,
+    troubles: Mapping[str, str],
 ) -> Obstacle | None:
     every = list(_nodes(view, meta))
     nodes = [n for n in every if n.open]
-    able = [n for n in nodes if n.voter and not n.offer.drained and n.offer.can(policy)]
+    able = [n for n in nodes if n.voter and not n.offer.drained and n.offer.can(policy, namespace)]
     if row.only_on:
         able = [n for n in able if n.name == row.only_on]
         if not able:
@@ -193,7 +201,9 @@ def _place(
                 "looked for again.",
             )
     if not able:
-        return Obstacle("no_eligible_node", _absent(every, policy, troubles) or _lacking(nodes, policy))
+        return Obstacle(
+            "no_eligible_node", _absent(every, policy, namespace, troubles) or _lacking(nodes, policy, namespace)
+        )
     well = [n for n in able if n.name not in troubles]
     if not well:
         why = _some([f"{n.name} ({troubles[n.name]})" for n in able])
@@ -206,9 +216,9 @@ def _place(
     return None
 
 
-def _absent(nodes: list[_Node], policy: Policy, troubles: Mapping[str, str]) -> str | None:
+def _absent(nodes: list[_Node], policy: Policy, namespace: str, troubles: Mapping[str, str]) -> str | None:
     """Members that could take it by what they offered last, and have no session now. None: there are none."""
-    away = [n.name for n in nodes if not n.open and n.offer.can(policy)]
+    away = [n.name for n in nodes if not n.open and n.offer.can(policy, namespace)]
     gone = [f"{name} ({troubles[name]})" if name in troubles else name for name in away]
     if not gone:
         return None
@@ -232,11 +242,11 @@ def _nodes(view: ReadView, meta: Meta) -> Iterator[_Node]:
         )
 
 
-def _lacking(nodes: list[_Node], policy: Policy) -> str:
+def _lacking(nodes: list[_Node], policy: Policy, namespace: str) -> str:
     """Why none of these nodes is given it, busy or not."""
-    able = [n for n in nodes if n.offer.can(policy)]
+    able = [n for n in nodes if n.offer.can(policy, namespace)]
     if not able:
-        return lacking([n.offer for n in nodes], policy)
+        return lacking([n.offer for n in nodes], policy, namespace)
     free = [n for n in able if not n.offer.drained]
     if not free:
         return f"Every node that could take it is drained: {_some([n.name for n in able])}."

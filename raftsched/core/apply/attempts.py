@@ -153,6 +153,7 @@ def ended(tx: Tx, c: Ended) -> Answer:
     attempt.error = c.error if c.error is None else c.error[:ERROR_MAX]
     attempt.result = c.result if c.result is None or len(c.result) <= RESULT_MAX else None
     attempt.output = c.output
+    attempt.output_node = c.output_node
     if c.begun or c.outcome is not Outcome.KILLED or c.started_at_ms is not None:
         job = _close(tx, key, instance, attempt, c.outcome)
     else:
@@ -173,6 +174,7 @@ def lose_one(tx: Tx, c: LoseAttempt) -> Answer:
     attempt.ended_at_ms = c.ended_at_ms
     attempt.error = c.error if c.error is None else c.error[:ERROR_MAX]
     attempt.output = c.output
+    attempt.output_node = c.output_node
     job = _close(tx, key, instance, attempt, _LOST)
     if first_heard and job is not None:
         tx.minutes.started(job.namespace, attempt.number == 1, 0)

@@ -33,7 +33,7 @@ def report_conditions(tx: Tx, c: ReportConditions) -> Answer:
     if instance is None or job is None or not instance.checking or instance.checks_end_at_ms != c.until_ms:
         return STALE
     policy = tx.policy_of(job, instance)
-    if not seen_by_machines(policy) or (c.met and not _can_run(tx, c.node, policy)):
+    if not seen_by_machines(policy) or (c.met and not _can_run(tx, c.node, policy, job.namespace)):
         return STALE
     if not c.met:
         if not note_missing(instance, c.detail):
@@ -69,7 +69,7 @@ def recheck(tx: Tx, c: Recheck) -> Answer:
     if instance is None or job is None or not waits_in_ready(instance) or not instance.only_on:
         return STALE
     policy = tx.policy_of(job, instance)
-    if _can_run(tx, instance.only_on, policy):
+    if _can_run(tx, instance.only_on, policy, job.namespace):
         return STALE
     instance.checking = True
     reindex(tx, instance)  # out of READY, also when it comes to the same place again
@@ -78,7 +78,7 @@ def recheck(tx: Tx, c: Recheck) -> Answer:
     return Accepted()
 
 
-def _can_run(tx: Tx, node: str, policy: Policy) -> bool:
+def _can_run(tx: Tx, node: str, policy: Policy, namespace: str) -> bool:
     """Returns whether the node can run it, now or when it has a slot."""
     if not 0 < len(node.encode()) <= KEY_MAX:
         return False
@@ -86,4 +86,4 @@ def _can_run(tx: Tx, node: str, policy: Policy) -> bool:
     if session is None or not session.open:
         return False
     able = offer(session, tx.node_rule(node) or NodeRule())
-    return able.can(policy) and not able.drained
+    return able.can(policy, namespace) and not able.drained

@@ -16,10 +16,12 @@ from raftsched.core.commands import (
     Form,
     OpenLeadership,
     OpenSession,
+    OpenWorker,
     PutSettings,
     Rejected,
 )
-from raftsched.core.limits import settings_error
+from raftsched.core.executors import is_worker, worker_name
+from raftsched.core.limits import settings_error, worker_error
 from raftsched.core.rows import TERMS
 from raftsched.core.tables import Table, after, from_u64, u64
 
@@ -103,11 +105,10 @@ def open_session(tx: Tx, c: OpenSession) -> Answer:
                 return Rejected("illegal-transition", "The earlier session is open and was opened under another boot.")
             _end(tx, earlier)
         tx.drop_session(newest)
-    tx.meta.last_session += 1
-    number = tx.meta.last_session
-    tx.put_session(
+    return _begin(
+        tx,
         Session(
-            id=number,
+            id=0,
             node=c.node,
             boot_id=c.boot_id,
             nonce=c.nonce,
@@ -121,11 +122,56 @@ def open_session(tx: Tx, c: OpenSession) -> Answer:
             limits_whole_runs=c.limits_whole_runs,
             users=c.users,
             allowed=c.allowed,
-        )
+        ),
     )
-    tx.view.put(Table.NODES, c.node.encode(), u64(number))
-    tx.actions.append(SessionChanged(number, c.node, True, tx.meta.epoch))
-    return Accepted(number=number)
+
+
+def open_worker(tx: Tx, c: OpenWorker) -> Answer:
+    wrong = worker_error(c)
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
+    newest = tx.node_session(c.worker)
+    if newest != c.replaces:
+        return Rejected("stale", f"The newest session of {c.worker} is {newest}, not {c.replaces}.")
+    earlier = tx.session(newest) if newest else None
+    if earlier is not None:  # and open: those of workers are forgotten as they end
+        if not c.incarnation or earlier.boot_id != c.incarnation:
+            name = worker_name(c.worker)
+            return Rejected("name-taken", f"Another process works under the name {name}, or did a moment ago.")
+        _end(tx, earlier)
+    if tx.meta.workers >= tx.meta.settings.workers_max:
+        return Rejected("too-many", f"There are {tx.meta.workers} workers; workers_max allows no more.")
+    tx.meta.workers += 1
+    return _begin(
+        tx,
+        Session(
+            id=0,
+            node=c.worker,
+            boot_id=c.incarnation,
+            nonce=c.nonce,
+            ttl_ms=tx.meta.settings.worker_ttl_ms,
+            opened_at_ms=tx.now,
+            slots=c.slots,
+            labels=c.labels,
+            handlers=c.handlers,
+            version=c.version,
+            users=c.users,
+            allowed=c.allowed,
+            queues=c.queues,
+            namespaces=c.namespaces,
+            weight=c.weight,
+        ),
+    )
+
+
+def _begin(tx: Tx, session: Session) -> Accepted:
+    """Gives a session its number, and makes it the newest of its node or worker."""
+    tx.meta.last_session += 1
+    session.id = tx.meta.last_session
+    tx.put_session(session)
+    tx.view.put(Table.NODES, session.node.encode(), u64(session.id))
+    tx.actions.append(SessionChanged(session.id, session.node, True, tx.meta.epoch))
+    return Accepted(number=session.id)
 
 
 def end_session(tx: Tx, c: EndSession) -> Answer:
@@ -158,6 +204,8 @@ def _end(tx: Tx, session: Session, closed: frozenset[int] | None = None) -> None
     """Ends a session. Only now are its attempts lost: until here they may be running. `closed`: its own worker ended
     the session, after these attempts were begun."""
     session.open = False
+    if is_worker(session.node):
+        tx.meta.workers -= 1
     if any(m.node == session.node for m in tx.meta.members):
         tx.put_session(session)
     else:

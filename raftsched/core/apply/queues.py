@@ -161,7 +161,7 @@ def note_unplaceable(tx: Tx, c: NoteUnplaceable) -> Answer:
     job = None if instance is None else tx.job(instance.job_id)
     if instance is None or job is None or not waits_in_ready(instance):
         return STALE
-    if some_node_can(tx, tx.policy_of(job, instance)):
+    if some_node_can(tx, tx.policy_of(job, instance), job.namespace):
         return STALE  # a node came since that was found
     detail = c.detail[:ERROR_MAX]
     if instance.lane == LANE_NOBODY and instance.error == detail:
@@ -192,10 +192,10 @@ def sort_ready(tx: Tx, c: SortReady) -> Answer:
     return Accepted()
 
 
-def some_node_can(tx: Tx, policy: Policy) -> bool:
+def some_node_can(tx: Tx, policy: Policy, namespace: str) -> bool:
     """Returns whether a node with an open session could take it, busy, drained or not."""
     sessions = [decode_session(raw) for _, raw in tx.view.scan(Table.SESSIONS)]
-    return any(s.open and offer(s, tx.node_rule(s.node) or NodeRule()).can(policy) for s in sessions)
+    return any(s.open and offer(s, tx.node_rule(s.node) or NodeRule()).can(policy, namespace) for s in sessions)
 
 
 def clear_unplaceable(instance: Instance) -> None:

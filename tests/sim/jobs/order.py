@@ -72,13 +72,13 @@ class Order:
             key = row[8:]
             if key in left:
                 continue
-            instance, policy, _ = waiting(view, key)
+            instance, policy, namespace = waiting(view, key)
             if instance is None or policy is None:
                 continue
             limits = dispatcher._limits
             if limits.lane(policy.queue) is not None and limits.blocked_reason(policy.queue, now_ms):
                 continue
-            able = [n for n in nodes.values() if n.can(policy) and not n.offer.drained]
+            able = [n for n in nodes.values() if n.can(policy, namespace) and not n.offer.drained]
             able = [n for n in able if not n.leader] or able
             for other in (one for one in rows if one > row and one[8:] in given):
                 node = nodes[given[other[8:]]]

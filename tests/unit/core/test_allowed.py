@@ -198,21 +198,21 @@ class TestPlacement:
 
     def test_a_node_takes_what_it_allows(self) -> None:
         offer = self.offer("n1", Allowed(exec=("/opt/*",)))
-        assert offer.can(self.policy("exec", "/opt/a"))
-        assert not offer.can(self.policy("exec", "/bin/a"))
-        assert offer.can(self.policy("exec", ""))  # made before it was written down: the node itself decides
-        assert offer.can(self.policy("http", "example.org:443"))
-        assert not offer.can(self.policy("http", "127.0.0.1:80"))
-        assert self.offer("n1", None).can(self.policy("exec", "/bin/a"))
+        assert offer.can(self.policy("exec", "/opt/a"), "default")
+        assert not offer.can(self.policy("exec", "/bin/a"), "default")
+        assert offer.can(self.policy("exec", ""), "default")  # made before it was written down: the node itself decides
+        assert offer.can(self.policy("http", "example.org:443"), "default")
+        assert not offer.can(self.policy("http", "127.0.0.1:80"), "default")
+        assert self.offer("n1", None).can(self.policy("exec", "/bin/a"), "default")
 
     def test_conditions_count(self) -> None:
         offer = self.offer("n1", Allowed(cwd=("/srv",)))
-        assert not offer.can(self.policy("exec", "a", Condition(ConditionKind.PATH, "/etc/x")))
-        assert offer.can(self.policy("exec", "a", Condition(ConditionKind.PATH, "/srv/x")))
-        assert not offer.can(self.policy("exec", "a", Condition(ConditionKind.HTTP, "http://10.0.0.1/")))
+        assert not offer.can(self.policy("exec", "a", Condition(ConditionKind.PATH, "/etc/x")), "default")
+        assert offer.can(self.policy("exec", "a", Condition(ConditionKind.PATH, "/srv/x")), "default")
+        assert not offer.can(self.policy("exec", "a", Condition(ConditionKind.HTTP, "http://10.0.0.1/")), "default")
 
     def test_the_reason_is_said_of_each_node(self) -> None:
         offers = [self.offer("n1", Allowed(exec=("/opt/*",))), self.offer("n2", Allowed(exec=()))]
-        assert lacking(offers, self.policy("exec", "/bin/a")) == (
+        assert lacking(offers, self.policy("exec", "/bin/a"), "default") == (
             'n1 does not start "/bin/a": exec_allow names /opt/*. n2 does not start "/bin/a": exec_allow names nothing.'
         )

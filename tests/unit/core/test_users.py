@@ -32,14 +32,14 @@ def test_a_namespace_that_is_named_has_what_is_said_for_it_alone(wanted: str, ma
 def test_only_jobs_that_say_a_user_need_one() -> None:
     bare = Offer("n1", 4, frozenset(("exec",)), frozenset(), False)
     able = Offer("n2", 4, frozenset(("exec",)), frozenset(), False, SAID)
-    assert bare.can(PLAIN)
+    assert bare.can(PLAIN, "default")
     asks = msgspec.structs.replace(PLAIN, user="billing:svc-report")
-    assert able.can(asks)
-    assert not bare.can(asks)
-    assert lacking([bare], asks) == (
+    assert able.can(asks, "default")
+    assert not bare.can(asks, "default")
+    assert lacking([bare], asks, "default") == (
         'No node with the handler "exec" may run jobs of the namespace billing as the user "svc-report".'
     )
     elsewhere = msgspec.structs.replace(asks, node_labels=(("disk", "ssd"),))
-    assert lacking([bare, able], elsewhere) == (
+    assert lacking([bare, able], elsewhere, "default") == (
         'No node with the handler "exec" that may run it as its user carries the label disk=ssd.'
     )

@@ -348,7 +348,7 @@ def check(house: House) -> None:
     for row, _ in view.scan(Table.READY):
         own = house.world.job(house.world.instance(row[12:]).job_id).policy
         if from_lane(row) == LANE_NOBODY:
-            assert not any(n.can(own) for n in nodes)
+            assert not any(n.can(own, "default") for n in nodes)
         elif own.queue in limits and module.QueueLimits(view).blocked_reason(own.queue, house.world.now):
             pass
         else:

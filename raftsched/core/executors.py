@@ -1,0 +1,29 @@
+"""The names of what runs jobs: a node, by its node id, or a remote worker.
+
+Sessions, attempts and rows of NODES carry one text for either: a node's id, or "worker/" and the worker's name. No node
+id has a slash, so the two cannot be mistaken for each other.
+"""
+
+from __future__ import annotations
+
+WORKER_PREFIX = "worker/"
+
+
+def worker_key(name: str) -> str:
+    """Returns the text that stands for the remote worker of this name."""
+    return WORKER_PREFIX + name
+
+
+def is_worker(executor: str) -> bool:
+    """Returns whether this text stands for a remote worker."""
+    return executor.startswith(WORKER_PREFIX)
+
+
+def worker_name(executor: str) -> str | None:
+    """Returns the name of the remote worker; None: it is a node."""
+    return executor[len(WORKER_PREFIX) :] if executor.startswith(WORKER_PREFIX) else None
+
+
+def node_name(executor: str) -> str | None:
+    """Returns the node id; None: it is a remote worker, or nothing at all."""
+    return None if not executor or executor.startswith(WORKER_PREFIX) else executor

@@ -1,0 +1,163 @@
+"""The messages between remote workers and nodes: JSON over HTTP, under /v1/worker-sessions.
+
+A worker opens a session, polls until it stops, and closes it. Each poll renews the lease, hands in reports and takes
+runs; every call may be repeated, and any node answers. What a worker must do to keep "never two at once" is in
+docs/guarantees.md. Lengths of time are integer milliseconds (`*_ms`), times are UTC milliseconds (`*_at_ms`): no worker
+has to parse a date. Descriptions complete the sentence "must be ...".
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from raftsched.bounds import DURATION_MAX_MS, SLOTS_MAX, TIME_MAX_MS
+from raftsched.core.limits import ERROR_MAX, HANDLERS_MAX, SERVED_MAX, WEIGHT_MAX
+
+WAIT_MAX_MS = 30_000  # a poll waits no longer, and no longer than a quarter of the session's TTL
+RUNS_MAX = 500  # of one answer
+REPORTS_MAX = 1_000  # of one poll
+OUTPUT_INLINE_MAX = 64 * 1024  # characters of output that a report may carry itself
+
+Token = Annotated[int, Meta(ge=1, le=2**63 - 1, description="the token of a run that this session was given")]
+Tokens = Annotated[list[Token], Meta(max_length=10 * REPORTS_MAX)]
+At = Annotated[int, Meta(ge=0, le=TIME_MAX_MS, description="UTC milliseconds")]
+Length = Annotated[int, Meta(ge=0, le=DURATION_MAX_MS, description="milliseconds")]
+
+
+class OpenIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What a worker says of itself when it opens a session. `queues`, `namespaces`: whose runs it takes; left out: all
+    that its token allows. `handlers`: "exec", "shell", "python", "http", or "call:" and a name. `incarnation`: by
+    showing the one of its earlier session again, the worker promises that nothing of that session runs any more, and
+    that one ends at once; else it has to be over first."""
+
+    name: str
+    slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX)] = 1
+    weight: Annotated[int, Meta(ge=1, le=WEIGHT_MAX)] = 1
+    queues: Annotated[list[str], Meta(min_length=1, max_length=SERVED_MAX)] | None = None
+    namespaces: Annotated[list[str], Meta(min_length=1, max_length=SERVED_MAX)] | None = None
+    labels: dict[str, str] = {}
+    handlers: Annotated[list[str], Meta(min_length=1, max_length=HANDLERS_MAX)]
+    incarnation: Annotated[str, Meta(max_length=128)] = ""
+    version: Annotated[str, Meta(max_length=64)] = ""
+
+
+class OpenOut(msgspec.Struct, kw_only=True):
+    """A session, and its lease, which counts from when the worker sent its request. The worker begins to end its runs
+    `kill_before_ms` before the lease is over, and starts none with less than twice as much left."""
+
+    session: str  # a secret of this worker's: who knows it can speak for it
+    name: str
+    lease_ms: int
+    ttl_ms: int  # what a poll renews the lease to at most
+    kill_before_ms: int
+    poll_ms: int  # the longest that a poll waits: with it the lease is renewed in time
+    queues: list[str] | None
+    namespaces: list[str] | None
+
+
+Outcome = Literal["succeeded", "failed", "timed_out", "killed", "not_begun", "lost"]
+
+
+class OutputPlace(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The place of an output that was sent before, as the node that took its end has answered it."""
+
+    node: str
+    segment: int
+    offset: int
+    size: int
+    sha256: str
+    truncated: int = 0
+
+
+class Report(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A run has started (no `outcome`), or nothing of it runs any more. "not_begun": it was never started, another may
+    have it at once; "killed": it was ended, on request or because the worker stops; "lost": ended by somebody else."""
+
+    token: Token
+    outcome: Outcome | None = None
+    started_at_ms: At | None = None  # left out: not known; where it has just started, now
+    ended_at_ms: At | None = None  # left out: now
+    exit_code: int | None = None
+    error: Annotated[str, Meta(max_length=ERROR_MAX)] | None = None
+    result: Any = None
+    output: OutputPlace | Annotated[str, Meta(max_length=OUTPUT_INLINE_MAX)] | None = None  # text: all that it printed
+
+
+class PollIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """`after`: the highest token that the worker has taken; runs with higher ones are given. `killing`: runs that it
+    has been asked to end, and is ending. `pause_ms`, `trouble`: it can start nothing for so long, and why, in words;
+    what comes nevertheless it reports as "not_begun"."""
+
+    after: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MAX_MS)] = 0  # for runs, where there is nothing to say at once
+    max_runs: Annotated[int, Meta(ge=0, le=RUNS_MAX)] = RUNS_MAX
+    reports: Annotated[list[Report], Meta(max_length=REPORTS_MAX)] = []
+    killing: Tokens = []
+    pause_ms: Annotated[int, Meta(ge=0, le=600_000)] = 0
+    trouble: Annotated[str, Meta(max_length=512)] = ""
+
+
+class Shard(msgspec.Struct, kw_only=True):
+    index: int
+    count: int
+
+
+class Run(msgspec.Struct, kw_only=True):
+    """A run that the session was given; it is in the log. It has to be over `timeout_ms` after its start, and gets
+    `grace_ms` between TERM and KILL. References to secrets in `handler` and `params` are replaced by values; `secrets`
+    lists these, for the worker to keep them out of output and errors."""
+
+    token: int  # the fencing token
+    instance: str
+    job: str
+    job_name: str | None
+    namespace: str
+    queue: str
+    priority: int
+    attempt: int
+    scheduled_at: str
+    handler: dict[str, Any]
+    params: dict[str, Any]
+    timeout_ms: int
+    grace_ms: int
+    own_grace: bool = False  # the job says so itself: a worker that stops gives it no more
+    env: dict[str, str]  # RAFTSCHED_..., beside the handler's own `env`
+    secrets: list[str] = []
+    user: str = ""  # as whom the job asks to run; "": as the worker says
+    shard: Shard | None = None
+
+
+class Refused(msgspec.Struct, kw_only=True):
+    """A report that changes nothing, now or later: "stale": the attempt is over already, or is not this session's."""
+
+    token: int
+    code: str
+    detail: str
+
+
+class PollOut(msgspec.Struct, kw_only=True):
+    """`lease_ms`: for so long the worker may run jobs, from when it sent this poll; 0: not renewed. `kill`: runs to be
+    ended, those in `killing` left out. Reports that are not in `refused` are in the log."""
+
+    lease_ms: int
+    runs: list[Run]
+    kill: list[int]
+    refused: list[Refused]
+
+
+class CloseIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Nothing of the session runs any more, and nothing will. `ran`: of the runs without a report, those that were
+    started; the others count as never begun."""
+
+    ran: Tokens = []
+
+
+class OutputOut(msgspec.Struct, kw_only=True):
+    """`offset`: what the node has, and where the next piece begins. `output`: at the end, what the report is to carry;
+    null before, and when nothing was printed."""
+
+    offset: int
+    output: OutputPlace | None = None
