@@ -7,10 +7,10 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.cluster import Member
-from raftsched.core.commands import NESTING_MAX, UNDECODABLE, Accepted, Rejected, check, encode
+from raftsched.core.commands import NESTING_MAX, UNDECODABLE, Accepted, Rejected, check, decode, encode
 from raftsched.core.entry import decode_entry, encode_configuration, encode_entry, members_of
 from raftsched.core.keyed import Idempotent
-from raftsched.core.levels import SINCE, level_of
+from raftsched.core.levels import SINCE, is_later, level_of
 from tests.support.memory_view import World, policy
 
 JUNK = [
@@ -104,3 +104,28 @@ def test_a_command_of_a_later_set_is_refused_where_its_entry_does_not_say_so(mon
     assert answers is not None
     assert isinstance(answers[0], Rejected)
     assert not world.meta.paused
+
+
+def test_what_a_command_holds_counts_though_it_is_not_decoded() -> None:
+    newest = c.OpenWorker("worker/w1", 0, b"n", 1)
+    keyed = Idempotent(b"k" * 32, b"d" * 32, encode(newest))
+    for command in (newest, keyed, c.Attributed(msgspec.Raw(encode(newest))), c.Attributed(msgspec.Raw(encode(keyed)))):
+        assert level_of([encode(command)]) == 2
+        assert is_later(command)
+    for command in (c.Barrier(), Idempotent(b"k" * 32, b"d" * 32, encode(c.Barrier()))):
+        assert level_of([encode(command)]) == 1
+        assert not is_later(command)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"\x90", b"\xdc", b"\xdc\x00\x00", b"\x91\xcc", b"\xa0", b"\x91\xff", b"c1", b"\x92\x64"]
+)
+def test_bytes_that_are_no_command_are_of_the_first_level(raw: bytes) -> None:
+    assert level_of([raw]) == 1
+
+
+def test_commands_of_long_arrays_have_their_number() -> None:
+    short = encode(c.OpenWorker("worker/w1", 0, b"n", 1))
+    assert short[0] == 0x9E
+    long = b"\xdc\x00\x0e" + short[1:]
+    assert (decode(long), level_of([long])) == (decode(short), 2)

@@ -237,3 +237,33 @@ def test_the_property_notices_when_grants_are_not_counted(monkeypatch: pytest.Mo
     monkeypatch.setattr(Leases, "heartbeat", heartbeat)
     with pytest.raises(AssertionError, match="over at"):
         test_no_lease_outlasts_the_leader_s_word()
+
+
+class TestWorkers:
+    """Remote workers hold a lease from their session's beginning, and any node may pass on what they ask for."""
+
+    def held(self) -> Leases:
+        return Leases([session(1, "worker/w1", 10_000), session(2, "n2")], B)
+
+    def test_granted_as_to_nodes(self) -> None:
+        held = self.held()
+        assert held.worker_heartbeat(1, B + 1_000, B + 1_500) == 9_500
+        assert held.over(B + 1_500 + 12_500 - 1) == [2]
+        assert held.over(B + 1_500 + 12_500) == [1, 2]
+
+    def test_nothing_without_a_quorum_or_after_the_end_was_declared(self) -> None:
+        held = self.held()
+        assert held.worker_heartbeat(1, None, B) <= 0
+        assert 1 in held.over(B + 12_500)
+        assert held.worker_heartbeat(1, B + 12_500, B + 12_500) <= 0
+
+    def test_nothing_for_sessions_of_nodes_or_nobody(self) -> None:
+        assert self.held().worker_heartbeat(2, B, B) == 0
+        assert self.held().worker_heartbeat(3, B, B) == 0
+
+    def test_a_worker_is_given_runs_once_it_was_heard_of(self) -> None:
+        held = self.held()
+        assert not held.assignable(1, B)
+        held.worker_heartbeat(1, B, B)
+        assert held.assignable(1, B)
+        assert not held.assignable(1, B + 5_000)
