@@ -9,6 +9,7 @@ from raftsched.core.cluster import Settings
 from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.leader.leases import Leases
 from raftsched.leader.pacing import BATCH
+from raftsched.remote.protocol import OpenOut
 from raftsched.worker.lease_holder import HEARTBEAT_MS, START_SLACK_MS
 from tests.support.memory_view import World
 
@@ -38,7 +39,8 @@ def test_the_settings_that_it_names() -> None:
     assert f"`clock_limit_ms` (a setting, {settings.clock_limit_ms} ms)" in TEXT
     assert f"`steps_kept` ({settings.steps_kept})" in TEXT
     assert f"no entry of the log makes more than {BATCH} of them" in TEXT
-    for name in re.findall(r"`(\w+_ms)`", PAGE):
+    assert f"`worker_ttl`, {settings.worker_ttl_ms // 1000} s" in TEXT
+    for name in set(re.findall(r"`(\w+_ms)`", PAGE)) - set(OpenOut.__struct_fields__):
         assert hasattr(settings, name), name
 
 
