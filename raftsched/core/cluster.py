@@ -41,6 +41,7 @@ class Session(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     queues: tuple[str, ...] | None = None  # whose runs it takes; None: of all queues
     namespaces: tuple[str, ...] | None = None  # whose runs it takes; None: of all namespaces
     weight: int = 1  # what one of its slots counts for, beside those of others, when loads are compared
+    opening: int = 0  # of a remote worker: which of its requests to open this was, see OpenWorker
 
 
 class NodeRule(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
@@ -209,7 +210,8 @@ class OpenSession(Command, frozen=True, tag=5):
 class OpenWorker(Command, frozen=True, tag=53):
     """A remote worker asks for the right to run. Refused unless `replaces` is its newest open session (0: none), and
     unless that was opened with the same `incarnation`: by showing it again the worker promises that nothing of that
-    session runs any more. "": no promise."""
+    session runs any more. "": no promise. `opening` rises with each request of an incarnation: the promise of one that
+    was overtaken by a later one (it was waiting in a node that stood still) is about a session before that one's."""
 
     worker: str  # its key, see core.executors
     replaces: int
@@ -224,6 +226,7 @@ class OpenWorker(Command, frozen=True, tag=53):
     queues: tuple[str, ...] | None = None
     namespaces: tuple[str, ...] | None = None
     weight: int = 1
+    opening: int = 0  # 0: it does not count them
 
 
 class EndSession(Command, frozen=True, tag=6):

@@ -28,10 +28,12 @@ Length = Annotated[int, Meta(ge=0, le=DURATION_MAX_MS, description="milliseconds
 
 
 class OpenIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What a worker says of itself when it opens a session. `queues`, `namespaces`: whose runs it takes; left out: all
+    """Says what a worker is, when it opens a session. `queues`, `namespaces`: whose runs it takes; left out: all
     that its token allows. `handlers`: "exec", "shell", "python", "http", or "call:" and a name. `incarnation`: by
     showing the one of its earlier session again, the worker promises that nothing of that session runs any more, and
-    that one ends at once; else it has to be over first."""
+    that one ends at once; else it has to be over first. `opening`: rises with each request to open that an incarnation
+    sends, its repeats too (the milliseconds since boot will do): one that comes late, after a later one opened a
+    session, must not end that session. 0: not counted, and only as safe as requests come in order."""
 
     name: str
     slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX)] = 1
@@ -41,6 +43,7 @@ class OpenIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     labels: dict[str, str] = {}
     handlers: Annotated[list[str], Meta(min_length=1, max_length=HANDLERS_MAX)]
     incarnation: Annotated[str, Meta(max_length=128)] = ""
+    opening: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     version: Annotated[str, Meta(max_length=64)] = ""
 
 

@@ -126,6 +126,6 @@ def test_bytes_that_are_no_command_are_of_the_first_level(raw: bytes) -> None:
 
 def test_commands_of_long_arrays_have_their_number() -> None:
     short = encode(c.OpenWorker("worker/w1", 0, b"n", 1))
-    assert short[0] == 0x9E
-    long = b"\xdc\x00\x0e" + short[1:]
+    assert short[0] == 0x9F
+    long = b"\xdc\x00\x0f" + short[1:]
     assert (decode(long), level_of([long])) == (decode(short), 2)

@@ -75,6 +75,18 @@ def test_the_same_incarnation_ends_its_earlier_session_and_its_runs_are_lost() -
     assert world.meta.workers == 1
 
 
+def test_a_request_to_open_that_was_overtaken_ends_nothing() -> None:
+    """It waited in a node that stood still; what it promises is about the session before the one that is open now."""
+    world = World()
+    second = world.ok(opening(incarnation="a", opening=2)).number
+    assert second is not None
+    assert world.refused(opening(replaces=second, incarnation="a", opening=1)) == "stale"
+    assert world.refused(opening(replaces=second, incarnation="a", opening=2)) == "stale"
+    assert world.refused(opening(replaces=second, incarnation="a")) == "stale"
+    assert [s.id for s in world.sessions() if s.node == W1] == [second]
+    world.ok(opening(replaces=second, incarnation="a", opening=3))
+
+
 def test_the_rows_of_workers_that_come_and_go_do_not_stay() -> None:
     world = World()
     before = world.count(Table.SESSIONS), world.count(Table.NODES)
