@@ -226,7 +226,7 @@ class OpenWorker(Command, frozen=True, tag=53):
     queues: tuple[str, ...] | None = None
     namespaces: tuple[str, ...] | None = None
     weight: int = 1
-    opening: int = 0  # 0: it does not count them
+    opening: int = 0  # 0: it does not count them, and replaces no session
 
 
 class EndSession(Command, frozen=True, tag=6):

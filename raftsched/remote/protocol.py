@@ -33,7 +33,7 @@ class OpenIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     showing the one of its earlier session again, the worker promises that nothing of that session runs any more, and
     that one ends at once; else it has to be over first. `opening`: rises with each request to open that an incarnation
     sends, its repeats too (the milliseconds since boot will do): one that comes late, after a later one opened a
-    session, must not end that session. 0: not counted, and only as safe as requests come in order."""
+    session, must not end that session. 0: not counted, and no session is replaced."""
 
     name: str
     slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX)] = 1
@@ -131,6 +131,7 @@ class Run(msgspec.Struct, kw_only=True):
     secrets: list[str] = []
     user: str = ""  # as whom the job asks to run; "": as the worker says
     shard: Shard | None = None
+    error: str | None = None  # why it cannot be run, whoever has it: report it as "failed", with these words
 
 
 class Refused(msgspec.Struct, kw_only=True):

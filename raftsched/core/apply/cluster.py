@@ -138,7 +138,7 @@ def open_worker(tx: Tx, c: OpenWorker) -> Answer:
         if not c.incarnation or earlier.boot_id != c.incarnation:
             name = worker_name(c.worker)
             return Rejected("name-taken", f"Another process works under the name {name}, or did a moment ago.")
-        if earlier.opening and c.opening <= earlier.opening:
+        if c.opening <= earlier.opening:
             return Rejected("stale", "A later request of the same worker opened a session meanwhile.")
         _end(tx, earlier)
     if tx.meta.workers >= tx.meta.settings.workers_max:

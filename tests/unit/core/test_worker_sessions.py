@@ -68,7 +68,7 @@ def test_the_same_incarnation_ends_its_earlier_session_and_its_runs_are_lost() -
     assert first is not None
     key = world.run_now(world.create())
     world.ok(c.Assign(key, first))
-    second = world.ok(opening(replaces=first, incarnation="a")).number
+    second = world.ok(opening(replaces=first, incarnation="a", opening=1)).number
     row = world.instance(key)
     assert (row.state, row.lost, row.reason) == (I.WAITING, 1, "worker_lost")
     assert [s.id for s in world.sessions() if s.node == W1] == [second]
@@ -85,6 +85,18 @@ def test_a_request_to_open_that_was_overtaken_ends_nothing() -> None:
     assert world.refused(opening(replaces=second, incarnation="a")) == "stale"
     assert [s.id for s in world.sessions() if s.node == W1] == [second]
     world.ok(opening(replaces=second, incarnation="a", opening=3))
+
+
+@pytest.mark.parametrize(("was", "now"), [(0, 0), (7, 7), (7, 6), (7, 0)])
+def test_a_request_that_was_overtaken_ends_no_session(was: int, now: int) -> None:
+    """It waited in a node that stood still: what it promises is about a session before the present one."""
+    world = World()
+    first = world.ok(opening(incarnation="a", opening=was)).number
+    assert first is not None
+    key = world.run_now(world.create())
+    world.assign(key, first)
+    assert world.refused(opening(replaces=first, incarnation="a", opening=now)) == "stale"
+    assert world.instance(key).live is not None
 
 
 def test_the_rows_of_workers_that_come_and_go_do_not_stay() -> None:
@@ -105,7 +117,7 @@ def test_there_are_no_more_workers_than_may_be() -> None:
     world.ok(opening(worker_key("b")))
     assert first is not None
     assert world.refused(opening(worker_key("c"))) == "too-many"
-    world.ok(opening(worker_key("a"), replaces=first, incarnation="x"))  # in the place of its own
+    world.ok(opening(worker_key("a"), replaces=first, incarnation="x", opening=1))  # in the place of its own
     assert world.meta.workers == 2
 
 
