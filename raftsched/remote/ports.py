@@ -1,0 +1,61 @@
+"""The interfaces through which a remote worker reaches nodes, and hands over what its runs print."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from raftsched.core.model import OutputRef
+from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputOut, OutputPlace, PollIn, PollOut
+
+
+class NoAnswer(Exception):
+    """This node did not answer, or could not: another one may. What was asked for may have happened."""
+
+
+class Refused(Exception):
+    """The answer would be the same at any node, for now. `status`: of HTTP; `after_s`: when to ask again."""
+
+    def __init__(self, code: str, detail: str, status: int = 0, after_s: float | None = None) -> None:
+        super().__init__(detail)
+        self.code, self.detail, self.status, self.after_s = code, detail, status, after_s
+
+
+class SessionOver(Exception):
+    """The session is not open any more: all that runs under it has to end at once."""
+
+
+class Server(Protocol):
+    """One node, as a worker sees it. All raise NoAnswer, Refused and (but for `open`) SessionOver; the caller says by
+    its own timeouts how long it waits."""
+
+    @property
+    def name(self) -> str:
+        """The address, for people."""
+        ...
+
+    async def open(self, request: OpenIn) -> OpenOut: ...
+
+    async def poll(self, session: str, request: PollIn) -> PollOut: ...
+
+    async def close(self, session: str, request: CloseIn) -> None: ...
+
+    async def upload(
+        self, session: str, token: int, offset: int, data: bytes, stream: str | None = None, *, end: bool = False
+    ) -> OutputOut: ...
+
+
+class Outputs(Protocol):
+    """The way of what runs print to a node."""
+
+    def begin(self, session: str, token: int) -> None:
+        """A run was started: it may be printing from now on."""
+        ...
+
+    async def finish(self, session: str, token: int, output: OutputRef) -> OutputPlace | str | None:
+        """Returns what the report of the run's end is to carry; `output`: where it lies in this worker's own store.
+        Gives up by itself, and never raises but when it is cancelled."""
+        ...
+
+    def forget(self, token: int) -> None:
+        """The end is in the log, or the session is over: nobody asks for it any more."""
+        ...
