@@ -1,4 +1,9 @@
-"""From the replicated rows to something that runs: the task of an attempt and the environment it sees."""
+"""From the replicated rows to something that runs: the task of an attempt and the environment it sees.
+
+First what holds wherever it runs (`resolved`: handler and params with secrets in place of references, what the run is
+told of itself), then what the runner of this machine gets (`task_of`). A node does both. For a remote worker a node
+does the first, and the worker the second.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import GRACE_MS, Attempt, Instance, Job
 from raftsched.core.references import SECRET, may_refer, target
@@ -27,15 +33,11 @@ class BadJob(Exception):
     """This job cannot be run by this node; the text says why, for the user."""
 
 
-class _Secret(msgspec.Struct):
-    name: str = msgspec.field(name=SECRET)
-
-
 class _HttpBody(msgspec.Struct):
     url: str = ""
     method: str | None = None
-    headers: dict[str, str | _Secret] = {}
-    body: str | _Secret | None = None
+    headers: dict[str, str] = {}
+    body: str | None = None
     expected_status: tuple[int, ...] = ()
 
 
@@ -51,7 +53,7 @@ class _Handler(msgspec.Struct):
     shell: str | None = None
     python: str | None = None
     http: _HttpBody | None = None
-    env: dict[str, str | _Secret] = {}
+    env: dict[str, str] = {}
     cwd: str | None = None
     limits: _Limits | None = None
     fresh: bool = False
@@ -60,7 +62,7 @@ class _Handler(msgspec.Struct):
 class _Body(msgspec.Struct):
     """The part of Job.body that matters here; the rest is passed over."""
 
-    handler: _Handler
+    handler: msgspec.Raw
     user: str | None = None
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
@@ -75,6 +77,7 @@ class _Wanted(msgspec.Struct):
 
 
 _decode_body = msgspec.json.Decoder(_Body).decode
+_decode_handler = msgspec.json.Decoder(_Handler).decode
 _decode_wanted = msgspec.json.Decoder(_Wanted).decode
 
 
@@ -92,11 +95,9 @@ class Values:
     def hidden(self) -> tuple[str, ...]:
         return tuple(sorted(set(self._known.values())))
 
-    def of(self, text: str | _Secret) -> str:
-        """Raises BadJob."""
-        if isinstance(text, str):
-            return text
-        place = target(self._namespace, text.name)
+    def of(self, name: str) -> str:
+        """Returns the value of the secret that this text means. Raises BadJob."""
+        place = target(self._namespace, name)
         if place not in self._known:
             self._known[place] = self._read(*place)
         value = self._known[place]
@@ -125,10 +126,33 @@ class Values:
             return params
         return msgspec.json.encode(self._filled(msgspec.json.decode(params)))
 
+    def in_handler(self, handler: bytes) -> bytes:
+        """A handler with values in place of references, which its env, its headers and its body may hold. Raises
+        BadJob."""
+        if not may_refer(handler):
+            return handler
+        value = msgspec.json.decode(handler)
+        if isinstance(value, dict):
+            self._fill(value, "env")
+            http = value.get("http")
+            if isinstance(http, dict):
+                self._fill(http, "headers")
+                http["body"] = self._here(http.get("body"))
+        return msgspec.json.encode(value)
+
+    def _fill(self, holder: dict[str, Any], name: str) -> None:
+        values = holder.get(name)
+        if isinstance(values, dict):
+            holder[name] = {key: self._here(value) for key, value in values.items()}
+
+    def _here(self, value: Any) -> Any:
+        refers = isinstance(value, dict) and isinstance(value.get(SECRET), str)
+        return self.of(value[SECRET]) if refers else value
+
     def _filled(self, value: Any) -> Any:
         if isinstance(value, dict):
             if isinstance(value.get(SECRET), str):
-                return self.of(_Secret(value[SECRET]))
+                return self.of(value[SECRET])
             return {key: self._filled(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self._filled(item) for item in value]
@@ -144,6 +168,34 @@ def _own_user(namespace: str, wanted: str) -> str:
     return NODES_OWN.of(namespace, wanted)
 
 
+class Resolved(msgspec.Struct, frozen=True):
+    """What an attempt runs, wherever that is."""
+
+    handler: bytes  # JSON, with the values of secrets,
+    params: bytes  # as these
+    env: dict[str, str]  # what the run is told of itself
+    hidden: tuple[str, ...]  # values that must not be shown
+    user: str  # as whom the job asks to run; "": it does not
+
+
+def resolved(
+    job: Job,
+    instance: Instance,
+    attempt: Attempt,
+    secrets: Callable[[str, str], Secret | None] = _nothing,
+    sealer: Sealer | None = None,
+) -> Resolved:
+    """Returns what the attempt runs. `secrets`: what the tables hold of one, by namespace and name. Raises BadJob."""
+    try:
+        body = _decode_body(job.body)
+    except msgspec.DecodeError as exc:
+        raise BadJob(f"this node cannot read the job's handler: {exc}") from None
+    values = Values(job.namespace, secrets, sealer)
+    params = values.in_params(instance.params if instance.params is not None else bytes(body.params))
+    handler = values.in_handler(bytes(body.handler))
+    return Resolved(handler, params, _environment(job, instance, attempt), values.hidden, body.user or "")
+
+
 def spec_of(
     job: Job,
     instance: Instance,
@@ -156,21 +208,15 @@ def spec_of(
     """Makes the run of an attempt. `calls`: this node's handlers by name, as "package.module:function". `secrets`: what
     the tables hold of one, by namespace and name. `run_as`: the user, from the job's namespace and what it asks for;
     raises UnknownUser. Raises BadJob."""
+    found = resolved(job, instance, attempt, secrets, sealer)
     try:
-        body = _decode_body(job.body)
-    except msgspec.DecodeError as exc:
-        raise BadJob(f"this node cannot read the job's handler: {exc}") from None
-    params = instance.params if instance.params is not None else bytes(body.params)
-    values = Values(job.namespace, secrets, sealer)
-    params = values.in_params(params)
-    try:
-        user = run_as(job.namespace, body.user or "")
+        user = run_as(job.namespace, found.user)
     except UnknownUser as exc:
         raise BadJob(str(exc)) from None
     return RunSpec(
         token=attempt.token,
         session=attempt.session,
-        task=_task(body.handler, params, _environment(job, instance, attempt), calls, values),
+        task=task_of(found, calls),
         timeout_ms=job.policy.timeout_ms,
         grace_ms=GRACE_MS if job.policy.grace_ms is None else job.policy.grace_ms,
         stop_ms=job.policy.grace_ms,
@@ -198,28 +244,34 @@ def _environment(job: Job, instance: Instance, attempt: Attempt) -> dict[str, st
         "RAFTSCHED_ATTEMPT": str(attempt.number),
         "RAFTSCHED_FENCING_TOKEN": str(attempt.token),
         "RAFTSCHED_SCHEDULED_AT": scheduled.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "RAFTSCHED_NODE_ID": attempt.node,
+        "RAFTSCHED_NODE_ID": node_name(attempt.node) or "",
+        "RAFTSCHED_WORKER": worker_name(attempt.node) or attempt.node,
     }
 
 
-def _task(handler: _Handler, params: bytes, env: dict[str, str], calls: Mapping[str, str], values: Values) -> Task:
-    """Makes the task of a run. What the cluster says about it (`env`) wins over the job's own environment."""
+def task_of(found: Resolved, calls: Mapping[str, str]) -> Task:
+    """Makes the task of a run. What the cluster says about it (`env`) wins over the job's own environment. `calls`: the
+    handlers of this machine by name, as "package.module:function". Raises BadJob."""
+    try:
+        handler = _decode_handler(found.handler)
+    except msgspec.DecodeError as exc:
+        raise BadJob(f"this node cannot read the job's handler: {exc}") from None
+    params, env, hidden = found.params, found.env, found.hidden
     limits = _limits(handler.limits) if handler.limits is not None else None
     function = handler.python
     if handler.call is not None:
         function = calls.get(handler.call)
         if function is None:
             raise BadJob(f'this node has no handler "{handler.call}" any more; start it with the module that has it')
-    own = {name: values.of(value) for name, value in handler.env.items()}
     if function is not None:
-        return Python(function, params, {**own, **env}, handler.cwd, limits, values.hidden, handler.fresh)
+        return Python(function, params, {**handler.env, **env}, handler.cwd, limits, hidden, handler.fresh)
     if handler.http is not None:
-        return _http(handler.http, params, env, values)
-    command = {**own, **env, "RAFTSCHED_PARAMS": params.decode()}
+        return _http(handler.http, params, env, hidden)
+    command = {**handler.env, **env, "RAFTSCHED_PARAMS": params.decode()}
     if handler.exec is not None:
-        return Exec(handler.exec, command, handler.cwd, limits, values.hidden)
+        return Exec(handler.exec, command, handler.cwd, limits, hidden)
     if handler.shell is not None:
-        return Exec(("/bin/sh", "-c", handler.shell), command, handler.cwd, limits, values.hidden)
+        return Exec(("/bin/sh", "-c", handler.shell), command, handler.cwd, limits, hidden)
     raise BadJob("the job's handler is none of exec, shell, python, http, call; this node may be older than the job")
 
 
@@ -234,18 +286,18 @@ def _limits(limits: _Limits) -> Limits:
         raise BadJob(f"this node cannot read the handler's limits: {exc}") from None
 
 
-def _http(request: _HttpBody, params: bytes, env: dict[str, str], values: Values) -> Http:
+def _http(request: _HttpBody, params: bytes, env: dict[str, str], hidden: tuple[str, ...]) -> Http:
     """A request without a body of its own carries the params, when its method has a body and there are any. What other
     handlers see in RAFTSCHED_ variables, it has in headers: RAFTSCHED_JOB_ID is Raftsched-Job-Id."""
-    body = values.of(request.body).encode() if request.body is not None else None
+    body = request.body.encode() if request.body is not None else None
     method = (request.method or ("GET" if body is None else "POST")).upper()
     about = {name.title().replace("_", "-"): value for name, value in env.items() if value}
-    headers = {**{name: values.of(value) for name, value in request.headers.items()}, **about}
+    headers = {**request.headers, **about}
     if body is None and method in ("POST", "PUT", "PATCH") and _has_members(params):
         body = params
         if not any(name.lower() == "content-type" for name in headers):
             headers["Content-Type"] = "application/json"
-    return Http(method, request.url, headers, body or b"", request.expected_status, hidden=values.hidden)
+    return Http(method, request.url, headers, body or b"", request.expected_status, hidden=hidden)
 
 
 def _has_members(params: bytes) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Attempt, Instance, InstanceState, Job, JobState, Policy, Trigger, TriggerKind
-from raftsched.worker.tasks import BadJob, spec_of
+from raftsched.worker.tasks import BadJob, resolved, spec_of, task_of
 from raftsched.worker.wire import Exec, Http, Limits, Python, Task
 
 NOMINAL_MS = 1_893_456_000_250  # 2030-01-01T00:00:00.250Z
@@ -32,6 +32,7 @@ ABOUT = {
     "RAFTSCHED_FENCING_TOKEN": "4711",
     "RAFTSCHED_SCHEDULED_AT": "2030-01-01T00:00:00.250Z",
     "RAFTSCHED_NODE_ID": "n2",
+    "RAFTSCHED_WORKER": "n2",
 }
 
 
@@ -78,6 +79,7 @@ def test_requests_carry_it_in_headers() -> None:
         "Raftsched-Fencing-Token": "4711",
         "Raftsched-Scheduled-At": "2030-01-01T00:00:00.250Z",
         "Raftsched-Node-Id": "n2",
+        "Raftsched-Worker": "n2",
     }
 
 
@@ -115,3 +117,25 @@ def test_a_call_is_the_function_that_has_the_name_on_this_node() -> None:
     )
     with pytest.raises(BadJob, match='no handler "gone" any more'):
         task({"call": "gone"})
+
+
+def test_a_remote_worker_has_a_name_and_no_node_id() -> None:
+    job = Job(
+        id=77,
+        namespace="default",
+        name=None,
+        revision=1,
+        state=JobState.SCHEDULED,
+        policy=Policy(trigger=Trigger(kind=TriggerKind.MANUAL)),
+        body=b'{"handler":{"shell":"true"},"user":"web","params":{"a":1}}',
+        created_at_ms=0,
+        modified_at_ms=0,
+        anchor_at_ms=0,
+    )
+    attempt = Attempt(number=1, node="worker/gpu-1", session=5, token=4711, assigned_at_ms=0)
+    found = resolved(job, INSTANCE, attempt)
+    assert (found.env["RAFTSCHED_NODE_ID"], found.env["RAFTSCHED_WORKER"]) == ("", "gpu-1")
+    assert (found.handler, found.params, found.user) == (b'{"shell":"true"}', b'{"a":1}', "web")
+    own = task_of(found, {})
+    assert isinstance(own, Exec)
+    assert own.argv == ("/bin/sh", "-c", "true")
