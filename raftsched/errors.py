@@ -60,6 +60,7 @@ KINDS: dict[str, Kind] = {
     "rate-limited": Kind(429, "Too many requests", Exit.UNAVAILABLE),
     "in-use": Kind(409, "Still in use", Exit.CONFLICT),
     "output-gone": Kind(410, "Output no longer kept", Exit.NOT_FOUND),
+    "wrong-offset": Kind(409, "The output does not end there", Exit.CONFLICT),
     "events-gone": Kind(410, "Events no longer kept", Exit.NOT_FOUND),
     "session-over": Kind(410, "The worker's session is over", Exit.CONFLICT),
     "output-unavailable": Kind(503, "The node that has the output does not answer", Exit.UNAVAILABLE),
@@ -93,6 +94,14 @@ class RaftschedError(Exception):
         super().__init__(detail or KINDS[code].title)
         self.code = code
         self.detail = detail or KINDS[code].title
+
+
+class WrongOffset(RaftschedError):
+    """A piece of output that does not begin where the node's copy ends, which is at `offset`."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__("wrong-offset", f"This node has the output up to offset {offset}; go on from there.")
+        self.offset = offset
 
 
 class NoLeader(RaftschedError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from raftsched.core.model import OutputRef
-from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputOut, OutputPlace, PollIn, PollOut
+from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputOut, OutputPlace, PollIn, PollOut, Printed
 
 
 class NoAnswer(Exception):
@@ -18,6 +18,15 @@ class Refused(Exception):
     def __init__(self, code: str, detail: str, status: int = 0, after_s: float | None = None) -> None:
         super().__init__(detail)
         self.code, self.detail, self.status, self.after_s = code, detail, status, after_s
+
+
+class WrongOffset(Exception):
+    """An upload that does not begin where the node's copy ends (409 "wrong-offset"): at `offset`, as its answer
+    says."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"the node has the output up to offset {offset}")
+        self.offset = offset
 
 
 class SessionOver(Exception):
@@ -41,7 +50,10 @@ class Server(Protocol):
 
     async def upload(
         self, session: str, token: int, offset: int, data: bytes, stream: str | None = None, *, end: bool = False
-    ) -> OutputOut: ...
+    ) -> OutputOut:
+        """PUT of raw bytes of one stream, or without `stream` of frames (Content-Type FRAMES, see remote/frames.py).
+        Raises WrongOffset as well."""
+        ...
 
 
 class Outputs(Protocol):
@@ -51,7 +63,7 @@ class Outputs(Protocol):
         """A run was started: it may be printing from now on."""
         ...
 
-    async def finish(self, session: str, token: int, output: OutputRef) -> OutputPlace | str | None:
+    async def finish(self, session: str, token: int, output: OutputRef) -> OutputPlace | str | list[Printed] | None:
         """Returns what the report of the run's end is to carry; `output`: where it lies in this worker's own store.
         Gives up by itself, and never raises but when it is cancelled."""
         ...

@@ -20,6 +20,7 @@ WAIT_MAX_MS = 30_000  # a poll waits no longer, and no longer than a quarter of 
 RUNS_MAX = 500  # of one answer
 REPORTS_MAX = 1_000  # of one poll
 OUTPUT_INLINE_MAX = 64 * 1024  # characters of output that a report may carry itself
+PRINTED_MAX = 100  # such pieces of a report, with no more characters together
 
 Token = Annotated[int, Meta(ge=1, le=2**63 - 1, description="the token of a run that this session was given")]
 Tokens = Annotated[list[Token], Meta(max_length=10 * REPORTS_MAX)]
@@ -75,6 +76,13 @@ class OutputPlace(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     truncated: int = 0
 
 
+class Printed(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What a run printed to one stream, without anything of the other between."""
+
+    stream: Literal["stdout", "stderr"]
+    text: Annotated[str, Meta(max_length=OUTPUT_INLINE_MAX)]
+
+
 class Report(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A run has started (no `outcome`), or nothing of it runs any more. "not_begun": it was never started, another may
     have it at once; "killed": it was ended, on request or because the worker stops; "lost": ended by somebody else."""
@@ -86,7 +94,13 @@ class Report(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     exit_code: int | None = None
     error: Annotated[str, Meta(max_length=ERROR_MAX)] | None = None
     result: Any = None
-    output: OutputPlace | Annotated[str, Meta(max_length=OUTPUT_INLINE_MAX)] | None = None  # text: all that it printed
+    # A text, or a list of them: all that it printed, in order.
+    output: (
+        OutputPlace
+        | Annotated[str, Meta(max_length=OUTPUT_INLINE_MAX)]
+        | Annotated[list[Printed], Meta(max_length=PRINTED_MAX)]
+        | None
+    ) = None
 
 
 class PollIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

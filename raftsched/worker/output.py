@@ -105,6 +105,7 @@ class OutputStore:
         self._share_of = share_of
         self._lock = threading.Lock()
         self._recent: dict[int, OutputRef] = {}  # by token
+        self._held: set[int] = set()  # tokens whose spool files are not the supervisor's
         self._texts: weakref.WeakValueDictionary[Hashable, Text] = weakref.WeakValueDictionary()  # that are read now
         self._texts_lock = threading.Lock()
         self._read: dict[tuple[int, Hashable], Text] = {}  # by segment and key; the one that was read last is the last
@@ -128,9 +129,15 @@ class OutputStore:
             self._read.clear()
 
     def clear_live(self) -> None:
-        """Removes spool files that nobody will finish. Only while nothing runs."""
+        """Removes spool files that nobody will finish. Only while nothing runs here."""
+        held = {spool.live_name(token) for token in tuple(self._held)}
         for path in self.live_directory.iterdir():
-            path.unlink(missing_ok=True)
+            if path.name not in held:
+                path.unlink(missing_ok=True)
+
+    def hold(self, token: int) -> None:
+        """Keeps the spool file of an attempt that runs elsewhere from `clear_live`, until it is discarded."""
+        self._held.add(token)
 
     # ------------------------------------------------------------ writing
 
@@ -161,9 +168,10 @@ class OutputStore:
         for record, ref in zip(records, refs, strict=True):
             if record.spooled:
                 if ref is not None:  # readers of the running attempt find it here until the end is applied
-                    self._recent[record.token] = ref
-                    while len(self._recent) > _RECENT_MAX:
-                        del self._recent[next(iter(self._recent))]
+                    with self._lock:
+                        self._recent[record.token] = ref
+                        while len(self._recent) > _RECENT_MAX:
+                            del self._recent[next(iter(self._recent))]
                 self.discard(record.token)
         return refs
 
@@ -238,6 +246,7 @@ class OutputStore:
     def discard(self, token: int) -> None:
         """Removes the spool file of an attempt, if it has one."""
         self._live_path(token).unlink(missing_ok=True)
+        self._held.discard(token)
 
     def _roll(self, owner: str) -> _Open:
         at = self._begin(self._last + 1, owner)
@@ -306,12 +315,13 @@ class OutputStore:
             return self.read(ref, stream, offset, limit) if ref is not None else None
         return _cut(spool.render(body, _stream_number(stream)), offset, limit)
 
-    def open(self, ref: OutputRef, stream: str | None = None) -> Text:
+    def open(self, ref: OutputRef, stream: str | None = None, token: int | None = None) -> Text:
         """Like `read`, a piece at a time. The digest is held against all of it before, once for all who read it.
+        `token`: whose it has to be; None: anybody's.
 
         Raises RaftschedError "output-gone"."""
         number = _stream_number(stream)
-        key = (ref.segment, ref.offset, ref.size, ref.sha256, number)
+        key = (ref.segment, ref.offset, ref.size, ref.sha256, number, token)
         text = self._known(ref.segment, key)
         if text is not None:
             return text
@@ -324,7 +334,7 @@ class OutputStore:
             except FileNotFoundError:
                 raise RaftschedError("output-gone", GONE) from None
             try:
-                end = checked(fd, ref)
+                end = checked(fd, ref, token)
             except BaseException:
                 os.close(fd)
                 raise

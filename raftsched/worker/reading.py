@@ -88,9 +88,11 @@ class Text:
             self._to = self._final
             del self._marks[bisect_right(self._marks, self._final) :]
             self._last = (-1, b"")
-        for place, _, _ in self._frames(self._to, content=False):
+        noted = False
+        for place, kind, _ in self._frames(self._to, content=False):
             # How much was left out is behind what is settled, and told anew with each piece that is.
-            if self._to.printed < place.printed <= self._settled:
+            noted = noted or kind == NOTE
+            if not noted and self._to.printed < place.printed <= self._settled:
                 self._final = place
             self._to = place
             if place.size - self._marks[-1].size >= _MARK_EVERY:

@@ -18,6 +18,7 @@ MAGIC = b"RSo1"
 HEADER = struct.Struct("<4sIQqQ32s")
 CRC = struct.Struct("<I")
 _AT_ONCE = 256 * 1024  # bytes that are in memory of an output that is checked or taken over
+ANOTHERS = "The stored output is that of another run."
 DAMAGED = "The stored output is damaged: its digest does not fit."
 HEADER_SIZE = HEADER.size + CRC.size
 
@@ -58,12 +59,16 @@ def body_size(head: bytes) -> int | None:
     return size
 
 
-def checked(fd: int, ref: OutputRef) -> int:
-    """Returns the offset at which the body of the record ends. Raises RaftschedError "output-gone"."""
+def checked(fd: int, ref: OutputRef, token: int | None = None) -> int:
+    """Returns the offset at which the body of the record ends. `token`: whose it has to be; None: anybody's. Raises
+    RaftschedError "output-gone"."""
     head = os.pread(fd, HEADER_SIZE, ref.offset)
     size = body_size(head)
     if not size:
         raise RaftschedError("output-gone", DAMAGED)
+    # A place may come from a remote worker: that it was told of one does not make the output its own.
+    if token is not None and HEADER.unpack(head[: HEADER.size])[2] != token:
+        raise RaftschedError("output-gone", ANOTHERS)
     start = ref.offset + HEADER_SIZE
     told = told_of(fd, start, start + size)
     if told.sha256 != HEADER.unpack(head[: HEADER.size])[5]:

@@ -133,7 +133,7 @@ class Capture:
         if not data:
             return
         self._tails[stream] = (self._tails[stream] + data)[-_TAIL:]
-        room = self._head_max - self._head_size
+        room = 0 if self._left_out else self._head_max - self._head_size
         if room > 0:
             part = data[:room]
             data = data[room:]
@@ -159,6 +159,23 @@ class Capture:
             # All of the last part is written anew each time: no more of it in a second than a slow disk takes.
             rewrite_ms = REWRITE_AFTER_MS + self._rest_size // REWRITTEN_IN_MS
             self.flush_at = now_ms + (rewrite_ms if self._rest else FLUSH_AFTER_MS)
+
+    def leave_out(self, count: int, now_ms: int) -> None:
+        """So many bytes, which were printed next, are not there. The head ends here; what came behind it is left out as
+        well, for there is one gap."""
+        for stream, data in self._begun.items():
+            self._write(stream, data, now_ms)
+            self._begun[stream] = b""
+        self._left_out += self._rest_size + count
+        self._rest.clear()
+        self._rest_size = 0
+        self._rest_changed = True
+        if self.flush_at is None:
+            self.flush_at = now_ms + REWRITE_AFTER_MS
+
+    def drop(self) -> None:
+        """Forgets the attempt; its spool file is left as it is."""
+        self._reset()
 
     @property
     def urgent(self) -> bool:

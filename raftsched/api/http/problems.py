@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 
 from raftsched.core.commands import Rejected
-from raftsched.errors import KINDS, RaftschedError
+from raftsched.errors import KINDS, RaftschedError, WrongOffset
 
 MEDIA_TYPE = "application/problem+json"
 ERRORS_MAX = 100  # reported of one request
@@ -43,6 +43,7 @@ class ProblemBody(msgspec.Struct, omit_defaults=True):
     code: str
     detail: str
     errors: Sequence[FieldError | ParameterError] = ()
+    offset: int | None = None  # with wrong-offset: where the node's copy of the output ends
 
 
 class Problem(RaftschedError):
@@ -87,6 +88,7 @@ def body_of(error: RaftschedError) -> ProblemBody:
         code=error.code,
         detail=error.detail.encode("utf-8", "replace").decode(),  # it may quote a header, whose bytes are anything
         errors=error.errors if isinstance(error, Problem) else (),
+        offset=error.offset if isinstance(error, WrongOffset) else None,
     )
 
 

@@ -6,7 +6,6 @@ import hashlib
 import os
 import random
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -327,9 +326,9 @@ def test_many_namespaces_hold_few_descriptors_and_go_for_room_and_by_age(tmp_pat
 def test_what_was_read_lately_is_not_checked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks: list[OutputRef] = []
 
-    def counted(fd: int, ref: OutputRef, check: Callable[[int, OutputRef], int] = checked) -> int:
+    def counted(fd: int, ref: OutputRef, token: int | None) -> int:
         checks.append(ref)
-        return check(fd, ref)
+        return checked(fd, ref, token)
 
     monkeypatch.setattr(output, "checked", counted)
     store = OutputStore(tmp_path, segment_bytes=1_000)
@@ -351,10 +350,10 @@ def test_what_was_read_lately_is_not_checked_again(tmp_path: Path, monkeypatch: 
 def test_one_large_output_is_checked_once_for_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks = []
 
-    def slow(fd: int, ref: OutputRef, check: Callable[[int, OutputRef], int] = checked) -> int:
+    def slow(fd: int, ref: OutputRef, token: int | None) -> int:
         checks.append(ref)
         time.sleep(0.05)
-        return check(fd, ref)
+        return checked(fd, ref, token)
 
     monkeypatch.setattr(output, "checked", slow)
     store = OutputStore(tmp_path)
@@ -362,4 +361,27 @@ def test_one_large_output_is_checked_once_for_many(tmp_path: Path, monkeypatch: 
     with ThreadPoolExecutor(8) as readers:
         assert {text.size for text in readers.map(lambda _: store.open(ref), range(20))} == {2**21}
     assert len(checks) == 1
+    store.close()
+
+
+def test_a_place_is_only_good_for_the_run_whose_output_lies_there(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path)
+    ref = put(store, 7, b"a secret of run 7")
+    assert store.open(ref, token=7).read(0) == b"a secret of run 7"
+    with pytest.raises(RaftschedError, match="another run") as refused:
+        store.open(ref, token=8)
+    assert refused.value.code == "output-gone"
+    store.close()
+
+
+def test_spool_files_of_runs_elsewhere_survive_a_new_supervisor(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path)
+    for token in (1, 2):
+        (store.live_directory / live_name(token)).write_bytes(frames(b"so far"))
+    store.hold(2)
+    store.clear_live()
+    assert store.live(1) is None
+    assert store.live(2) == b"so far"
+    store.discard(2)
+    assert store.live(2) is None
     store.close()

@@ -96,3 +96,17 @@ def test_no_directory_is_told_in_the_output() -> None:
     frames, spooled, _ = capture.finish(1)
     assert not spooled
     assert b"the output could not be kept: No such file or directory" in render(frames)
+
+
+def test_what_was_left_out_elsewhere_is_one_gap_with_what_is_left_out_here(tmp_path: Path) -> None:
+    capture = Capture(str(tmp_path), 100)
+    capture.write(STDOUT, b"head", 0)
+    capture.leave_out(1_000, 0)
+    capture.write(STDOUT, b"between", 0)
+    capture.flush(1)
+    assert render((tmp_path / live_name(1)).read_bytes()) == b"head\n[... 1000 bytes of output left out ...]\nbetween"
+    capture.leave_out(20, 0)
+    capture.write(STDERR, b"tail", 0)
+    text, left_out = stored(tmp_path, capture)
+    assert left_out == 1_027
+    assert render(text) == b"head\n[... 1027 bytes of output left out ...]\ntail"

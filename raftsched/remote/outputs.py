@@ -1,0 +1,358 @@
+"""The output of runs on remote workers, as the node keeps it that they send it to: a spool file while the run lasts, a
+record of a segment from then on, as of the node's own runs.
+
+An offset counts the bytes that both streams printed, as they were sent, with those that were left out; a piece begins
+where the node's copy ends. A worker that changes nodes begins again at 0, and the other members are told who has it
+now. What a worker says of the place of an output need not be true: a record carries the token of its run, and is read
+for no other one (records.checked). That needs no key, and holds for whatever stands in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+
+import msgspec
+
+from raftsched import names
+from raftsched.clock import Clock
+from raftsched.core.cluster import Session
+from raftsched.core.executors import is_worker
+from raftsched.core.model import OutputRef
+from raftsched.core.rows import INSTANCES, JOBS, SESSIONS
+from raftsched.core.tables import ReadView, Table, assigned_key
+from raftsched.errors import RaftschedError, WrongOffset
+from raftsched.remote.frames import Piece
+from raftsched.remote.protocol import OUTPUT_INLINE_MAX, OutputOut, OutputPlace, Printed
+from raftsched.worker.output import OutputStore, Record
+from raftsched.worker.spool import FLUSH_AFTER_MS, NOTE, STDERR, STDOUT, Capture, pack
+from raftsched.worker.wire import INLINE_MAX
+
+PIECE_MAX = 1024 * 1024  # bytes of one request
+HELD_MAX = 256 * 1024 * 1024  # bytes of the last parts of outputs that are in memory, all together
+LIVE_MIN = 16  # outputs at one time, however large one may be
+KNOWN_MAX = 10_000  # outputs of which is remembered which node has them
+LOOK_S = 0.25
+GONE_S = 2.0  # how often is looked for runs that are over
+_THREADS = 4
+_INTEGER_MAX = 2**53
+_SESSION = re.compile(r"([0-9]{1,18})-([0-9a-f]{32})", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_STREAMS = {"stdout": STDOUT, "stderr": STDERR}
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(int)
+
+
+class _Copy:
+    """This node's copy of an output."""
+
+    def __init__(self, session: int, namespace: str, capture: Capture) -> None:
+        self.session = session
+        self.namespace = namespace
+        self.capture: Capture | None = capture  # None: it has ended, or is not wanted any more
+        self.lock = asyncio.Lock()
+        self.offset = 0
+        self.last = 0  # where the last piece began
+        self.place: OutputPlace | None = None  # once it has ended
+
+
+class Outputs:
+    def __init__(
+        self,
+        node_id: str,
+        store: OutputStore,
+        read: Callable[[], AbstractContextManager[ReadView]],
+        clock: Clock,
+        *,
+        short_of_disk: Callable[[], bool] = lambda: False,
+        tell: Callable[[bytes], None] = lambda message: None,
+    ) -> None:
+        """`tell`: sends a message to `on_elsewhere` of all other members."""
+        self._node_id = node_id
+        self._store = store
+        self._read = read
+        self._clock = clock
+        self._short_of_disk = short_of_disk
+        self._tell = tell
+        self._copies: dict[int, _Copy] = {}  # by token
+        self._live_max = max(LIVE_MIN, HELD_MAX // max(1, store.max_attempt_bytes // 2))
+        self._elsewhere: OrderedDict[int, str] = OrderedDict()  # token -> who had it last
+        self._disk = ThreadPoolExecutor(_THREADS, thread_name_prefix="remote-output")
+        self._appends: list[tuple[Record, asyncio.Future[OutputRef | None]]] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    async def stop(self) -> None:
+        """What has not ended is lost with this: its worker begins again elsewhere."""
+        for task in (self._looking, self._writing):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        await asyncio.to_thread(self._disk.shutdown)
+        for copy in self._copies.values():
+            if copy.capture is not None:
+                copy.capture.drop()
+        self._copies.clear()
+
+    # ------------------------------------------------------------ pieces
+
+    async def put(
+        self, session: str, token: int, offset: int, pieces: Sequence[Piece], *, end: bool = False
+    ) -> OutputOut:
+        """Keeps what was printed from `offset` on. The same may be sent again. Raises RaftschedError: session-over,
+        not-found (no run of this session), wrong-offset, too-many, disk-full."""
+        with self._read() as view:
+            row = session_of(view, session)
+            namespace = None if row is None else _namespace_of(view, row.id, token)
+        if row is None:
+            raise RaftschedError("session-over")
+        if namespace is None:
+            raise RaftschedError("not-found", f"This session has no run {token}: it is over, or another's.")
+        # Who hangs up in the middle leaves it as whole as who waits.
+        return await asyncio.shield(asyncio.ensure_future(self._put(row.id, namespace, token, offset, pieces, end)))
+
+    async def _put(
+        self, session: int, namespace: str, token: int, offset: int, pieces: Sequence[Piece], end: bool
+    ) -> OutputOut:
+        size = sum(piece.printed for piece in pieces)
+        copy = self._copies.get(token)
+        if copy is None:
+            if offset:
+                raise WrongOffset(0)
+            if not size:
+                return OutputOut(offset=0)
+            copy = self._begin(session, namespace, token)
+        async with copy.lock:
+            if copy.place is not None:
+                if end and offset + size == copy.offset:
+                    return OutputOut(offset=copy.offset, output=copy.place)
+                raise WrongOffset(copy.offset)
+            if copy.capture is None:  # another node has it now
+                raise WrongOffset(0)
+            if offset != copy.offset:
+                if not size or (offset, offset + size) != (copy.last, copy.offset):
+                    raise WrongOffset(copy.offset)
+                pieces = ()  # it was here before
+            elif self._short_of_disk() and size:
+                raise RaftschedError("disk-full", f"The disk of {self._node_id} is full; another node may take it.")
+            if pieces:
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(self._disk, self._write, copy.capture, token, pieces, end)
+                copy.last, copy.offset = copy.offset, copy.offset + size
+            if end:
+                await self._end(token, copy, copy.capture)
+            return OutputOut(offset=copy.offset, output=copy.place)
+
+    def _begin(self, session: int, namespace: str, token: int) -> _Copy:
+        if sum(copy.capture is not None for copy in self._copies.values()) >= self._live_max:
+            raise RaftschedError(
+                "too-many", f"{self._node_id} takes {self._live_max} outputs at a time; try again, or another node."
+            )
+        self._store.hold(token)
+        capture = Capture(str(self._store.live_directory), self._store.max_attempt_bytes)
+        copy = self._copies[token] = _Copy(session, namespace, capture)
+        self._elsewhere.pop(token, None)
+        self._tell(_encode(token))
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._look())
+        return copy
+
+    def _write(self, capture: Capture, token: int, pieces: Sequence[Piece], end: bool) -> None:
+        now = self._clock.boot_ms()
+        for piece in pieces:
+            if piece.stream == NOTE:
+                capture.leave_out(piece.left_out, now)
+            else:
+                capture.write(piece.stream, piece.data, now)
+            if capture.urgent:
+                capture.flush(token, now)
+        # Readers see it at once, but for the last part, which is written anew each time.
+        if not end and capture.flush_at is not None and capture.flush_at - now <= FLUSH_AFTER_MS:
+            capture.flush(token, now)
+
+    async def _end(self, token: int, copy: _Copy, capture: Capture) -> None:
+        loop = asyncio.get_running_loop()
+        frames, spooled, left_out = await loop.run_in_executor(self._disk, capture.finish, token)
+        copy.capture = None
+        record = Record(token, self._clock.wall_ms(), frames, spooled, left_out, copy.namespace)
+        try:
+            ref = await self._append(record)
+        except BaseException:
+            self._copies.pop(token, None)
+            self._store.discard(token)
+            raise
+        if ref is not None:
+            copy.place = place_of(self._node_id, ref)
+
+    # ------------------------------------------------------------ reports
+
+    async def store(
+        self, token: int, namespace: str, ended_at_ms: int, output: str | Sequence[Printed]
+    ) -> OutputRef | None:
+        """Keeps what a report carries itself. None: it is empty. Raises RaftschedError invalid-body, disk-full."""
+        printed = [("stdout", output)] if isinstance(output, str) else [(one.stream, one.text) for one in output]
+        pieces = [(_STREAMS[stream], text.encode("utf-8", "replace")) for stream, text in printed if text]
+        if sum(len(text) for _, text in printed) > OUTPUT_INLINE_MAX:
+            raise RaftschedError("invalid-body", f"output must have {OUTPUT_INLINE_MAX:,} characters at most.")
+        size = sum(len(data) for _, data in pieces)
+        if size <= min(INLINE_MAX, self._store.max_attempt_bytes // 2):
+            frames, spooled, left_out = b"".join(pack(stream, data) for stream, data in pieces), False, 0
+        else:
+            loop = asyncio.get_running_loop()
+            frames, spooled, left_out = await loop.run_in_executor(self._disk, self._bounded, token, pieces)
+        if not frames and not spooled:
+            return None
+        return await self._append(Record(token, ended_at_ms, frames, spooled, left_out, namespace))
+
+    def _bounded(self, token: int, pieces: Sequence[tuple[int, bytes]]) -> tuple[bytes, bool, int]:
+        capture = Capture(str(self._store.live_directory), self._store.max_attempt_bytes)
+        for stream, data in pieces:
+            capture.write(stream, data, 0)
+        return capture.finish(token)
+
+    def verify(self, place: OutputPlace) -> tuple[str, OutputRef]:
+        """Returns the node that has it, and the place there. Whether it is the run's own is seen when it is read.
+        Raises RaftschedError invalid-body: no node has ever answered such a place."""
+        numbers = (place.segment, place.offset, place.size, place.truncated)
+        if not names.NODE.allows(place.node) or not _SHA256.fullmatch(place.sha256):
+            raise RaftschedError("invalid-body", "output must be what a node answered to the end of an upload.")
+        if min(numbers) < 0 or max(numbers) > _INTEGER_MAX:
+            raise RaftschedError("invalid-body", "output must be what a node answered to the end of an upload.")
+        sha256 = bytes.fromhex(place.sha256)
+        return place.node, OutputRef(place.segment, place.offset, place.size, sha256, place.truncated)
+
+    # ------------------------------------------------------------ the disk
+
+    async def _append(self, record: Record) -> OutputRef | None:
+        """One batch after the other, each with one fdatasync."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[OutputRef | None] = loop.create_future()
+        self._appends.append((record, future))
+        if self._writing is None:
+            self._writing = loop.create_task(self._append_all())
+        return await future
+
+    async def _append_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._appends:
+                batch, self._appends = self._appends, []
+                records = [record for record, _ in batch]
+                try:
+                    refs = await loop.run_in_executor(self._disk, self._store.append, records)
+                except BaseException as error:
+                    for _, future in batch:
+                        if not future.done():
+                            future.set_exception(_unkept(error))
+                    if not isinstance(error, OSError):
+                        raise
+                    continue
+                for (_, future), ref in zip(batch, refs, strict=True):
+                    if not future.done():
+                        future.set_result(ref)
+        finally:
+            self._writing = None
+
+    # ------------------------------------------------------------ what is not wanted any more
+
+    def on_elsewhere(self, peer: str, message: bytes) -> None:
+        """Another member has begun a copy: the worker has changed nodes."""
+        try:
+            token = _decode.decode(message)
+        except msgspec.DecodeError:
+            return
+        copy = self._copies.get(token)
+        if copy is not None and copy.place is None:
+            self._forget_soon(token, copy)
+        self.note_elsewhere(token, peer)
+
+    def note_elsewhere(self, token: int, node: str) -> None:
+        """That node has a copy of it, or had."""
+        self._elsewhere[token] = node
+        self._elsewhere.move_to_end(token)
+        while len(self._elsewhere) > KNOWN_MAX:
+            self._elsewhere.popitem(last=False)
+
+    def who_has(self, token: int) -> str | None:
+        """Returns the other member that had it last; None: that is not known."""
+        return self._elsewhere.get(token)
+
+    async def _look(self) -> None:
+        """While there are copies: what waits to be written is, and those are dropped whose runs are over."""
+        loop = asyncio.get_running_loop()
+        checked = loop.time()
+        try:
+            while self._copies:
+                await asyncio.sleep(LOOK_S)
+                now = self._clock.boot_ms()
+                for token, copy in list(self._copies.items()):
+                    capture = copy.capture
+                    if capture is not None and capture.flush_at is not None and capture.flush_at <= now:
+                        async with copy.lock:
+                            if copy.capture is not None:
+                                await loop.run_in_executor(self._disk, copy.capture.flush, token, now)
+                if loop.time() - checked >= GONE_S:
+                    checked = loop.time()
+                    self.drop_ended()
+        finally:
+            self._looking = None
+
+    def drop_ended(self) -> None:
+        """Drops the copies of attempts that have ended, and of sessions that are over."""
+        with self._read() as view:
+            for token, copy in list(self._copies.items()):
+                if view.get(Table.ASSIGNED, assigned_key(copy.session, token)) is None:
+                    self._forget_soon(token, copy)
+
+    def _forget_soon(self, token: int, copy: _Copy) -> None:
+        if copy.capture is None:
+            self._copies.pop(token, None)
+        elif not copy.lock.locked():
+            copy.capture.drop()
+            copy.capture = None
+            self._copies.pop(token, None)
+            self._store.discard(token)
+
+
+def session_of(view: ReadView, text: str) -> Session | None:
+    """Returns the open session of a remote worker by its public text, the nonce of which is a secret; None: there is
+    none, or not any more."""
+    match = _SESSION.fullmatch(text)
+    row = None if match is None else SESSIONS.get(view, int(match[1]))
+    if match is None or row is None or not row.open or not is_worker(row.node):
+        return None
+    return row if hmac.compare_digest(row.nonce, bytes.fromhex(match[2])) else None
+
+
+def place_of(node: str, ref: OutputRef) -> OutputPlace:
+    """Returns what a report carries of it."""
+    return OutputPlace(
+        node=node,
+        segment=ref.segment,
+        offset=ref.offset,
+        size=ref.size,
+        sha256=ref.sha256.hex(),
+        truncated=ref.truncated,
+    )
+
+
+def _namespace_of(view: ReadView, session: int, token: int) -> str | None:
+    """Returns the namespace of a live run of this session; None: it has no such run."""
+    key = view.get(Table.ASSIGNED, assigned_key(session, token))
+    instance = None if key is None else INSTANCES.get(view, key)
+    if instance is None or instance.live is None or instance.live.token != token:
+        return None
+    job = JOBS.get(view, instance.job_id)
+    return "" if job is None else job.namespace
+
+
+def _unkept(error: BaseException) -> RaftschedError:
+    if isinstance(error, OSError):
+        return RaftschedError("disk-full", f"The output could not be kept: {error.strerror}.")
+    return RaftschedError("internal", "The output could not be kept; the node's log says more.")
