@@ -49,7 +49,7 @@ LEFT_OUT = {
     "settings_resume": "would run what was made up",
 }
 OPENS = {"tokens_put_access": "would ask for no token any more"}  # where they are required
-ROLES = ("viewer", "editor", "operator", "admin")
+ROLES = ("worker", "viewer", "editor", "operator", "admin")
 ALONE = ("settings_get", "settings_patch")
 LINKED = ("jobs_create", "jobs_get", "jobs_delete")  # in each sample, as else nothing might follow from anything
 ALONE_PART = 10  # one in so many seconds

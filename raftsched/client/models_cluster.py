@@ -234,7 +234,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 class Who(msgspec.Struct, frozen=True, kw_only=True):
     """The caller as the cluster knows them. `kind`: "token", "oidc", "local" or "anonymous". `role` holds in
-    `namespaces` (None: all) and for everything outside of namespaces, each of `grants` in its namespace."""
+    `namespaces` (None: all) and for everything outside of namespaces, each of `grants` in its namespace. `queues`: of a
+    worker, those whose runs it may be given; None: all."""
 
     kind: str
     name: str
@@ -244,6 +245,7 @@ class Who(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     issuer: str | None = None
     subject: str | None = None
+    queues: list[str] | None = None
 
 
 # ---------------------------------------------------------------- explain

@@ -16,7 +16,7 @@ import msgspec
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.command import Command
 from raftsched.core.ids import job_text
-from raftsched.core.limits import rate_error
+from raftsched.core.limits import QUEUE_NAME_MAX, SERVED_MAX, rate_error
 
 DIGEST_SIZE = 32  # bytes: SHA-256
 TOKENS_MAX = 1_000  # kept, with those that were revoked; the oldest of these make room
@@ -33,8 +33,10 @@ ANONYMOUS = "anonymous"  # what who shows no token is called; no token is
 
 
 class Role(IntEnum):
-    """Each may do what those below it may."""
+    """From VIEWER on, each may do what those below it may. WORKER is no rung of this ladder: it stands below, so that
+    no comparison with a rung lets it in, and what it may do is asked for by name (api.auth.access.check_role)."""
 
+    WORKER = 0  # sessions of remote workers, and nothing else
     VIEWER = 1  # reads
     EDITOR = 2  # jobs and their runs
     OPERATOR = 3  # nodes, queues, pauses
@@ -66,6 +68,7 @@ class Token(msgspec.Struct, array_like=True, kw_only=True):
     rate_count: int | None = None  # requests in each period; None: as the settings have it
     rate_period_ms: int = 0
     burst: int | None = None  # of these at once; None: as many as come in two seconds
+    queues: tuple[str, ...] | None = None  # of a worker's token: whose runs it may be given, sorted; None: all
 
     def holds(self, now_ms: int) -> bool:
         return self.revoked_at_ms is None and (self.expires_at_ms is None or now_ms < self.expires_at_ms)
@@ -184,6 +187,29 @@ class CreateToken(Command, frozen=True, tag=101):
     answer: bytes = b""  # sealed: what a repeat under the same key is answered, as long as keys are remembered
 
 
+class CreateWorkerToken(Command, frozen=True, tag=110):
+    """Does the same for a worker's token. Versions before this command know no such role, and would make another token
+    of CreateToken."""
+
+    name: str
+    digest: bytes
+    queues: tuple[str, ...] | None = None  # whose runs it may be given; None: all
+    namespaces: tuple[str, ...] | None = None
+    expires_at_ms: int | None = None
+    rate_count: int | None = None
+    rate_period_ms: int = 0
+    burst: int | None = None
+    answer: bytes = b""  # as in CreateToken
+
+    @property
+    def role(self) -> Role:
+        return Role.WORKER
+
+    @property
+    def grants(self) -> tuple[Grant, ...]:
+        return ()
+
+
 class RevokeToken(Command, frozen=True, tag=102):
     """A repeat changes nothing. Refused for the last lasting token of an admin while requests need one."""
 
@@ -223,8 +249,15 @@ class SetOidc(Command, frozen=True, tag=105):
     if_revision: int | None = None
 
 
-def token_error(c: CreateToken) -> str | None:
+def token_error(c: CreateToken | CreateWorkerToken) -> str | None:
     """Returns what is wrong and what would be right; None: nothing is wrong."""
+    if isinstance(c, CreateWorkerToken):
+        if c.queues is not None and not 1 <= len(c.queues) <= SERVED_MAX:
+            return f"a worker's token is for 1 to {SERVED_MAX} queues, or for all."
+        if any(not 1 <= len(queue.encode()) <= QUEUE_NAME_MAX for queue in c.queues or ()):
+            return f"a queue takes 1 to {QUEUE_NAME_MAX} bytes."
+    elif c.role is Role.WORKER:
+        return "a worker's token is made with CreateWorkerToken."
     if not 1 <= len(c.name.encode()) <= TOKEN_NAME_MAX:
         return f"the name of a token takes 1 to {TOKEN_NAME_MAX} bytes."
     if c.name == ANONYMOUS:
@@ -247,7 +280,7 @@ def token_error(c: CreateToken) -> str | None:
     return grants_error(c)
 
 
-def grants_error(c: CreateToken) -> str | None:
+def grants_error(c: CreateToken | CreateWorkerToken) -> str | None:
     """The same of its grants: each adds something, so that none says less than it seems to."""
     if len(c.grants) > NAMESPACES_MAX:
         return f"a token has at most {NAMESPACES_MAX} grants."
@@ -256,7 +289,7 @@ def grants_error(c: CreateToken) -> str | None:
     for grant in c.grants:
         if not 1 <= len(grant.namespace.encode()) <= NAMESPACE_MAX:
             return f"a namespace takes 1 to {NAMESPACE_MAX} bytes."
-        if grant.role is Role.ADMIN:
+        if grant.role in (Role.ADMIN, Role.WORKER):
             return "an admin is one everywhere: a grant is viewer, editor or operator."
         if (c.namespaces is None or grant.namespace in c.namespaces) and grant.role <= c.role:
             return f"the grant in {grant.namespace} adds nothing: the role there is as high without it."

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, Union
 
 import msgspec
 
-from raftsched.core.access import Attributed, CreateToken, ForgetSecrets, RevokeToken, SeedTokens, SetAccess, SetOidc
+from raftsched.core.access import (
+    Attributed,
+    CreateToken,
+    CreateWorkerToken,
+    ForgetSecrets,
+    RevokeToken,
+    SeedTokens,
+    SetAccess,
+    SetOidc,
+)
 from raftsched.core.calendars import DeleteCalendar, PutCalendar, RescheduleJob
 from raftsched.core.cluster import (
     Barrier,
@@ -43,6 +52,7 @@ __all__ = [  # beside what is defined here
     "CloseSession",
     "Command",
     "CreateToken",
+    "CreateWorkerToken",
     "DeleteQueue",
     "EndSession",
     "ForgetSecrets",
@@ -354,6 +364,7 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     104: (SeedTokens, "access.seed_tokens"),
     105: (SetOidc, "access.set_oidc"),
     109: (ForgetSecrets, "access.forget_secrets"),
+    110: (CreateWorkerToken, "access.create_worker_token"),
 }
 
 if TYPE_CHECKING:

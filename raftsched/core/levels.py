@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from raftsched.core.commands import UNDECODABLE, Attributed, Idempotent, OpenWorker
+from raftsched.core.commands import UNDECODABLE, Attributed, CreateWorkerToken, Idempotent, OpenWorker
 
 FIRST_LEVEL = 1
 
-SINCE: dict[type, int] = {OpenWorker: 2}  # commands of later levels -> their level
+SINCE: dict[type, int] = {OpenWorker: 2, CreateWorkerToken: 2}  # commands of later levels -> their level
 
 _attributed = msgspec.msgpack.Decoder(Attributed)
 _idempotent = msgspec.msgpack.Decoder(Idempotent)

@@ -25,7 +25,7 @@ from raftsched.core.model import (
 from raftsched.core.notices import NOTIFY_MAX, SYSTEM_QUEUES
 
 if TYPE_CHECKING:
-    from raftsched.core.access import CreateToken
+    from raftsched.core.access import CreateToken, CreateWorkerToken
     from raftsched.core.commands import PutQueue
 
 NOW_MAX_MS = 2**43  # the year 2248: ids are a time and 20 bits more, and fit in 64
@@ -226,7 +226,7 @@ def _rate_error(count: int, period_ms: int, of: str) -> str | None:
     return None
 
 
-def rate_error(c: CreateToken) -> str | None:
+def rate_error(c: CreateToken | CreateWorkerToken) -> str | None:
     """Returns what is wrong with a rate of requests, and what would be right; None: nothing is wrong."""
     if c.burst is not None and not 1 <= c.burst <= RATE_COUNT_MAX:
         return f"a burst of {c.burst} requests is out of bounds; use 1 to {RATE_COUNT_MAX}."

@@ -456,6 +456,11 @@ class Author:
             return c.RevokeToken(r.choice([from_u64(self._key(Table.TOKEN_IDS)[:8]), self._number()]))
         namespaces = r.choice([None, None, ("d",), ("d", "d", "a"), (), ("x" * 100,)])
         expires = r.choice([None, None, self.now + 5_000, -1])
+        if r.random() < 0.2:
+            queues = r.choice([None, ("q",), ("q", "q", "a"), (), ("x" * 200,)])
+            return c.CreateWorkerToken(
+                r.choice(["w", "a", ""]), bytes((r.randrange(6),)) * 32, queues, namespaces, expires
+            )
         return c.CreateToken(
             r.choice(["a", "b", "c", "", "x" * 100]),
             r.choice(list(Role)),

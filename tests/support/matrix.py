@@ -106,6 +106,10 @@ def _wanted(request: Request, who: Who, *, locked: bool) -> str:
         return "passes"
     if not who.roles:
         return "unauthorized"
+    if needed is Role.WORKER:
+        return "passes" if who.most in (Role.WORKER, Role.ADMIN) else "forbidden"
+    if who.most is Role.WORKER:
+        return "passes" if said.of_caller else "forbidden"
     if not who.limited:
         return "passes" if who.most >= needed else "forbidden"
     if who.most < needed:

@@ -116,6 +116,8 @@ def caller_of(token: Token) -> Caller:
     """Returns the caller of a token that is valid, where tokens are needed."""
     allowed = None if token.namespaces is None else frozenset(token.namespaces)
     found = Caller(token.role, allowed, token.id, token.name, token.digest, expires_at_ms=token.expires_at_ms)
+    if token.queues is not None:
+        found = found._replace(queues=frozenset(token.queues))
     if not token.grants:
         return found
     return found._replace(grants={grant.namespace: grant.role for grant in token.grants})
@@ -236,8 +238,9 @@ def _challenge(more: str) -> dict[str, str]:
 
 
 def check_role(who: Caller, needed: Role) -> None:
-    """Raises Problem forbidden unless the caller has this role in some namespace."""
-    if who.highest < needed:
+    """Raises Problem forbidden unless the caller has this role in some namespace. That of workers takes a worker's
+    token, or an admin."""
+    if who.role not in (Role.WORKER, Role.ADMIN) if needed is Role.WORKER else who.highest < needed:
         refused = Problem(
             "forbidden",
             f'This needs the role {role_name(needed)}; the token "{who.name}" has the role {role_name(who.highest)}.',
@@ -275,6 +278,8 @@ def admit(
         who = asker(ctx, request)
     enter_request(RequestContext(who))  # who it is, should it be refused
     count(ctx, who)
+    if declared.of_caller and who.role is Role.WORKER:
+        needed = Role.WORKER
     check_role(who, needed)
     namespace = request.match_info.get("ns") or (
         request.query.get("namespace") if "namespace" in declared.query else None

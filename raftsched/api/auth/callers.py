@@ -22,8 +22,9 @@ from raftsched.errors import Overloaded, RaftschedError, UnknownOutcome
 
 SAID_MAX = 10  # namespaces that a refusal names
 
-RoleName = Literal["viewer", "editor", "operator", "admin"]
+RoleName = Literal["worker", "viewer", "editor", "operator", "admin"]
 ROLES: dict[RoleName, Role] = {
+    "worker": Role.WORKER,
     "viewer": Role.VIEWER,
     "editor": Role.EDITOR,
     "operator": Role.OPERATOR,
@@ -44,7 +45,7 @@ class Caller(NamedTuple):
     """`role` holds in `namespaces` (None: all) and for what is in none; `grants` are roles in one namespace each, and
     hold where they are higher. `actor`: the id of the token, 0 without one. `issued`: what an issuer says of the
     caller, where the token is not one of the cluster's own. `rate`: how often they may ask; None: as the settings have
-    it."""
+    it. `queues`: of a worker: whose runs it may be given; None: of all."""
 
     role: Role
     namespaces: frozenset[str] | None = None
@@ -56,6 +57,7 @@ class Caller(NamedTuple):
     expires_at_ms: int | None = None
     rate: Rate | None = None
     counted: bool = True  # their requests count; not those of a node, nor of the owner of this one's secret
+    queues: frozenset[str] | None = None
 
     @property
     def known(self) -> bool:
@@ -193,7 +195,8 @@ def permits(namespace: str) -> bool:
 
 def sees(namespace: str) -> bool:
     """Returns whether what is in this namespace exists for the caller, who may not be allowed to change it."""
-    return _call.get().caller.role_in(namespace) is not None
+    role = _call.get().caller.role_in(namespace)
+    return role is not None and role >= Role.VIEWER
 
 
 def sees_all() -> bool:
@@ -204,6 +207,13 @@ def within() -> frozenset[str] | None:
     """Returns the namespaces in which the caller may do what they ask for; None: all."""
     call = _call.get()
     return call.caller.within(call.needed)
+
+
+def served() -> tuple[frozenset[str] | None, frozenset[str] | None]:
+    """Returns the queues and the namespaces whose runs the caller may be given; None: all. It is for operations of the
+    role worker, which others than workers and admins do not come to."""
+    who = _call.get().caller
+    return who.queues, who.namespaces
 
 
 def check_permitted(namespace: str) -> None:

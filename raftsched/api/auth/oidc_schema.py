@@ -14,6 +14,8 @@ from raftsched.core.access import NAMESPACES_MAX
 RULES_MAX = 200
 ALGORITHMS_MAX = 10
 
+PersonRole = Literal["viewer", "editor", "operator", "admin"]  # workers have tokens of the cluster's own
+
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 USUAL: tuple[Algorithm, ...] = ("RS256", "ES256")
 
@@ -40,7 +42,7 @@ class OidcRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     claim: Claim
     value: Word
-    role: RoleName
+    role: PersonRole
     namespaces: (
         Annotated[list[Namespace], Meta(max_length=NAMESPACES_MAX, extra_json_schema={"minItems": 1})] | None
     ) = None
@@ -83,7 +85,7 @@ class WhoGrant(msgspec.Struct):
 class WhoOut(msgspec.Struct):
     """`kind`: of what was shown: a token of the cluster ("token"), one of an issuer ("oidc"), the secret of a node's
     data directory ("local"), nothing ("anonymous"). `role` holds in `namespaces` (null: all) and for what is in none,
-    each of `grants` in its namespace."""
+    each of `grants` in its namespace. `queues`: of a worker, those whose runs it may be given; null: all."""
 
     kind: Literal["token", "oidc", "local", "anonymous"]
     name: str
@@ -93,3 +95,4 @@ class WhoOut(msgspec.Struct):
     expires_at: str | None
     issuer: str | None
     subject: str | None
+    queues: list[str] | None = None

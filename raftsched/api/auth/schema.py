@@ -9,12 +9,13 @@ from msgspec import Meta
 
 from raftsched import names
 from raftsched.api.auth.callers import RoleName
-from raftsched.api.jobs.schema import Name, Namespace, Time
+from raftsched.api.jobs.schema import Name, Namespace, Time, by_rule
 from raftsched.api.resources.operators_schema import RateCount, RateOut, RatePeriod
 from raftsched.core.access import NAMESPACES_MAX
-from raftsched.core.limits import RATE_COUNT_MAX
+from raftsched.core.limits import RATE_COUNT_MAX, SERVED_MAX
 
 GrantRole = Literal["viewer", "editor", "operator"]
+QueueServed = Annotated[str, by_rule(names.QUEUE)]
 TokenName = Annotated[
     str,
     Meta(
@@ -49,7 +50,8 @@ class TokenIn(msgspec.Struct, forbid_unknown_fields=True):
     """`role`: in `namespaces`, and for what is in no namespace. `namespaces`: null, or left out: all. `grants`: higher
     roles in some of them, or roles in others. `expires_at`: null, or left out: never. `rate`: how many requests each
     node takes in each period; null, or left out: as the setting `rate_per_token` has it. `burst`, which goes with a
-    rate: how many of these at once; null, or left out: as many as come in two seconds."""
+    rate: how many of these at once; null, or left out: as many as come in two seconds. `queues`: of a worker, those
+    whose runs it may be given; null, or left out: all. A worker has no `grants`."""
 
     name: TokenName
     role: RoleName
@@ -62,11 +64,12 @@ class TokenIn(msgspec.Struct, forbid_unknown_fields=True):
     burst: (
         Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")] | None
     ) = None
+    queues: Annotated[list[QueueServed], Meta(max_length=SERVED_MAX, extra_json_schema={"minItems": 1})] | None = None
 
 
 class TokenOut(msgspec.Struct):
     """`created_by` and `revoked_by`: the name of whose token it was; null when nobody knows. `rate` and `burst`: null:
-    as the settings have it."""
+    as the settings have it. `queues`: of a worker, those whose runs it may be given; null: all."""
 
     id: str
     name: str
@@ -81,6 +84,7 @@ class TokenOut(msgspec.Struct):
     grants: list[GrantOut]
     rate: RateOut | None = None
     burst: int | None = None
+    queues: list[str] | None = None
 
 
 class TokenMade(TokenOut, kw_only=True):

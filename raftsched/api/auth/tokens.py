@@ -27,10 +27,20 @@ from raftsched.api.openapi.declarations import action, listing, tagged_read
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.api.resources.named import list_page
 from raftsched.api.resources.operators_schema import RateOut
-from raftsched.core.access import ANONYMOUS, NAMESPACES_MAX, CreateToken, Grant, RevokeToken, Role, SetAccess, Token
+from raftsched.core.access import (
+    ANONYMOUS,
+    NAMESPACES_MAX,
+    CreateToken,
+    CreateWorkerToken,
+    Grant,
+    RevokeToken,
+    Role,
+    SetAccess,
+    Token,
+)
 from raftsched.core.commands import encode
 from raftsched.core.ids import job_text, parse_job
-from raftsched.core.limits import RATE_PERIOD_MS
+from raftsched.core.limits import RATE_PERIOD_MS, SERVED_MAX
 from raftsched.core.rows import TOKENS, decode_token
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.security.sealing import ANSWERS, Unsealable, open_whole
@@ -85,7 +95,7 @@ def _shown_before(ctx: ApiContext, name: Named, made: Token, answer: bytes) -> s
     )
 
 
-def _command(ctx: ApiContext, given: TokenIn, digest: bytes, answer: bytes) -> CreateToken:
+def _command(ctx: ApiContext, given: TokenIn, digest: bytes, answer: bytes) -> CreateToken | CreateWorkerToken:
     """Raises Problem invalid-body."""
     errors: list[FieldError] = []
     if given.name == ANONYMOUS:
@@ -103,12 +113,17 @@ def _command(ctx: ApiContext, given: TokenIn, digest: bytes, answer: bytes) -> C
             errors.append(FieldError("/namespaces", "must be left out: an admin can make tokens for all namespaces"))
     chosen = None if namespaces is None else tuple(sorted(set(namespaces)))
     grants = _grants(given, errors)
+    queues = _queues(given, errors)
     expires_at_ms = time_of(given.expires_at, "/expires_at", errors)
     if expires_at_ms is not None and expires_at_ms <= ctx.now_ms():
         errors.append(FieldError("/expires_at", "is past; it must be a time to come, or null"))
     rate_count, rate_period_ms = _rate(given, errors)
     if errors:
         raise Problem("invalid-body", errors=errors)
+    if given.role == "worker":
+        return CreateWorkerToken(
+            given.name, digest, queues, chosen, expires_at_ms, rate_count, rate_period_ms, given.burst, answer
+        )
     return CreateToken(
         given.name,
         ROLES[given.role],
@@ -123,7 +138,22 @@ def _command(ctx: ApiContext, given: TokenIn, digest: bytes, answer: bytes) -> C
     )
 
 
+def _queues(given: TokenIn, errors: list[FieldError]) -> tuple[str, ...] | None:
+    if given.queues is None:
+        return None
+    if given.role != "worker":
+        errors.append(FieldError("/queues", 'goes with the role "worker"; leave it out'))
+    if not 1 <= len(given.queues) <= SERVED_MAX:
+        errors.append(FieldError("/queues", f"must be 1 to {SERVED_MAX}, or null for all"))
+    for place, queue in enumerate(given.queues):
+        if not names.QUEUE.allows(queue):
+            errors.append(FieldError(f"/queues/{place}", f"is no queue; use {names.QUEUE.rule}"))
+    return tuple(sorted(set(given.queues)))
+
+
 def _grants(given: TokenIn, errors: list[FieldError]) -> tuple[Grant, ...]:
+    if given.role == "worker" and given.grants:
+        errors.append(FieldError("/grants", "must be left out: a worker's token is for workers only"))
     if len(given.grants) > NAMESPACES_MAX:
         errors.append(FieldError("/grants", f"has {len(given.grants)}; at most {NAMESPACES_MAX} are allowed"))
         return ()
@@ -222,6 +252,7 @@ def _shown(ctx: ApiContext, token: Token) -> TokenOut:
         grants=[GrantOut(one.namespace, role_name(one.role)) for one in token.grants],  # type: ignore[arg-type]
         rate=None if token.rate_count is None else RateOut(token.rate_count, format_duration(token.rate_period_ms)),
         burst=token.burst,
+        queues=None if token.queues is None else list(token.queues),
     )
 
 

@@ -19,9 +19,9 @@ from raftsched.core.access import ANONYMOUS
 Kind = Literal["token", "oidc", "local", "anonymous"]
 
 
-@operation("Read the caller's identity", {200: WhoOut}, query=READ, role="viewer", scope="shared")
+@operation("Read the caller's identity", {200: WhoOut}, query=READ, role="viewer", scope="shared", of_caller=True)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The name, roles and expiry of the token that was sent."""
+    """The name, roles and expiry of the token that was sent. Workers may ask, too."""
     who = caller()
     shown = WhoOut(
         kind=_kind(who),
@@ -32,6 +32,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
         expires_at=format_time_or_none(who.expires_at_ms),
         issuer=None if who.issued is None else who.issued.issuer,
         subject=None if who.issued is None else who.issued.subject,
+        queues=None if who.queues is None else sorted(who.queues),
     )
     return reply_value(shown)
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-Role = Literal["open", "viewer", "editor", "operator", "admin"]
+Role = Literal["open", "worker", "viewer", "editor", "operator", "admin"]
 Scope = Literal["", "checked", "shared"]
 H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
 
@@ -63,10 +63,11 @@ class Operation:
     (None: the setting body_max_bytes), in one of the `media` types. `codes`: of problems, beside those of every
     request. `schemas` replaces that of a parameter, which means something of its own here.
 
-        `role`: what the caller's token must have at least ("open": none is needed). `scope` is about tokens that are
-    for some namespaces only. Where the address or a parameter `namespace` names one, that is checked, and no more has
-    to be said; "checked": the handler touches only what `callers.permits`; "shared": it belongs to no namespace.
-    Otherwise they are refused. `work`: it hands in work (core.apply.audit)."""
+        `role`: what the caller's token must have at least ("open": none is needed; "worker": this one or admin).
+    `scope` is about tokens that are for some namespaces only. Where the address or a parameter `namespace` names one,
+    that is checked, and no more has to be said; "checked": the handler touches only what `callers.permits`; "shared":
+    it belongs to no namespace. Otherwise they are refused. `of_caller`: it is about the caller and nothing else, so
+    that workers may ask it, too. `work`: it hands in work (core.apply.audit)."""
 
     summary: str
     answers: Mapping[int, Reply]
@@ -84,6 +85,7 @@ class Operation:
     role: Role | None = None
     scope: Scope = ""
     work: bool = False
+    of_caller: bool = False
 
 
 OPERATIONS: dict[Callable[..., Any], Operation] = {}
@@ -107,6 +109,7 @@ def operation(
     role: Role | None = None,
     scope: Scope = "",
     work: bool = False,
+    of_caller: bool = False,
 ) -> Callable[[H], H]:
     """Declares what a handler takes and answers. In `answers` a bare type stands for JSON of it, None for no body."""
     replies = {status: one if isinstance(one, Reply) else Reply(one) for status, one in answers.items()}
@@ -127,6 +130,7 @@ def operation(
         role,
         scope,
         work,
+        of_caller,
     )
 
     def declare(handler: H) -> H:

@@ -255,7 +255,15 @@ def _chosen(filter_type: str, *always: str) -> Callable[[dict[str, Any]], None]:
 def _token_in(schema: dict[str, Any]) -> None:
     _needs("name", "role")(schema)
     admin = {"properties": {"role": {"const": "admin"}}, "required": ["role"]}
-    schema.update({"if": admin, "then": {"properties": {"namespaces": dict(_NULL)}}})
+    worker = {"properties": {"role": {"const": "worker"}}, "required": ["role"]}
+    schema["allOf"] = [
+        {"if": admin, "then": {"properties": {"namespaces": dict(_NULL)}}},
+        {
+            "if": worker,
+            "then": {"properties": {"grants": {"maxItems": 0}}},
+            "else": {"properties": {"queues": dict(_NULL)}},
+        },
+    ]
 
 
 def _placement_in(schema: dict[str, Any]) -> None:

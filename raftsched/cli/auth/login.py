@@ -124,6 +124,8 @@ def whoami(client: Client, fmt: str) -> None:
     found = client.get("/v1/whoami")
     shown = {**found, "role": _role(found), "namespaces": _where(found)}
     shown.pop("grants")
+    if shown.pop("queues", None) is not None:
+        shown["queues"] = ", ".join(found["queues"])
     print_one(fmt, found, fields=shown)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,16 +24,21 @@ if TYPE_CHECKING:
 
 _TOKENS = Resource("/v1/tokens", names.TOKEN)
 _ACCESS = "/v1/cluster/access"
-_ROLES = ("viewer", "editor", "operator", "admin")
-_GRANTED = _ROLES[:3]  # an admin is one everywhere
+_ROLE_HELP = "What it is good for; of viewer to admin each has all before it."
+_GRANTED = ("viewer", "editor", "operator")  # an admin is one everywhere
+_ROLES = ("worker", *_GRANTED, "admin")
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}", re.ASCII)
 _PREFIX, _SECRET_BYTES = "rs_", 32  # as nodes make them
 _ONCE = "this is shown once: keep it where only who is to use it can read it"
 
 
 def _namespaces(token: Mapping[str, Any]) -> str:
-    found = "all" if token["namespaces"] is None else ", ".join(token["namespaces"])
+    found = _or_all(token["namespaces"])
     return ", ".join([found, *(f"{grant['namespace']}={grant['role']}" for grant in token.get("grants", ()))])
+
+
+def _or_all(names: Sequence[str] | None) -> str:
+    return "all" if names is None else ", ".join(names)
 
 
 _COLUMNS: list[Column] = [
@@ -85,13 +90,35 @@ def get(client: Client, token: str, fmt: str) -> None:
       raftsched tokens get web-ci
     """
     found = _find(client, token)
-    print_one(fmt, found, fields={**found, "namespaces": _namespaces(found), "rate": _rate(found)})
+    fields = {**found, "namespaces": _namespaces(found), "rate": _rate(found)}
+    if found["role"] == "worker":
+        fields["queues"] = _or_all(found.get("queues"))
+    print_one(fmt, found, fields=fields)
 
 
 @tokens.command()
 @click.argument("name", metavar="NAME")
-@click.option("--role", type=click.Choice(_ROLES), required=True, help="What it is good for; each has all before it.")
-@click.option("--namespace", "-N", "namespaces", metavar="NS", multiple=True, help="Only for this; may be repeated.")
+@click.option(
+    "--role",
+    type=click.Choice(_ROLES),
+    required=True,
+    help="What it is good for; viewer to admin: each has all before it.",
+)
+@click.option(
+    "--namespace",
+    "-N",
+    "--namespaces",
+    "namespaces",
+    metavar="NS",
+    multiple=True,
+    help="Only for this, or these with commas between; may be repeated.",
+)
+@click.option(
+    "--queues",
+    metavar="QUEUES",
+    multiple=True,
+    help="Of a worker: the queues whose runs it may be given, with commas between.  [default: all]",
+)
 @click.option(
     "--grant", "grants", metavar="NS=ROLE", multiple=True, help="A higher role in this namespace; may be repeated."
 )
@@ -109,6 +136,7 @@ def create(
     name: str,
     role: str,
     namespaces: tuple[str, ...],
+    queues: tuple[str, ...],
     grants: tuple[str, ...],
     expires_at: str | None,
     rate: str | None,
@@ -121,6 +149,7 @@ def create(
       raftsched tokens create web-ci --role editor --namespace web
       raftsched tokens create ci --role viewer --grant web=editor --grant billing=operator
       raftsched tokens create dashboard --role viewer --rate 100/s --burst 200 -o name > secret
+      raftsched tokens create gpu-workers --role worker --queues render,train --namespaces media
     """
     if burst is not None and rate is None:
         raise click.UsageError("--burst goes with --rate, such as --rate 100/s --burst 200")
@@ -128,7 +157,9 @@ def create(
     if grants:
         body["grants"] = [_grant(text) for text in grants]
     if namespaces:
-        body["namespaces"] = [check_namespace(namespace) for namespace in namespaces]
+        body["namespaces"] = [check_namespace(namespace) for namespace in _listed(namespaces)]
+    if queues:
+        body["queues"] = _listed(queues)
     if expires_at:
         body["expires_at"] = expires_at
     if rate is not None:
@@ -242,6 +273,11 @@ def open_(client: Client) -> None:
     """
     client.request("PUT", _ACCESS, body={"required": False})
     click.echo("open: requests need no token")
+
+
+def _listed(given: Sequence[str]) -> list[str]:
+    """Returns names that were given one by one or with commas between."""
+    return [name.strip() for text in given for name in text.split(",")]
 
 
 def _grant(text: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from raftsched.core.access import (
     TOKEN_NAME_MAX,
     TOKENS_MAX,
     CreateToken,
+    CreateWorkerToken,
     ForgetSecrets,
     Oidc,
     RevokeToken,
@@ -32,6 +33,14 @@ from raftsched.core.tables import Table, u64
 
 
 def create_token(tx: Tx, c: CreateToken) -> Answer:
+    return _create(tx, c, None)
+
+
+def create_worker_token(tx: Tx, c: CreateWorkerToken) -> Answer:
+    return _create(tx, c, c.queues)
+
+
+def _create(tx: Tx, c: CreateToken | CreateWorkerToken, queues: tuple[str, ...] | None) -> Answer:
     wrong = token_error(c)
     if wrong is None and len(c.answer) > NOTE_MAX:
         wrong = f"an answer takes at most {NOTE_MAX} bytes."
@@ -60,6 +69,7 @@ def create_token(tx: Tx, c: CreateToken) -> Answer:
         rate_count=c.rate_count,
         rate_period_ms=c.rate_period_ms,
         burst=c.burst,
+        queues=None if queues is None else tuple(sorted(set(queues))),
     )
     tx.view.put(Table.TOKEN_IDS, u64(token.id), token.digest)
     _put(tx, token)

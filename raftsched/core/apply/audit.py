@@ -25,7 +25,16 @@ from raftsched.core.access import (
     record_key,
 )
 from raftsched.core.cluster import Meta
-from raftsched.core.commands import Accepted, Command, CreateJob, CreateToken, PutSettings, SeedTokens, StoredResponse
+from raftsched.core.commands import (
+    Accepted,
+    Command,
+    CreateJob,
+    CreateToken,
+    CreateWorkerToken,
+    PutSettings,
+    SeedTokens,
+    StoredResponse,
+)
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.rows import decode_access, decode_record, encode_row
 from raftsched.core.tables import Table, View
@@ -84,7 +93,7 @@ class Audit:
             subject = instance_text(answer.instance)
         elif answer.operation is not None:
             subject = job_text(answer.operation.id)
-        elif isinstance(command, CreateToken) and answer.number is not None:
+        elif isinstance(command, (CreateToken, CreateWorkerToken)) and answer.number is not None:
             subject = job_text(answer.number)
         change = by.change[:CHANGE_MAX] if not isinstance(command, PutSettings) else _changed(command)
         note = Record(

@@ -21,6 +21,7 @@ from raftsched.core.access import (
 )
 from raftsched.core.cluster import Settings
 from raftsched.core.filters import JobFilter
+from raftsched.core.levels import level_of
 from raftsched.core.model import JobState
 from raftsched.core.operations import BulkAction, StepOperation
 from raftsched.core.rows import decode_access, decode_job, decode_oidc, decode_operation, decode_record, decode_token
@@ -63,6 +64,27 @@ class TestTokens:
         assert (token.id, token.name, token.namespaces, token.created_by) == (answer.number, "ci", ("a", "b"), "ana")
         assert token.holds(world.now)
 
+    def test_a_workers_is_for_queues(self) -> None:
+        world = World()
+        made = c.CreateWorkerToken("gpu", digest(1), ("b", "a", "b"), ("d",), rate_count=5, rate_period_ms=1_000)
+        answer = world.ok(by(made))
+        raw = world.view.get(Table.TOKENS, digest(1))
+        assert raw is not None
+        token = decode_token(raw)
+        assert (token.id, token.role, token.queues, token.namespaces) == (
+            answer.number,
+            Role.WORKER,
+            ("a", "b"),
+            ("d",),
+        )
+        assert (token.rate_count, token.grants, token.created_by) == (5, (), "ana")
+        assert world.refused(c.CreateWorkerToken("gpu", digest(2))) == "name-taken"
+        assert notes(world)[-1].subject != ""
+
+    def test_older_versions_stop_at_one(self) -> None:
+        assert level_of([c.encode(by(c.CreateWorkerToken("gpu", digest(1))))]) == 2
+        assert level_of([c.encode(by(c.CreateToken("x", Role.VIEWER, digest(1))))]) == 1
+
     def test_names_and_secrets_are_taken(self) -> None:
         world = World()
         make(world, 1)
@@ -79,6 +101,13 @@ class TestTokens:
             c.CreateToken("x", Role.VIEWER, digest(1), ("x" * 65,)),
             c.CreateToken("x", Role.ADMIN, digest(1), ("a",)),
             c.CreateToken("x", Role.VIEWER, digest(1), None, -1),
+            c.CreateToken("x", Role.WORKER, digest(1)),
+            c.CreateWorkerToken("x", digest(1), ()),
+            c.CreateWorkerToken("x", digest(1), ("x" * 129,)),
+            c.CreateWorkerToken("x", digest(1), tuple(f"{n}" for n in range(101))),
+            c.CreateWorkerToken("x", digest(1), None, ()),
+            c.CreateWorkerToken("x", b"short"),
+            with_grants(Grant("a", Role.WORKER)),
             with_grants(Grant("a", Role.VIEWER)),
             c.CreateToken("x", Role.EDITOR, digest(1), ("a",), None, (Grant("a", Role.VIEWER),)),
             with_grants(Grant("b", Role.ADMIN)),
@@ -88,7 +117,7 @@ class TestTokens:
             with_grants(*(Grant(f"{n}", Role.EDITOR) for n in range(101))),
         ],
     )
-    def test_nothing_out_of_bounds_gets_in(self, command: c.CreateToken) -> None:
+    def test_nothing_out_of_bounds_gets_in(self, command: c.CreateToken | c.CreateWorkerToken) -> None:
         assert World().refused(command) == "invalid-parameter"
 
     def test_ends_when_it_was_said_to(self) -> None:

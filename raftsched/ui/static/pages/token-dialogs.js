@@ -12,6 +12,7 @@ const TOKEN_ROLES = [
   ["editor", "editor: and changes and runs jobs"],
   ["operator", "operator: and queues, calendars, nodes, audit"],
   ["admin", "admin: everything"],
+  ["worker", "worker: takes runs, reads nothing"],
 ];
 const TOKEN_ENDS = [
   ["", "never"],
@@ -54,6 +55,13 @@ export function createToken() {
         { name: "namespaces", autocomplete: "off", placeholder: "all" },
         "Names with commas between; empty for all.",
         wrong("/namespaces"),
+      ),
+      field(
+        "token-queues",
+        "Queues",
+        { name: "queues", autocomplete: "off", placeholder: "all" },
+        "Of a worker.",
+        wrong("/queues"),
       ),
       h(
         "fieldset",
@@ -139,11 +147,13 @@ export function createToken() {
 /** Returns the body of a request that makes the token of a form. */
 export function tokenOf(given, now = Date.now()) {
   const body = { name: given.get("name").trim(), role: given.get("role") };
-  const namespaces = given
-    .get("namespaces")
-    .split(/[\s,]+/)
-    .filter(Boolean);
-  if (namespaces.length) body.namespaces = namespaces;
+  for (const name of ["namespaces", "queues"]) {
+    const names = given
+      .get(name)
+      .split(/[\s,]+/)
+      .filter(Boolean);
+    if (names.length) body[name] = names;
+  }
   const roles = given.getAll("grant-role");
   const grants = given.getAll("grant").map((namespace, at) => ({ namespace: namespace.trim(), role: roles[at] }));
   if (grants.length) body.grants = grants;

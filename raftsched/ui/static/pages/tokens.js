@@ -173,7 +173,8 @@ const RULES = [
 ];
 
 function rights(token) {
-  const own = token.namespaces ? `${token.role} in ${token.namespaces.join(", ")}` : token.role;
+  let own = token.namespaces ? `${token.role} in ${token.namespaces.join(", ")}` : token.role;
+  if (token.queues) own += `, queues ${token.queues.join(", ")}`;
   return [own, ...token.grants.map((grant) => `${grant.role} in ${grant.namespace}`)].map((one) => h("div", null, one));
 }
 

@@ -66,7 +66,7 @@ def test_everybody_at_every_route(tmp_path: Path) -> None:
     async def test(place: Place) -> None:
         admin = place.admin
         people = [Who("nobody", As(place.call, "")), Who("unknown", As(place.call, "rs_unknown"))]
-        for role in tokens.ROLES:
+        for role in (*tokens.ROLES, "worker"):
             secret = await make(admin, f"all-{role}", role)
             people.append(Who(role, As(place.call, secret), {None: role}))
             if role != "admin":
@@ -87,7 +87,7 @@ def test_a_locked_node_answers_nobody_at_any_route(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         call.context.security.local_digest = sha256(b"rl_local").digest()
         local = As(call, "rl_local")
-        planted = {role: As(call, await make(local, role, role)) for role in tokens.ROLES}
+        planted = {role: As(call, await make(local, role, role)) for role in (*tokens.ROLES, "worker")}
         place = Place(call, {"admin": local}, local)
         await place.fill()
         people = [Who("nobody", As(call, "")), Who("unknown", As(call, "rs_unknown"))]

@@ -119,6 +119,7 @@ def test_rules_with_namespaces_are_roles_there(tmp_path: Path) -> None:
             "kind": "oidc", "name": "oidc:248289761001", "role": "viewer", "namespaces": [],
             "grants": [{"namespace": "billing", "role": "viewer"}, {"namespace": "web", "role": "editor"}],
             "expires_at": "2030-01-01T00:05:30.000Z", "issuer": bed.issuer.url, "subject": "248289761001",
+            "queues": None,
         }  # fmt: skip
         _, me = await bed.who("web", "all")("GET", "/v1/whoami")
         assert (me["namespaces"], me["grants"]) == (None, [{"namespace": "web", "role": "editor"}])
@@ -552,7 +553,7 @@ def test_who_one_is_with_a_token(tmp_path: Path) -> None:
         _, me = await bed.admin("GET", "/v1/whoami")
         assert me == {
             "kind": "token", "name": "admin", "role": "admin", "namespaces": None, "grants": [], "expires_at": None,
-            "issuer": None, "subject": None,
+            "issuer": None, "subject": None, "queues": None,
         }  # fmt: skip
 
     trusting(tmp_path, test)

@@ -27,7 +27,7 @@ def test_a_life_of_a_token(tmp_path: Path) -> None:
         assert made == {
             "id": made["id"], "name": "ci", "role": "editor", "namespaces": ["a", "b"], "state": "active",
             "created_at": "2030-01-01T00:00:00.000Z", "created_by": None, "expires_at": "2031-01-01T00:00:00.000Z",
-            "revoked_at": None, "revoked_by": None, "grants": [], "rate": None, "burst": None,
+            "revoked_at": None, "revoked_by": None, "grants": [], "rate": None, "burst": None, "queues": None,
         }  # fmt: skip
         assert (await call("GET", f"/v1/tokens/{made['id']}")) == (200, made)
         assert (await call("GET", "/v1/tokens"))[1]["items"] == [made]
