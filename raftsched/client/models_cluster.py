@@ -149,6 +149,8 @@ class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):
     last_heartbeat_at: datetime | None = None  # of its worker, as the leader got it
     allowed: Allowed | None = None
     disk: DiskUse | None = None  # None: not known to the node that answered
+    runs: bool = True  # False: it votes and serves the API, and runs nothing
+    weight: int = 1  # of its slots, beside those of others
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):

@@ -107,7 +107,9 @@ class Notify(TypedDict, total=False):
 
 class Placement(TypedDict, total=False):
     labels: Mapping[str, str]
-    on: Literal["one"]
+    on: Literal["one", "all"]
+    prefer: Mapping[str, str]
+    shards: int
 
 
 class Retention(TypedDict, total=False):

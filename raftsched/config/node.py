@@ -32,6 +32,7 @@ from raftsched.config.values import (
     whole_number,
 )
 from raftsched.core.allowed import Allowed, allowed_of
+from raftsched.core.limits import WEIGHT_MAX
 from raftsched.handlers import KINDS
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -52,7 +53,7 @@ SETTINGS = (
     "python_memory_max", "leader_wait", "output_max", "output_keep", "output_keep_bytes", "log_format", "grace",
     "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open", "tls_ca", "http_hosts",
     "executors", "exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny",
-    "insecure_raft", *bounds.SETTINGS, "raft_cert", "raft_key", "raft_ca", *config_runs.NAMES,
+    "no_run", "weight", "insecure_raft", *bounds.SETTINGS, "raft_cert", "raft_key", "raft_ca", *config_runs.NAMES,
 )  # fmt: skip
 
 
@@ -80,7 +81,8 @@ class NodeConfig:
     raft_cert: Path | None = None
     raft_key: Path | None = None
     raft_ca: Path | None = None
-    slots: int  # attempts at one time
+    slots: int  # attempts at one time; 0: it votes and serves the API, and runs nothing
+    weight: int = 1  # of its slots, beside those of others
     labels: tuple[tuple[str, str], ...] = ()  # sorted
     pythonpath: tuple[Path, ...] = ()  # for python handlers, absolute
     handlers: tuple[str, ...] = ()  # modules that register handlers by name
@@ -164,6 +166,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
     advertise_http = advertised_http(settings, http, advertise_raft)
     key_file, insecure_raft = protection.cluster_key(settings, data, [raft, advertise_raft, *peers.values()], join)
     executors = _executors(settings)
+    votes_only = _votes_only(settings)
     return NodeConfig(
         id=own_id,
         data=data,
@@ -174,7 +177,8 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         advertise_raft=advertise_raft,
         cluster_key_file=key_file,
         insecure_raft=insecure_raft,
-        slots=whole_number(settings, "slots", Range(1, default_slots(), SLOTS_MAX)),
+        slots=0 if votes_only else whole_number(settings, "slots", Range(1, default_slots(), SLOTS_MAX)),
+        weight=whole_number(settings, "weight", Range(1, 1, WEIGHT_MAX)),
         labels=parse_labels(settings.get("labels", {})),
         pythonpath=_paths(settings.get("pythonpath", ())),
         handlers=_modules(settings.get("handlers", ())),
@@ -196,6 +200,17 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         allowed=_allowed(executors, settings),
         runs=build_runs(settings),
     )
+
+
+def _votes_only(settings: Mapping[str, Any]) -> bool:
+    if not flag("no_run", settings.get("no_run", False)):
+        return False
+    said = [name for name in ("slots", "weight", "handlers") if settings.get(name)]
+    if said:
+        raise ConfigError(
+            f"no_run and {said[0]} contradict each other: a node that runs nothing has none; leave one out"
+        )
+    return True
 
 
 def _log_format(value: Any) -> str:

@@ -29,7 +29,7 @@ class Session(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     nonce: bytes  # one per opening attempt of one process: tells the opener that the session is its own
     ttl_ms: int  # fixed at opening
     opened_at_ms: int
-    slots: int
+    slots: int  # 0: a node that runs nothing, and only votes
     labels: tuple[tuple[str, str], ...] = ()
     handlers: tuple[str, ...] = ()
     http: str = ""  # advertised host:port of the node's API
@@ -205,6 +205,7 @@ class OpenSession(Command, frozen=True, tag=5):
     limits_whole_runs: bool = False
     users: tuple[str, ...] = ()
     allowed: Allowed | None = None
+    weight: int = 1  # as of a remote worker
 
 
 class OpenWorker(Command, frozen=True, tag=53):

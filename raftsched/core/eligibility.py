@@ -7,9 +7,18 @@ from dataclasses import dataclass
 
 from raftsched.core.allowed import Allowed, path_error, run_error, target_of_url, wrong_in_target
 from raftsched.core.cluster import NodeRule, Session
-from raftsched.core.model import ConditionKind, Policy
+from raftsched.core.model import Condition, ConditionKind, Policy
 
 _SHOWN = 5  # names that one text lists
+
+
+# All of a policy that decides who can take it, and the namespace
+Need = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, tuple[Condition, ...], str]
+
+
+def need_of(policy: Policy, namespace: str) -> Need:
+    p = policy
+    return p.required_capability, p.node_labels, p.user, p.queue, p.target, p.cwd, p.conditions, namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +37,16 @@ class Offer:
     namespaces: frozenset[str] | None = None  # the same
     weight: int = 1
 
+    @property
+    def runs(self) -> bool:
+        """Returns whether it runs anything at all: a node may be there to vote alone."""
+        return self.slots > 0
+
     def can(self, policy: Policy, namespace: str) -> bool:
-        """It serves the queue and the namespace, has the handler and the labels, may run it as whom it says, and may
-        touch what the job names."""
+        """It runs jobs, serves the queue and the namespace, has the handler and the labels, may run it as whom it says,
+        and may touch what the job names."""
         need = policy.required_capability
-        if need and need not in self.handlers:
+        if self.slots <= 0 or (need and need not in self.handlers):
             return False
         if not self.serves(policy.queue, namespace):
             return False
@@ -87,10 +101,17 @@ def _refusal(allowed: Allowed, policy: Policy) -> str | None:
     return None
 
 
+def slots_of(session: Session | None, rule: NodeRule) -> int:
+    """Returns the slots that hold: no rule makes a node run that only votes."""
+    if session is None:
+        return rule.slots or 0
+    return session.slots if rule.slots is None or not session.slots else rule.slots
+
+
 def offer(session: Session, rule: NodeRule) -> Offer:
     return Offer(
         session.node,
-        session.slots if rule.slots is None else rule.slots,
+        slots_of(session, rule),
         frozenset(session.handlers),
         frozenset(session.labels if rule.labels is None else rule.labels),
         rule.drained,
@@ -120,6 +141,9 @@ def lacking(offers: Sequence[Offer], policy: Policy, namespace: str) -> str:
     """Why none of these could take it, busy or not: a sentence."""
     if not offers:
         return "No node has an open session: no worker is connected to the leader, or all have only just started."
+    offers = [o for o in offers if o.runs]
+    if not offers:
+        return "All nodes were started with --no-run, and no remote worker is connected."
     need = policy.required_capability
     handled = [o for o in offers if not need or need in o.handlers]
     if not handled:

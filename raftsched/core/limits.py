@@ -60,6 +60,8 @@ BOOT_ID_MAX = 128  # bytes of what a remote worker calls its boot
 WEIGHT_MAX = 1_000
 SERVED_MAX = 100  # queues, and namespaces, that one remote worker is limited to
 HANDLERS_MAX = 1_000  # of one remote worker
+SHARDS_MAX = 1_000  # of one run
+TARGETS_MAX = 10_100  # nodes and workers that one run has a part on: all that there may be
 SORT_MAX = 1_000  # instances of one SortReady
 LOAD_AHEAD_MAX_MS = 16 * MINUTE_MS  # as far as the leader's timing wheel goes
 HISTORY_MAX = 20  # earlier contents kept of one job
@@ -168,6 +170,10 @@ def policy_error(policy: Policy) -> str | None:
         found = _wrong_in_retry(retry)
         if found is not None:
             return found
+    if policy.shards or policy.on_all:
+        found = _wrong_in_parts(policy)
+        if found is not None:
+            return found
     if not 0 <= misfire.grace_ms <= STORED_DURATION_MAX_MS:
         return _duration("misfire grace", misfire.grace_ms)
     if not 0 <= retention.max_age_ms <= STORED_DURATION_MAX_MS:
@@ -187,6 +193,16 @@ def _wrong_in_retry(retry: Retry) -> str | None:
     for delay in retry.delays_ms:
         if not 0 <= delay <= STORED_DURATION_MAX_MS:
             return _duration("a retry delay", delay)
+    return None
+
+
+def _wrong_in_parts(policy: Policy) -> str | None:
+    if not 0 <= policy.shards <= SHARDS_MAX:
+        return f"shards is {policy.shards}; use 1 to {SHARDS_MAX}."
+    if policy.shards and policy.on_all:
+        return "a run has shards, or a part on each node; say one of them."
+    if any(condition.kind is ConditionKind.PATH for condition in policy.conditions):
+        return "a path is looked for on the one node that then runs it; a run with parts has many."
     return None
 
 

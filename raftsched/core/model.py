@@ -206,6 +206,9 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fals
     # What a node may refuse to touch (core.allowed). exec: the program; python: "module:function"; http: "host:port".
     target: str = ""  # empty: nothing that has a rule, or made before this was written down
     cwd: str = ""  # the working directory that the job names
+    prefer: tuple[tuple[str, str], ...] = ()  # placement: of the free ones those that carry most of these come first
+    shards: int = 0  # placement: so many parts make up a run; 0: a run is one
+    on_all: bool = False  # placement: a part for each node and worker that can take it
 
 
 class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):

@@ -2,7 +2,8 @@
 
 Nothing that matters is remembered here: while an instance waits, its timer brings the question up again. Paths are
 probed by every node that could take the run, first by those with a free slot. The busy ones and the leader's own are
-asked a moment later, if it still waits: the first that says "met" gets the run. A server is probed by one node.
+asked a moment later, if it still waits: the first that says "met" gets the run. A server is probed by one node, where
+none could take the run by one that could not: remote workers look at nothing.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class ConditionProbes:
         able = _able(nodes, policy, namespace)
         followers = [n for n in able if not n.leader]
         if all(condition.kind is ConditionKind.HTTP for condition in check.conditions):
-            candidates = followers or able
+            candidates = followers or able or [n for n in nodes if not n.leader] or list(nodes)
             self._next_node += 1
             self._send_check(check, [candidates[self._next_node % len(candidates)]] if candidates else [])
             return

@@ -9,24 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
 from raftsched.core.cluster import Session
 from raftsched.core.commands import Assign, Command, NoteUnplaceable, Recheck, SortReady
-from raftsched.core.eligibility import lacking
-from raftsched.core.model import Condition, Instance, Outcome, Placement, Policy
+from raftsched.core.model import Instance, Outcome, Placement, Policy
 from raftsched.core.rows import decode_node_rule
 from raftsched.core.tables import LANE_FREE, LANE_NOBODY, ReadView, Table, after, from_ready, lane_key, u64
+from raftsched.leader.cycle import BATCH, PASS_OVER, PASSED_MAX, Cycle, Requirements
 from raftsched.leader.lanes import Lane, LaneWalk, Place, lanes_in_use, waiting
 from raftsched.leader.placement import NO_RULE, NodeLoad, candidates, choose
 from raftsched.leader.queue_limits import QueueLimits
 
 Read = Callable[[], AbstractContextManager[ReadView]]
 
-BATCH = 500  # instances that one walk proposes something for
-PASS_OVER = 256  # ready instances of a lane that one walk leaves where they are; the next one goes on behind them
-PASSED_MAX = 4 * PASS_OVER  # the same, over all lanes; at least what one lane may take, twice PASS_OVER
 KNOWN_MAX = 10_000  # needs remembered of those that were passed over
 PARKED_MAX = 1_000  # instances that no node could take, and that are not put aside yet
 NOTE_AFTER_MS = 10_000  # a node that restarts is back by then
@@ -40,54 +37,6 @@ class _Pending:
     session: int
     queues: tuple[str, ...]  # with limits, in which it counts
     lane: int
-
-
-# Handler, labels, user to run as, and "" or the one node that it must be; where workers are for some queues or
-# namespaces, these; where nodes restrict what jobs may name, also target, directory and conditions. Instances of equal
-# requirements can go to the same nodes.
-_Requirements = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, str, str, tuple[Condition, ...]]
-
-
-@dataclass(slots=True)
-class _Cycle:
-    """One scheduling cycle: the free slots, and what is proposed."""
-
-    nodes: list[NodeLoad]
-    now_ms: int
-    free: int  # slots; the leader's own while no others are free
-    commands: list[Command] = field(default_factory=list)
-    moves: list[bytes] = field(default_factory=list)  # to other lanes
-    busy: set[_Requirements] = field(default_factory=set)  # no node for them is free, nor will be during this cycle
-    passed: int = 0
-    _eligible: dict[_Requirements, tuple[list[NodeLoad], int]] = field(default_factory=dict)
-    _restricted: dict[tuple[str, bool], bool] = field(default_factory=dict)  # by (handler, has conditions)
-    _all_serve_all: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._all_serve_all = all(n.offer.serves_all for n in self.nodes)
-
-    def requirements(self, policy: Policy, namespace: str, only: str = "") -> _Requirements:
-        kind = policy.required_capability, bool(policy.conditions)
-        restricted = self._restricted.get(kind)
-        if restricted is None:
-            restricted = self._restricted[kind] = any(n.offer.looks_at(policy) for n in self.nodes)
-        named = (policy.target, policy.cwd, policy.conditions) if restricted else ("", "", ())
-        served = ("", "") if self._all_serve_all else (policy.queue, namespace)
-        return policy.required_capability, policy.node_labels, policy.user, only, *served, *named
-
-    def eligible(self, policy: Policy, namespace: str, only: str = "") -> tuple[list[NodeLoad], int]:
-        """Returns the nodes that could run it, were they free, and how many nodes take runs at all."""
-        need = self.requirements(policy, namespace, only)
-        known = self._eligible.get(need)
-        if known is None:
-            nodes = [n for n in self.nodes if n.node == only] if only else self.nodes
-            known = self._eligible[need] = candidates(nodes, policy, namespace), len(candidates(nodes))
-        return known
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more is to be proposed in this cycle."""
-        return self.free <= 0 or self.passed >= PASSED_MAX or len(self.commands) + len(self.moves) >= BATCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +62,7 @@ class Dispatcher:
         self._node_changes = 0  # how often nodes have come or changed
         self._retry_notes = False  # a note was refused: the nodes have changed since
         self._parked: dict[bytes, _Parked] = {}  # no node could take them, busy or not
-        self._known: dict[bytes, tuple[_Requirements, Policy, str]] = {}  # of those passed over
+        self._known: dict[bytes, tuple[Requirements, Policy, str]] = {}  # of those passed over
         self._lanes: dict[int, Lane] = {}
         self._find_lanes = True
         self._review: Place | None = b""  # from where to look again at what was put aside; None: nothing to do
@@ -209,14 +158,15 @@ class Dispatcher:
         if self._limits.stale:
             with self._read() as view:
                 self._limits.refresh(view)
-        cycle = _Cycle([n for n in self._nodes.values() if assignable(n.session.id)], now_ms, 0)
+        nodes = [n for n in self._nodes.values() if assignable(n.session.id)]
+        cycle = Cycle(nodes, tuple(self._nodes.values()), now_ms, 0)
         assigns: list[Assign] = []
         for key, policy, namespace in starts:
             queues = self._limits.of(policy, namespace)
             lane = self._limits.first_lane(queues)
             if lane is not None and (lane in self._lanes or not self._limits.has_room(queues, now_ms)):
                 continue
-            node = choose(cycle.eligible(policy, namespace)[0])
+            node = choose(cycle.eligible(policy, namespace)[0], prefer=policy.prefer)
             if node is not None:
                 assigns.append(
                     self._take(key, node, policy, namespace, cycle, LANE_FREE if lane is None else lane, queues)
@@ -229,7 +179,7 @@ class Dispatcher:
         node: NodeLoad,
         policy: Policy,
         namespace: str,
-        cycle: _Cycle,
+        cycle: Cycle,
         lane: int,
         queues: tuple[str, ...],
         avoid: str = "",
@@ -254,7 +204,8 @@ class Dispatcher:
         nodes = [n for n in self._nodes.values() if assignable(n.session.id)]
         free = sum(max(0, n.free) for n in candidates(nodes))
         last_resort = free == 0 and not self._leader_full_ms <= now_ms < self._leader_full_ms + LEADER_LOOK_MS
-        cycle = _Cycle(nodes, now_ms, sum(max(0, n.free) for n in nodes) if last_resort else free)
+        everyone = tuple(self._nodes.values())
+        cycle = Cycle(nodes, everyone, now_ms, sum(max(0, n.free) for n in nodes) if last_resort else free)
         if not cycle.free and self._review is None:
             return []
         with self._read() as view:
@@ -279,7 +230,7 @@ class Dispatcher:
             if number != LANE_NOBODY:
                 self._lanes.setdefault(number, Lane(number)).look_from(b"")
 
-    def _walk(self, view: ReadView, cycle: _Cycle) -> None:
+    def _walk(self, view: ReadView, cycle: Cycle) -> None:
         """Goes through all lanes at once, the most urgent first. Where too many are passed over, the next cycles leave
         these lanes out until the others were walked."""
         walks: dict[int, LaneWalk] = {}
@@ -323,7 +274,7 @@ class Dispatcher:
         lane.unblocked_at_ms = self._limits.unblocked_at_ms(name, now_ms) if reason == "rate" else None
         return True
 
-    def _decide(self, view: ReadView, walk: LaneWalk, lane: Lane, cycle: _Cycle) -> None:
+    def _decide(self, view: ReadView, walk: LaneWalk, lane: Lane, cycle: Cycle) -> None:
         """Assigns the instance at which the walk stands, moves it, or leaves it where it is."""
         assert walk.head is not None
         key = walk.head[8:]
@@ -349,19 +300,19 @@ class Dispatcher:
             return
         only = instance.only_on
         avoid = _avoid(instance)
-        node = choose(cycle.eligible(policy, namespace, only)[0], avoid)
+        node = choose(cycle.eligible(policy, namespace, only)[0], avoid, policy.prefer)
         if node is not None:
             cycle.commands.append(self._take(key, node, policy, namespace, cycle, lane.number, queues, avoid, only))
             cycle.free -= 1
             walk.taken()
             return
-        able = [n for n in self._nodes.values() if n.can(policy, namespace)]
+        able = cycle.able(policy, namespace)
         if only and not any(n.node == only and not n.offer.drained for n in able):
             self._moving.add(key)
             cycle.commands.append(Recheck(key))
             walk.taken()
         elif not able:
-            self._park(key, lacking([n.offer for n in self._nodes.values()], policy, namespace), cycle)
+            self._park(key, cycle.lacking(policy, namespace), cycle)
             walk.taken()
         else:
             need = cycle.requirements(policy, namespace, only)
@@ -374,7 +325,7 @@ class Dispatcher:
 
     # ------------------------------------------------------------ instances that no node could take
 
-    def _park(self, key: bytes, detail: str, cycle: _Cycle) -> None:
+    def _park(self, key: bytes, detail: str, cycle: Cycle) -> None:
         """Remembers an instance that no node can take. It is noted after a while; at once where there are many, because
         every walk has to step over them."""
         if len(self._parked) < PARKED_MAX:
@@ -396,7 +347,7 @@ class Dispatcher:
         due = [k for k, p in self._parked.items() if not p.since_ms <= now_ms < p.since_ms + NOTE_AFTER_MS][:BATCH]
         return [self._note(key, self._parked.pop(key).detail) for key in due]
 
-    def _review_parked(self, view: ReadView, start: Place, cycle: _Cycle) -> None:
+    def _review_parked(self, view: ReadView, start: Place, cycle: Cycle) -> None:
         """Looks again at a bounded part of what was put aside: a node may be there for it now."""
         seen = 0
         for row, _ in view.scan(Table.READY, lane_key(LANE_NOBODY) + start):
@@ -408,9 +359,9 @@ class Dispatcher:
             instance, policy, namespace = (None, None, "") if key in self._moving else waiting(view, key)
             if instance is None or policy is None:
                 continue
-            if any(n.can(policy, namespace) for n in self._nodes.values()):
+            if cycle.able(policy, namespace):
                 cycle.moves.append(key)
-            elif (detail := lacking([n.offer for n in self._nodes.values()], policy, namespace)) != instance.error:
+            elif (detail := cycle.lacking(policy, namespace)) != instance.error:
                 cycle.commands.append(self._note(key, detail))
         self._review = None
 

@@ -1,4 +1,4 @@
-"""Chooses the node for a run: the least load per slot among those that can take it. Pure."""
+"""Chooses who gets a run: the least load per slot among the nodes and workers that can take it. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from raftsched.core.eligibility import Offer, offer
 from raftsched.core.model import Policy
 
 NO_RULE = NodeRule()
+SHARE_MAX = 8  # times the smallest capacity that counts for what one may have more than others
+
+Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True)
@@ -22,6 +25,8 @@ class NodeLoad:
     leader: bool = False
     rule: NodeRule = NO_RULE
     offer: Offer = field(init=False)
+    room: int = field(init=False)  # slots that may be filled
+    capacity: int = field(init=False)  # slots, weighted
 
     def __post_init__(self) -> None:
         self.follow(self.rule)
@@ -30,6 +35,8 @@ class NodeLoad:
         """Follows a change of the node's rule."""
         self.rule = rule
         self.offer = offer(self.session, rule)
+        self.room = 0 if self.offer.drained else self.offer.slots
+        self.capacity = max(1, self.offer.slots * self.offer.weight)
 
     @property
     def node(self) -> str:
@@ -48,24 +55,46 @@ class NodeLoad:
         return self.offer.can(policy, namespace)
 
 
+def able(nodes: Iterable[NodeLoad], policy: Policy, namespace: str) -> list[NodeLoad]:
+    """Returns the nodes that could take a run with this policy in this namespace, were they free: the leader too."""
+    return [n for n in nodes if not n.offer.drained and n.can(policy, namespace)]
+
+
 def candidates(nodes: Iterable[NodeLoad], policy: Policy | None = None, namespace: str = "") -> list[NodeLoad]:
-    """Returns the nodes that could take a run with this policy in this namespace (None: any run), were they free. The
-    leader is among them only when no other node is."""
-    eligible = [n for n in nodes if not n.offer.drained and (policy is None or n.can(policy, namespace))]
+    """Returns those of them that are given runs (None: any run). The leader is among them only when no other node
+    is."""
+    if policy is None:
+        eligible = [n for n in nodes if not n.offer.drained and n.offer.runs]
+    else:
+        eligible = able(nodes, policy, namespace)
     return [n for n in eligible if not n.leader] or eligible
 
 
-def choose(eligible: Iterable[NodeLoad], avoid: str = "") -> NodeLoad | None:
-    """Returns the candidate with the least load per slot; ties go to the one with the fewest assignments so far. A
-    node whose load is above twice their minimum (counted as at least 1) gets nothing; one that is full is no longer
-    eligible, else a small node would keep a large one idle. The node to `avoid`, on which an attempt has just failed,
-    only when no other is free. None: no node can take the run now."""
-    free = [n for n in eligible if n.free > 0]
+def choose(eligible: Iterable[NodeLoad], avoid: str = "", prefer: Labels = ()) -> NodeLoad | None:
+    """Returns the candidate with the least load, which is its runs for each slot, weighted; ties go to the one with the
+    fewest assignments so far. None: no node can take the run now.
+
+    Only those are looked at that are free, then those that are not the node to `avoid`, on which an attempt has just
+    failed, then those with most of the preferred labels; each of these where there are any. Of what is left, a node
+    whose runs are above twice their minimum (counted as at least 1) gets nothing, where one of several times the
+    capacity may have as many times the runs, up to SHARE_MAX. One that is full is no longer eligible, else a small
+    node would keep a large one idle."""
+    free = [n for n in eligible if n.running < n.room]
     if avoid:
         free = [n for n in free if n.node != avoid] or free
-    if not free:
-        return None
-    if len(free) == 1:
-        return free[0]
-    limit = 2 * max(1, min(n.running for n in free))
-    return min((n for n in free if n.running <= limit), key=lambda n: (n.running / n.slots, n.scheduled))
+    if prefer and len(free) > 1:
+        free = _preferred(free, frozenset(prefer))
+    if len(free) <= 1:
+        return free[0] if free else None
+    least = min(n.capacity for n in free)
+    if least == max(n.capacity for n in free):  # which is the rule where all machines are alike
+        return min(free, key=lambda n: (n.running, n.scheduled))
+    shares = [(n, n.running / min(SHARE_MAX, n.capacity / least)) for n in free]
+    limit = 2 * max(1, min(share for _, share in shares))
+    return min((n for n, share in shares if share <= limit), key=lambda n: (n.running / n.capacity, n.scheduled))
+
+
+def _preferred(nodes: list[NodeLoad], labels: frozenset[tuple[str, str]]) -> list[NodeLoad]:
+    carried = [len(labels & n.offer.labels) for n in nodes]
+    most = max(carried)
+    return [n for n, count in zip(nodes, carried, strict=True) if count == most]

@@ -49,10 +49,11 @@ from raftsched.worker import cgroup
 from raftsched.worker.condition_probes import ConditionProbes
 from raftsched.worker.discovery import discover
 from raftsched.worker.in_process import Handler, InProcessRunner, with_in_process_handlers
+from raftsched.worker.no_runs import NoRuns
 from raftsched.worker.output import OutputStore
 from raftsched.worker.output_shares import output_of
 from raftsched.worker.processes import boot_id
-from raftsched.worker.run_as import confines_of, users_of
+from raftsched.worker.run_as import RunAs, confines_of, users_of
 from raftsched.worker.runner import Runner, base_environment
 from raftsched.worker.worker import Worker
 
@@ -104,7 +105,6 @@ class Node:
         self._parts = AsyncExitStack()  # what has started, to be stopped in the opposite order
         for sock in sockets or ():
             self._parts.callback(sock.close)
-        self._runner: Runner | None = None
         self._worker: Worker | None = None
         self._web: ApiServer | None = None
         self._ports: NodePorts | None = None
@@ -134,33 +134,22 @@ class Node:
         output = output_of(config, store.read)
         parts.callback(output.close)
         disk.output_bytes = output.size
-        cgroups, limits = cgroup.take_or_say() if self._own_process else (None, cgroup.SHARED_PROCESS)
-        runner = self._runner = Runner(
-            config.data,
-            output,
-            self.clock,
-            python_processes=SLOTS_MAX,  # the leader gives it no more runs than the slots that it is said to have
-            pythonpath=config.pythonpath,
-            cgroups=cgroups,
-            python_runs_max=config.python_runs_max,
-            python_memory_max=config.python_memory_max,
-            umask=umask,
-            allowed=config.allowed,
-            confines=confines_of(config.runs, run_as, config.slots),
-        )
+        runner, limits, whole_runs = self._make_runner(output, umask, run_as)
         parts.push_async_callback(runner.stop)
         worker = self._worker = Worker(
             node_id=config.id,
             raft=raft,
             read=store.read,
             clock=self.clock,
-            runner=InProcessRunner(runner, self._inside, self.clock) if self._inside else runner,
+            runner=InProcessRunner(runner, self._inside, self.clock) if self._inside and config.slots else runner,
             # Only who shares the data directory can know that nothing of the earlier session runs any more.
-            boot_id=f"{boot_id()}/{raft.store_id.hex()[:16]}",
+            # What only votes cannot: it looks for nothing that runs, and waits for that session to end by itself.
+            boot_id=f"{boot_id()}/{raft.store_id.hex()[:16]}" + ("" if config.slots else "/votes"),
             slots=config.slots,
+            weight=config.weight,
             labels=config.labels,
-            handlers=[kind for kind in config.executors if kind != "call"],
-            calls=calls if "call" in config.executors else {},
+            handlers=[kind for kind in config.executors if kind != "call"] if config.slots else (),
+            calls=calls if "call" in config.executors and config.slots else {},
             allowed=config.allowed,
             http=config.announced_http,
             rng=self._rng,
@@ -168,9 +157,9 @@ class Node:
             store_moves=lambda: raft.write_age_ms() < STORE_STUCK_MS,
             short_of_disk=disk.is_short,
             disk_use=disk.use,
-            limits_whole_runs=cgroups is not None,
+            limits_whole_runs=whole_runs,
             sealer=sealer,
-            waits_for=lambda: runner.waits_for,
+            waits_for=lambda: runner.waits_for if isinstance(runner, Runner) else "",
             grace_ms=config.grace_ms,
             run_as=run_as,
         )
@@ -211,6 +200,27 @@ class Node:
         parts.push_async_callback(_cancel, pruning)
         await worker.start()
         log.info("%s; %s", limits, run_as.words)  # only now, for the same reason
+
+    def _make_runner(self, output: OutputStore, umask: int, run_as: RunAs) -> tuple[Runner | NoRuns, str, bool]:
+        """Returns it, how runs are limited, in words, and whether all processes of a run are limited together."""
+        config = self.config
+        if not config.slots:
+            return NoRuns(self.clock), "this node votes and serves the API, and runs nothing (--no-run)", False
+        cgroups, limits = cgroup.take_or_say() if self._own_process else (None, cgroup.SHARED_PROCESS)
+        runner = Runner(
+            config.data,
+            output,
+            self.clock,
+            python_processes=SLOTS_MAX,  # the leader gives it no more runs than the slots that it is said to have
+            pythonpath=config.pythonpath,
+            cgroups=cgroups,
+            python_runs_max=config.python_runs_max,
+            python_memory_max=config.python_memory_max,
+            umask=umask,
+            allowed=config.allowed,
+            confines=confines_of(config.runs, run_as, config.slots),
+        )
+        return runner, limits, cgroups is not None
 
     def _make_raft(self, store: Store, keys: Keyring) -> Raft:
         config = self.config

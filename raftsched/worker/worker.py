@@ -64,6 +64,7 @@ class Worker:
         runner: Runs,
         boot_id: str,
         slots: int,
+        weight: int = 1,
         rng: random.Random,
         labels: Iterable[tuple[str, str]] = (),
         handlers: Iterable[str] = KINDS,
@@ -85,9 +86,7 @@ class Worker:
         started, in words. `grace_ms`: what runs have to come to an end when the node stops. `run_as`: as whom jobs run
         here. `allowed`: what jobs may name here; None: anything."""
         self._node_id = node_id
-        self._raft = raft
-        self._read = read
-        self._clock = clock
+        self._raft, self._read, self._clock = raft, read, clock
         self._runner = runner
         self._boot_id = boot_id
         self._calls = dict(calls or {})
@@ -102,6 +101,7 @@ class Worker:
             limits_whole_runs=limits_whole_runs,
             users=run_as.announced,
             allowed=allowed,
+            weight=weight,
         )
         self._allowed, self._run_as = allowed, run_as.of
         self._rng = rng

@@ -21,6 +21,7 @@ from raftsched.api.resources.operators_schema import DiskOut
 from raftsched.api.rows import newest_session, node_rule
 from raftsched.api.runs.output_source import CLIENT, HOP
 from raftsched.core.cluster import Session
+from raftsched.core.eligibility import slots_of
 from raftsched.core.leasing import DiskUse
 from raftsched.core.tables import ReadView, Table, after, u64
 from raftsched.raft import JoinRequest, MemberStatus
@@ -179,7 +180,7 @@ def _node(
         lag=None if applied is None else max(0, status.commit_index - applied),
         clock_offset_ms=_offset(status, own, peer),
         running=_running(view, session.id) if session else 0,
-        slots=rule.slots or (session.slots if session else 0),
+        slots=slots_of(session, rule),
         version=_version(ctx, session, own),
         session_open=session is not None and session.open,
         drained=rule.drained,

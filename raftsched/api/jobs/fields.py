@@ -149,8 +149,12 @@ FIELDS = (
           check='check_labels(given.labels, "/labels", errors)',
           options=("--label KEY=VALUE...: May be repeated.",), help_order=4),
     Field("placement", Kind("PlacementIn", "Raw", "Placement", f"{OBJECT} | None"),
-          "labels that a node must have to run it",
+          "labels that a node must have to run it (`labels`), or had better have (`prefer`); the parts of a run: one "
+          "on each node (`on`), or a number (`shards`)",
           policy="node_labels", rule="placement_of(given.placement, errors)", inherited=True,
+          derived=(("prefer", "given.placement.prefer", "preferred_of(given.placement, errors)"),
+                   ("shards", "", "shards_of(given.placement, given.conditions, errors)"),
+                   ("on_all", "", 'given.placement.on == "all"')),
           stored="stored_placement(given.placement)"),
     Field("notify", Kind("Notify", "Raw", "Notify | Sequence[Notify]", f"{OBJECT} | list[{OBJECT}] | None"),
           "webhooks that are called when a run ends in certain ways",

@@ -24,9 +24,11 @@ from raftsched.api.jobs.rules import (
     max_concurrency_of,
     misfire_of,
     placement_of,
+    preferred_of,
     queue_of,
     retention_of,
     retry_of,
+    shards_of,
     stored_placement,
     timeout_of,
     user_of,
@@ -231,6 +233,11 @@ def policy_of(
         more["target"] = target_of(given.handler)
         if given.handler.cwd is not None:
             more["cwd"] = cwd_of(given.handler.cwd)
+    if given.placement is not None and not errors:
+        if given.placement.prefer:
+            more["prefer"] = preferred_of(given.placement, errors)
+        more["shards"] = shards_of(given.placement, given.conditions, errors)
+        more["on_all"] = given.placement.on == "all"
     return Policy(trigger=trigger, required_capability=required_capability, timeout_ms=timeout_ms, **more)
 
 

@@ -16,7 +16,15 @@ from raftsched.api.http.durations import format_duration
 from raftsched.api.http.problems import FieldError, pointer
 from raftsched.api.jobs.fields import POLICY
 from raftsched.api.jobs.handlers import check_params
-from raftsched.api.jobs.schema import ExponentialIn, HandlerIn, MisfireIn, PlacementIn, RetentionIn, RetryIn
+from raftsched.api.jobs.schema import (
+    ConditionIn,
+    ExponentialIn,
+    HandlerIn,
+    MisfireIn,
+    PlacementIn,
+    RetentionIn,
+    RetryIn,
+)
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
 from raftsched.core.cluster import Settings
@@ -112,6 +120,24 @@ def misfire_of(given: MisfireIn, trigger: Trigger, errors: list[FieldError]) -> 
 def placement_of(given: PlacementIn, errors: list[FieldError]) -> tuple[tuple[str, str], ...]:
     check_labels(given.labels, "/placement/labels", errors)
     return tuple(sorted(given.labels.items()))
+
+
+def preferred_of(given: PlacementIn, errors: list[FieldError]) -> tuple[tuple[str, str], ...]:
+    check_labels(given.prefer, "/placement/prefer", errors)
+    return tuple(sorted(given.prefer.items()))
+
+
+def shards_of(given: PlacementIn, conditions: list[ConditionIn] | None, errors: list[FieldError]) -> int:
+    """Returns 0 where a run has none. Refuses what does not go with parts."""
+    what = "shards" if given.shards is not None else "on"
+    if given.shards is not None and given.on is not None:
+        errors.append(
+            FieldError("/placement/shards", "does not go with `on`: a run has shards, or a part on each node")
+        )
+    elif (given.shards is not None or given.on == "all") and any(c.path is not None for c in conditions or ()):
+        text = "does not go with a `path` among the conditions, which is looked for on the one node that then runs it"
+        errors.append(FieldError(f"/placement/{what}", text))
+    return given.shards or 0
 
 
 def stored_placement(given: PlacementIn) -> PlacementIn | None:

@@ -21,6 +21,7 @@ from raftsched.core.limits import (
     LABEL_VALUE_MAX,
     LABELS_MAX,
     PRIORITY_MAX,
+    SHARDS_MAX,
 )
 from raftsched.core.model import Misfire, Retention
 from raftsched.core.notices import NOTIFY_MAX
@@ -272,8 +273,13 @@ class ConditionIn(_Given):
 
 
 class PlacementIn(_Given):
+    """`prefer`: of the nodes and workers that are free, those that carry most of these labels come first. `on` "all": a
+    run is a part on each of those that can take it; `shards`: a run is so many parts. A run has one or the other."""
+
     labels: Labels = {}
-    on: Literal["one"] | None = None
+    on: Literal["one", "all"] | None = None
+    prefer: Labels = {}
+    shards: Annotated[int, Meta(ge=1, le=SHARDS_MAX)] | None = None
 
 
 class RetentionIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):

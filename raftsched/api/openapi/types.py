@@ -267,7 +267,8 @@ def _token_in(schema: dict[str, Any]) -> None:
 
 
 def _placement_in(schema: dict[str, Any]) -> None:
-    schema["properties"]["on"] = {"enum": ["one", None]}  # "all" is not supported yet
+    null = dict(_NULL)
+    schema["anyOf"] = [{"properties": {"on": null}}, {"properties": {"shards": null}}]
 
 
 def _kill_in(schema: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ from raftsched.api.rows import newest_session, node_rule
 from raftsched.core.allowed import Allowed
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.commands import PutNodeRule
+from raftsched.core.eligibility import slots_of
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
 from raftsched.core.tables import ReadView
 
@@ -184,7 +185,7 @@ def _detail(view: ReadView, node: NodeOut) -> NodeDetail:
         version=node.version,
         drained=rule.drained,
         running=node.running,
-        slots=rule.slots or (session.slots if session else 0),
+        slots=slots_of(session, rule),
         own_slots=session.slots if session else None,
         labels=_labels(rule, session),
         own_labels=dict(session.labels) if session else {},
@@ -197,6 +198,8 @@ def _detail(view: ReadView, node: NodeOut) -> NodeDetail:
         last_heartbeat_at=node.last_heartbeat_at,
         allowed=None if session is None or session.allowed is None else _allowed(session.allowed),
         disk=node.disk,
+        runs=session is None or session.slots > 0,
+        weight=1 if session is None else session.weight,
     )
 
 

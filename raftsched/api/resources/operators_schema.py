@@ -177,7 +177,8 @@ class NodeDetail(msgspec.Struct):
     all that it does not name. `revision`: of what is said here about it; 0: nothing is. `trouble`: why it starts no
     runs now: it cannot start processes, or waits for those of an earlier run to end. `last_heartbeat_at`: when the
     leader got the newest word of its worker; null where no leader answers. `allowed`: what jobs may name there; null of
-    one that never ran, or does not say. `disk`: null where no leader answers, but of this node."""
+    one that never ran, or does not say. `disk`: null where no leader answers, but of this node. `runs`: false of one
+    that was started with --no-run: it votes and serves the API. `weight`: of its slots, beside those of others."""
 
     id: str
     role: str
@@ -201,3 +202,5 @@ class NodeDetail(msgspec.Struct):
     last_heartbeat_at: Time | None = None
     allowed: AllowedOut | None = None
     disk: DiskOut | None = None
+    runs: bool = True
+    weight: int = 1

@@ -17,10 +17,21 @@ from raftsched.core import rows
 from raftsched.core.admission import blocked_reason, unblocked_at_ms
 from raftsched.core.cluster import Meta
 from raftsched.core.eligibility import Offer, lacking, offer
+from raftsched.core.executors import is_worker
 from raftsched.core.ids import instance_text
-from raftsched.core.model import FINAL, Instance, InstanceState, Job, Policy, StepKind, scheduled_instance
+from raftsched.core.model import (
+    FINAL,
+    ConditionKind,
+    Instance,
+    InstanceState,
+    Job,
+    Policy,
+    StepKind,
+    scheduled_instance,
+)
 from raftsched.core.notices import quota_queue
 from raftsched.core.queues import Queue
+from raftsched.core.rows import decode_session
 from raftsched.core.tables import ReadView, Table, after, from_by_job, held_key, ready_key, u64
 from raftsched.quantities import format_duration
 
@@ -74,7 +85,7 @@ def waits_for(
     if row.held:
         return _behind(view, job, row)
     if row.checking:
-        return _conditions(row, now_ms)
+        return _conditions(view, meta, policy, job.namespace, row, now_ms)
     if meta.paused:
         return Obstacle("cluster_paused", "The cluster is paused: nothing is fired, nothing is given to nodes.")
     return (
@@ -128,7 +139,7 @@ def _is_going(row: Instance | None) -> bool:
     return row is not None and row.state not in FINAL and not row.held
 
 
-def _conditions(row: Instance, now_ms: int) -> Obstacle:
+def _conditions(view: ReadView, meta: Meta, policy: Policy, namespace: str, row: Instance, now_ms: int) -> Obstacle:
     text = "Its conditions are not met"
     found = row.error or next((s.detail for s in reversed(row.steps) if s.kind is StepKind.CONDITIONS), None)
     if found:
@@ -137,7 +148,12 @@ def _conditions(row: Instance, now_ms: int) -> Obstacle:
         text += f"; they are looked at again {_when(row.wake_at_ms, now_ms)}"
     if row.checks_end_at_ms is not None:
         text += f"; it is given up {_when(row.checks_end_at_ms, now_ms)}"
-    return Obstacle("conditions", text + ".")
+    text += "."
+    if any(condition.kind is ConditionKind.PATH for condition in policy.conditions):
+        able = [n.name for n in _nodes(view, meta) if n.open and n.offer.can(policy, namespace)]
+        if able and all(is_worker(name) for name in able):
+            text += " Paths are looked for by nodes, and only remote workers could run it at present."
+    return Obstacle("conditions", text)
 
 
 # ---------------------------------------------------------------- its queue
@@ -240,6 +256,13 @@ def _nodes(view: ReadView, meta: Meta) -> Iterator[_Node]:
             running=sum(1 for _ in view.scan(Table.ASSIGNED, prefix, after(prefix))),
             open=session.open,
         )
+    if not meta.workers:
+        return
+    for key, raw in view.scan(Table.SESSIONS):
+        session = decode_session(raw)
+        if session.open and is_worker(session.node):
+            running = sum(1 for _ in view.scan(Table.ASSIGNED, key, after(key)))
+            yield _Node(offer(session, node_rule(view, session.node)), True, running, True)
 
 
 def _lacking(nodes: list[_Node], policy: Policy, namespace: str) -> str:

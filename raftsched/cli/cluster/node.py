@@ -27,6 +27,8 @@ from raftsched.errors import Exit, StartupError
 @click.option("--raft-ca", metavar="FILE", help="Who signed the certificates of other nodes; may hold several.")
 @click.option("--insecure-raft", is_flag=True, help="No key: all users of this machine are trusted. Loopback only.")
 @click.option("--slots", metavar="N", help="Attempts at one time.  [default: 32 for each CPU]")
+@click.option("--no-run", is_flag=True, help="Votes and serves the API, and runs nothing: workers do.")
+@click.option("--weight", metavar="N", help="One of its slots counts for so many of others.  [default: 1]")
 @click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="For placement; may be repeated.")
 @click.option("--pythonpath", metavar="DIR", multiple=True, help="Where python handlers are; may be repeated.")
 @click.option("--handlers", metavar="MODULE", multiple=True, help="Registers handlers by name; may be repeated.")

@@ -31,7 +31,7 @@ _COLUMNS: list[Column] = [
     ("ROLE", lambda n: n.get("role")),
     ("ALIVE", lambda n: n.get("alive")),
     ("DRAINED", lambda n: n["drained"]),
-    ("RUNNING", lambda n: f"{cell(n.get('running'))}/{cell(n.get('slots'))}"),
+    ("RUNNING", lambda n: f"{cell(n.get('running'))}/{cell(n.get('slots'))}" if n.get("runs", True) else "votes only"),
     ("LABELS", lambda n: labels_text(n["labels"])),
     ("HANDLERS", lambda n: ",".join(n["handlers"])),
     ("HEARTBEAT", lambda n: n.get("last_heartbeat_at")),

@@ -27,13 +27,14 @@ GIVEN_UP = "conditions_timeout"
 
 def report_conditions(tx: Tx, c: ReportConditions) -> Answer:
     """Takes a worker's report. It is refused when it is about an earlier wait of the instance, and when a node reports
-    success that cannot run the instance."""
+    that it saw a path and cannot run the instance. A server is seen as well by a node that could not run it."""
     instance = tx.instance(c.instance)
     job = None if instance is None else tx.job(instance.job_id)
     if instance is None or job is None or not instance.checking or instance.checks_end_at_ms != c.until_ms:
         return STALE
     policy = tx.policy_of(job, instance)
-    if not seen_by_machines(policy) or (c.met and not _can_run(tx, c.node, policy, job.namespace)):
+    bound = c.met and bound_to_node(policy)
+    if not seen_by_machines(policy) or (bound and not _can_run(tx, c.node, policy, job.namespace)):
         return STALE
     if not c.met:
         if not note_missing(instance, c.detail):

@@ -21,7 +21,7 @@ from raftsched.core.commands import (
     Rejected,
 )
 from raftsched.core.executors import is_worker, worker_name
-from raftsched.core.limits import settings_error, worker_error
+from raftsched.core.limits import WEIGHT_MAX, settings_error, worker_error
 from raftsched.core.rows import TERMS
 from raftsched.core.tables import Table, after, from_u64, u64
 
@@ -122,6 +122,7 @@ def open_session(tx: Tx, c: OpenSession) -> Answer:
             limits_whole_runs=c.limits_whole_runs,
             users=c.users,
             allowed=c.allowed,
+            weight=max(1, min(c.weight, WEIGHT_MAX)),
         ),
     )
 

@@ -10,7 +10,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE, is_stale, put_refused, stale_revision
 from raftsched.core.cluster import NodeRule
 from raftsched.core.commands import Accepted, Answer, DeleteQueue, NoteUnplaceable, PutQueue, Rejected, SortReady
-from raftsched.core.eligibility import offer
+from raftsched.core.eligibility import need_of, offer
 from raftsched.core.limits import ERROR_MAX, PRIORITY_MAX, SORT_MAX, queue_error
 from raftsched.core.model import Instance, Job, Policy, StepKind
 from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_QUEUE, SYSTEM_QUEUES, quota_queue
@@ -194,8 +194,14 @@ def sort_ready(tx: Tx, c: SortReady) -> Answer:
 
 def some_node_can(tx: Tx, policy: Policy, namespace: str) -> bool:
     """Returns whether a node with an open session could take it, busy, drained or not."""
-    sessions = [decode_session(raw) for _, raw in tx.view.scan(Table.SESSIONS)]
-    return any(s.open and offer(s, tx.node_rule(s.node) or NodeRule()).can(policy, namespace) for s in sessions)
+    need = need_of(policy, namespace)
+    known = tx.some_can.get(need)
+    if known is None:
+        if not tx.offers:
+            sessions = [decode_session(raw) for _, raw in tx.view.scan(Table.SESSIONS)]
+            tx.offers = [offer(s, tx.node_rule(s.node) or NodeRule()) for s in sessions if s.open]
+        known = tx.some_can[need] = any(one.can(policy, namespace) for one in tx.offers)
+    return known
 
 
 def clear_unplaceable(instance: Instance) -> None:

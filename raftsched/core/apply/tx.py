@@ -25,6 +25,7 @@ from raftsched.core.apply.minutes import Minutes
 from raftsched.core.calendars import CALENDAR_NAME_MAX, Calendar
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.cluster import NodeRule, Session
+from raftsched.core.eligibility import Need, Offer
 from raftsched.core.keyed import KeyUse
 from raftsched.core.limits import KEY_SIZE, NOW_MAX_MS, QUEUE_NAME_MAX, U64_MAX
 from raftsched.core.model import Instance, Job, Policy
@@ -79,6 +80,9 @@ class Tx:
         self.indexed: dict[bytes, Indexed] = {}
         self.indexed_jobs: dict[int, IndexedJob] = {}
         self.batches: dict[bytes, KeyUse] = {}  # rows of KEYS that grew in this turn, written once
+        # What those with an open session offer, and by what is needed whether one of them can; empty: not read yet
+        self.offers: list[Offer] = []
+        self.some_can: dict[Need, bool] = {}
         self.webhooks: dict[str, Webhook] | None = None  # all of them, as of now; None: not read yet
 
     @property
@@ -213,12 +217,18 @@ class Tx:
         return self._sessions[number]
 
     def put_session(self, session: Session) -> None:
+        self._forget_offers()
         self._sessions[session.id] = session
         self.view.put(Table.SESSIONS, u64(session.id), encode_row(session))
 
     def drop_session(self, number: int) -> None:
+        self._forget_offers()
         self._sessions[number] = None
         self.view.delete(Table.SESSIONS, u64(number))
+
+    def _forget_offers(self) -> None:
+        self.offers.clear()
+        self.some_can.clear()
 
     def node_session(self, node: str) -> int:
         """Returns the number of the newest session of a node, 0 when it never had one."""
@@ -280,6 +290,7 @@ class Tx:
 
     def put_node_rule(self, node: str, rule: NodeRule | None) -> None:
         """Stores the rule of a node. None deletes it."""
+        self._forget_offers()
         self._node_rules[node] = rule
         if rule is None:
             self.view.delete(Table.NODE_RULES, node.encode())

@@ -31,7 +31,7 @@ class View(MemoryView):
 
 def place(nodes: Iterable[NodeLoad], policy: Policy, avoid: str = "") -> NodeLoad | None:
     """Who is given it."""
-    return choose(candidates(nodes, policy, "default"), avoid)
+    return choose(candidates(nodes, policy, "default"), avoid, policy.prefer)
 
 
 class House:

@@ -37,13 +37,52 @@ def test_ties_go_to_the_least_scheduled() -> None:
 
 
 def test_above_twice_the_minimum_gets_nothing() -> None:
-    """Though it has the least load per slot."""
-    assert placed(node("a", 1, 4), node("b", 3, 100)) == "a"
-    assert placed(node("a", 1, 4), node("b", 2, 100)) == "b"
+    """Though it has the least load per slot: what one may have more than others is bounded."""
+    assert placed(node("a", 1, 4), node("b", 17, 100)) == "a"
+    assert placed(node("a", 1, 4), node("b", 15, 100)) == "b"
 
 
 def test_the_minimum_counts_as_one_at_least() -> None:
     assert placed(node("a", 0, 1), node("b", 2, 1000)) == "a"
+
+
+def test_large_nodes_beside_many_small_workers_are_filled_alike() -> None:
+    workers = [node(f"w{i}", 0, 8) for i in range(20)]
+    large = [node(f"n{i}", 0, 32) for i in range(3)]
+    for _ in range((20 * 8 + 3 * 32) // 2):
+        found = place([*workers, *large], ANY)
+        assert found is not None
+        found.running += 1
+        found.scheduled += 1
+    assert {load.running for load in workers} == {4}
+    assert {load.running for load in large} == {16}
+
+
+def test_a_weighted_slot_counts_for_several() -> None:
+    assert placed(node("a", 3, 10, weight=4), node("b", 1, 10)) == "a"
+    assert placed(node("a", 5, 10, weight=4), node("b", 1, 10)) == "b"
+
+
+SSD, FAST = ("disk", "ssd"), ("net", "fast")
+PICKY = Policy(trigger=ANY.trigger, prefer=(SSD, FAST))
+
+
+def test_who_carries_most_of_the_preferred_labels_comes_first() -> None:
+    both, one, none = node("b", 9, labels=(SSD, FAST)), node("o", 5, labels=(SSD,)), node("n", 0)
+    assert placed(none, one, both, policy=PICKY) == "b"
+    assert placed(none, one, policy=PICKY) == "o"
+    assert placed(node("x", 3, labels=(SSD,)), one, policy=PICKY) == "x"
+
+
+def test_a_preference_is_no_reason_to_wait() -> None:
+    assert placed(node("b", 10, labels=(SSD, FAST)), node("n", 9), policy=PICKY) == "n"
+    assert placed(node("n", 9), policy=PICKY) == "n"
+
+
+def test_who_only_votes_is_given_nothing() -> None:
+    votes = node("v", 0, 0, rule=NodeRule(slots=4))
+    assert placed(votes) is None
+    assert placed(votes, node("a", 9, leader=True)) == "a"
 
 
 def test_who_is_full_sets_no_limit_for_others() -> None:
@@ -110,9 +149,10 @@ class TestAfterAFailure:
 def test_somebody_free_is_found(rows: list[tuple[int, int, int, bool]]) -> None:
     nodes = [node(chr(97 + i), running, slots, scheduled=s, leader=l) for i, (running, slots, s, l) in enumerate(rows)]
     found = place(nodes, ANY)
-    candidates = [n for n in nodes if not n.leader] or nodes
+    candidates = [n for n in nodes if not n.leader and n.slots] or nodes
     free = [n for n in candidates if n.free > 0]
     assert (found is not None) == bool(free)
     if found is not None:
         assert found in free
-        assert found.running <= 2 * max(1, min(n.running for n in free))
+        share = {n.node: n.running / min(8, n.slots / min(m.slots for m in free)) for n in free}
+        assert share[found.node] <= 2 * max(1, min(share.values()))

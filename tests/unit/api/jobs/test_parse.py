@@ -49,6 +49,7 @@ SAID: list[tuple[str, Any, str, Any]] = [  # field, as given, field of the polic
     ("misfire", {"policy": "skip", "grace": "1m"}, "misfire", Misfire(MisfirePolicy.SKIP, 60_000)),
     ("max_concurrency", 3, "max_concurrency", 3),
     ("placement", {"labels": {"disk": "fast"}}, "node_labels", (("disk", "fast"),)),
+    ("placement", {"labels": {"disk": "fast"}, "prefer": {"net": "10g"}}, "prefer", (("net", "10g"),)),
     ("conditions", [{"path": "/srv/*"}], "conditions", (Condition(ConditionKind.PATH, "/srv/*"),)),
     ("conditions_timeout", "2h", "conditions_timeout_ms", 7_200_000),
     ("notify", {"on": ["failed"], "webhook": "ops"}, "notify", (Notify("ops", (Ending.FAILED,)),)),
@@ -122,6 +123,31 @@ def test_a_request_is_nobodys_process() -> None:
     with pytest.raises(Problem) as refused:
         policy_of(handler={"http": {"url": "http://127.0.0.1/"}}, user="svc-mail")
     assert [error.pointer for error in refused.value.errors] == ["/user"]
+
+
+def test_parts() -> None:
+    assert policy_of(placement={"shards": 12}).shards == 12
+    assert policy_of(placement={"on": "all"}).on_all
+    one = policy_of(placement={"on": "one"})
+    assert not one.on_all and not one.shards
+
+
+@pytest.mark.parametrize(
+    ("given", "at"),
+    [
+        ({"placement": {"on": "all", "shards": 2}}, "/placement/shards"),
+        ({"placement": {"on": "one", "shards": 2}}, "/placement/shards"),
+        ({"placement": {"shards": 0}}, "/placement/shards"),
+        ({"placement": {"shards": 1_001}}, "/placement/shards"),
+        ({"placement": {"on": "some"}}, "/placement/on"),
+        ({"placement": {"on": "all"}, "conditions": [{"path": "/data/x"}]}, "/placement/on"),
+        ({"placement": {"shards": 2}, "conditions": [{"path": "/data/x"}]}, "/placement/shards"),
+    ],
+)
+def test_what_does_not_go_with_parts(given: dict[str, Any], at: str) -> None:
+    with pytest.raises(Problem) as refused:
+        policy_of(**given)
+    assert [error.pointer for error in refused.value.errors] == [at]
 
 
 def test_all_that_can_be_said_is_tried() -> None:

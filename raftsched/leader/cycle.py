@@ -1,0 +1,82 @@
+"""One scheduling cycle of the dispatcher: who could take what, found out once for instances of equal requirements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from raftsched.core.commands import Command
+from raftsched.core.eligibility import lacking
+from raftsched.core.model import Condition, Policy
+from raftsched.leader.placement import NodeLoad, candidates
+
+BATCH = 500  # instances that one cycle proposes something for
+PASS_OVER = 256  # ready instances of a lane that one walk leaves where they are; the next one goes on behind them
+PASSED_MAX = 4 * PASS_OVER  # the same, over all lanes; at least what one lane may take, twice PASS_OVER
+
+# Handler, labels, user to run as, and "" or the one node that it must be; where workers are for some queues or
+# namespaces, these; where nodes restrict what jobs may name, also target, directory and conditions. Instances of equal
+# requirements can go to the same nodes.
+Requirements = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, str, str, tuple[Condition, ...]]
+
+
+@dataclass(slots=True)
+class Cycle:
+    """The free slots, and what is proposed."""
+
+    nodes: Sequence[NodeLoad]  # that may be assigned runs
+    everyone: Sequence[NodeLoad]  # all with an open session
+    now_ms: int
+    free: int  # slots; the leader's own while no others are free
+    commands: list[Command] = field(default_factory=list)
+    moves: list[bytes] = field(default_factory=list)  # to other lanes
+    busy: set[Requirements] = field(default_factory=set)  # no node for them is free, nor will be during this cycle
+    passed: int = 0
+    _eligible: dict[Requirements, tuple[list[NodeLoad], int]] = field(default_factory=dict)
+    _able: dict[Requirements, list[NodeLoad]] = field(default_factory=dict)
+    _lacking: dict[Requirements, str] = field(default_factory=dict)
+    _restricted: dict[tuple[str, bool], bool] = field(default_factory=dict)  # by (handler, has conditions)
+    _all_serve_all: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._all_serve_all = all(n.offer.serves_all for n in self.everyone)
+
+    def requirements(self, policy: Policy, namespace: str, only: str = "") -> Requirements:
+        kind = policy.required_capability, bool(policy.conditions)
+        restricted = self._restricted.get(kind)
+        if restricted is None:
+            restricted = self._restricted[kind] = any(n.offer.looks_at(policy) for n in self.everyone)
+        named = (policy.target, policy.cwd, policy.conditions) if restricted else ("", "", ())
+        served = ("", "") if self._all_serve_all else (policy.queue, namespace)
+        return policy.required_capability, policy.node_labels, policy.user, only, *served, *named
+
+    def eligible(self, policy: Policy, namespace: str, only: str = "") -> tuple[list[NodeLoad], int]:
+        """Returns the nodes that could run it, were they free, and how many nodes take runs at all."""
+        need = self.requirements(policy, namespace, only)
+        known = self._eligible.get(need)
+        if known is None:
+            nodes = [n for n in self.nodes if n.node == only] if only else self.nodes
+            known = self._eligible[need] = candidates(nodes, policy, namespace), len(candidates(nodes))
+        return known
+
+    def able(self, policy: Policy, namespace: str) -> list[NodeLoad]:
+        """Returns the nodes that could run it, busy, drained, or not given runs at present."""
+        need = self.requirements(policy, namespace)
+        known = self._able.get(need)
+        if known is None:
+            known = self._able[need] = [n for n in self.everyone if n.can(policy, namespace)]
+        return known
+
+    def lacking(self, policy: Policy, namespace: str) -> str:
+        """Returns what is missing where none is able."""
+        need = self.requirements(policy, namespace)
+        known = self._lacking.get(need)
+        # The words name the queue and the namespace only where those are part of what is needed.
+        if known is None:
+            known = self._lacking[need] = lacking([n.offer for n in self.everyone], policy, namespace)
+        return known
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be proposed in this cycle."""
+        return self.free <= 0 or self.passed >= PASSED_MAX or len(self.commands) + len(self.moves) >= BATCH
