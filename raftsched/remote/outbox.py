@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from raftsched.remote.protocol import REPORTS_MAX, Report
+from raftsched.remote.protocol import REPORTS_MAX, Outcome, Report
 
 BATCH_BYTES = 256 * 1024  # of JSON in one poll, and one report more
 
@@ -25,8 +25,12 @@ class Outbox:
 
     def __contains__(self, token: int) -> bool:
         """True when the end of the run is among them."""
+        return self.outcome(token) is not None
+
+    def outcome(self, token: int) -> Outcome | None:
+        """Returns how the run ended, as far as that is among them."""
         report = self._pending.get(token)
-        return report is not None and report.outcome is not None
+        return None if report is None else report.outcome
 
     @property
     def waits(self) -> bool:

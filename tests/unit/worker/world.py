@@ -55,7 +55,8 @@ class _JumpingSelector(selectors.DefaultSelector):
         return events
 
 
-def run(body: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+def run_jumping(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Runs it in an event loop whose clock jumps."""
     selector = _JumpingSelector()
 
     def new_loop() -> asyncio.AbstractEventLoop:
@@ -63,6 +64,11 @@ def run(body: Callable[[World], Coroutine[Any, Any, None]]) -> None:
         loop.time = lambda: selector.now  # type: ignore[method-assign]
         return loop
 
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(main())
+
+
+def run(body: Callable[[World], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
         world = World()
         await world.worker.start()
@@ -71,8 +77,7 @@ def run(body: Callable[[World], Coroutine[Any, Any, None]]) -> None:
         finally:
             await world.worker.stop()
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(main())
+    run_jumping(main)
 
 
 class Tables:

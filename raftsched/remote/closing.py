@@ -1,0 +1,39 @@
+"""The last word of a worker about its session."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from raftsched.remote.ports import NoAnswer, Refused, SessionOver
+from raftsched.remote.protocol import CloseIn
+from raftsched.remote.turns import Turns
+
+log = logging.getLogger(__name__)
+
+
+async def close_session(name: str, turns: Turns, session: str, request: CloseIn, within_s: float) -> None:
+    """Nothing of the session is left, and nothing of it will start. Where this does not get through, the session ends
+    when its lease has run out for certain, and its runs count as lost."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            while True:
+                server = turns.first
+                try:
+                    async with asyncio.timeout(within_s / (turns.number + 1)):
+                        await server.close(session, request)
+                    return
+                except SessionOver:
+                    return
+                except (NoAnswer, Refused, TimeoutError) as exc:
+                    log.info("%s: %s did not close the session: %s", name, server.name, exc or "no answer")
+                    await asyncio.sleep(turns.failed(server))
+    log.warning("%s: its session ends by time", name)
+
+
+async def end_of(task: asyncio.Task[None] | None) -> None:
+    """Cancels it, and returns when it has ended."""
+    if task is not None and not task.done():
+        task.cancel()
+        await asyncio.wait([task])

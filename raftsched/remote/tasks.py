@@ -1,0 +1,77 @@
+"""From a run as a node gave it to something that starts, and from its end to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from raftsched.core.allowed import Allowed
+from raftsched.core.commands import LoseAttempt
+from raftsched.core.model import Outcome
+from raftsched.remote.protocol import Outcome as Told
+from raftsched.remote.protocol import OutputPlace, Printed, Report, Run
+from raftsched.worker.permits import permitted
+from raftsched.worker.reports import report_of
+from raftsched.worker.run_as import UnknownUser
+from raftsched.worker.runner import RunEnd, RunSpec
+from raftsched.worker.tasks import BadJob, Resolved, task_of
+
+_encode = msgspec.json.Encoder().encode
+
+_TOLD: Mapping[Outcome, Told] = {
+    Outcome.SUCCEEDED: "succeeded",
+    Outcome.FAILED: "failed",
+    Outcome.TIMED_OUT: "timed_out",
+    Outcome.KILLED: "killed",
+}
+
+
+def spec_of(
+    run: Run, session: int, calls: Mapping[str, str], allowed: Allowed | None, run_as: Callable[[str, str], str]
+) -> RunSpec:
+    """Makes the run, and holds it against `allowed`. `calls`: this worker's handlers by name. `run_as`: the user, from
+    the job's namespace and what it asks for. Raises BadJob."""
+    try:
+        user = run_as(run.namespace, run.user)
+    except UnknownUser as exc:
+        raise BadJob(str(exc)) from None
+    found = Resolved(_encode(run.handler), _encode(run.params), run.env, tuple(run.secrets), run.user)
+    spec = RunSpec(
+        token=run.token,
+        session=session,
+        task=task_of(found, calls),
+        timeout_ms=run.timeout_ms,
+        grace_ms=run.grace_ms,
+        stop_ms=run.grace_ms if run.own_grace else None,
+        namespace=run.namespace,
+        user=user,
+    )
+    return permitted(spec, allowed)
+
+
+Kept = OutputPlace | str | list[Printed] | None
+
+
+def ended_report(token: int, end: RunEnd, hidden: tuple[str, ...], output: Kept) -> Report:
+    """Makes the report of a run's end. `hidden`: values that must not be shown."""
+    told = report_of(0, token, end, hidden)
+    if isinstance(told, LoseAttempt):
+        return Report(
+            token=token,
+            outcome="lost",
+            started_at_ms=told.started_at_ms,
+            ended_at_ms=told.ended_at_ms,
+            error=told.error,
+            output=output,
+        )
+    return Report(
+        token=token,
+        outcome=_TOLD[told.outcome] if told.begun else "not_begun",
+        started_at_ms=told.started_at_ms,
+        ended_at_ms=told.ended_at_ms,
+        exit_code=told.exit_code,
+        error=told.error,
+        result=msgspec.json.decode(told.result) if told.result else None,
+        output=output,
+    )
