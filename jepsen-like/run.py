@@ -27,6 +27,7 @@ from harness.clock import SECOND, boot_ns
 from harness.cluster import BROKEN, Cluster, Node
 from harness.conductor import Conductor
 from harness.history import History
+from harness.nemesis.workers import OnWorkers
 from harness.network import Loopback, Namespaces, Network
 from harness.world import Helpless, World
 
@@ -35,6 +36,7 @@ QUIET_S = 180.0  # for all that is due to have run after that
 LINGER_S = 2.0  # a process that nobody knows of any more would write a beat meanwhile
 PAGE = 1_000
 TIME_MAX_S = 7 * 24 * 3600
+WORKERS_MAX = 100
 Outcome = tuple[list[Finding], Evidence, dict[str, str]]
 TOLD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 BUSY = "WAITING,LAUNCHED,RUNNING,RETRYING"
@@ -49,10 +51,18 @@ def arguments(argv: list[str]) -> argparse.Namespace:
         "  jepsen-like/run.py --nodes 3 --time 60\n"
         "  sudo jepsen-like/run.py --nodes 5 --time 600 --nemesis all --seed 7\n"
         "  jepsen-like/run.py --nemesis kill-leader,partition-one-way --workload once,periodic\n"
+        "  sudo jepsen-like/run.py --workers 20 --run-on workers --time 600\n"
         "  jepsen-like/run.py --list",
     )
     parser.add_argument("--nodes", type=int, default=3, choices=(3, 5), help="how many (default: 3)")
     parser.add_argument("--time", type=float, default=60.0, metavar="S", help="seconds with faults (default: 60)")
+    parser.add_argument("--workers", type=int, default=0, metavar="N", help="remote workers beside them (default: 0)")
+    parser.add_argument(
+        "--run-on",
+        choices=("all", "some", "workers"),
+        default="all",
+        help="who runs jobs beside remote workers: all nodes, one of them, or none (default: all)",
+    )
     parser.add_argument("--nemesis", default="all", metavar="A,B", help="which faults; 'all', or 'none' (default: all)")
     parser.add_argument("--workload", default="all", metavar="A,B", help="what clients do (default: all)")
     parser.add_argument("--seed", type=int, help="chooses faults and jobs; printed (default: a fresh one)")
@@ -74,6 +84,10 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     for flag, file in (("--report", args.report), ("--json", args.json)):
         if file is not None and not Path(file).resolve().parent.is_dir():
             parser.error(f"{flag}: there is no directory {Path(file).resolve().parent}")
+    if not 0 <= args.workers <= WORKERS_MAX:
+        parser.error(f"--workers must be between 0 and {WORKERS_MAX}")
+    if args.run_on != "all" and not args.workers:
+        parser.error(f"--run-on {args.run_on} needs --workers: nobody else would run anything")
     if args.dir is not None and Path(args.dir).exists() and not Path(args.dir).is_dir():
         parser.error(f"--dir: {args.dir} is no directory")
     args.faults = chosen(parser, "--nemesis", args.nemesis, nemesis.named())
@@ -181,18 +195,23 @@ def told(task: asyncio.Task[Any]) -> None:
 
 async def trial(args: argparse.Namespace, here: machine.Machine, directory: Path, seed: int) -> Outcome:
     names = [f"n{number}" for number in range(1, args.nodes + 1)]
+    workers = [f"w{number}" for number in range(1, args.workers + 1)]
+    voters = {"all": [], "some": names[1:], "workers": names}[args.run_on]
+    if not workers:
+        args.faults = [fault for fault in args.faults if not isinstance(fault, OnWorkers)]
     skipped = {f.name: why for f in args.faults if (why := f.impossible(here, args.nodes)) is not None}
     faults = [fault for fault in args.faults if fault.name not in skipped]
     room = space.FREE_MIN if here.namespaces else space.FREE_MIN_WITH_NODES
     space.check(directory, room)
-    network: Network = await (Namespaces if here.namespaces else Loopback).create(names)
-    print(f"{args.nodes} nodes, {network.name}, {args.time:g} s, seed {seed}")
+    network: Network = await (Namespaces if here.namespaces else Loopback).create(names, workers)
+    beside = f" and {args.workers} remote workers (jobs run on {args.run_on})" if workers else ""
+    print(f"{args.nodes} nodes{beside}, {network.name}, {args.time:g} s, seed {seed}")
     for name, why in skipped.items():
         print(f"skipped: {name} ({why})")
     lives = directory / "lives"
     lives.mkdir()
     log = History(directory / "history.jsonl")
-    cluster = Cluster(names, network, here, directory, log, args.broken)
+    cluster = Cluster(names, network, here, directory, log, args.broken, workers, voters)
     final: dict[str, Any] = {}
     conductor: Conductor | None = None
     try:
@@ -216,7 +235,7 @@ async def trial(args: argparse.Namespace, here: machine.Machine, directory: Path
     evidence = Evidence(history.read(directory / "history.jsonl"), beats.read(lives), final)
     assert conductor is not None
     facts = {
-        "nodes": f"{args.nodes}, {network.name}",
+        "nodes": f"{args.nodes}{beside}, {network.name}",
         "seconds with faults": f"{args.time:g}",
         "seed": str(seed),
         "build": args.broken or "as it is",
@@ -258,6 +277,9 @@ async def settle(world: World, used: list[Any]) -> None:
     for node in cluster.nodes:
         if not node.alive:
             await node.start()
+    for worker in cluster.workers:
+        if not worker.alive:
+            await worker.start()
     amiss = await cluster.wait_well(WELL_S)
     if amiss is not None:
         world.history.note("not-over", amiss=amiss)

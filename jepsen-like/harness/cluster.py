@@ -18,6 +18,7 @@ from harness.history import History
 from harness.http import NoAnswer, NotSent, Reply, ask
 from harness.machine import Machine
 from harness.network import Network
+from harness.workers import RemoteWorker
 
 HERE = Path(__file__).resolve().parent.parent
 JOBS = HERE / "jobs"
@@ -25,6 +26,7 @@ BROKEN = HERE / "broken"
 END_WITH = HERE / "harness" / "end_with.py"
 DISK = "384m"  # of each node, where its disk is one of its own
 START_S = 60.0
+WORKER_TTL = "5s"
 
 
 class Node:
@@ -148,13 +150,18 @@ class Cluster:
         directory: Path,
         history: History,
         broken: str | None = None,
+        workers: Sequence[str] = (),
+        voters: Sequence[str] = (),
     ) -> None:
+        """`workers`: names of remote workers. `voters`: nodes that run no jobs."""
         self.network = network
         self.machine = machine
         self.directory = directory
         self.history = history
         self.own_disks = machine.namespaces
         self.nodes = [Node(self, name) for name in names]
+        self.workers = [RemoteWorker(self, name) for name in workers]
+        self._voters = voters
         self._broken = broken
         self._key = directory / "cluster.key"
 
@@ -176,6 +183,7 @@ class Cluster:
             *("--advertise-raft", at(self.network.dialled(name)), "--peers", peers),
             *("--cluster-key-file", str(self._key), "--pythonpath", str(JOBS), "--slots", "32"),
             *(("--run-as", "root") if os.geteuid() == 0 else ()),  # jobs write where the judges look
+            *(("--no-run",) if name in self._voters else ()),
             *("--insecure-http", "--open"),  # a network of its own, and nobody in it but the harness
         ]
 
@@ -186,7 +194,26 @@ class Cluster:
         for node in self.nodes:
             node.prepare()
             await node.start()
-        return await self.wait_well(START_S)
+        amiss = await self.wait_well(START_S)
+        if amiss is None and self.workers:
+            amiss = await self._start_workers()
+        return amiss
+
+    async def _start_workers(self) -> str | None:
+        """What is amiss; None: all have a session. Theirs last as long as those of nodes, for the judges' windows."""
+        done = await self.nodes[0].ask("PATCH", "/v1/cluster/settings", {"worker_ttl": WORKER_TTL})
+        if done.status != 200:
+            return f"the leases of workers were not set: {done.status} {done.body[:300]!r}"
+        for worker in self.workers:
+            worker.prepare()
+            await worker.start()
+        end = boot_ns() + int(START_S * SECOND)
+        while boot_ns() < end:
+            listed = await self.nodes[0].get("/v1/workers?limit=1000")
+            if listed is not None and len(listed["items"]) >= len(self.workers):
+                return None
+            await asyncio.sleep(0.2)
+        return f"the remote workers have no sessions: {tail(self.workers[0].log)}"
 
     async def leader(self, patience_s: float = 0.0) -> Node | None:
         """That a majority names, when it lives."""
@@ -241,6 +268,10 @@ class Cluster:
             if node.process is not None and not node.alive and not node.expected:
                 self.history.note("exit", node=node.name, code=node.process.returncode, log=tail(node.log))
                 await node.start()
+        for worker in self.workers:
+            if worker.process is not None and not worker.alive and not worker.expected:
+                self.history.note("exit", node=worker.name, code=worker.process.returncode, log=tail(worker.log))
+                await worker.start()
 
     async def kill(self, nodes: Sequence[Node]) -> None:
         """All in one moment."""
@@ -253,6 +284,8 @@ class Cluster:
             await node.kill()
 
     async def stop(self) -> None:
+        for worker in self.workers:
+            await worker.kill()
         for node in self.nodes:
             if node.alive:
                 assert node.process is not None

@@ -1,7 +1,8 @@
 """Which fault comes when: each that can be done once, in a random order, then any of them, until the time is over.
 
-Two lanes run beside each other, one for processes, disks and clocks, one for the network; a fault that needs the others
-to be well has both. At most a minority of the nodes is hurt by the first lane at one time."""
+Three lanes run beside each other, one for processes, disks and clocks, one for the network, one for remote workers; a
+fault that needs the other nodes to be well has the first two. At most a minority of the nodes is hurt by the first lane
+at one time."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from collections import Counter
 
 from harness.clock import SECOND, boot_ns
 from harness.nemesis import Fault
+from harness.nemesis.workers import OnWorkers
 from harness.world import World
 
 PAUSE_S = (0.5, 4.0)
@@ -27,7 +29,9 @@ class Conductor:
         self.without: Counter[str] = Counter()  # struck nobody
         self._world = world
         self._whole = asyncio.Lock()
-        self._lanes = [[f for f in faults if not f.network], [f for f in faults if f.network]]
+        on_nodes = [f for f in faults if not isinstance(f, OnWorkers)]
+        on_workers = [f for f in faults if isinstance(f, OnWorkers)]
+        self._lanes = [[f for f in on_nodes if not f.network], [f for f in on_nodes if f.network], on_workers]
 
     async def run(self) -> None:
         watching = asyncio.gather(self._watch(), self._listen())

@@ -26,7 +26,8 @@ RELAY_PORT = 7601
 
 
 class Network(Protocol):
-    """Addresses are (host, port). `prefix` is put before a node's command."""
+    """Addresses are (host, port). `prefix` is put before the command of a node, or of a remote worker. Only where each
+    has a namespace of its own can a worker be cut off."""
 
     name: str
     nodes: Sequence[str]
@@ -136,7 +137,7 @@ class Loopback:
         self._links = Links(dict.fromkeys(nodes, relay))
 
     @classmethod
-    async def create(cls, nodes: Sequence[str]) -> Loopback:
+    async def create(cls, nodes: Sequence[str], workers: Sequence[str] = ()) -> Loopback:
         found = iter(free_ports(3 * len(nodes)))
         ports = {node: [next(found) for _ in range(3)] for node in nodes}
         listen: dict[str, list[Any]] = {
@@ -181,26 +182,30 @@ class Namespaces:
 
     name = "namespaces"
 
-    def __init__(self, nodes: Sequence[str], relays: dict[str, RelayProcess]) -> None:
+    def __init__(self, nodes: Sequence[str], places: Sequence[str], relays: dict[str, RelayProcess]) -> None:
         self.nodes = nodes
+        self._places = places  # the nodes, then the remote workers
         self._relays = relays
         self._links = Links(relays)
 
     @classmethod
-    async def create(cls, nodes: Sequence[str]) -> Namespaces:
+    async def create(cls, nodes: Sequence[str], workers: Sequence[str] = ()) -> Namespaces:
         ip("link set lo up", "link add hub type bridge", f"addr add {HUB}/24 dev hub", "link set hub up")
-        hosts = {f"{SUBNET}.{number}": node for number, node in enumerate(nodes, 1)}
+        places = [*nodes, *workers]
+        hosts = {f"{SUBNET}.{number}": node for number, node in enumerate(places, 1)}
         relays = {}
         for host, node in hosts.items():
             ip(f"netns add {node}", f"link add veth-{node} type veth peer name eth0 netns {node}")
             ip(f"link set veth-{node} master hub", f"link set veth-{node} up")
             ip(f"-n {node} addr add {host}/24 dev eth0", f"-n {node} link set eth0 up", f"-n {node} link set lo up")
+            if node in workers:
+                continue  # nobody dials it
             listen = {node: [host, RELAY_PORT, "127.0.0.1", RAFT_PORT]}
             relays[node] = await RelayProcess.start(listen, hosts, ["nsenter", f"--net=/run/netns/{node}"])
-        return cls(nodes, relays)
+        return cls(nodes, places, relays)
 
     def _host(self, node: str) -> str:
-        return f"{SUBNET}.{self.nodes.index(node) + 1}"
+        return f"{SUBNET}.{self._places.index(node) + 1}"
 
     def http(self, node: str) -> tuple[str, int]:
         return self._host(node), HTTP_PORT

@@ -21,8 +21,9 @@ class ToldToFail(Exception):
 def live(file: str, seconds: float, failures: int = 0, until: str | None = None) -> None:
     """Its first `failures` attempts fail, or all of them as long as the file `until` is not there."""
     env = os.environ
-    names = ("RAFTSCHED_INSTANCE_ID", "RAFTSCHED_ATTEMPT", "RAFTSCHED_FENCING_TOKEN", "RAFTSCHED_NODE_ID")
-    who = " ".join(env[name] for name in names)
+    names = ("RAFTSCHED_INSTANCE_ID", "RAFTSCHED_ATTEMPT", "RAFTSCHED_FENCING_TOKEN")
+    where = env.get("RAFTSCHED_NODE_ID") or env["RAFTSCHED_WORKER"]
+    who = " ".join([*(env[name] for name in names), where])
     out = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def write(what: str) -> None:

@@ -26,7 +26,10 @@ class Fault(Protocol):
 
 
 def named() -> dict[str, Fault]:
-    from harness.nemesis import clocks, disks, members, network, power, processes
+    from harness.nemesis import clocks, disks, members, network, power, processes, workers
 
-    rooms = (processes.FAULTS, network.FAULTS, clocks.FAULTS, disks.FAULTS, power.FAULTS, members.FAULTS)
+    rooms = (
+        *(processes.FAULTS, network.FAULTS, clocks.FAULTS, disks.FAULTS, power.FAULTS, members.FAULTS),
+        workers.FAULTS,
+    )
     return {fault.name: fault for room in rooms for fault in room}
