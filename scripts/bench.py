@@ -40,6 +40,7 @@ from scripts.benches import (
     sustained,
     table,
     tls,
+    workers,
 )
 from scripts.benches.figures import note
 from scripts.benches.peers import against
@@ -164,6 +165,23 @@ def whole_lives(loop: Loop, given: argparse.Namespace) -> bool:
     plan = lives.Plan(given.per_second, given.seconds, given.lead, given.keep, given.stored)
     lives.bench_lives(plan, given.turn_ms)
     return True
+
+
+def remote_workers(loop: Loop, given: argparse.Namespace) -> bool:
+    held = True
+    for wanted in given.parts:
+        if wanted == "rate":
+            with started() as own, started("--no-run") as remote:
+                held = loop(workers.bench_rate(own, remote, given.count, given.rounds)) and held
+            continue
+        with started("--no-run") as cluster:
+            if wanted == "idle":
+                held = loop(workers.bench_idle(cluster, given.workers, given.seconds)) and held
+            elif wanted == "late":
+                held = loop(workers.bench_late(cluster, given.starts)) and held
+            else:
+                held = loop(workers.bench_killed(cluster, given.kills)) and held
+    return held
 
 
 def pages(loop: Loop, given: argparse.Namespace) -> bool:
@@ -298,6 +316,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--parts", nargs="+", choices=page.PARTS, default=page.PARTS, help="which (all)")
     made.add_argument("--jobs", type=int, default=100_000, help="how many are in the list (100,000)")
     made.add_argument("--seconds", type=float, default=5.0, help="length of each measurement of creates (5)")
+
+    made = part("workers", "remote workers: idle, their rate, how late they start, killed", remote_workers, workers)
+    made.add_argument("--parts", nargs="+", choices=workers.PARTS, default=workers.PARTS, help="which (all)")
+    made.add_argument("--workers", type=int, default=200, help="idle: how many fake ones (200)")
+    made.add_argument("--seconds", type=float, default=600.0, help="idle: for how long, the kills included (600)")
+    made.add_argument("--count", type=int, default=5_000, help="rate: runs of each measurement (5,000)")
+    made.add_argument("--rounds", type=int, default=5, help="rate: of each (5)")
+    made.add_argument("--starts", type=int, default=300, help="late: how many, ten a second (300)")
+    made.add_argument("--kills", type=int, default=10, help="killed: how many workers (10; about 20 s each)")
 
     made = part("bulk", "pages of long lists, and one action on all jobs", many_at_once, bulk)
     made.add_argument("--jobs", type=int, default=100_000, help="how many there are (100,000)")

@@ -28,6 +28,8 @@ CONDITIONS = {
     "stored": "{:,} jobs stored",
     "jobs": "{:,} jobs",
     "pages": "{} pages open",
+    "on": "{}",
+    "workers": "{:,} workers",
     "asked_mib_per_s": "{} MiB/s",
     "runs": "{:,} runs",
     "due_at_once": "{:,} due at once",
@@ -72,6 +74,8 @@ ALSO = {
     "page-list": ("first_rows_p50_ms", "longest_task_ms", "frame_max_ms"),
     "page-output": ("key_p99_ms", "heap_mib", "anonymous_mib"),
     "failover": ("p50_s", "max_s", "lost_acknowledged_writes"),
+    "workers-idle": ("leader_cpu_share", "leader_cpu_share_without", "lost_sessions", "shortest_lease_ms"),
+    "workers-killed": ("ttl_s", "min_s", "p50_s", "max_s", "beyond_s", "early", "overlaps"),
     "catchup": ("seconds", "leader_anonymous_mib_growth"),
 }
 UNITS = {
