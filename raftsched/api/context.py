@@ -31,6 +31,7 @@ from raftsched.core.tables import ReadView, Table
 from raftsched.errors import RaftschedError
 
 if TYPE_CHECKING:
+    from raftsched.remote.outputs import Outputs
     from raftsched.worker.output import OutputStore
 
 NAMESPACES_SEEN_MAX = 1_000
@@ -66,6 +67,7 @@ class ApiContext:
     version: str = ""
     bounds: Bounds = field(default_factory=Bounds)
     propose_timeout_s: float = 10.0
+    received: Outputs | None = None  # what remote workers send to this node; None: it takes nothing
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)  # /metrics shows what is registered here
     # Remembered between requests.
     rates: Rates = field(init=False)

@@ -29,6 +29,7 @@ from raftsched.api.runs import (
     recent,
     stats,
 )
+from raftsched.api.workers import output as worker_output
 
 Handler = Callable[[ApiContext, Call[Any]], Awaitable[web.StreamResponse]]
 
@@ -117,6 +118,7 @@ ROUTES: list[Route] = [
     Route("PATCH", "/v1/nodes/{id}", nodes.patch, "nodes_patch"),
     Route("POST", "/v1/nodes/{id}/drain", nodes.drain, "nodes_drain"),
     Route("POST", "/v1/nodes/{id}/undrain", nodes.undrain, "nodes_undrain"),
+    Route("PUT", "/v1/worker-sessions/{session}/runs/{token}/output", worker_output.put, "worker_output_put"),
     *map(Route._make, namespaces.ENDPOINTS),
     Route("GET", "/v1/secrets", secrets.list_all, "secrets_list_all"),
     Route("POST", "/v1/secrets:reseal", kept.reseal, "kept_reseal"),

@@ -17,6 +17,7 @@ import secrets
 import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -40,6 +41,7 @@ from raftsched.node.disk import DiskSpace
 from raftsched.node.ports import NodePorts
 from raftsched.raft import Raft, RaftOptions
 from raftsched.raft.transport import tls
+from raftsched.remote.outputs import Outputs
 from raftsched.security.keyring import Keyring, own_key, read_keyring
 from raftsched.security.local_token import LocalToken
 from raftsched.security.private import UMASK, make_private
@@ -59,6 +61,7 @@ from raftsched.worker.worker import Worker
 
 log = logging.getLogger("raftsched.node")
 
+OUTPUT_HERE = "output_here"  # a message to the other members, see remote.outputs
 STORE_STUCK_MS = 1_000
 OUTPUT_LOOK_S = 600.0
 ELECTIONS_MS = (RaftOptions.election_min_ms, RaftOptions.election_max_ms)
@@ -134,6 +137,10 @@ class Node:
         output = output_of(config, store.read)
         parts.callback(output.close)
         disk.output_bytes = output.size
+        received = Outputs(
+            config.id, output, store.read, self.clock, short_of_disk=disk.is_short, tell=partial(_tell_all, raft)
+        )
+        parts.push_async_callback(received.stop)
         runner, limits, whole_runs = self._make_runner(output, umask, run_as)
         parts.push_async_callback(runner.stop)
         worker = self._worker = Worker(
@@ -185,9 +192,11 @@ class Node:
         raft.on_message("heartbeat", leader.on_heartbeat)
         raft.on_message("over", leader.on_over)
         raft.on_message("worker_beats", leader.on_worker_beats)
+        raft.on_message(OUTPUT_HERE, received.on_elsewhere)
 
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
         context = self._context(store, output, registry, keys, sealer, ports)
+        context.received = received
         web = self._web = await self._listen(context)
         parts.push_async_callback(web.stop)
         self.local_token.write(config.data, *config.local_url)  # only now, for the same reason
@@ -331,6 +340,11 @@ class Node:
             self._cautions.look()
             await asyncio.to_thread(output.drop_before, self.clock.wall_ms() - self.config.output_keep_ms)
             await asyncio.sleep(OUTPUT_LOOK_S)
+
+
+def _tell_all(raft: Raft, message: bytes) -> None:
+    for peer in raft.peers():
+        raft.send(peer.node, OUTPUT_HERE, message)
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -28,7 +28,7 @@ from raftsched.core.rows import INSTANCES, JOBS, SESSIONS
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.remote.frames import Piece
-from raftsched.remote.protocol import OUTPUT_INLINE_MAX, OutputOut, OutputPlace, Printed
+from raftsched.remote.protocol import OUTPUT_INLINE_MAX, OutputPlace, Printed, UploadOut
 from raftsched.worker.output import OutputStore, Record
 from raftsched.worker.spool import FLUSH_AFTER_MS, NOTE, STDERR, STDOUT, Capture, pack
 from raftsched.worker.wire import INLINE_MAX
@@ -50,7 +50,7 @@ _decode = msgspec.msgpack.Decoder(int)
 
 
 class _Copy:
-    """This node's copy of an output."""
+    """A copy of an output, as this node has it."""
 
     def __init__(self, session: int, namespace: str, capture: Capture) -> None:
         self.session = session
@@ -89,7 +89,7 @@ class Outputs:
         self._looking: asyncio.Task[None] | None = None
 
     async def stop(self) -> None:
-        """What has not ended is lost with this: its worker begins again elsewhere."""
+        """Drops what has not ended: its worker begins again elsewhere."""
         for task in (self._looking, self._writing):
             if task is not None:
                 task.cancel()
@@ -104,7 +104,7 @@ class Outputs:
 
     async def put(
         self, session: str, token: int, offset: int, pieces: Sequence[Piece], *, end: bool = False
-    ) -> OutputOut:
+    ) -> UploadOut:
         """Keeps what was printed from `offset` on. The same may be sent again. Raises RaftschedError: session-over,
         not-found (no run of this session), wrong-offset, too-many, disk-full."""
         with self._read() as view:
@@ -119,19 +119,19 @@ class Outputs:
 
     async def _put(
         self, session: int, namespace: str, token: int, offset: int, pieces: Sequence[Piece], end: bool
-    ) -> OutputOut:
+    ) -> UploadOut:
         size = sum(piece.printed for piece in pieces)
         copy = self._copies.get(token)
         if copy is None:
             if offset:
                 raise WrongOffset(0)
             if not size:
-                return OutputOut(offset=0)
+                return UploadOut(offset=0)
             copy = self._begin(session, namespace, token)
         async with copy.lock:
             if copy.place is not None:
                 if end and offset + size == copy.offset:
-                    return OutputOut(offset=copy.offset, output=copy.place)
+                    return UploadOut(offset=copy.offset, output=copy.place)
                 raise WrongOffset(copy.offset)
             if copy.capture is None:  # another node has it now
                 raise WrongOffset(0)
@@ -147,7 +147,7 @@ class Outputs:
                 copy.last, copy.offset = copy.offset, copy.offset + size
             if end:
                 await self._end(token, copy, copy.capture)
-            return OutputOut(offset=copy.offset, output=copy.place)
+            return UploadOut(offset=copy.offset, output=copy.place)
 
     def _begin(self, session: int, namespace: str, token: int) -> _Copy:
         if sum(copy.capture is not None for copy in self._copies.values()) >= self._live_max:

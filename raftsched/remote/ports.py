@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from raftsched.core.model import OutputRef
-from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputOut, OutputPlace, PollIn, PollOut, Printed
+from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputPlace, PollIn, PollOut, Printed, UploadOut
 
 
 class NoAnswer(Exception):
@@ -50,7 +50,7 @@ class Server(Protocol):
 
     async def upload(
         self, session: str, token: int, offset: int, data: bytes, stream: str | None = None, *, end: bool = False
-    ) -> OutputOut:
+    ) -> UploadOut:
         """PUT of raw bytes of one stream, or without `stream` of frames (Content-Type FRAMES, see remote/frames.py).
         Raises WrongOffset as well."""
         ...

@@ -77,7 +77,7 @@ class OutputPlace(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Printed(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What a run printed to one stream, without anything of the other between."""
+    """A piece of what a run printed to one stream, without anything of the other between."""
 
     stream: Literal["stdout", "stderr"]
     text: Annotated[str, Meta(max_length=OUTPUT_INLINE_MAX)]
@@ -173,9 +173,12 @@ class CloseIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     ran: Tokens = []
 
 
-class OutputOut(msgspec.Struct, kw_only=True):
+class UploadOut(msgspec.Struct, kw_only=True):
     """`offset`: what the node has, and where the next piece begins. `output`: at the end, what the report is to carry;
     null before, and when nothing was printed."""
 
     offset: int
     output: OutputPlace | None = None
+
+
+OutputOut = UploadOut

@@ -28,6 +28,7 @@ from raftsched.errors import RaftschedError
 from raftsched.raft import Change, JoinRequest, MemberStatus
 from raftsched.raft.membership.configuration import Members, added, removed
 from raftsched.raft.proposals.barrier import Barriers
+from raftsched.remote.outputs import Outputs
 from raftsched.security.keyring import Keyring
 from raftsched.security.sealing import Sealer
 from raftsched.store.store import Store
@@ -60,6 +61,7 @@ class LocalCluster:
         self._index = self.store.applied_index
         self.sessions: dict[str, int] = {}
         self.outputs: dict[str, OutputStore] = {}
+        self.received: dict[str, Outputs] = {}  # what remote workers send
         self.http: dict[str, str] = {}  # where the nodes' APIs are, as they announced it
         members = tuple(Member(n, f"127.0.0.1:{9000 + i}", n.encode()) for i, n in enumerate(self.nodes))
         self.members: Members = members
@@ -182,6 +184,7 @@ class LocalCluster:
     def context(self, node: str) -> ApiContext:
         if node not in self.outputs:
             self.outputs[node] = OutputStore(self.directory / node / "output")
+        self.received[node] = self._received(node)
         members = MembersPort(
             lambda: [MemberStatus(m.node, m.raft, m.store_id, m.voter) for m in self.members],
             lambda: self.join_requests,
@@ -215,7 +218,16 @@ class LocalCluster:
             hosts=frozenset({"node.example"}),
             version="0",
             bounds=self.bounds,
+            received=self.received[node],
         )
+
+    def _received(self, node: str) -> Outputs:
+        def tell(message: bytes) -> None:
+            for other, received in self.received.items():
+                if other != node:
+                    received.on_elsewhere(node, message)
+
+        return Outputs(node, self.outputs[node], self.store.read, self.clock, tell=tell)
 
     def close(self) -> None:
         for output in self.outputs.values():
@@ -269,6 +281,7 @@ async def serving(cluster: LocalCluster, node: str, *, guarded: bool = False) ->
             yield Client(session, f"http://127.0.0.1:{server.port}", cluster, context)
     finally:
         await server.stop()
+        await cluster.received[node].stop()
 
 
 def run(

@@ -132,7 +132,7 @@ async def _read(ctx: ApiContext, call: Call[Any], declared: Operation) -> None:
         call.raw = await read_body(call.request, limit)
     else:
         call.raw = await _read_optional(call.request, limit, declared.media)
-    if _says_nothing(declared.body):
+    if not isinstance(declared.body, dict) and _says_nothing(declared.body):
         _ = call.body
 
 

@@ -60,8 +60,9 @@ class Operation:
 
         `query` and `headers`: parameters that are taken; all others are refused. With `consistency` among them the
     request waits until this node is as fresh as it asks for. `body`: the type of the body, of at most `body_max` bytes
-    (None: the setting body_max_bytes), in one of the `media` types. `codes`: of problems, beside those of every
-    request. `schemas` replaces that of a parameter, which means something of its own here.
+    (None: the setting body_max_bytes), in one of the `media` types; a schema: bytes, which the handler reads itself.
+    `codes`: of problems, beside those of every request. `schemas` replaces that of a parameter, which means something
+    of its own here.
 
         `role`: what the caller's token must have at least ("open": none is needed; "worker": this one or admin).
     `scope` is about tokens that are for some namespaces only. Where the address or a parameter `namespace` names one,

@@ -47,6 +47,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "dead_letter": (_FLAG, "Only what is, or is not, a dead letter."),
     "dry_run": (_FLAG, "true: nothing is changed, only counted."),
+    "end": (_FLAG, "true: nothing follows."),
     "fields": (
         {"type": "array", "items": {"type": "string"}, "minItems": 1},
         "Only these fields of each item, so that long lists are light. All unless given.",
@@ -130,6 +131,8 @@ PATH: dict[str, tuple[dict[str, Any], str]] = {  # named resources add theirs (r
     "operations": ({"type": "string", "pattern": JOB_ID}, "An operation's id."),
     "namespaces": ({"type": "string", "pattern": names.NAMESPACE.pattern}, "A namespace."),
     "name": ({"type": "string", "pattern": names.JOB.pattern}, "A job's name."),
+    "worker-sessions": ({"type": "string"}, "The session, as it was answered to its opening: a secret."),
+    "runs": ({"type": "string", "pattern": "^[0-9]{1,19}$"}, "The token of a run that the session was given."),
 }
 PATH_DEFAULT: tuple[dict[str, Any], str] = ({"type": "string"}, "Which one.")
 

@@ -139,7 +139,11 @@ def _problem(_: dict[str, Any]) -> dict[str, Any]:
         "title": "Problem",
         "description": "Problem details (RFC 9457).",
         "type": "object",
-        "properties": {**known, "errors": {"type": "array", "items": {"oneOf": errors}}},
+        "properties": {
+            **known,
+            "errors": {"type": "array", "items": {"oneOf": errors}},
+            "offset": {"type": "integer", "description": "With wrong-offset: where the node's copy ends."},
+        },
         "required": list(known),
         "additionalProperties": False,
     }

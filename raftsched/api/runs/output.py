@@ -18,7 +18,20 @@ from raftsched.api.http.streams import STREAMS, send
 from raftsched.api.openapi.operation import Reply, operation
 from raftsched.api.rows import requested_instance
 from raftsched.api.runs import output_stream
-from raftsched.api.runs.output_source import RESUMED, Asked, ask, find, pause, piece_of, start_in, text_of
+from raftsched.api.runs.output_source import (
+    HOP,
+    RESUMED,
+    Asked,
+    Copies,
+    ask,
+    find,
+    holder,
+    not_here,
+    pause,
+    piece_of,
+    start_in,
+    text_of,
+)
 from raftsched.core.model import FINAL, Attempt, Instance
 from raftsched.worker.reading import PIECE, Text
 
@@ -69,8 +82,11 @@ async def _plain(ctx: ApiContext, request: web.Request, key: bytes, asked: Asked
         row, attempt = find(ctx, key, asked)
     if attempt is None:
         return web.Response(body=b"", headers=_PLAIN)
-    if attempt.node != ctx.node_id:
-        return await _relay(ctx, request, row, attempt, asked)
+    node = holder(ctx, attempt)
+    if node is None:
+        return await _of_worker(ctx, request, row, attempt, asked)
+    if node != ctx.node_id:
+        return await _relay(ctx, request, row, attempt, asked, node)
     if asked.follow and attempt.outcome is None:
         return await _follow(ctx, request, key, asked, attempt)
     text = await text_of(ctx, attempt, asked.stream)
@@ -165,17 +181,17 @@ def _again(ctx: ApiContext, key: bytes, number: int) -> Attempt | None:
 
 
 async def _relay(
-    ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked
+    ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked, node: str
 ) -> web.StreamResponse:
-    async with await ask(ctx, request, row, attempt, asked) as answer:
-        return await _pass_on(ctx, request, attempt.node, answer)
+    async with await ask(ctx, request, row, attempt, asked, node) as answer:
+        return await _pass_on(ctx, request, node, answer)
 
 
 async def _pass_on(
     ctx: ApiContext, request: web.Request, node: str, answer: aiohttp.ClientResponse
 ) -> web.StreamResponse:
     if answer.status >= 500 and answer.status != 503:
-        raise Problem("output-unavailable", f"Node {node}, which ran it, answers {answer.status}.")
+        raise Problem("output-unavailable", f"Node {node}, which has it, answers {answer.status}.")
     headers: CIMultiDict[str] = CIMultiDict((name, answer.headers[name]) for name in _RELAYED if name in answer.headers)
     headers[SERVED_BY] = node
     response = web.StreamResponse(status=answer.status, headers=headers)
@@ -192,3 +208,111 @@ async def _pass_on(
         return response
     await response.write_eof()
     return response
+
+
+# ---------------------------------------------------------------- while a remote worker runs it
+
+
+async def _of_worker(
+    ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked
+) -> web.StreamResponse:
+    """Sends what there is, or with `follow` what comes until the attempt ends, from whose copy there is."""
+    text = await text_of(ctx, attempt, asked.stream)
+    if text is None and HOP in request.headers:
+        raise not_here(ctx)
+    if asked.follow:
+        return await _FollowWorker(ctx, request, row, attempt, asked).run(text)
+    if text is None:
+        found = await Copies(ctx, request, asked).find(row, attempt)
+        if found is not None:
+            node, answer = found
+            async with answer:
+                return await _pass_on(ctx, request, node, answer)
+    return await _part(ctx, request, text, attempt, await start_in(text, asked), asked.limit_bytes)
+
+
+class _FollowWorker:
+    """One stream of what a run on a remote worker prints. Its worker may change nodes in the middle: the new node's
+    copy holds the same bytes, and is read on from where this has come."""
+
+    def __init__(self, ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked) -> None:
+        self._ctx = ctx
+        self._request = request
+        self._row = row
+        self._attempt = attempt
+        self._asked = asked
+        self._copies = Copies(ctx, request, asked)
+        self._response = web.StreamResponse(headers={**_PLAIN, ATTEMPT: str(attempt.number)})
+        self._at = 0
+        self._first = True
+
+    async def run(self, text: Text | None) -> web.StreamResponse:
+        try:
+            while True:
+                ended = self._attempt.outcome is not None
+                whole = await self._go_on(text)
+                done = self._asked.end is not None and self._at >= self._asked.end
+                if done or (ended and whole):
+                    break
+                if (ended and not whole) or await pause(self._request):
+                    _cut_off(self._request)
+                    return self._response
+                self._attempt = _again(self._ctx, self._row.key, self._attempt.number) or self._attempt
+                text, node = None, holder(self._ctx, self._attempt)
+                if node in (None, self._ctx.node_id):
+                    text = await text_of(self._ctx, self._attempt, self._asked.stream)
+                if text is None and node != self._ctx.node_id and HOP in self._request.headers:
+                    _cut_off(self._request)  # who asked finds by itself where it is now
+                    return self._response
+        except Problem as problem:
+            if self._first:
+                raise
+            await self._response.write(f"\n[{problem.detail}]\n".encode())
+        await self._response.write_eof()
+        return self._response
+
+    async def _go_on(self, text: Text | None) -> bool:
+        """Sends what there is. False: it may have been cut off."""
+        if text is None:
+            found = await self._ask()
+            if found is not None:
+                node, answer = found
+                async with answer:
+                    return await self._pass_on(node, answer)
+        if self._first:
+            await self._prepare(await start_in(text, self._asked))
+        end = self._asked.end
+        while piece := (await piece_of(text, self._at))[: None if end is None else max(0, end - self._at)]:
+            await send(self._request, self._response, piece)
+            self._at += len(piece)
+        return True
+
+    async def _ask(self) -> tuple[str, aiohttp.ClientResponse] | None:
+        node = holder(self._ctx, self._attempt)
+        rest = None if self._first else self._at
+        if node is None:
+            return await self._copies.find(self._row, self._attempt, rest)
+        if node == self._ctx.node_id:
+            return None
+        return node, await ask(self._ctx, self._request, self._row, self._attempt, self._asked, node, rest)
+
+    async def _pass_on(self, node: str, answer: aiohttp.ClientResponse) -> bool:
+        if answer.status != 200:
+            raise output_stream.refusal(node, answer.status, await answer.read())
+        if self._first:
+            self._response.headers[SERVED_BY] = node
+            await self._prepare(int(answer.headers.get(OFFSET, "0")))
+        try:
+            async for part in answer.content.iter_chunked(_CHUNK):
+                await send(self._request, self._response, part)
+                self._at += len(part)
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+        return True
+
+    async def _prepare(self, at: int) -> None:
+        self._first = False
+        self._at = at
+        self._response.headers[OFFSET] = str(at)
+        stamp(self._ctx, self._response.headers)
+        await self._response.prepare(self._request)

@@ -16,6 +16,7 @@ from raftsched.api.http.problems import Problem
 from raftsched.api.http.requests import Query
 from raftsched.api.http.streams import MEDIA_TYPE, STREAMS
 from raftsched.api.rows import newest_session, requested_instance
+from raftsched.core.executors import is_worker
 from raftsched.core.ids import instance_text
 from raftsched.core.model import Attempt, Instance, Outcome
 from raftsched.worker.reading import Span, Text
@@ -31,6 +32,8 @@ OFFSET_MAX = 2**53
 TAIL_BYTES_MIN = 64 * 1024  # below this a reader would be left behind all the time
 CONNECT_S = 2.0
 SILENT_S = 60.0
+
+LOOK_S = 2.0  # how often all members are asked whether they have a copy
 
 _RESUMED = re.compile(r"([0-9]{1,9})\.([0-9]{1,15})", re.ASCII)
 RESUMED = {"type": "string", "pattern": rf"^({_RESUMED.pattern})?$"}
@@ -59,9 +62,13 @@ class Asked:
         if text and match is None:
             raise Problem("invalid-parameter", f"{RESUME} must be an id that was answered here, such as 1.4096.")
         self.end = None if self.limit_bytes is None else self.offset + self.limit_bytes
-        self.resumed = match is not None and self.events
+        self.resumed = False
         if match is not None and self.events:  # who is cut off goes on with the attempt that it was reading
-            self.attempt, self.offset, self.tail = max(1, int(match[1])), int(match[2]), None
+            self.go_on(max(1, int(match[1])), int(match[2]))
+
+    def go_on(self, attempt: int, offset: int) -> None:
+        """Notes that what is before this place, of both streams, has been sent."""
+        self.resumed, self.attempt, self.offset, self.tail = True, attempt, offset, None
 
 
 def find(ctx: ApiContext, key: bytes, asked: Asked) -> tuple[Instance, Attempt | None]:
@@ -79,6 +86,16 @@ def find(ctx: ApiContext, key: bytes, asked: Asked) -> tuple[Instance, Attempt |
     return row, None
 
 
+def holder(ctx: ApiContext, attempt: Attempt) -> str | None:
+    """Returns the node that has the output. None: an attempt on a remote worker goes on, and only who is asked tells
+    whether it has a copy."""
+    if attempt.output_node:
+        return attempt.output_node
+    if not is_worker(attempt.node):
+        return attempt.node
+    return None if attempt.outcome is None else ctx.node_id  # it has none, as any node knows
+
+
 async def text_of(ctx: ApiContext, attempt: Attempt, stream: str | None) -> Text | None:
     """None: there is none, or not yet. Who reads what is still written shares a look at the disk with all others."""
     if attempt.outcome is None:
@@ -91,7 +108,7 @@ async def text_of(ctx: ApiContext, attempt: Attempt, stream: str | None) -> Text
             text.looked_at = now
         return text
     if attempt.output is not None:
-        return await asyncio.to_thread(ctx.output.open, attempt.output, stream)
+        return await asyncio.to_thread(ctx.output.open, attempt.output, stream, attempt.token)
     if attempt.outcome is Outcome.LOST:
         raise Problem("output-gone", "The worker was lost before it could report this attempt's output.")
     return None
@@ -139,27 +156,44 @@ async def pause(request: web.Request) -> bool:
 
 
 async def ask(
-    ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked
+    ctx: ApiContext,
+    request: web.Request,
+    row: Instance,
+    attempt: Attempt,
+    asked: Asked,
+    node: str,
+    rest: int | None = None,
 ) -> aiohttp.ClientResponse:
-    """The answer of the node that has it, whatever it says. Raises Problem output-gone, output-unavailable."""
+    """The answer of the node that has it, whatever it says; `rest`: only what follows this offset. Raises Problem
+    output-gone, output-unavailable."""
+    its = "which ran it" if node == attempt.node else "which has its output"
     if HOP in request.headers:
-        raise Problem("output-unavailable", f"The output is on {attempt.node}, not on {ctx.node_id}.")
+        raise Problem("output-unavailable", f"The output is on {node}, not on {ctx.node_id}.")
     with ctx.read() as view:
-        session = newest_session(view, attempt.node)
-        member = any(m.node == attempt.node for m in meta(view).members)
+        session = newest_session(view, node)
+        member = any(m.node == node for m in meta(view).members)
     if not member:
-        raise Problem("output-gone", f"Node {attempt.node}, which ran it, is no longer a member.")
+        raise Problem("output-gone", f"Node {node}, {its}, is no longer a member.")
     if session is None or not session.http:
-        raise Problem("output-unavailable", f"Node {attempt.node}, which ran it, has no known address.")
+        raise Problem("output-unavailable", f"Node {node}, {its}, has no known address.")
     parameters = dict(request.query)
     parameters["attempt"] = str(attempt.number)
     # So that it knows the end of the attempt, as this node does.
     parameters["min_index"] = str(ctx.cluster.status().applied_index)
     parameters.pop("consistency", None)
+    passed = {name: request.headers[name] for name in ("Range", "Accept", RESUME) if name in request.headers}
+    if rest is not None:
+        for name in ("tail", "tail_bytes", "limit_bytes"):
+            parameters.pop(name, None)
+        passed.pop("Range", None)
+        parameters["offset"] = str(rest)
+        if asked.end is not None:
+            parameters["limit_bytes"] = str(asked.end - rest)
+    if asked.resumed:
+        passed[RESUME] = f"{attempt.number}.{asked.offset}"
     path = f"/v1/instances/{instance_text(row.key)}/output"
     url = URL(url_of(session.http, path)).with_query(parameters)
-    headers = {HOP: ctx.node_id, **peer_header(ctx, attempt.node, url.raw_path_qs)}
-    headers |= {name: request.headers[name] for name in ("Range", "Accept", RESUME) if name in request.headers}
+    headers = {HOP: ctx.node_id, **peer_header(ctx, node, url.raw_path_qs), **passed}
     # A run may be silent for long; only a stream of events says in between that it is there.
     silent_s = None if asked.follow and not asked.events else SILENT_S
     limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silent_s)
@@ -172,9 +206,52 @@ async def ask(
             ssl=await trust(ctx, session.http),
         )
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        why = f"Node {attempt.node}, which ran it, does not answer.{why_not(error)}"
+        why = f"Node {node}, {its}, does not answer.{why_not(error)}"
         raise Problem("output-unavailable", why) from None
     if answer.status in (401, 403):  # it does not know yet, or any more, what this node knows of tokens
         answer.release()
-        raise Problem("output-unavailable", f"Node {attempt.node}, which ran it, does not take this node for one.")
+        raise Problem("output-unavailable", f"Node {node}, {its}, does not take this node for one.")
     return answer
+
+
+class Copies:
+    """The other nodes' copies of what one run on a remote worker prints: the worker sends it to one node, which nobody
+    else knows for certain, and may change nodes."""
+
+    def __init__(self, ctx: ApiContext, request: web.Request, asked: Asked) -> None:
+        self._ctx = ctx
+        self._request = request
+        self._asked = asked
+        self._looked_at = float("-inf")
+
+    async def find(
+        self, row: Instance, attempt: Attempt, rest: int | None = None
+    ) -> tuple[str, aiohttp.ClientResponse] | None:
+        """Returns a node that has a copy, and its answer; None: nobody is known to. Who had it last is asked first, and
+        all others now and then."""
+        ctx, known = self._ctx, None
+        if HOP in self._request.headers:
+            return None
+        if ctx.received is not None:
+            known = ctx.received.who_has(attempt.token)
+        nodes = [] if known is None else [known]
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at >= LOOK_S:
+            self._looked_at = now
+            nodes += [m.node for m in ctx.meta().members if m.node not in (ctx.node_id, known)]
+        for node in nodes:
+            try:
+                answer = await ask(ctx, self._request, row, attempt, self._asked, node, rest)
+            except Problem:
+                continue
+            if answer.status < 500:
+                if ctx.received is not None:
+                    ctx.received.note_elsewhere(attempt.token, node)
+                return node, answer
+            answer.release()
+        return None
+
+
+def not_here(ctx: ApiContext) -> Problem:
+    """The answer to another node, which asks whether there is a copy."""
+    return Problem("output-unavailable", f"{ctx.node_id} has no copy of the output.")

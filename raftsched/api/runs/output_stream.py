@@ -6,6 +6,8 @@ when the middle of the output is left out, and whichever stream is asked for."""
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import aiohttp
 import msgspec
 from aiohttp import web
@@ -13,7 +15,21 @@ from aiohttp import web
 from raftsched.api.context import ApiContext
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.streams import HEARTBEAT_S, STREAMS, begin, frame, problem_frame, send
-from raftsched.api.runs.output_source import POLL_S, Asked, ask, find, pause, printed_in, spans_of, text_of
+from raftsched.api.runs.output_source import (
+    HOP,
+    POLL_S,
+    Asked,
+    Copies,
+    ask,
+    find,
+    holder,
+    not_here,
+    pause,
+    printed_in,
+    spans_of,
+    text_of,
+)
+from raftsched.core.executors import is_worker
 from raftsched.core.model import FINAL, Attempt, Instance, Outcome
 from raftsched.errors import KINDS, RaftschedError
 from raftsched.worker.reading import Span, Text
@@ -51,7 +67,10 @@ class End(msgspec.Struct):
 
 async def follow(ctx: ApiContext, request: web.Request, key: bytes, asked: Asked) -> web.StreamResponse:
     """From the first piece to the end of the attempt, however long that takes."""
-    find(ctx, key, asked)
+    _, attempt = find(ctx, key, asked)
+    live = attempt is not None and holder(ctx, attempt) is None
+    if HOP in request.headers and attempt is not None and live and await text_of(ctx, attempt, None) is None:
+        raise not_here(ctx)
     with request.app[STREAMS].one(request.remote):
         response = await begin(ctx, request, _BEAT)
         if request.method == "HEAD":
@@ -77,6 +96,8 @@ class _Reading:
         self._end = asked.end  # a place; None: the end of the attempt
         self._begins = False  # in the middle, perhaps of a character
         self._skipped = 0  # bytes, which nobody was told yet
+        self._copies = Copies(ctx, request, asked)
+        self._moved = False  # what another node asked for was here, and is not any more
 
     async def run(self) -> None:
         row, attempt = find(self._ctx, self._key, self._asked)
@@ -91,15 +112,35 @@ class _Reading:
             await self._send(frame(_encode(End(None, None, None, 0)), event="end"))
             return
         self._asked.attempt = attempt.number
+        while not await self._read(row, attempt):  # its worker has changed nodes, or is to come to one
+            row, again = find(self._ctx, self._key, self._asked)
+            attempt = again or attempt
+
+    async def _read(self, row: Instance, attempt: Attempt) -> bool:
+        """Sends what there is, and what comes. False: it goes on, perhaps at another node."""
         if attempt.outcome is Outcome.LOST:  # with it what it had printed since
             await self._send(frame(_encode(End(attempt.number, "lost", None, 0)), event="end"))
-            return
-        if attempt.node == self._ctx.node_id:
-            await self._own(attempt)
-        else:
-            await self._pass_on(row, attempt)
+            return True
+        node = holder(self._ctx, attempt)
+        if node == self._ctx.node_id:
+            return await self._own(attempt)
+        if self._moved:  # to a node that who asked here finds by itself
+            self._cut_off("the worker has changed nodes")
+        if node is not None:
+            answer = await ask(self._ctx, self._request, row, attempt, self._asked, node)
+            return await self._pass_on(node, attempt, answer)
+        if await text_of(self._ctx, attempt, None) is not None:
+            return await self._own(attempt)
+        found = await self._copies.find(row, attempt)
+        if found is not None:
+            return await self._pass_on(found[0], attempt, found[1])
+        if not self._asked.follow:
+            await self._send(frame(_encode(More(self._asked.offset)), event="more"))
+            return True
+        return await self._over()
 
-    async def _own(self, attempt: Attempt) -> None:
+    async def _own(self, attempt: Attempt) -> bool:
+        """From this node's disk. False: it is not there any more."""
         asked = self._asked
         at = await printed_in(await text_of(self._ctx, attempt, asked.stream if asked.tail else None), asked)
         text = await text_of(self._ctx, attempt, None)  # of both: who reads another stream reads the same text
@@ -114,14 +155,19 @@ class _Reading:
                 cut = 0 if attempt.output is None else attempt.output.truncated
                 end = End(attempt.number, attempt.outcome.name.lower(), attempt.exit_code, cut)
                 await self._send(frame(_encode(end), f"{attempt.number}.{at}", "end"))
-                return
+                return True
             if limited or not asked.follow:
                 await self._send(frame(_encode(More(at)), f"{attempt.number}.{at}", "more"))
-                return
+                return True
             if await self._over():
-                return
+                return True
             attempt = find(self._ctx, self._key, asked)[1] or attempt
-            text = await text_of(self._ctx, attempt, None)
+            node = holder(self._ctx, attempt)
+            text = await text_of(self._ctx, attempt, None) if node in (None, self._ctx.node_id) else None
+            if is_worker(attempt.node) and text is None and node != self._ctx.node_id:
+                asked.go_on(attempt.number, at)
+                self._moved = HOP in self._request.headers
+                return False
 
     async def _send_next(self, attempt: Attempt, text: Text | None, at: int) -> int:
         """Sends a bounded part of what there is, and returns the place behind it."""
@@ -169,18 +215,39 @@ class _Reading:
                 self._skipped = 0
         return at
 
-    async def _pass_on(self, row: Instance, attempt: Attempt) -> None:
-        """Its node's stream as it is; who is cut off in the middle of it comes again, to a node that may know more."""
-        async with await ask(self._ctx, self._request, row, attempt, self._asked) as answer:
+    async def _pass_on(self, node: str, attempt: Attempt, answer: aiohttp.ClientResponse) -> bool:
+        """Its node's stream as it is; who is cut off in the middle of it comes again, to a node that may know more. Of
+        a run on a remote worker this node goes on by itself, and False is returned."""
+        async with answer:
             if answer.status != 200:
-                raise _refusal(attempt.node, answer.status, await answer.read())
+                raise refusal(node, answer.status, await answer.read())
+            moves = is_worker(attempt.node)
+            begun = b""
             try:
                 async for part in answer.content.iter_any():
-                    await self._send(part)
+                    if not moves:
+                        await self._send(part)
+                        continue
+                    whole, mark, begun = (begun + part).rpartition(b"\n\n")
+                    if whole:
+                        await self._send(whole + mark)
+                        self._note(attempt.number, whole)
             except (aiohttp.ClientError, TimeoutError):
-                if self._request.transport is not None:
-                    self._request.transport.abort()  # an event may be cut in two: nothing may follow it
-                raise ConnectionResetError("the node that has it fell silent") from None
+                if not moves:
+                    self._cut_off("the node that has it fell silent")
+                return await pause(self._request)
+            return True
+
+    def _note(self, attempt: int, events: bytes) -> None:
+        """Notes the place behind these events, which were sent."""
+        _, mark, ident = (b"\n" + events).rpartition(b"\nid: ")
+        if mark:
+            self._asked.go_on(attempt, int(ident.partition(b"\n")[0].partition(b".")[2]))
+
+    def _cut_off(self, why: str) -> NoReturn:
+        if self._request.transport is not None:
+            self._request.transport.abort()  # an event may be cut in two: nothing may follow it
+        raise ConnectionResetError(why)
 
     async def _send(self, data: bytes) -> None:
         self._silent_s = 0.0
@@ -201,14 +268,15 @@ class _Said(msgspec.Struct):
     detail: str
 
 
-def _refusal(node: str, status: int, raw: bytes) -> Problem:
+def refusal(node: str, status: int, raw: bytes) -> Problem:
+    """Returns what another node's refusal is for the reader."""
     try:
         said = msgspec.json.decode(raw, type=_Said)
     except msgspec.DecodeError:
         said = _Said("", "")
     if status < 500 and said.code in KINDS:
         return Problem(said.code, said.detail)
-    return Problem("output-unavailable", f"Node {node}, which ran it, answers {status}. {said.detail}".rstrip())
+    return Problem("output-unavailable", f"Node {node}, which has it, answers {status}. {said.detail}".rstrip())
 
 
 def _pieces(data: bytes, *, whole: bool) -> list[bytes]:

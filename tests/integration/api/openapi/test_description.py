@@ -55,7 +55,7 @@ def test_every_problem_is_known_and_every_reference_leads_somewhere() -> None:
 def test_the_parameters_are_those_that_are_taken(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         _, made = await call("POST", "/v1/jobs", {**JOB, "name": "a"})
-        address = {"{ns}": "default", "{name}": "a"}
+        address = {"{ns}": "default", "{name}": "a", "{session}": "1-0", "{token}": "1"}
         for route in ROUTES:
             path = route.path.replace("{id}", made["id"] if "/jobs/" in route.path else "n1")
             path = path.replace("/instances/n1", f"/instances/{made['id']}@1")

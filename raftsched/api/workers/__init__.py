@@ -1,0 +1,1 @@
+"""Remote workers: what they ask of a node, and what there is to see of them."""

@@ -1,0 +1,82 @@
+"""PUT /v1/worker-sessions/{session}/runs/{token}/output: what a run on a remote worker prints, a piece at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.replies import reply_value
+from raftsched.api.http.requests import bad_parameter
+from raftsched.api.openapi.operation import BODIES, operation
+from raftsched.errors import RaftschedError
+from raftsched.remote import frames
+from raftsched.remote.frames import FRAMES, Piece
+from raftsched.remote.outputs import PIECE_MAX
+from raftsched.remote.protocol import UploadOut
+from raftsched.worker.spool import STDERR, STDOUT
+
+RAW = "application/octet-stream"
+OFFSET_MAX = 2**53
+TOKEN_MAX = 2**63 - 1
+_BYTES = {"type": "string", "contentMediaType": RAW}
+_CODES = ("session-over", "not-found", "wrong-offset", "too-many", "disk-full", "stopping")
+
+
+@operation(
+    "Send a piece of a run's output",
+    {200: UploadOut},
+    query=("offset", "stream", "end"),
+    required=("offset",),
+    body=_BYTES,
+    body_max=PIECE_MAX,
+    media=(RAW, FRAMES),
+    codes=(*BODIES, *_CODES),
+    schemas={"offset": {"type": "integer", "minimum": 0, "maximum": OFFSET_MAX}},
+    role="worker",
+    scope="shared",
+)
+async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
+    """`offset` counts the bytes of both streams that were sent before; where it is not what the node has, 409
+    wrong-offset says in `offset` where to go on, which at another node is 0. The same piece may be sent again.
+    application/octet-stream is output of one `stream`, stdout unless given. application/vnd.raftsched.frames is a row
+    of pieces: the stream (one byte: 1 stdout, 2 stderr), the length (4 bytes, little endian), and so many bytes; stream
+    3 says in 8 bytes (little endian) how many bytes are left out there. `end`: nothing follows; the answer has what the
+    report of the run's end is to carry. More than --output-max of the node is left out in the middle."""
+    outputs = ctx.received
+    if outputs is None:
+        raise RaftschedError("stopping")
+    offset = call.query.integer("offset", 0, OFFSET_MAX)
+    if offset is None:
+        raise bad_parameter("offset", "must be given: the bytes of both streams that were sent before")
+    pieces = _pieces(call)
+    session, token, end = call.path["session"], _token(call.path["token"]), call.query.flag("end")
+    try:
+        answer = await outputs.put(session, token, offset, pieces, end=end)
+    except RaftschedError as error:
+        if error.code not in ("session-over", "not-found") or await ctx.catch_up_soon() is None:
+            raise
+        answer = await outputs.put(session, token, offset, pieces, end=end)  # it was opened, or given, elsewhere
+    return reply_value(answer)
+
+
+def _pieces(call: Call[Any]) -> list[Piece]:
+    stream = call.query.choice("stream", "stdout", "stderr")
+    if call.request.headers["Content-Type"].partition(";")[0].strip().lower() == RAW:
+        number = STDERR if stream == "stderr" else STDOUT
+        return [Piece(number, call.raw)] if call.raw else []
+    if stream is not None:
+        raise bad_parameter("stream", f"goes with {RAW}; each frame says its own")
+    try:
+        return frames.decode(call.raw)
+    except ValueError as error:
+        raise Problem("invalid-body", f"The frames cannot be read: {error}.") from None
+
+
+def _token(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 19 or not 0 < int(text) <= TOKEN_MAX:
+        raise Problem("not-found", "A run's token is a number.")
+    return int(text)
