@@ -78,8 +78,13 @@ class Example:
         try:
             yield Worker(name, process, log)
         finally:
-            process.kill()
-            process.wait()
+            process.send_signal(signal.SIGCONT)
+            process.terminate()  # so that nothing more is given to its session
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 class Worker:
