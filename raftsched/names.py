@@ -52,6 +52,7 @@ CALENDAR = _path_segment("a calendar", "holidays", 128)
 WEBHOOK = _path_segment("a webhook", "ops", 64)
 SECRET = _path_segment("a secret", "smtp", 128)
 NODE = _path_segment("a node id", "n4", 64)
+WORKER = _path_segment("a worker", "gpu-1", 128)
 HANDLER = _path_segment("a handler", "send-invoice", 128)
 CONTEXT = _path_segment("a context", "staging", 64, "A-Za-z0-9", "letters, digits")
 LABEL = _path_segment("a label", "zone", 64, "A-Za-z0-9/", "letters, digits, '/'")  # of a node, in its configuration

@@ -20,6 +20,7 @@ from raftsched.errors import RaftschedError
 _CLUSTER = {
     "dev": ("dev.command", "dev", "Start a whole cluster on this machine, with sample jobs."),
     "node": ("cluster.node", "node", "Run one node of a cluster."),
+    "worker": ("cluster.worker", "worker", "Run jobs for a cluster, on a machine that is no node of it."),
     "cluster": ("cluster.cluster", "cluster", "Status, members, settings, leadership, backup."),
     "ui": ("cluster.page", "ui", "Open the web page of the cluster."),
     "nodes": ("resources.nodes", "nodes", "Nodes and what runs there: list, drain, undrain, label."),

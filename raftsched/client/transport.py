@@ -186,6 +186,35 @@ class Transport:
                 self.index = max(self.index, log_index(response.headers))
             return Answer(response.status, response.headers, raw)
 
+    async def ask(
+        self,
+        server: Server,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Sends a request to this server, once, and returns the answer, whatever its status. Raises ClientError:
+        "unreachable" when nothing was sent, "unknown-outcome" when no answer came, "redirected"."""
+        check_clear((server,), self._token, self._trust)
+        sent = dict(headers or {})
+        if body is not None:
+            sent.setdefault("Content-Type", "application/json")
+        try:
+            response = await self._ask(server, method, path, body, sent, self.timeout, self.timeout)
+        except _NotSent as error:
+            raise _unreachable({server: str(error)}, self.timeout) from None
+        except _Unanswered as error:
+            raise _unknown(method, path, f"{server} {error}", None) from None
+        try:
+            if 300 <= response.status < 400:  # whoever is followed gets the token
+                raise ClientError("redirected", f"{server} redirects elsewhere; say the address that is meant")
+            return Answer(response.status, response.headers, await response.read())
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _unknown(method, path, f"{server} broke the connection during its answer: {error}", None) from None
+        finally:
+            response.release()
+
     @asynccontextmanager
     async def stream(
         self, path: str, query: Query | None, headers: Mapping[str, str] | None = None

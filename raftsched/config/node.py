@@ -5,15 +5,11 @@ Every error is one line that says what is wrong and what would be right.
 
 from __future__ import annotations
 
-import os
-import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raftsched import names
 from raftsched.bounds import SLOTS_MAX
 from raftsched.config import bounds, protection
 from raftsched.config import runs as config_runs
@@ -25,28 +21,36 @@ from raftsched.config.values import (
     Range,
     duration_of,
     flag,
-    list_of,
-    pairs_of,
     size_of,
     text_of,
     whole_number,
 )
-from raftsched.core.allowed import Allowed, allowed_of
+from raftsched.config.work import (
+    EXECUTORS,
+    GRACE_MS,
+    LOG_FORMATS,
+    OUTPUT_MAX,
+    PYTHON_MEMORY,
+    PYTHON_RUNS,
+    UNRESTRICTED,
+    default_slots,
+    executors_of,
+    log_format_of,
+    merged,
+    modules_of,
+    parse_labels,
+    paths_of,
+    required,
+    rules_of,
+)
+from raftsched.core.allowed import Allowed
 from raftsched.core.limits import WEIGHT_MAX
-from raftsched.handlers import KINDS
 
-_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
-GRACE_MS = Range(0, 10_000, 3_600_000)
 LOG_ENTRIES = Range(1_000, 50_000, 10_000_000)
 LOG_BYTES = Range(1 << 20, 64 << 20, 64 << 30)
 LEADER_WAIT_MS = Range(100, 1_000, 10_000)  # an election takes about half a second; requests end after ten
-PYTHON_RUNS = Range(1, 10_000, 1_000_000_000)
-PYTHON_MEMORY = Range(32 << 20, 512 << 20, 1 << 50)
-OUTPUT_MAX = Range(4 << 10, 1 << 20, 256 << 20)  # half of it is held in memory for each run that prints more
 OUTPUT_KEEP_BYTES = Range(256 << 20, 16 << 30, 1 << 50)
 OUTPUT_KEEP_MS = Range(3_600_000, 7 * 86_400_000, 3_650 * 86_400_000)
-ALLOWED_MAX, ALLOWED_CHARS = 100, 256  # of each list that says what jobs may name: they are announced to all nodes
-LOG_FORMATS = ("text", "json")
 SETTINGS = (
     "id", "data", "http", "raft", "peers", "advertise_http", "advertise_raft", "cluster_key_file", "slots", "labels",
     "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes", "python_runs_max",
@@ -55,13 +59,6 @@ SETTINGS = (
     "executors", "exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny",
     "no_run", "weight", "insecure_raft", *bounds.SETTINGS, "raft_cert", "raft_key", "raft_ca", *config_runs.NAMES,
 )  # fmt: skip
-
-
-EXECUTORS = (*KINDS, "call")
-ALLOW_LISTS = ("exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny")
-
-
-UNRESTRICTED = Allowed()  # but for addresses that are not public
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,28 +133,18 @@ class NodeConfig:
         return self.http_beyond and not self.open
 
 
-def default_slots() -> int:
-    """Returns 32 for each CPU. Jobs mostly wait, and a slot costs nothing until it is used (about 5 MiB while a python
-    function waits in it). The throughput of short runs is slots divided by the few milliseconds from one assignment to
-    the next, and the more of them share a write batch, the less each of them costs."""
-    return min(SLOTS_MAX, 32 * (os.cpu_count() or 1))
-
-
 def load(flags: Mapping[str, Any], environ: Mapping[str, str], config_file: Path | None = None) -> NodeConfig:
     """Returns the configuration of all four sources. `flags` are named as in SETTINGS; None or empty means not given.
 
     Raises ConfigError.
     """
-    settings: dict[str, Any] = _read_file(config_file) if config_file is not None else {}
-    settings.update({name: value for name in SETTINGS if (value := environ.get(f"RAFTSCHED_{name.upper()}"))})
-    settings.update({name: value for name, value in flags.items() if value not in (None, (), False)})
-    return build(settings)
+    return build(merged(SETTINGS, flags, environ, config_file))
 
 
 def build(settings: Mapping[str, Any]) -> NodeConfig:
     """Checks raw settings (text, or the types a TOML file has). Raises ConfigError."""
-    own_id = node_id(_required(settings, "id", "--id n1"))
-    data = Path(text_of("data", _required(settings, "data", "--data /var/lib/raftsched")))
+    own_id = node_id(required(settings, "id", "--id n1"))
+    data = Path(text_of("data", required(settings, "data", "--data /var/lib/raftsched")))
     http = parse_address("http", settings.get("http", "127.0.0.1:7401"))
     raft = parse_address("raft", settings.get("raft", "127.0.0.1:7501"))
     join = flag("join", settings.get("join", False))
@@ -165,7 +152,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
     advertise_raft = advertised_raft(settings, own_id, raft, peers, join)
     advertise_http = advertised_http(settings, http, advertise_raft)
     key_file, insecure_raft = protection.cluster_key(settings, data, [raft, advertise_raft, *peers.values()], join)
-    executors = _executors(settings)
+    executors = executors_of(settings)
     votes_only = _votes_only(settings)
     return NodeConfig(
         id=own_id,
@@ -180,8 +167,8 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         slots=0 if votes_only else whole_number(settings, "slots", Range(1, default_slots(), SLOTS_MAX)),
         weight=whole_number(settings, "weight", Range(1, 1, WEIGHT_MAX)),
         labels=parse_labels(settings.get("labels", {})),
-        pythonpath=_paths(settings.get("pythonpath", ())),
-        handlers=_modules(settings.get("handlers", ())),
+        pythonpath=paths_of(settings.get("pythonpath", ())),
+        handlers=modules_of(settings.get("handlers", ())),
         join=join,
         log_keep_entries=whole_number(settings, "log_keep_entries", LOG_ENTRIES),
         log_keep_bytes=size_of(settings, "log_keep_bytes", LOG_BYTES),
@@ -191,13 +178,13 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         output_max=size_of(settings, "output_max", OUTPUT_MAX),
         output_keep_ms=duration_of(settings, "output_keep", OUTPUT_KEEP_MS),
         output_keep_bytes=size_of(settings, "output_keep_bytes", OUTPUT_KEEP_BYTES),
-        log_format=_log_format(settings.get("log_format", LOG_FORMATS[0])),
+        log_format=log_format_of(settings.get("log_format", LOG_FORMATS[0])),
         bounds=bounds.bounds(settings),
         grace_ms=duration_of(settings, "grace", GRACE_MS),
         **protection.http_protection(settings, http, advertise_http)._asdict(),
         **protection.raft_files(settings, insecure_raft),
         executors=executors,
-        allowed=_allowed(executors, settings),
+        allowed=rules_of(executors, settings),
         runs=build_runs(settings),
     )
 
@@ -211,86 +198,3 @@ def _votes_only(settings: Mapping[str, Any]) -> bool:
             f"no_run and {said[0]} contradict each other: a node that runs nothing has none; leave one out"
         )
     return True
-
-
-def _log_format(value: Any) -> str:
-    if value not in LOG_FORMATS:
-        raise ConfigError(f"log_format must be {' or '.join(LOG_FORMATS)}, not {value!r}")
-    return str(value)
-
-
-def parse_labels(value: Any) -> tuple[tuple[str, str], ...]:
-    """Returns sorted labels, of `k=v,k=v`, a list of such items, or a table. Raises ConfigError."""
-    pairs = pairs_of("label", value, "write key=value, such as disk=ssd")
-    labels: dict[str, str] = {}
-    for key, item in pairs:
-        text = text_of(f"label {key}", item)
-        if not names.LABEL.allows(key) or len(text) > 128 or not text.isprintable():
-            raise ConfigError(
-                f"label {key[:80]!r}: a key has {names.LABEL.rule}; a value has at most 128 printable characters"
-            )
-        if labels.setdefault(key, text) != text:
-            raise ConfigError(f"label {key!r} is there twice with different values; keep one")
-    return tuple(sorted(labels.items()))
-
-
-def _read_file(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as f:
-            settings = tomllib.load(f)
-    except OSError as e:
-        raise ConfigError(f"cannot read {path}: {(e.strerror or str(e)).lower()}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise ConfigError(f"{path} is not TOML: {str(e).splitlines()[0]}") from None
-    for name in settings:
-        if name not in SETTINGS:
-            raise ConfigError(f"{path}: {name!r} is not a setting; known are {', '.join(SETTINGS)}")
-    return settings
-
-
-def _required(settings: Mapping[str, Any], name: str, example: str) -> Any:
-    if not settings.get(name):
-        raise ConfigError(
-            f"{name} is missing; say {example}, set RAFTSCHED_{name.upper()}, or put it into --config FILE"
-        )
-    return settings[name]
-
-
-def _paths(value: Any) -> tuple[Path, ...]:
-    paths = [Path(item).absolute() for item in list_of("pythonpath", value, os.pathsep)]
-    for path in paths:
-        if not path.is_dir():
-            raise ConfigError(f"pythonpath {path} is not a directory")
-    return tuple(dict.fromkeys(paths))
-
-
-def _modules(value: Any) -> tuple[str, ...]:
-    modules = list_of("handlers", value)
-    for module in modules:
-        if not _MODULE.fullmatch(module):
-            raise ConfigError(f"handlers {module[:80]!r} is not a module; write its dotted name, such as shop.tasks")
-    return tuple(dict.fromkeys(modules))
-
-
-def _executors(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the executors that are named. Where none is named: all, but the shell where exec_allow is given."""
-    if "executors" not in settings:
-        return tuple(e for e in EXECUTORS if e != "shell" or "exec_allow" not in settings)
-    items = tuple(dict.fromkeys(list_of("executors", settings["executors"])))
-    for item in items:
-        if item not in EXECUTORS:
-            raise ConfigError(f"executors {item[:80]!r} is none; name some of {', '.join(EXECUTORS)}")
-    return tuple(e for e in EXECUTORS if e in items)
-
-
-def _allowed(executors: tuple[str, ...], settings: Mapping[str, Any]) -> Allowed:
-    lists = {name: tuple(dict.fromkeys(list_of(name, settings[name]))) for name in ALLOW_LISTS if name in settings}
-    for name, items in lists.items():
-        if len(items) > ALLOWED_MAX or any(len(item) > ALLOWED_CHARS for item in items):
-            raise ConfigError(
-                f"{name} has {len(items)} items; at most {ALLOWED_MAX} of {ALLOWED_CHARS} characters each"
-            )
-    try:
-        return allowed_of(executors, lists)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None

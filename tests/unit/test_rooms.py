@@ -29,9 +29,9 @@ ROOMS: dict[str, set[str]] = {
     "ui": set(),
     "client": set(),
     "cli": {"client", "schedule", "crontabs", "embedded", "config", "security"},
-    "embedded": {"client", "config"},
+    "embedded": {"client", "config", "remote"},
     "testing": {"client", "embedded", "security"},
-    "config": {"core", "security"},
+    "config": {"client", "core", "security"},
     "security": set(),
     # the composition root
     "node": {"core", "store", "raft", "leader", "worker", "remote", "api", "config", "security"},

@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
+from raftsched.cli.cluster.running import RUNNING
 from raftsched.cli.failures import Failure
+from raftsched.cli.remote import options
 from raftsched.errors import Exit, StartupError
 
 
@@ -28,20 +30,13 @@ from raftsched.errors import Exit, StartupError
 @click.option("--insecure-raft", is_flag=True, help="No key: all users of this machine are trusted. Loopback only.")
 @click.option("--slots", metavar="N", help="Attempts at one time.  [default: 32 for each CPU]")
 @click.option("--no-run", is_flag=True, help="Votes and serves the API, and runs nothing: workers do.")
-@click.option("--weight", metavar="N", help="One of its slots counts for so many of others.  [default: 1]")
 @click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="For placement; may be repeated.")
-@click.option("--pythonpath", metavar="DIR", multiple=True, help="Where python handlers are; may be repeated.")
-@click.option("--handlers", metavar="MODULE", multiple=True, help="Registers handlers by name; may be repeated.")
 @click.option("--join", is_flag=True, help="This is a new node of a cluster that exists; it waits to be let in.")
 @click.option("--log-keep-entries", metavar="N", help="Log kept for members that were away.  [default: 50000]")
 @click.option("--log-keep-bytes", metavar="SIZE", help="And no more than this, such as 1GiB.  [default: 64MiB]")
-@click.option("--python-runs-max", metavar="N", help="Replace a python process after so many.  [default: 10000]")
-@click.option("--python-memory-max", metavar="SIZE", help="Or when it has grown to this.  [default: 512MiB]")
 @click.option("--leader-wait", metavar="TIME", help="Requests wait so long for a leader.  [default: 1s]")
-@click.option("--output-max", metavar="SIZE", help="Output kept of an attempt, from both ends.  [default: 1MiB]")
 @click.option("--output-keep", metavar="TIME", help="How long output is kept.  [default: 7d]")
 @click.option("--output-keep-bytes", metavar="SIZE", help="How much of it; the oldest goes first.  [default: 16GiB]")
-@click.option("--log-format", metavar="FORMAT", help="text, or json: an object a line.  [default: text]")
 @click.option("--grace", metavar="DURATION", help="What runs have to end when the node stops.  [default: 10s]")
 @click.option("--connections-max", metavar="N", help="Connections that are open at one time.  [default: 10000]")
 @click.option("--streams-max", metavar="N", help="Streams of events and output that are read.  [default: 200]")
@@ -54,20 +49,7 @@ from raftsched.errors import Exit, StartupError
 @click.option("--http-hosts", metavar="NAME,...", help="Names in Host beside the advertised one, as behind a proxy.")
 @click.option("--insecure-http", is_flag=True, help="Plain HTTP beyond loopback: a proxy with TLS is in front.")
 @click.option("--open", is_flag=True, help="No tokens beyond loopback: whoever reaches this node runs programs here.")
-@click.option("--executors", metavar="KIND,...", help="Offers only these: exec, shell, python, http, call.")
-@click.option("--exec-allow", metavar="PATH", multiple=True, help="Programs that exec may start: /opt/jobs/*; repeat.")
-@click.option("--cwd-allow", metavar="DIR", multiple=True, help="Where jobs may run and conditions look; repeat.")
-@click.option("--python-allow", metavar="MODULE", multiple=True, help="What python may call: shop.*, shop.mail:send.")
-@click.option("--http-allow", metavar="RULE", multiple=True, help="Hosts and networks beside public ones; repeat.")
-@click.option("--http-deny", metavar="RULE", multiple=True, help="Hosts and networks that jobs must not ask; repeat.")
-@click.option(
-    "--run-as", metavar="NAMESPACE=USER", multiple=True, help="As whom its jobs run; default=USER: all others."
-)
-@click.option("--users-allowed", metavar="NAMESPACE=USER", multiple=True, help="Whom jobs may ask for as well; repeat.")
-@click.option("--pids-max", metavar="N", help="Processes of a run.  [default: 4096]")
-@click.option("--memory-max", metavar="SIZE", help="Memory that a run may have, whatever its job says.")
-@click.option("--allow-new-privileges", is_flag=True, help="Jobs may use sudo and other set-user-ID programs.")
-@click.option("--nice", metavar="N", help="By how much runs give way to the node, 0 to 19.  [default: 5]")
+@options(*RUNNING)
 @click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
 def node(config: str | None, **flags: Any) -> None:
     """Run one node of a cluster, in the foreground, until SIGTERM or Ctrl-C.

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from raftsched.config.addresses import Address, parse_address, parse_peers
-from raftsched.config.node import build, load, parse_labels
+from raftsched.config.node import build, load
 from raftsched.config.values import ConfigError, Unprotected
+from raftsched.config.work import parse_labels
 from raftsched.core.allowed import Allowed
 from raftsched.raft import RaftOptions
 from raftsched.worker import wire

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.cli.doctor.local import FILES_WARN
-from raftsched.config.node import GRACE_MS
+from raftsched.config.work import GRACE_MS
 from raftsched.worker.grace import SLACK_MS
 from raftsched.worker.runner import STOP_PATIENCE_S
 

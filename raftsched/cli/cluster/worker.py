@@ -1,0 +1,98 @@
+"""`raftsched worker`: the flags of a remote worker, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from raftsched.cli.cluster.running import RUNNING
+from raftsched.cli.failures import Failure
+from raftsched.cli.remote import client, options
+from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT
+from raftsched.client.trust import SYSTEM, from_environment
+from raftsched.errors import Exit, StartupError
+
+
+@click.command()
+@click.option("--server", metavar="URL[,URL]", help="Nodes to work for; several, so that one may fail.")
+@click.option("--name", metavar="NAME", help="Its name in the cluster.  [default: that of this machine]")
+@click.option("--data", metavar="DIR", help="Its own place.  [default: raftsched/workers/NAME below the user's state]")
+@click.option("--token-file", metavar="FILE", help="Its token, of the role worker (or RAFTSCHED_TOKEN, --token).")
+@click.option("--slots", metavar="N", help="Runs at one time.  [default: 32 for each CPU]")
+@click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="For placement; may be repeated.")
+@click.option("--labels", "more_labels", metavar="KEY=VALUE,...", help="Several labels at once.")
+@click.option("--queues", metavar="NAME,...", help="Takes runs of these queues only.")
+@click.option("--namespaces", metavar="NAME,...", help="Takes runs of these namespaces only.")
+@click.option("--grace", metavar="DURATION", help="What runs have to end when the worker stops.  [default: 10s]")
+@options(*RUNNING)
+@click.option("--config", metavar="FILE", envvar="RAFTSCHED_CONFIG", help="TOML file with the same settings.")
+@click.pass_context
+def worker(ctx: click.Context, /, config: str | None, more_labels: str | None, **flags: Any) -> None:
+    """Run jobs for a cluster on this machine, without being a node of it, until SIGTERM or Ctrl-C.
+
+    \b
+    A token for it (once), and the worker:
+      raftsched tokens create gpu-workers --role worker --queues gpu
+      RAFTSCHED_TOKEN=... raftsched worker --server https://n1:7401,https://n2:7401 \\
+        --queues gpu --label gpu=a100 --slots 4
+
+    \b
+    Jobs come to it by their queue, by labels, or because it has the handler:
+      raftsched worker --server http://n1:7401 --handlers shop.tasks --pythonpath /srv/shop
+      raftsched jobs create resize --every 1m --shell ./resize --placement '{"labels": {"gpu": "a100"}}'
+
+    It runs jobs as a node does, below the same guards, and holds a lease: what it cannot renew, it ends before another
+    machine may begin. It needs nothing but to reach one node; a node that dies is replaced by the next in the list, and
+    nothing that runs notices.
+
+    The default of --name is the name of this machine; a second worker on it needs another one. While a worker works
+    under a name, others wait for it. --data holds what this worker knows itself by: started again with the same, it
+    first ends what is left of its earlier run and then replaces its session at once; else the name is free when that
+    session's lease has run out (12.5 s).
+
+    SIGTERM or Ctrl-C stops it in order: it takes nothing new, and what runs has --grace to come to an end; the rest is
+    ended and handed back to others. A second signal cuts that short.
+
+    Each setting may also come from RAFTSCHED_SERVER, RAFTSCHED_NAME, RAFTSCHED_QUEUES, ... or from the file given with
+    --config; flags win over variables, variables over the file. The cluster and the token may also be a context's
+    ('raftsched contexts'), as for all commands.
+    """
+    from raftsched.config.values import ConfigError
+    from raftsched.config.work import merged
+    from raftsched.config.worker import SETTINGS, build_worker
+
+    flags["server"] = flags["server"] or ctx.find_root().obj
+    flags["labels"] = (*flags["labels"], *(more_labels.split(",") if more_labels else ()))
+    try:
+        settings = merged(SETTINGS, flags, os.environ, Path(config) if config else None)
+        found = _cluster(ctx, settings.pop("server", None))
+        loaded = build_worker(
+            settings,
+            os.environ,
+            servers=tuple(found.servers),
+            token=found.token if isinstance(found.token, str) else None,
+            trust=found.trust,
+        )
+    except ConfigError as e:
+        raise Failure(str(e), e.exit) from None
+    from raftsched.embedded.worker_process import run
+
+    try:
+        code = run(loaded)
+    except StartupError as e:
+        raise Failure(e.detail, Exit.ERROR) from None
+    sys.exit(code)
+
+
+def _cluster(ctx: click.Context, server: Any) -> Any:
+    """Returns a client of the cluster to work for, which knows where it is and who asks."""
+    token = ctx.meta.get(TOKEN) or os.environ.get("RAFTSCHED_TOKEN")
+    trust = ctx.meta.get(TRUST, SYSTEM).over(from_environment(os.environ))
+    if server is None or server == ctx.find_root().obj:
+        token = token or ctx.meta.get(TOKEN_OF_CONTEXT)
+        trust = trust.over(ctx.meta.get(TRUST_OF_CONTEXT, SYSTEM))
+    return client(",".join(server) if isinstance(server, list) else server, token, trust)

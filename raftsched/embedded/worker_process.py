@@ -1,0 +1,64 @@
+"""`raftsched worker`: a process that is there for one remote worker, and nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+
+from raftsched import descriptors
+from raftsched.config.worker import WorkerConfig
+from raftsched.embedded.logs import configure
+from raftsched.errors import StartupError
+from raftsched.remote.process import RemoteWorker
+
+log = logging.getLogger("raftsched.worker")
+
+
+def run(config: WorkerConfig) -> int:
+    """Runs a worker until it is told to stop, and returns the exit code. Uses uvloop where it is installed."""
+    configure(config.log_format, config.name)
+    descriptors.raise_limit()
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(serve(config))
+    code: int = uvloop.run(serve(config))
+    return code
+
+
+async def serve(config: WorkerConfig) -> int:
+    """Runs a worker until SIGTERM or SIGINT; a second one ends what runs at once. Returns the exit code."""
+    worker = RemoteWorker(config, own_process=True)
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if asked.is_set():
+            worker.hurry()
+        asked.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    stopping = asyncio.create_task(asked.wait())
+    try:
+        starting = asyncio.create_task(worker.start())
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.wait([starting])
+            return 0
+        starting.result()
+        gc.collect()
+        gc.freeze()
+        log.info("worker %s: %s, data %s", config.name, ", ".join(map(str, config.servers)), config.data)
+        await stopping
+    except StartupError as error:
+        print(f"raftsched: {error.detail}", file=sys.stderr)
+        return int(error.exit)
+    finally:
+        stopping.cancel()
+        await worker.stop()
+    return 0

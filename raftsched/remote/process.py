@@ -1,0 +1,181 @@
+"""The composition root of a remote worker: the parts of a node that run jobs, without Raft and without a store.
+
+Stop is the opposite of the order in which `start` makes them."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import random
+import secrets
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+
+from raftsched import __version__
+from raftsched.bounds import SLOTS_MAX
+from raftsched.client.errors import ClientError
+from raftsched.clock import Clock, SystemClock
+from raftsched.config.worker import WorkerConfig
+from raftsched.errors import StartupError
+from raftsched.remote.agent import Agent
+from raftsched.remote.inline import InlineOutputs
+from raftsched.remote.protocol import OpenIn
+from raftsched.remote.servers import http_servers
+from raftsched.security.private import UMASK, make_private
+from raftsched.store import make_directory
+from raftsched.worker import cgroup
+from raftsched.worker.discovery import discover
+from raftsched.worker.in_process import Handler, InProcessRunner, with_in_process_handlers
+from raftsched.worker.output import OutputStore
+from raftsched.worker.processes import boot_id
+from raftsched.worker.run_as import confines_of, users_of
+from raftsched.worker.runner import Runner, base_environment
+
+SEGMENT_BYTES = 16 << 20
+KEPT_BYTES = 256 << 20  # of output that nodes have: what is on its way is the newest
+
+log = logging.getLogger("raftsched.worker")
+
+
+class RemoteWorker:
+    """A worker that is no node. `start` raises StartupError; `stop` may be called at any point after.
+
+    Only with `own_process` does the process exist for this worker alone; it may then move it to a control group."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        *,
+        clock: Clock | None = None,
+        own_process: bool = False,
+        calls: Mapping[str, str] | None = None,
+        inside: Mapping[str, Handler] | None = None,
+    ) -> None:
+        """`calls`: handlers by name, as "package.module:function"; `inside`: those that run in this process."""
+        self.config = config
+        self.clock = clock or SystemClock()
+        self._own_process = own_process
+        self._calls = calls or {}
+        self._inside = inside or {}
+        self._parts = AsyncExitStack()
+        self._agent: Agent | None = None
+
+    async def start(self) -> None:
+        config, parts = self.config, self._parts
+        run_as = users_of(config.runs, own_process=self._own_process)
+        umask = os.umask(UMASK) if self._own_process else -1  # jobs get it back
+        calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
+        calls = with_in_process_handlers(calls, self._inside)
+        _make(config.data)
+        parts.callback(os.close, _lock(config.data))
+        try:
+            servers, transport = http_servers(config.servers, config.token, config.trust)
+        except ClientError as error:
+            raise StartupError(error.detail) from None
+        parts.push_async_callback(transport.close)
+        output = OutputStore(
+            config.data / "output",
+            max_attempt_bytes=config.output_max,
+            segment_bytes=SEGMENT_BYTES,
+            keep_bytes=max(KEPT_BYTES, 4 * config.output_max),
+        )
+        parts.callback(output.close)
+        cgroups, limits = cgroup.take_or_say() if self._own_process else (None, cgroup.SHARED_PROCESS)
+        runner = Runner(
+            config.data,
+            output,
+            self.clock,
+            python_processes=SLOTS_MAX,
+            pythonpath=config.pythonpath,
+            cgroups=cgroups,
+            python_runs_max=config.python_runs_max,
+            python_memory_max=config.python_memory_max,
+            umask=umask,
+            allowed=config.allowed,
+            confines=confines_of(config.runs, run_as, config.slots),
+        )
+        kinds = [kind for kind in config.executors if kind != "call"]
+        calls = calls if "call" in config.executors else {}
+        self._agent = Agent(
+            servers=servers,
+            opening=OpenIn(
+                name=config.name,
+                slots=config.slots,
+                weight=config.weight,
+                queues=None if config.queues is None else list(config.queues),
+                namespaces=None if config.namespaces is None else list(config.namespaces),
+                labels=dict(config.labels),
+                handlers=[*kinds, *(f"call:{name}" for name in sorted(calls))],
+                # Only who shares the data directory can know that nothing of the earlier session runs any more.
+                incarnation=f"{boot_id()}/{_identity(config.data)}",
+                version=__version__,
+            ),
+            runner=InProcessRunner(runner, self._inside, self.clock) if self._inside else runner,
+            outputs=InlineOutputs(output),
+            clock=self.clock,
+            rng=random.Random(secrets.randbits(256)),  # for pauses; no secret is drawn from it  # nosec B311
+            calls=calls,
+            allowed=config.allowed,
+            run_as=run_as,
+            grace_ms=config.grace_ms,
+        )
+        parts.push_async_callback(runner.stop)  # also where the agent could not start
+        parts.push_async_callback(self._agent.stop)
+        await self._agent.start()
+        log.info("%s; %s", limits, run_as.words)
+
+    @property
+    def agent(self) -> Agent:
+        assert self._agent is not None
+        return self._agent
+
+    def hurry(self) -> None:
+        """Ends all runs at once when the worker stops, or if it is stopping already."""
+        if self._agent is not None:
+            self._agent.hurry()
+
+    async def stop(self) -> None:
+        """Gives runs the grace period first, while the lease is renewed, and then stops all parts."""
+        if self._agent is not None:
+            await self._agent.wind_down()
+        await self._parts.aclose()
+
+
+def _make(data: Path) -> None:
+    try:
+        make_directory(data)
+    except OSError as error:
+        raise StartupError(
+            f"The data directory {data} cannot be made: {error.strerror}; say another with --data."
+        ) from None
+    make_private(data)
+
+
+def _lock(data: Path) -> int:
+    """Returns the descriptor that keeps all others from this directory: they would end what runs here."""
+    fd = os.open(data / "worker.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise StartupError(
+            f"Another worker uses {data}; a second one on this machine needs a --name of its own."
+        ) from None
+    return fd
+
+
+def _identity(data: Path) -> str:
+    """Returns what this directory is called, and nothing else is."""
+    path = data / "worker.id"
+    with suppress(FileNotFoundError):
+        text = path.read_text("ascii").strip()
+        if len(text) == 32:
+            return text
+    text = secrets.token_hex(16)
+    made = path.with_suffix(".new")
+    made.write_text(f"{text}\n", "ascii")
+    made.chmod(0o600)
+    made.replace(path)
+    return text

@@ -1,0 +1,88 @@
+"""Nodes as a remote worker reaches them: by HTTP, over connections that stay open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from raftsched.client.errors import ClientError, error_of
+from raftsched.client.nodes import Nodes
+from raftsched.client.servers import Server as Address
+from raftsched.client.transport import Answer, Transport
+from raftsched.client.trust import SYSTEM, Trust, check_clear
+from raftsched.client.wire import query_text, retry_after, segment
+from raftsched.remote.frames import FRAMES
+from raftsched.remote.ports import NoAnswer, Refused, SessionOver, WrongOffset
+from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputOut, PollIn, PollOut
+
+PATH = "/v1/worker-sessions"
+TIMEOUT_S = 60.0  # the agent gives up before
+_ELSEWHERE = frozenset({408, 500, 502, 503, 504})  # another node may answer
+
+_T = TypeVar("_T")
+_encode = msgspec.json.Encoder().encode
+
+
+class _Offset(msgspec.Struct):
+    offset: int
+
+
+class HttpServer:
+    """One of them; see ports.Server."""
+
+    def __init__(self, address: Address, transport: Transport) -> None:
+        self.name = str(address)
+        self._address = address
+        self._transport = transport
+
+    async def open(self, request: OpenIn) -> OpenOut:
+        return _decoded(await self._send("POST", PATH, _encode(request)), OpenOut)
+
+    async def poll(self, session: str, request: PollIn) -> PollOut:
+        return _decoded(await self._send("POST", f"{PATH}/{segment(session)}/poll", _encode(request)), PollOut)
+
+    async def close(self, session: str, request: CloseIn) -> None:
+        await self._send("POST", f"{PATH}/{segment(session)}/close", _encode(request))
+
+    async def upload(
+        self, session: str, token: int, offset: int, data: bytes, stream: str | None = None, *, end: bool = False
+    ) -> OutputOut:
+        query = {"offset": offset, "stream": stream, "end": True if end else None}
+        path = f"{PATH}/{segment(session)}/runs/{token}/output{query_text(query)}"
+        kind = "application/octet-stream" if stream is not None else FRAMES
+        return _decoded(await self._send("PUT", path, data, kind), OutputOut)
+
+    async def _send(self, method: str, path: str, body: bytes, kind: str = "application/json") -> Answer:
+        try:
+            answer = await self._transport.ask(self._address, method, path, body, {"Content-Type": kind})
+        except ClientError as error:
+            raise NoAnswer(error.detail) from None
+        if answer.status < 300:
+            return answer
+        refusal = error_of(answer.status, "", answer.body)
+        if answer.status in _ELSEWHERE:
+            raise NoAnswer(refusal.detail)
+        if answer.status == 410:
+            raise SessionOver
+        if refusal.code == "wrong-offset":
+            raise WrongOffset(_decoded(answer, _Offset).offset)
+        raise Refused(refusal.code, refusal.detail, answer.status, retry_after(answer.headers))
+
+
+def _decoded(answer: Answer, kind: type[_T]) -> _T:
+    try:
+        return msgspec.json.decode(answer.body, type=kind)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise NoAnswer(f"its answer cannot be read: {error}") from None
+
+
+def http_servers(
+    addresses: Sequence[Address], token: str | None = None, trust: Trust = SYSTEM
+) -> tuple[list[HttpServer], Transport]:
+    """Returns the nodes at these addresses, and what to close in the end. Raises ClientError "insecure" when the token
+    would go to one of them unencrypted."""
+    check_clear(addresses, token, trust)
+    transport = Transport(Nodes(addresses, discover=False), timeout=TIMEOUT_S, token=token, trust=trust)
+    return [HttpServer(address, transport) for address in addresses], transport
