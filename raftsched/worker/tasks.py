@@ -127,7 +127,7 @@ class Values:
         return msgspec.json.encode(self._filled(msgspec.json.decode(params)))
 
     def in_handler(self, handler: bytes) -> bytes:
-        """A handler with values in place of references, which its env, its headers and its body may hold. Raises
+        """Returns a handler with values in place of references, which its env, headers and body may hold. Raises
         BadJob."""
         if not may_refer(handler):
             return handler
@@ -169,7 +169,7 @@ def _own_user(namespace: str, wanted: str) -> str:
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """What an attempt runs, wherever that is."""
+    """Holds what an attempt runs, wherever that is."""
 
     handler: bytes  # JSON, with the values of secrets,
     params: bytes  # as these
