@@ -1,0 +1,465 @@
+"""A node's side of remote workers: opens their sessions, hands out what these were given, takes their reports, passes
+on what they ask of the leader.
+
+Any node does that for any worker, and holds nothing that another one would miss. Which runs a session was given is read
+from the tables each time (those with tokens above the highest that the worker took), and so is whether it is open;
+what is applied only wakes the polls that wait. A node that does not know a session catches up before it says that it is
+over: number and nonce are never used again, so that then it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+from raftsched.clock import Clock
+from raftsched.core.actions import Action, AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
+from raftsched.core.cluster import Session
+from raftsched.core.commands import CloseSession, OpenWorker, Rejected, encode
+from raftsched.core.executors import worker_key
+from raftsched.core.leasing import KILL_BEFORE_MS, AttemptsFinished
+from raftsched.core.leasing import encode as encode_message
+from raftsched.core.rows import META_KEY, SESSIONS, decode_meta, newest_session
+from raftsched.core.tables import ReadView, Table
+from raftsched.errors import NoLeader, RaftschedError
+from raftsched.raft.proposals.barrier import Barriers
+from raftsched.remote.grants import Grants, Request
+from raftsched.remote.outputs import session_of
+from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, Refused, Report
+from raftsched.remote.reports import STALE, Commands, NoOutputs, ReportedOutputs
+from raftsched.remote.runs import asked_to_end, given_runs
+from raftsched.security.sealing import Sealer
+from raftsched.worker.ports import Applied, Raft
+
+POLLS_MAX = 4  # of one session at a time; of two that wait for runs the older one is answered
+RATE_PER_S, RATE_BURST = 500, 1_000  # polls of one session
+SESSIONS_MAX = 10_000  # remembered; of more, those that were not heard of for the longest are read again
+OPENING_TRIES = 3  # when another opening came between
+PROPOSE_S = 5.0  # for reports; the worker asks again, or another node, before its lease is over
+GRANT_S = 0.25  # that an answer waits for the leader's word on the lease, when the last one is old
+LOOK_S = 1.0  # between two looks for pollers that have gone
+BATCH_MAX = 500  # commands in one proposal,
+BATCH_BYTES = 256 * 1024  # and so many bytes, and one command more: see RaftOptions.entry_max_bytes
+
+Signed = Callable[[Sequence[bytes]], Sequence[bytes]]
+
+log = logging.getLogger(__name__)
+
+
+class NameTaken(RaftschedError):
+    """Another process works under this name, or did a moment ago. `after_s`: when to ask again."""
+
+    def __init__(self, detail: str, after_s: int) -> None:
+        super().__init__("name-taken", detail)
+        self.after_s = after_s
+
+
+class _Held:
+    """An open session, as far as this node has read it."""
+
+    def __init__(self, row: Session, ending: set[int]) -> None:
+        self.row = row
+        self.ending = ending  # tokens of runs that are asked to end
+        self.over = False
+        self.polls: list[_Poll] = []
+        self.granted_at_ms = 0  # when an answer last renewed the lease
+        self.left, self.left_at_ms = float(RATE_BURST), 0  # polls that may come at once, as of when
+
+    @property
+    def poll_ms(self) -> int:
+        """How long a poll waits at most, so that the lease is renewed in time."""
+        return self.row.ttl_ms // 4
+
+    def wake(self) -> None:
+        for poll in self.polls:
+            poll.event.set()
+
+
+class _Poll:
+    """A poll that is being answered."""
+
+    __slots__ = ("after", "event", "gone", "killing", "most", "replaced", "waits")
+
+    def __init__(self, request: PollIn, gone: Callable[[], bool]) -> None:
+        self.after = request.after
+        self.most = request.max_runs
+        self.killing = frozenset(request.killing)
+        self.event = asyncio.Event()  # there may be something for it
+        self.gone = gone
+        self.waits = False
+        self.replaced = False  # a newer one takes the runs
+
+
+def _here() -> bool:
+    return False
+
+
+def _as_they_are(commands: Sequence[bytes]) -> Sequence[bytes]:
+    return commands
+
+
+class Gateway:
+    def __init__(
+        self,
+        *,
+        node_id: str,
+        raft: Raft,
+        read: Callable[[], AbstractContextManager[ReadView]],
+        clock: Clock,
+        sealer: Sealer | None = None,
+        outputs: ReportedOutputs | None = None,
+        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
+        """`random_bytes`: of which secrets are made."""
+        self._raft = raft
+        self._read = read
+        self._clock = clock
+        self._sealer = sealer
+        self._random_bytes = random_bytes
+        self._commands = Commands(node_id, read, clock, outputs or NoOutputs())
+        self._grants = Grants(raft, clock)
+        self._barriers = Barriers(raft.propose)
+        self._held: OrderedDict[int, _Held] = OrderedDict()  # by number; the one that was heard of last is the last
+        self._waiting = 0
+        self._look: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self._started = False
+
+    # ------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Takes requests from now on."""
+        self._grants.start()
+        self._raft.subscribe(self.on_applied)
+        self._started = True
+
+    def stop(self) -> None:
+        """Answers the polls that wait, and takes no more."""
+        self._stopping = True
+        self._wake_all()
+        self._grants.stop()
+        if self._look is not None:
+            self._look.cancel()
+
+    def _check_running(self) -> None:
+        if self._stopping:
+            raise RaftschedError("stopping", "This node is stopping; another one goes on with the same session.")
+        if not self._started:
+            raise NoLeader("This node is starting; try again shortly.")
+
+    # ------------------------------------------------------------ sessions
+
+    async def open(
+        self,
+        worker: OpenIn,
+        *,
+        queues: Sequence[str] | None = None,
+        namespaces: Sequence[str] | None = None,
+        signed: Signed = _as_they_are,
+    ) -> OpenOut:
+        """Opens a session for the runs of these queues and namespaces. `signed`: adds to commands who asks for them.
+        Raises NameTaken, NoLeader, UnknownOutcome, and RaftschedError: too-many, invalid-parameter, stopping."""
+        self._check_running()
+        key = worker_key(worker.name)
+        for tries in range(OPENING_TRIES):
+            if tries:
+                await self._barriers.wait(PROPOSE_S)
+            with self._read() as view:
+                newest, _ = newest_session(view, key)
+            command = OpenWorker(
+                key,
+                newest,
+                self._random_bytes(16),
+                worker.slots,
+                worker.incarnation,
+                tuple(sorted(worker.labels.items())),
+                tuple(dict.fromkeys(worker.handlers)),
+                worker.version,
+                queues=None if queues is None else tuple(queues),
+                namespaces=None if namespaces is None else tuple(namespaces),
+                weight=worker.weight,
+                opening=worker.opening,
+            )
+            answer = (await self._raft.propose(signed([encode(command)]), PROPOSE_S))[0]
+            if not isinstance(answer, Rejected):
+                assert answer.number is not None
+                return self._opened(worker.name, answer.number, command)
+            if answer.code == "name-taken":
+                raise NameTaken(answer.detail, self._ttl_s())
+            if answer.code != "stale":
+                raise RaftschedError(answer.code, answer.detail)
+        raise NameTaken("Another request opened a session under this name meanwhile.", self._ttl_s())
+
+    def _ttl_s(self) -> int:
+        """Returns after how many seconds it may be worth to ask for a name again."""
+        with self._read() as view:
+            ttl_ms = decode_meta(view.get(Table.META, META_KEY)).settings.worker_ttl_ms
+        return max(1, ttl_ms // 4_000)
+
+    def _opened(self, name: str, number: int, command: OpenWorker) -> OpenOut:
+        with self._read() as view:
+            row = SESSIONS.get(view, number)
+        if row is None or not row.open:
+            raise RaftschedError("session-over", "The session was replaced as soon as it was opened.")
+        return OpenOut(
+            session=f"{number}-{command.nonce.hex()}",
+            name=name,
+            lease_ms=row.ttl_ms,
+            ttl_ms=row.ttl_ms,
+            kill_before_ms=KILL_BEFORE_MS,
+            poll_ms=row.ttl_ms // 4,
+            queues=None if row.queues is None else list(row.queues),
+            namespaces=None if row.namespaces is None else list(row.namespaces),
+        )
+
+    async def close(self, text: str, request: CloseIn, check: Callable[[Session], None] = lambda row: None) -> None:
+        """Ends a session; one that is over already is. `check`: see `poll`."""
+        self._check_running()
+        try:
+            held = await self._find(text)
+        except RaftschedError as error:
+            if error.code != "session-over":
+                raise
+            return
+        check(held.row)
+        await self._raft.propose([encode(CloseSession(held.row.id, tuple(request.ran)))], PROPOSE_S)
+
+    async def _find(self, text: str) -> _Held:
+        """Returns the session of this text. Raises RaftschedError session-over, and NoLeader when it may be one that
+        this node has not heard of."""
+        number, _, nonce = text.partition("-")
+        held = self._held.get(int(number)) if number.isascii() and number.isdigit() and len(number) < 19 else None
+        if held is not None and not held.over and secrets.compare_digest(held.row.nonce.hex().encode(), nonce.encode()):
+            self._held.move_to_end(held.row.id)
+            return held
+        with self._read() as view:
+            found = self._hold(view, text)
+            unheard = found is None and _is_later(view, number)
+        if unheard:
+            await self._barriers.wait(PROPOSE_S)
+            with self._read() as view:
+                found = self._hold(view, text)
+        if found is None:
+            raise RaftschedError(
+                "session-over", "There is no such session, or not any more: end what runs under it, and open another."
+            )
+        return found
+
+    def _hold(self, view: ReadView, text: str) -> _Held | None:
+        row = session_of(view, text)
+        if row is None:
+            return None
+        held = self._held.get(row.id)
+        if held is None:
+            held = self._held[row.id] = _Held(row, set(asked_to_end(view, row.id)))
+            self._forget_some()
+        return held
+
+    def _forget_some(self) -> None:
+        while len(self._held) > SESSIONS_MAX:
+            number = next((number for number, held in self._held.items() if not held.polls), None)
+            if number is None:
+                return
+            del self._held[number]
+
+    # ------------------------------------------------------------ polls
+
+    async def poll(
+        self,
+        text: str,
+        request: PollIn,
+        arrived_ms: int,
+        *,
+        check: Callable[[Session], None] = lambda row: None,
+        gone: Callable[[], bool] = _here,
+    ) -> PollOut:
+        """Answers a poll that came at this time of the boot clock. `check`: raises when the caller may not speak for
+        the session. `gone`: whether nobody waits for the answer any more. Raises NoLeader, UnknownOutcome, Overloaded,
+        and RaftschedError: session-over, rate-limited, too-many, stopping, and what the reports' outputs raise."""
+        self._check_running()
+        held = await self._find(text)
+        check(held.row)
+        poll = self._enter(held, request, gone)
+        lease = self._grants.ask(held.row.id, request.pause_ms, request.trouble, poll.event.set)
+        try:
+            refused = await self._take(held, request.reports) if request.reports else []
+            until_ms = arrived_ms + min(request.wait_ms, held.poll_ms)
+            return await self._answer(held, poll, lease, until_ms, refused, at_once=bool(request.reports))
+        finally:
+            self._grants.forget(lease)
+            held.polls.remove(poll)
+
+    def _enter(self, held: _Held, request: PollIn, gone: Callable[[], bool]) -> _Poll:
+        now = self._clock.boot_ms()
+        held.left = min(RATE_BURST, held.left + (now - held.left_at_ms) * RATE_PER_S / 1000)
+        held.left_at_ms = now
+        if held.left < 1:
+            raise RaftschedError("rate-limited", f"A session is for {RATE_PER_S} polls a second; come again shortly.")
+        held.left -= 1
+        poll = _Poll(request, gone)
+        if poll.most:
+            for other in held.polls:
+                if other.most:
+                    other.replaced = True
+                    other.event.set()
+        if len(held.polls) >= POLLS_MAX:
+            raise RaftschedError("too-many", f"{POLLS_MAX} polls of this session are being answered; wait for one.")
+        held.polls.append(poll)
+        return poll
+
+    async def _answer(
+        self, held: _Held, poll: _Poll, lease: Request, until_ms: int, refused: list[Refused], *, at_once: bool
+    ) -> PollOut:
+        while True:
+            poll.event.clear()
+            if held.over:
+                raise RaftschedError("session-over")
+            runs = []
+            if poll.most and not poll.replaced:
+                with self._read() as view:
+                    runs = list(given_runs(view, held.row.id, poll.after, poll.most, self._clock, self._sealer))
+            highest = runs[-1].token if runs else poll.after
+            kill = sorted(token for token in held.ending - poll.killing if token <= highest)
+            at_once = at_once or bool(runs or kill) or poll.replaced or self._stopping or poll.gone()
+            left_ms = until_ms - self._clock.boot_ms()
+            if at_once or left_ms <= 0:
+                break
+            await self._wait(poll, left_ms / 1000)
+        if not lease.lease_ms and self._clock.boot_ms() - held.granted_at_ms > held.row.ttl_ms // 8:
+            await self._wait_for_grant(held, poll, lease)
+        if lease.lease_ms:
+            held.granted_at_ms = self._clock.boot_ms()
+        return PollOut(lease_ms=lease.lease_ms, runs=runs, kill=kill, refused=refused)
+
+    async def _wait(self, poll: _Poll, seconds: float) -> None:
+        """Until there may be something for it."""
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(seconds, poll.event.set)
+        self._waiting += 1
+        if self._look is None:
+            self._look = loop.call_later(LOOK_S, self._look_who_is_there)
+        try:
+            await poll.event.wait()
+        finally:
+            self._waiting -= 1
+            timer.cancel()
+
+    async def _wait_for_grant(self, held: _Held, poll: _Poll, lease: Request) -> None:
+        """What is renewed with this answer comes too late with the next one, if all are in a hurry."""
+        self._grants.hurry(lease)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + GRANT_S
+        while not (lease.lease_ms or held.over or self._stopping) and loop.time() < until:
+            poll.event.clear()
+            await self._wait(poll, until - loop.time())
+        if held.over:
+            raise RaftschedError("session-over")
+
+    def _look_who_is_there(self) -> None:
+        self._look = None
+        for held in self._held.values():
+            for poll in held.polls:
+                if poll.gone():
+                    poll.event.set()
+        if self._waiting:
+            self._look = asyncio.get_running_loop().call_later(LOOK_S, self._look_who_is_there)
+
+    # ------------------------------------------------------------ reports
+
+    async def _take(self, held: _Held, reports: Sequence[Report]) -> list[Refused]:
+        """Returns those that change nothing; all others are in the log."""
+        session = held.row.id
+        if self._commands.needs_rows(session, reports):
+            await self._barriers.wait(PROPOSE_S)
+        made = [await self._commands.of(session, held.row.opened_at_ms, report) for report in reports]
+        refused = [one for one in made if isinstance(one, Refused)]
+        given = [(report, one) for report, one in zip(reports, made, strict=True) if isinstance(one, bytes)]
+        self._say_over(session, [report.token for report, _ in given if report.outcome is not None])
+        for batch in _batches(given):
+            answers = await self._raft.propose([command for _, command in batch], PROPOSE_S)
+            refused += [
+                Refused(token=report.token, code="stale", detail=STALE)
+                for (report, _), answer in zip(batch, answers, strict=True)
+                if isinstance(answer, Rejected)
+            ]
+        return refused
+
+    def _say_over(self, session: int, tokens: Sequence[int]) -> None:
+        """The leader can give away the slots of what has ended while the reports are on their way through the log."""
+        leader = self._raft.leader_id
+        if tokens and leader is not None:
+            self._raft.send(leader, "over", encode_message(AttemptsFinished(session, tuple(tokens))))
+
+    # ------------------------------------------------------------ what is applied
+
+    def on_applied(self, results: Sequence[Applied]) -> None:
+        """Wakes the polls that there may be something for."""
+        if not self._held:
+            return
+        if not results:
+            self._read_again()
+            return
+        for result in results:
+            for action in result.actions:
+                if type(action) is not JobDue:  # as most are where many jobs are made
+                    self._act(action)
+
+    def _act(self, action: Action) -> None:
+        if isinstance(action, AttemptAssigned):
+            held = self._held.get(action.session)
+            if held is not None:
+                held.wake()
+        elif isinstance(action, AttemptEnded):
+            held = self._held.get(action.session)
+            if held is not None:
+                held.ending.discard(action.token)
+        elif isinstance(action, KillAsked):
+            held = self._held.get(action.session)
+            if held is not None:
+                held.ending.add(action.token)
+                held.wake()
+        elif isinstance(action, SessionChanged) and not action.open:
+            held = self._held.pop(action.session, None)
+            if held is not None:
+                held.over = True
+                held.wake()
+
+    def _read_again(self) -> None:
+        """After the state came by another way than entry by entry (a snapshot)."""
+        with self._read() as view:
+            for number, held in list(self._held.items()):
+                row = SESSIONS.get(view, number)
+                if row is None or not row.open:
+                    held.over = True
+                    del self._held[number]
+                else:
+                    held.ending = set(asked_to_end(view, number))
+                held.wake()
+
+    def _wake_all(self) -> None:
+        for held in self._held.values():
+            held.wake()
+
+
+def _is_later(view: ReadView, number: str) -> bool:
+    """Returns whether there may be a session of this number which this node has not heard of: numbers only grow."""
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
+        return False
+    return int(number) > decode_meta(view.get(Table.META, META_KEY)).last_session
+
+
+def _batches(given: Sequence[tuple[Report, bytes]]) -> list[list[tuple[Report, bytes]]]:
+    """Returns them in parts, each of which fits an entry of the log."""
+    batches: list[list[tuple[Report, bytes]]] = []
+    size = 0
+    for one in given:
+        if not batches or len(batches[-1]) >= BATCH_MAX or size >= BATCH_BYTES:
+            batches.append([])
+            size = 0
+        batches[-1].append(one)
+        size += len(one[1])
+    return batches

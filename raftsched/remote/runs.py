@@ -1,0 +1,115 @@
+"""A run as a remote worker gets it: out of the rows, with secrets in place of references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from raftsched.clock import Clock
+from raftsched.core.ids import instance_text, job_text
+from raftsched.core.model import GRACE_MS, Attempt, Instance, Job
+from raftsched.core.references import find_secret
+from raftsched.core.rows import decode_instance, job_of
+from raftsched.core.tables import ReadView, Table, after, assigned_key, from_u64, u64
+from raftsched.remote.protocol import Run
+from raftsched.security.sealing import Sealer
+from raftsched.worker.tasks import BadJob, resolved
+from raftsched.worker.webhook_deliveries import delivery_of
+from raftsched.worker.wire import Http
+
+ANSWER_BYTES = 4 * 1024 * 1024  # of runs in one answer, and one run more
+_RUN_BYTES = 1_024  # of a run, beside its handler and params
+
+_json = msgspec.json.Decoder().decode
+
+
+def given_runs(
+    view: ReadView, session: int, above: int, most: int, clock: Clock, sealer: Sealer | None
+) -> Iterator[Run]:
+    """Yields the runs that a session was given with tokens above this one, the lowest first: at most so many, and no
+    more than one answer holds."""
+    size = count = 0
+    for key, instance_key in view.scan(Table.ASSIGNED, assigned_key(session, above + 1), after(u64(session))):
+        if count >= most or size >= ANSWER_BYTES:
+            return
+        raw = view.get(Table.INSTANCES, instance_key)
+        instance = None if raw is None else decode_instance(raw)
+        attempt = None if instance is None else instance.live
+        if instance is None or attempt is None or attempt.token != from_u64(key[8:]):
+            continue
+        run, weight = _run_of(view, job_of(view, instance), instance, attempt, clock, sealer)
+        count += 1
+        size += weight
+        yield run
+
+
+def asked_to_end(view: ReadView, session: int) -> Iterator[int]:
+    """Yields the tokens of the runs of a session that are asked to end."""
+    prefix = u64(session)
+    for key, instance_key in view.scan(Table.ASSIGNED, prefix, after(prefix)):
+        raw = view.get(Table.INSTANCES, instance_key)
+        if raw is not None and decode_instance(raw).kill_asked:
+            yield from_u64(key[8:])
+
+
+def _run_of(
+    view: ReadView, job: Job | None, instance: Instance, attempt: Attempt, clock: Clock, sealer: Sealer | None
+) -> tuple[Run, int]:
+    """Returns the run, and about how many bytes it has. What cannot be run is handed out with what is wrong with it:
+    another node may have handed it out already, so only the worker can say that it does not run."""
+    if job is None:
+        return _broken(instance, attempt, "the job's definition is gone"), _RUN_BYTES
+    policy = job.policy
+    run = msgspec.structs.replace(
+        _broken(instance, attempt, None),
+        job_name=job.name,
+        namespace=job.namespace,
+        queue=policy.queue,
+        timeout_ms=policy.timeout_ms,
+        grace_ms=GRACE_MS if policy.grace_ms is None else policy.grace_ms,
+        own_grace=policy.grace_ms is not None,
+    )
+    try:
+        found = resolved(job, instance, attempt, partial(find_secret, view), sealer)
+        handler, params = _json(found.handler), _json(found.params)
+        if instance.notice is not None:
+            handler = _delivery(view, job, instance, attempt, clock, sealer)
+        run.handler, run.params = handler, params
+    except BadJob as why:
+        run.error = str(why)
+        return run, _RUN_BYTES
+    run.env, run.user, run.secrets = found.env, found.user, list(found.hidden)
+    run.scheduled_at = found.env["RAFTSCHED_SCHEDULED_AT"]
+    return run, _RUN_BYTES + len(found.handler) + len(found.params)
+
+
+def _delivery(
+    view: ReadView, job: Job, instance: Instance, attempt: Attempt, clock: Clock, sealer: Sealer | None
+) -> dict[str, Any]:
+    """Returns the handler that delivers an event to a webhook: its secret stays here."""
+    task = delivery_of(view, job, instance, attempt, clock.wall_ms(), sealer).task
+    assert isinstance(task, Http)
+    return {"http": {"url": task.url, "method": task.method, "headers": dict(task.headers), "body": task.body.decode()}}
+
+
+def _broken(instance: Instance, attempt: Attempt, error: str | None) -> Run:
+    return Run(
+        token=attempt.token,
+        instance=instance_text(instance.key),
+        job=job_text(instance.job_id),
+        job_name=None,
+        namespace="",
+        queue="",
+        priority=instance.priority,
+        attempt=attempt.number,
+        scheduled_at="",
+        handler={},
+        params={},
+        timeout_ms=1,
+        grace_ms=0,
+        env={},
+        error=error,
+    )
