@@ -31,6 +31,7 @@ from raftsched.core.tables import ReadView, Table
 from raftsched.errors import RaftschedError
 
 if TYPE_CHECKING:
+    from raftsched.remote.gateway import Gateway
     from raftsched.remote.outputs import Outputs
     from raftsched.worker.output import OutputStore
 
@@ -69,6 +70,7 @@ class ApiContext:
     propose_timeout_s: float = 10.0
     received: Outputs | None = None  # what remote workers send to this node; None: it takes nothing
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)  # /metrics shows what is registered here
+    workers: Gateway = field(init=False)  # remote ones
     # Remembered between requests.
     rates: Rates = field(init=False)
     refusals: Refusals = field(default_factory=Refusals)

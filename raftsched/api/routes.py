@@ -30,6 +30,7 @@ from raftsched.api.runs import (
     stats,
 )
 from raftsched.api.workers import output as worker_output
+from raftsched.api.workers import sessions
 
 Handler = Callable[[ApiContext, Call[Any]], Awaitable[web.StreamResponse]]
 
@@ -142,6 +143,9 @@ ROUTES: list[Route] = [
     Route("POST", "/v1/webhooks/{name}/test", webhooks.test, "webhooks_test"),
     Route("POST", "/v1/webhooks/{name}/rotate", webhooks.rotate, "webhooks_rotate"),
     *map(Route._make, calendars.ENDPOINTS),
+    Route("POST", "/v1/worker-sessions", sessions.open_session, "worker_sessions_open"),
+    Route("POST", "/v1/worker-sessions/{session}/poll", sessions.poll, "worker_sessions_poll"),
+    Route("POST", "/v1/worker-sessions/{session}/close", sessions.close, "worker_sessions_close"),
     Route("GET", "/openapi.json", documents.openapi, "documents_openapi"),
     Route("GET", "/docs", documents.page, "documents_page"),
     Route("GET", "/livez", health.livez, "health_livez"),

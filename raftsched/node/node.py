@@ -41,6 +41,7 @@ from raftsched.node.disk import DiskSpace
 from raftsched.node.ports import NodePorts
 from raftsched.raft import Raft, RaftOptions
 from raftsched.raft.transport import tls
+from raftsched.remote.gateway import Gateway
 from raftsched.remote.outputs import Outputs
 from raftsched.security.keyring import Keyring, own_key, read_keyring
 from raftsched.security.local_token import LocalToken
@@ -197,12 +198,17 @@ class Node:
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
         context = self._context(store, output, registry, keys, sealer, ports)
         context.received = received
+        gateway = context.workers = Gateway(
+            node_id=config.id, raft=raft, read=store.read, clock=self.clock, sealer=sealer, outputs=received
+        )
         web = self._web = await self._listen(context)
         parts.push_async_callback(web.stop)
+        parts.callback(gateway.stop)
         self.local_token.write(config.data, *config.local_url)  # only now, for the same reason
         await raft.start()
         self._cautions.at_start(is_locked(context), unreadable(context))  # a node that cannot start says one line
         ports.started = True
+        gateway.start()
         leader.start()
         probes.start()
         pruning = asyncio.create_task(self._prune_output(output), name="output")

@@ -29,7 +29,7 @@ from raftsched.errors import NoLeader, RaftschedError
 from raftsched.raft.proposals.barrier import Barriers
 from raftsched.remote.grants import Grants, Request
 from raftsched.remote.outputs import session_of
-from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, Refused, Report
+from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, RefusedReport, Report
 from raftsched.remote.reports import STALE, Commands, NoOutputs, ReportedOutputs
 from raftsched.remote.runs import asked_to_end, given_runs
 from raftsched.security.sealing import Sealer
@@ -300,19 +300,19 @@ class Gateway:
         if held.left < 1:
             raise RaftschedError("rate-limited", f"A session is for {RATE_PER_S} polls a second; come again shortly.")
         held.left -= 1
+        if len(held.polls) >= POLLS_MAX:
+            raise RaftschedError("too-many", f"{POLLS_MAX} polls of this session are being answered; wait for one.")
         poll = _Poll(request, gone)
         if poll.most:
             for other in held.polls:
                 if other.most:
                     other.replaced = True
                     other.event.set()
-        if len(held.polls) >= POLLS_MAX:
-            raise RaftschedError("too-many", f"{POLLS_MAX} polls of this session are being answered; wait for one.")
         held.polls.append(poll)
         return poll
 
     async def _answer(
-        self, held: _Held, poll: _Poll, lease: Request, until_ms: int, refused: list[Refused], *, at_once: bool
+        self, held: _Held, poll: _Poll, lease: Request, until_ms: int, refused: list[RefusedReport], *, at_once: bool
     ) -> PollOut:
         while True:
             poll.event.clear()
@@ -349,7 +349,8 @@ class Gateway:
             timer.cancel()
 
     async def _wait_for_grant(self, held: _Held, poll: _Poll, lease: Request) -> None:
-        """What is renewed with this answer comes too late with the next one, if all are in a hurry."""
+        """Until the leader has answered, or for a moment: where all polls are in a hurry, none of them would renew the
+        lease."""
         self._grants.hurry(lease)
         loop = asyncio.get_running_loop()
         until = loop.time() + GRANT_S
@@ -370,19 +371,19 @@ class Gateway:
 
     # ------------------------------------------------------------ reports
 
-    async def _take(self, held: _Held, reports: Sequence[Report]) -> list[Refused]:
+    async def _take(self, held: _Held, reports: Sequence[Report]) -> list[RefusedReport]:
         """Returns those that change nothing; all others are in the log."""
         session = held.row.id
         if self._commands.needs_rows(session, reports):
             await self._barriers.wait(PROPOSE_S)
         made = [await self._commands.of(session, held.row.opened_at_ms, report) for report in reports]
-        refused = [one for one in made if isinstance(one, Refused)]
+        refused = [one for one in made if isinstance(one, RefusedReport)]
         given = [(report, one) for report, one in zip(reports, made, strict=True) if isinstance(one, bytes)]
         self._say_over(session, [report.token for report, _ in given if report.outcome is not None])
         for batch in _batches(given):
             answers = await self._raft.propose([command for _, command in batch], PROPOSE_S)
             refused += [
-                Refused(token=report.token, code="stale", detail=STALE)
+                RefusedReport(token=report.token, code="stale", detail=STALE)
                 for (report, _), answer in zip(batch, answers, strict=True)
                 if isinstance(answer, Rejected)
             ]

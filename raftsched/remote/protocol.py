@@ -65,15 +65,19 @@ class OpenOut(msgspec.Struct, kw_only=True):
 Outcome = Literal["succeeded", "failed", "timed_out", "killed", "not_begun", "lost"]
 
 
+Exit = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1, description="an integer of 32 bits")]
+Place = Annotated[int, Meta(ge=0, le=2**53, description="as the node answered it")]
+
+
 class OutputPlace(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The place of an output that was sent before, as the node that took its end has answered it."""
 
     node: str
-    segment: int
-    offset: int
-    size: int
+    segment: Place
+    offset: Place
+    size: Place
     sha256: str
-    truncated: int = 0
+    truncated: Place = 0
 
 
 class Printed(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -91,7 +95,7 @@ class Report(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     outcome: Outcome | None = None
     started_at_ms: At | None = None  # left out: not known; where it has just started, now
     ended_at_ms: At | None = None  # left out: now
-    exit_code: int | None = None
+    exit_code: Exit | None = None
     error: Annotated[str, Meta(max_length=ERROR_MAX)] | None = None
     result: Any = None
     # A text, or a list of them: all that it printed, in order.
@@ -148,7 +152,7 @@ class Run(msgspec.Struct, kw_only=True):
     error: str | None = None  # why it cannot be run, whoever has it: report it as "failed", with these words
 
 
-class Refused(msgspec.Struct, kw_only=True):
+class RefusedReport(msgspec.Struct, kw_only=True):
     """A report that changes nothing, now or later: "stale": the attempt is over already, or is not this session's."""
 
     token: int
@@ -163,7 +167,7 @@ class PollOut(msgspec.Struct, kw_only=True):
     lease_ms: int
     runs: list[Run]
     kill: list[int]
-    refused: list[Refused]
+    refused: list[RefusedReport]
 
 
 class CloseIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

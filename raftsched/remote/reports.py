@@ -1,4 +1,4 @@
-"""What remote workers report, as commands. Their times are theirs: a clock that is wrong must not make a run start
+"""Makes commands of what remote workers report. Their times are theirs: a clock that is wrong must not make a run start
 before its session, or end in the future."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from raftsched.core.model import Outcome, OutputRef
 from raftsched.core.rows import INSTANCES, JOBS
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError
-from raftsched.remote.protocol import OutputPlace, Printed, Refused, Report
+from raftsched.remote.protocol import OutputPlace, Printed, RefusedReport, Report
 
 STALE = "The attempt is over already, or is not one of this session."
 RESULT_TOO_LARGE = f"its result has more than {RESULT_MAX:,} bytes, and was not kept"
@@ -69,7 +69,7 @@ class Commands:
         self._clock = clock
         self._outputs = outputs
 
-    async def of(self, session: int, since_ms: int, report: Report) -> bytes | Refused:
+    async def of(self, session: int, since_ms: int, report: Report) -> bytes | RefusedReport:
         """Returns the command. `since_ms`: when the session was opened. Raises RaftschedError invalid-body,
         disk-full."""
         now = self._clock.wall_ms()
@@ -85,7 +85,7 @@ class Commands:
         if report.output:
             namespace = self._namespace_of(session, token)
             if namespace is None:  # nothing is kept for what is not this session's
-                return Refused(token=token, code="stale", detail=STALE)
+                return RefusedReport(token=token, code="stale", detail=STALE)
             if isinstance(report.output, OutputPlace):
                 node, ref = self._outputs.verify(report.output)
             else:

@@ -28,14 +28,17 @@ from raftsched.errors import RaftschedError
 from raftsched.raft import Change, JoinRequest, MemberStatus
 from raftsched.raft.membership.configuration import Members, added, removed
 from raftsched.raft.proposals.barrier import Barriers
+from raftsched.remote.gateway import Gateway
 from raftsched.remote.outputs import Outputs
 from raftsched.security.keyring import Keyring
 from raftsched.security.sealing import Sealer
 from raftsched.store.store import Store
 from raftsched.store.write_batch import LogEntry, WriteBatch
 from raftsched.worker.output import OutputStore
+from raftsched.worker.ports import Applied
 from tests.support.clock import ManualClock
 from tests.support.documented import check
+from tests.support.local_raft import LocalRaft
 
 
 class LocalCluster:
@@ -62,6 +65,7 @@ class LocalCluster:
         self.sessions: dict[str, int] = {}
         self.outputs: dict[str, OutputStore] = {}
         self.received: dict[str, Outputs] = {}  # what remote workers send
+        self.subscribers: list[Callable[[Sequence[Applied]], None]] = []
         self.http: dict[str, str] = {}  # where the nodes' APIs are, as they announced it
         members = tuple(Member(n, f"127.0.0.1:{9000 + i}", n.encode()) for i, n in enumerate(self.nodes))
         self.members: Members = members
@@ -86,6 +90,8 @@ class LocalCluster:
         )
         answers = result.applied[0].batches[0].answers
         assert answers is not None
+        for on_applied in self.subscribers:
+            on_applied(result.applied)
         for index, reached in self.waiting:
             if index <= self._index and not reached.done():
                 reached.set_result(None)
@@ -191,7 +197,7 @@ class LocalCluster:
             self.change_members,
             self.transfer,
         )
-        return ApiContext(
+        context = ApiContext(
             node_id=node,
             clock=self.clock,
             read=self.store.read,
@@ -220,6 +226,16 @@ class LocalCluster:
             bounds=self.bounds,
             received=self.received[node],
         )
+        context.workers = Gateway(
+            node_id=node,
+            raft=LocalRaft(self),
+            read=self.store.read,
+            clock=self.clock,
+            sealer=context.security.sealer,
+            outputs=self.received[node],
+        )
+        context.workers.start()
+        return context
 
     def _received(self, node: str) -> Outputs:
         def tell(message: bytes) -> None:

@@ -277,7 +277,8 @@ def admit(
     if who is None:
         who = asker(ctx, request)
     enter_request(RequestContext(who))  # who it is, should it be refused
-    count(ctx, who)
+    if not declared.paced:
+        count(ctx, who)
     if declared.of_caller and who.role is Role.WORKER:
         needed = Role.WORKER
     check_role(who, needed)

@@ -147,7 +147,7 @@ def _guarded(ctx: ApiContext, check: HostCheck, counts: RequestCounts, respond: 
             response = answer(RaftschedError("internal", "An error of this node; its log says more."))
         if not response.prepared:
             stamp(ctx, response.headers)
-        counts.count(response.status, monotonic() - began)
+        counts.count(response.status, monotonic() - began - request_state().waited_s)
         if response.status in STATUSES:
             note_refusal(ctx, response.status, request.method, request.path, caller().name, request.remote or "")
         return response

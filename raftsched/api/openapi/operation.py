@@ -68,7 +68,8 @@ class Operation:
     `scope` is about tokens that are for some namespaces only. Where the address or a parameter `namespace` names one,
     that is checked, and no more has to be said; "checked": the handler touches only what `callers.permits`; "shared":
     it belongs to no namespace. Otherwise they are refused. `of_caller`: it is about the caller and nothing else, so
-    that workers may ask it, too. `work`: it hands in work (core.apply.audit)."""
+    that workers may ask it, too. `work`: it hands in work (core.apply.audit). `paced`: its handler bounds how often it
+    may be called; it counts nothing for its caller."""
 
     summary: str
     answers: Mapping[int, Reply]
@@ -87,6 +88,7 @@ class Operation:
     scope: Scope = ""
     work: bool = False
     of_caller: bool = False
+    paced: bool = False
 
 
 OPERATIONS: dict[Callable[..., Any], Operation] = {}
@@ -111,6 +113,7 @@ def operation(
     scope: Scope = "",
     work: bool = False,
     of_caller: bool = False,
+    paced: bool = False,
 ) -> Callable[[H], H]:
     """Declares what a handler takes and answers. In `answers` a bare type stands for JSON of it, None for no body."""
     replies = {status: one if isinstance(one, Reply) else Reply(one) for status, one in answers.items()}
@@ -132,6 +135,7 @@ def operation(
         scope,
         work,
         of_caller,
+        paced,
     )
 
     def declare(handler: H) -> H:

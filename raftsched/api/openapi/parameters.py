@@ -8,7 +8,7 @@ from typing import Any
 from raftsched import names
 from raftsched.api.http.requests import PAGE_DEFAULT, PAGE_MAX
 from raftsched.api.jobs.moments import COUNT_DEFAULT, COUNT_MAX
-from raftsched.api.openapi.patterns import INSTANCE_ID, JOB_ID
+from raftsched.api.openapi.patterns import INSTANCE_ID, JOB_ID, WORKER_SESSION
 from raftsched.api.runs.minutes import STEPS
 from raftsched.api.runs.output_source import OFFSET_MAX, TAIL_BYTES_MIN, TAIL_MAX
 from raftsched.api.runs.recent import JOBS_MAX as RECENT_JOBS_MAX
@@ -130,8 +130,11 @@ PATH: dict[str, tuple[dict[str, Any], str]] = {  # named resources add theirs (r
     "tokens": ({"type": "string", "pattern": JOB_ID}, "A token's id."),
     "operations": ({"type": "string", "pattern": JOB_ID}, "An operation's id."),
     "namespaces": ({"type": "string", "pattern": names.NAMESPACE.pattern}, "A namespace."),
+    "worker-sessions": (
+        {"type": "string", "pattern": WORKER_SESSION},
+        "A session, as it was answered to its opening: a secret.",
+    ),
     "name": ({"type": "string", "pattern": names.JOB.pattern}, "A job's name."),
-    "worker-sessions": ({"type": "string"}, "The session, as it was answered to its opening: a secret."),
     "runs": ({"type": "string", "pattern": "^[0-9]{1,19}$"}, "The token of a run that the session was given."),
 }
 PATH_DEFAULT: tuple[dict[str, Any], str] = ({"type": "string"}, "Which one.")

@@ -10,6 +10,7 @@ DURATION = rf"^(({_NUMBER}(ms|[wdhms]))+|P({_NUMBER}W)?({_NUMBER}D)?(T({_NUMBER}
 SIZE = r"^\s*[0-9]{1,15}\s*([KMGTkmgt]?[iI]?[bB])?\s*$"
 JOB_ID = f"^[0-9a-f]{_ID}{{12}}$"
 INSTANCE_ID = f"^[0-9a-f]{_ID}{{12}}@(0|[1-9][0-9]{{0,15}})(-[0-9a-f]{{16}})?$"
+WORKER_SESSION = "^[0-9]{1,18}-[0-9a-f]{32}$"
 CALLABLE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 HEADER = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$"
 OWN_HEADER = (

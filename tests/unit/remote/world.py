@@ -20,10 +20,10 @@ from raftsched.remote.protocol import (
     PollIn,
     PollOut,
     Printed,
+    RefusedReport,
     Report,
     Run,
 )
-from raftsched.remote.protocol import Refused as RefusedReport
 from raftsched.worker.runner import RunEnd
 from tests.unit.worker.world import FakeRunner, LoopClock, run_jumping
 

@@ -1,0 +1,103 @@
+"""The JSON of remote workers' sessions: raftsched.remote.protocol, with the names that this API knows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from raftsched import names
+from raftsched.api.http.problems import FieldError, Problem, pointer
+from raftsched.api.jobs.schema import Labels, Namespace, by_rule
+from raftsched.bounds import SLOTS_MAX
+from raftsched.core.limits import (
+    BOOT_ID_MAX,
+    HANDLERS_MAX,
+    LABEL_KEY_MAX,
+    LABEL_VALUE_MAX,
+    LABELS_MAX,
+    SERVED_MAX,
+    WEIGHT_MAX,
+)
+from raftsched.handlers import KINDS
+from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut
+
+_CALL = "call:"
+
+WorkerName = Annotated[str, by_rule(names.WORKER)]
+Queue = Annotated[str, by_rule(names.QUEUE)]
+HandlerOffered = Annotated[
+    str,
+    Meta(
+        description=f'{", ".join(KINDS)}, or "call:" and the name of a handler',
+        extra_json_schema={"pattern": f"^({'|'.join(KINDS)}|{_CALL}{names.HANDLER.regex})$"},
+    ),
+]
+_SERVED = Meta(max_length=SERVED_MAX, extra_json_schema={"minItems": 1})
+
+
+class WorkerSessionIn(OpenIn, forbid_unknown_fields=True, kw_only=True):
+    __doc__ = OpenIn.__doc__
+
+    name: WorkerName
+    slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX, description=f"an integer from 1 to {SLOTS_MAX:,}")] = 1
+    weight: Annotated[int, Meta(ge=1, le=WEIGHT_MAX, description=f"an integer from 1 to {WEIGHT_MAX:,}")] = 1
+    queues: Annotated[list[Queue], _SERVED] | None = None
+    namespaces: Annotated[list[Namespace], _SERVED] | None = None
+    labels: Labels = msgspec.field(default_factory=dict)
+    handlers: Annotated[
+        list[HandlerOffered],
+        Meta(max_length=HANDLERS_MAX, description="a list of handlers", extra_json_schema={"minItems": 1}),
+    ]
+
+
+class WorkerSessionOut(OpenOut, kw_only=True):
+    __doc__ = OpenOut.__doc__
+
+
+class PollAnswer(PollOut, kw_only=True):
+    __doc__ = PollOut.__doc__
+
+
+__all__ = ["CloseIn", "PollAnswer", "PollIn", "WorkerSessionIn", "WorkerSessionOut", "check_opening"]
+
+
+def check_opening(worker: WorkerSessionIn) -> None:
+    """Raises Problem invalid-body with all that is wrong with the names."""
+    errors: list[FieldError] = []
+    if not names.WORKER.allows(worker.name):
+        errors.append(FieldError("/name", f"must have {names.WORKER.rule}"))
+    for field, rule, given in (
+        ("queues", names.QUEUE, worker.queues),
+        ("namespaces", names.NAMESPACE, worker.namespaces),
+    ):
+        if given is not None and not given:
+            errors.append(FieldError(f"/{field}", f"must be 1 to {SERVED_MAX}, or left out for all"))
+        for place, name in enumerate(given or ()):
+            if not rule.allows(name):
+                errors.append(FieldError(pointer(field, place), f"must have {rule.rule}"))
+    if not worker.handlers:
+        errors.append(FieldError("/handlers", f'must name at least one of {", ".join(KINDS)}, or "call:" and a name'))
+    for place, name in enumerate(worker.handlers):
+        if name not in KINDS and not (name.startswith(_CALL) and names.HANDLER.allows(name[len(_CALL) :])):
+            wanted = f'must be one of {", ".join(KINDS)}, or "call:" and a name of {names.HANDLER.rule}'
+            errors.append(FieldError(pointer("handlers", place), wanted))
+    errors += _wrong_labels(worker.labels)
+    if len(worker.incarnation.encode()) > BOOT_ID_MAX:
+        errors.append(FieldError("/incarnation", f"is too long; at most {BOOT_ID_MAX} bytes"))
+    if errors:
+        raise Problem("invalid-body", errors=errors)
+
+
+def _wrong_labels(labels: dict[str, str]) -> list[FieldError]:
+    errors = []
+    for key, value in labels.items():
+        at = pointer("labels", key[:32])
+        if not 1 <= len(key) <= LABEL_KEY_MAX:
+            errors.append(FieldError(at, f"needs a key of 1 to {LABEL_KEY_MAX} characters"))
+        if len(value) > LABEL_VALUE_MAX:
+            errors.append(FieldError(at, f"is too long; at most {LABEL_VALUE_MAX} characters"))
+    if len(labels) > LABELS_MAX:
+        errors.append(FieldError("/labels", f"has {len(labels)}; at most {LABELS_MAX} are allowed"))
+    return errors

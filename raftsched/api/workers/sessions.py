@@ -1,0 +1,143 @@
+"""/v1/worker-sessions: machines that run jobs and take no part in Raft. What a worker has to keep is in
+docs/guarantees.md; what a node does about it, in raftsched.remote.gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from raftsched.api.auth.access import count, still_holds
+from raftsched.api.auth.access import refused as not_accepted
+from raftsched.api.auth.callers import caller, note_proposed, request_state, served, signed
+from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.replies import reply_value
+from raftsched.api.openapi.operation import BODIES, Reply, operation
+from raftsched.api.workers.schema import (
+    CloseIn,
+    PollAnswer,
+    PollIn,
+    WorkerSessionIn,
+    WorkerSessionOut,
+    check_opening,
+)
+from raftsched.core.cluster import Session
+from raftsched.errors import RaftschedError
+from raftsched.remote.gateway import NameTaken
+
+OPENING_MAX = 256 * 1024  # bytes of a body
+POLL_MAX = 4 * 1024 * 1024
+CLOSING_MAX = 512 * 1024
+LOOKED_AT_S = 1.0  # a token may be revoked while a poll waits for longer
+
+_WRITES = ("no-leader", "overloaded", "stopping", "unknown-outcome")
+
+
+@operation(
+    "Open a worker's session",
+    {201: Reply(WorkerSessionOut, "The session, and its lease.")},
+    body=WorkerSessionIn,
+    body_max=OPENING_MAX,
+    codes=(*BODIES, *_WRITES, "name-taken", "too-many"),
+    role="worker",
+    scope="shared",
+    work=True,
+)
+async def open_session(ctx: ApiContext, call: Call[WorkerSessionIn]) -> web.Response:
+    """A worker takes runs under a session, with any node. While another process works under the same name, or did a
+    moment ago, the name is taken (409, and when to ask again). There is no Idempotency-Key: the lease counts from when
+    the request was sent, so that an answer must not be given again. Who got none asks again, with a higher `opening`:
+    what the first request opened ends at once."""
+    worker = call.body
+    check_opening(worker)
+    queues, namespaces = served()
+    try:
+        opened = await ctx.workers.open(
+            worker,
+            queues=_within("queues", worker.queues, queues),
+            namespaces=_within("namespaces", worker.namespaces, namespaces),
+            signed=_signed,
+        )
+    except NameTaken as taken:
+        raise Problem(taken.code, taken.detail, headers={"Retry-After": str(taken.after_s)}) from None
+    return reply_value(opened, 201)
+
+
+@operation(
+    "Poll for a worker",
+    {200: Reply(PollAnswer, "Runs to begin, runs to end, and for how long the worker may run any.")},
+    body=PollIn,
+    body_max=POLL_MAX,
+    codes=(*BODIES, *_WRITES, "session-over", "too-many", "rate-limited", "disk-full"),
+    role="worker",
+    scope="shared",
+    paced=True,
+)
+async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
+    """Renews the lease, hands in reports, takes runs, and waits for some if there are none. It may be sent again, to
+    any node: the same runs are given until a poll says that they were taken (`after`), and reports that are known
+    already change nothing. 410: the session is over, and so must be all that runs under it."""
+    began, who = ctx.clock.monotonic(), caller()
+    request = call.request
+    try:
+        answer = await ctx.workers.poll(
+            call.path["session"],
+            call.body,
+            ctx.clock.boot_ms(),
+            check=_check,
+            gone=lambda: request.transport is None or request.transport.is_closing(),
+        )
+    except RaftschedError as error:
+        if error.code in ("session-over", "rate-limited", "too-many"):
+            count(ctx, who)  # of a session that is open they are bounded there
+        raise
+    took_s = ctx.clock.monotonic() - began
+    if not call.body.reports:
+        request_state().waited_s = took_s
+    if took_s > LOOKED_AT_S and not still_holds(ctx, who):
+        raise not_accepted("The token was revoked, or is past its end.")
+    return reply_value(answer)
+
+
+@operation(
+    "Close a worker's session",
+    {204: Reply(None, "The session is over.")},
+    body=CloseIn,
+    body_required=False,
+    body_max=CLOSING_MAX,
+    codes=(*BODIES, *_WRITES),
+    role="worker",
+    scope="shared",
+)
+async def close(ctx: ApiContext, call: Call[CloseIn]) -> web.Response:
+    """Ends a session. What the worker had is given to others at once. It may be sent again: a session that is over
+    stays so."""
+    await ctx.workers.close(call.path["session"], call.body, _check)
+    return web.Response(status=204)
+
+
+def _signed(commands: Sequence[bytes]) -> Sequence[bytes]:
+    note_proposed()
+    return signed(commands)
+
+
+def _within(what: str, asked: Sequence[str] | None, allowed: frozenset[str] | None) -> Sequence[str] | None:
+    """Returns those whose runs the session is for; None: of all. Raises Problem forbidden."""
+    if asked is None:
+        return None if allowed is None else sorted(allowed)
+    if allowed is not None and not allowed.issuperset(asked):
+        others = ", ".join(sorted(set(asked) - allowed)[:5])
+        raise Problem("forbidden", f'The token "{caller().name}" is not for these {what}: {others}.')
+    return sorted(set(asked))
+
+
+def _check(session: Session) -> None:
+    """A session is for its own worker; and no token speaks for one that may be given more than the token. Raises
+    Problem forbidden."""
+    for what, of_session, allowed in zip(
+        ("queues", "namespaces"), (session.queues, session.namespaces), served(), strict=True
+    ):
+        if allowed is not None and (of_session is None or not allowed.issuperset(of_session)):
+            raise Problem("forbidden", f'The session takes runs of {what} that the token "{caller().name}" is not for.')
