@@ -1,5 +1,5 @@
-"""Passes on to the leader what remote workers ask of it: may they hold on? Requests of some 20 ms travel in one message,
-and are sent again when the leader changed, or did not answer."""
+"""Passes on to the leader what remote workers ask of it: may they hold on? Requests of some 20 ms travel in one
+message, and are sent again when the leader changed, or did not answer."""
 
 from __future__ import annotations
 
