@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_text, job_text, split_instance
 from raftsched.core.model import InstanceState
 from raftsched.core.notices import Ending, Notice
@@ -66,7 +67,8 @@ def _data(notice: Notice) -> dict[str, Any]:
         "scheduled_at": _time(nominal_at_ms),
         "started_at": None if notice.started_at_ms is None else _time(notice.started_at_ms),
         "ended_at": _time(notice.at_ms),
-        "node": notice.node or None,
+        "node": node_name(notice.node),
+        "worker": worker_name(notice.node),
         "output": output,
     }
 

@@ -30,7 +30,7 @@ from raftsched.api.runs import (
     stats,
 )
 from raftsched.api.workers import output as worker_output
-from raftsched.api.workers import sessions
+from raftsched.api.workers import sessions, workers
 
 Handler = Callable[[ApiContext, Call[Any]], Awaitable[web.StreamResponse]]
 
@@ -120,6 +120,8 @@ ROUTES: list[Route] = [
     Route("POST", "/v1/nodes/{id}/drain", nodes.drain, "nodes_drain"),
     Route("POST", "/v1/nodes/{id}/undrain", nodes.undrain, "nodes_undrain"),
     Route("PUT", "/v1/worker-sessions/{session}/runs/{token}/output", worker_output.put, "worker_output_put"),
+    Route("GET", "/v1/workers", workers.list_all, "workers_list_all"),
+    Route("GET", "/v1/workers/{name}", workers.get, "workers_get"),
     *map(Route._make, namespaces.ENDPOINTS),
     Route("GET", "/v1/secrets", secrets.list_all, "secrets_list_all"),
     Route("POST", "/v1/secrets:reseal", kept.reseal, "kept_reseal"),

@@ -24,6 +24,7 @@ _CLUSTER = {
     "cluster": ("cluster.cluster", "cluster", "Status, members, settings, leadership, backup."),
     "ui": ("cluster.page", "ui", "Open the web page of the cluster."),
     "nodes": ("resources.nodes", "nodes", "Nodes and what runs there: list, drain, undrain, label."),
+    "workers": ("resources.workers", "workers", "Remote workers, which run jobs without voting: list, get."),
     "bench": ("cluster.bench", "bench", "Measure how fast a running cluster takes jobs and runs them."),
     "keys": ("auth.keys", "keys", "Cluster keys: make one, check a file."),
     "certs": ("auth.certs", "certs", "Certificates of nodes: make an authority, and sign them."),

@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from types import TracebackType
 from typing import Any, Unpack
 
-from raftsched.client.cluster import Cluster, ClusterNodes
+from raftsched.client.cluster import Cluster, ClusterNodes, Workers
 from raftsched.client.contexts import usual
 from raftsched.client.creates import Creates
 from raftsched.client.instances import DeadLetters, Instances
@@ -83,6 +83,7 @@ class AsyncClient:
         self.calendars = Calendars(transport)
         self.namespaces = Namespaces(transport)
         self.nodes = ClusterNodes(transport)
+        self.workers = Workers(transport)
         self.cluster = Cluster(transport)
 
     def within(self, seconds: float) -> AsyncClient:

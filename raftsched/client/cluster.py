@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from raftsched.client.models import Page
-from raftsched.client.models_cluster import ClusterView, Doctor, Leadership, Members, NodeDetail, Term, Who
+from raftsched.client.models_cluster import (
+    ClusterView,
+    Doctor,
+    Leadership,
+    Members,
+    NodeDetail,
+    Term,
+    Who,
+    Worker,
+    WorkerDetail,
+)
+from raftsched.client.pages import pages
 from raftsched.client.transport import Transport, encode, items
 from raftsched.client.wire import condition, own_key, segment
 
@@ -141,6 +152,23 @@ class ClusterNodes:
         return (await self._transport.send("PATCH", _path(id), body=encode(change), headers=headers)).decoded(
             NodeDetail
         )
+
+
+class Workers:
+    """Remote workers: machines that work without voting."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def get(self, name: str) -> WorkerDetail:
+        """NotFoundError: there is no worker of this name with an open session."""
+        return await self._transport.get(WorkerDetail, f"/v1/workers/{segment(name)}")
+
+    async def list(self, *, most: int | None = None) -> AsyncIterator[Worker]:
+        """By name; `most` of them (None: all)."""
+        async for page in pages(self._transport, Worker, "/v1/workers", {}, most):
+            for worker in page:
+                yield worker
 
 
 def _path(id: str) -> str:

@@ -37,7 +37,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     number: int
-    node: str
+    node: str | None  # None: a remote worker has it
     session: int
     token: int  # fencing token
     assigned_at: datetime
@@ -48,6 +48,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     result: Any
     output: Output | None
+    worker: str | None = None
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +83,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     output: Output | None
     attempts: list[Attempt]
     event: dict[str, Any] | None = None  # what it delivers to a webhook
+    worker: str | None = None  # in place of node: the remote worker that has its newest attempt
 
     @property
     def final(self) -> bool:
@@ -202,6 +204,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     dead_letter: bool = False
     subject: str | None = None
+    worker: str | None = None
 
 
 class RecentRun(msgspec.Struct, frozen=True, kw_only=True):

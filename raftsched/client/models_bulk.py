@@ -108,9 +108,10 @@ class RunningNow(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str
     job: str | None
     namespace: str
-    node: str
+    node: str | None
     attempt: int
     started_at: datetime | None
+    worker: str | None = None
 
 
 class QueuedNow(msgspec.Struct, frozen=True, kw_only=True):

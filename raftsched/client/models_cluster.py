@@ -153,6 +153,41 @@ class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):
     weight: int = 1  # of its slots, beside those of others
 
 
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    """A remote worker that has a session, whose number `session` is. `queues` and `namespaces`: whose runs it takes;
+    None: of all."""
+
+    name: str
+    session: int
+    labels: dict[str, str]
+    slots: int
+    weight: int
+    queues: list[str] | None
+    namespaces: list[str] | None
+    handlers: list[str]
+    running: int
+    last_heartbeat_at: datetime | None  # as the leader got it
+    version: str | None
+    opened_at: datetime
+    trouble: str | None = None  # why it starts no runs now
+
+
+class WorkerRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that a worker was given; `token` is the fencing token of the attempt."""
+
+    id: str
+    job_id: str
+    token: int
+    started_at: datetime | None
+
+
+class WorkerDetail(Worker, frozen=True, kw_only=True):
+    """A worker and what it runs, as far as the caller may see; `runs_left_out`: there are more."""
+
+    runs: list[WorkerRun]
+    runs_left_out: bool = False
+
+
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """So many starts in each period."""
 
@@ -278,13 +313,14 @@ class WhyThere(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     attempt: int
-    node: str
+    node: str | None
     session: int
     token: int
     running: int | None
     slots: int | None
     eligible: int | None
     nodes: int | None
+    worker: str | None = None
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
@@ -323,6 +359,7 @@ class StepTaken(msgspec.Struct, frozen=True, kw_only=True):
     token: int | None
     attempt: int | None
     node: str | None
+    worker: str | None = None
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):

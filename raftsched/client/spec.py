@@ -209,6 +209,7 @@ InstanceFilter = TypedDict(
         "namespace": str,
         "state": str,
         "node": str,
+        "worker": str,
         "from": Moment,
         "to": Moment,
         "dead_letter": bool,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from raftsched.core.allowed import Allowed, path_error, run_error, target_of_url, wrong_in_target
 from raftsched.core.cluster import NodeRule, Session
+from raftsched.core.executors import at_start, is_worker
 from raftsched.core.model import Condition, ConditionKind, Policy
 
 _SHOWN = 5  # names that one text lists
@@ -145,10 +146,11 @@ def lacking(offers: Sequence[Offer], policy: Policy, namespace: str) -> str:
     if not offers:
         return "All nodes were started with --no-run, and no remote worker is connected."
     need = policy.required_capability
+    kind = "node or worker" if any(is_worker(o.node) for o in offers) else "node"
     handled = [o for o in offers if not need or need in o.handlers]
     if not handled:
-        return f'No node has the handler "{need}".'
-    who = f'node with the handler "{need}"' if need else "node"
+        return f'No {kind} has the handler "{need}".'
+    who = f'{kind} with the handler "{need}"' if need else kind
     handled = [o for o in handled if o.serves(policy.queue, namespace)]
     if not handled:
         return f"No {who} takes runs of the queue {policy.queue} in the namespace {namespace}."
@@ -160,7 +162,7 @@ def lacking(offers: Sequence[Offer], policy: Policy, namespace: str) -> str:
         who = f"{who} that may run it as its user"
     fitting = [o for o in handled if o.labels.issuperset(policy.node_labels)]
     if fitting:  # of these each refuses: else one could
-        return " ".join(f"{o.node} {o.refusal(policy)}." for o in fitting[:_SHOWN])
+        return " ".join(f"{at_start(o.node)} {o.refusal(policy)}." for o in fitting[:_SHOWN])
     missing = [f"{k}={v}" for k, v in policy.node_labels if all((k, v) not in o.labels for o in handled)]
     if missing:
         return f"No {who} carries the label {_some(missing, ' nor ')}."

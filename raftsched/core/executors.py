@@ -7,6 +7,7 @@ id has a slash, so the two cannot be mistaken for each other.
 from __future__ import annotations
 
 WORKER_PREFIX = "worker/"
+WORKER_KEYS = (b"worker/", b"worker0")  # from, to: the rows of NODES of remote workers
 
 
 def worker_key(name: str) -> str:
@@ -27,3 +28,13 @@ def worker_name(executor: str) -> str | None:
 def node_name(executor: str) -> str | None:
     """Returns the node id; None: it is a remote worker, or nothing at all."""
     return None if not executor or executor.startswith(WORKER_PREFIX) else executor
+
+
+def in_words(executor: str) -> str:
+    """Returns it as it stands within a sentence: a node by its id alone."""
+    return f"the worker {executor[len(WORKER_PREFIX) :]}" if executor.startswith(WORKER_PREFIX) else executor
+
+
+def at_start(executor: str) -> str:
+    """Returns the same for the beginning of a sentence."""
+    return f"The worker {executor[len(WORKER_PREFIX) :]}" if executor.startswith(WORKER_PREFIX) else executor

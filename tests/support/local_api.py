@@ -73,6 +73,7 @@ class LocalCluster:
         self.changes: list[tuple[str, str, bytes | None]] = []
         self.waits_for: str | None = None
         self.heartbeat_ages: dict[str, int] = {}  # as the leader counts them, in ms
+        self.troubles: dict[str, str] = {}  # as the leader knows them
         self.disks: dict[str, DiskUse] = {}  # as nodes have told the leader
         self.apply(Form(b"\1" * 16, members))
         self.apply(OpenLeadership(1, self.nodes[0]))
@@ -210,7 +211,8 @@ class LocalCluster:
                     if m.node != node
                 ],
                 members=members,
-                heartbeat_ages=lambda: self.heartbeat_ages,
+                heartbeat_ages=lambda: self.heartbeat_ages if node == self.leader else {},
+                troubles=lambda: self.troubles if node == self.leader else {},
                 disks=lambda: {n: use for n, use in self.disks.items() if node in (n, self.leader)},
             ),
             security=Security(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import aiohttp
 import msgspec
 from aiohttp import web
+from yarl import URL
 
 from raftsched.api.auth.access import peer_header
 from raftsched.api.auth.peers import trust, url_of
@@ -91,9 +92,7 @@ async def seen(ctx: ApiContext, request: web.Request) -> ClusterOut:
     out = _own_view(ctx, status)
     if status.leader is None or status.leader == status.node_id or HOP in request.headers:
         return out
-    known = await _leaders_view(
-        ctx, request, status.leader, next((n.http for n in out.nodes if n.id == status.leader), None)
-    )
+    known = await _leaders_view(ctx, request)
     if known is not None:
         own = next(n for n in out.nodes if n.id == status.node_id)
         # Its own clock is right for every node: what counts is how far it is from the leader's, which gives the time.
@@ -141,21 +140,40 @@ def _why(request: JoinRequest, members: dict[str, MemberStatus]) -> str:
     return "other-disk" if request.node in members else "new"
 
 
-async def _leaders_view(ctx: ApiContext, request: web.Request, leader: str, address: str | None) -> ClusterOut | None:
+async def _leaders_view(ctx: ApiContext, request: web.Request) -> ClusterOut | None:
     """Returns the leader's view: how far the other nodes are, and which ask to join. None when it does not answer at
     once."""
-    if address is None:
+    raw = await leaders_answer(ctx, request, "/v1/cluster")
+    try:
+        return None if raw is None else msgspec.json.decode(raw, type=ClusterOut)
+    except msgspec.DecodeError:
+        return None
+
+
+async def leaders_answer(ctx: ApiContext, request: web.Request, target: str) -> bytes | None:
+    """Returns the leader's answer to a GET of this path and query. None: it does not answer at once, or there is nobody
+    to ask: this node leads, knows of no leader, or was itself asked by another node."""
+    status = ctx.cluster.status()
+    leader = status.leader
+    if leader is None or leader == status.node_id or HOP in request.headers:
+        return None
+    with ctx.read() as view:
+        session = newest_session(view, leader)
+    address = (session.http if session else None) or next(
+        (peer.http for peer in ctx.cluster.peers() if peer.node_id == leader), None
+    )
+    if not address:
         return None
     try:
         async with request.app[CLIENT].get(
-            url_of(address, "/v1/cluster"),
-            headers={HOP: ctx.node_id, **peer_header(ctx, leader, "/v1/cluster")},
+            URL(url_of(address, target), encoded=True),
+            headers={HOP: ctx.node_id, **peer_header(ctx, leader, target)},
             timeout=_LEADER_WAIT,
             allow_redirects=False,
             ssl=await trust(ctx, address),
         ) as answer:
-            return msgspec.json.decode(await answer.read(), type=ClusterOut)
-    except (aiohttp.ClientError, Problem, TimeoutError, OSError, msgspec.DecodeError):
+            return await answer.read() if answer.status == 200 else None
+    except (aiohttp.ClientError, Problem, TimeoutError, OSError):
         return None
 
 
@@ -179,7 +197,7 @@ def _node(
         commit_index=status.commit_index if own else None,
         lag=None if applied is None else max(0, status.commit_index - applied),
         clock_offset_ms=_offset(status, own, peer),
-        running=_running(view, session.id) if session else 0,
+        running=running_of(view, session.id) if session else 0,
         slots=slots_of(session, rule),
         version=_version(ctx, session, own),
         session_open=session is not None and session.open,
@@ -199,8 +217,8 @@ def _offset(status: ClusterStatus, own: bool, peer: Peer | None) -> float | None
     return 0.0 if own else (peer.clock_offset_ms if peer else None)
 
 
-def _running(view: ReadView, session: int) -> int:
-    """Live attempts of a session."""
+def running_of(view: ReadView, session: int) -> int:
+    """Returns how many attempts of a session are live."""
     prefix = u64(session)
     return sum(1 for _ in view.scan(Table.ASSIGNED, prefix, after(prefix)))
 

@@ -118,7 +118,7 @@ class Discarded(msgspec.Struct):
     next: str | None
 
 
-class DeadLetter(InstanceOut):
+class DeadLetter(InstanceOut, kw_only=True):
     """An instance, and since when it is a dead letter."""
 
     dead_since: Time

@@ -425,8 +425,10 @@ class OutputOut(msgspec.Struct):
 
 
 class AttemptOut(msgspec.Struct):
+    """`node`: that runs it; null: the remote `worker` of this name does."""
+
     number: int
-    node: str
+    node: str | None
     session: int
     token: int
     assigned_at: str
@@ -437,11 +439,13 @@ class AttemptOut(msgspec.Struct):
     error: str | None
     result: Raw | None
     output: OutputOut | None
+    worker: str | None = None
 
 
 class InstanceOut(msgspec.Struct):
     """`job_name`: null for a job without a name; `namespace`: null when the job is gone. `late_ms`: between the time
-    when it was due and its first start; null before that, and for what was asked for."""
+    when it was due and its first start; null before that, and for what was asked for. `node`, or `worker`: what its
+    newest attempt was given to, a node or a remote worker."""
 
     id: str
     job_id: str
@@ -472,3 +476,4 @@ class InstanceOut(msgspec.Struct):
     result: Raw | None
     output: OutputOut | None
     attempts: list[AttemptOut]
+    worker: str | None = None

@@ -38,6 +38,7 @@ from raftsched.core.changes import (
     split_change,
 )
 from raftsched.core.cluster import Meta
+from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_key, instance_text, job_text, parse_job
 from raftsched.core.model import InstanceState, JobState
 from raftsched.core.notices import SYSTEM_NAMESPACE
@@ -90,6 +91,7 @@ class InstanceEventOut(_OfJob):
     node: str | None
     reason: str | None
     dead_letter: bool
+    worker: str | None = None
 
 
 class ClusterEventOut(msgspec.Struct):
@@ -316,7 +318,8 @@ def _instance(ident: str, when: str, kind: str, job: str, name: str | None, chan
         instance_id=instance_text(key),
         state=change.state.name,
         attempt=change.attempt,
-        node=change.node or None,
+        node=node_name(change.node),
         reason=change.reason,
         dead_letter=change.dead_letter,
+        worker=worker_name(change.node),
     )

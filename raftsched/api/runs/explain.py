@@ -29,7 +29,9 @@ from raftsched.api.runs.explain_words import (
     trigger_words,
 )
 from raftsched.api.runs.waiting import Obstacle, waits_for
+from raftsched.api.workers.seen import heard_of_worker, troubles_of_workers
 from raftsched.core import rows
+from raftsched.core.executors import is_worker, node_name, worker_name
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import FINAL, Attempt, Instance, InstanceState, Job, Policy, Step, StepKind
 from raftsched.core.tables import ReadView
@@ -65,13 +67,14 @@ class ThereOut(msgspec.Struct):
 
     text: str
     attempt: int
-    node: str
+    node: str | None
     session: int
     token: int
     running: int | None
     slots: int | None
     eligible: int | None
     nodes: int | None
+    worker: str | None = None
 
 
 class WaitOut(msgspec.Struct):
@@ -108,6 +111,7 @@ class StepOut(msgspec.Struct):
     token: int | None
     attempt: int | None
     node: str | None
+    worker: str | None = None
 
 
 class ExplainOut(msgspec.Struct):
@@ -133,11 +137,13 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     found = _read(ctx, key, ctx.cluster.troubles())
     if found[3] is not None and found[3].reason in _OF_NODES and ctx.cluster.status().role != "leader":
         nodes = (await seen(ctx, call.request)).nodes
-        found = _read(ctx, key, {node.id: node.trouble for node in nodes if node.trouble})
+        troubles = {node.id: node.trouble for node in nodes if node.trouble}
+        found = _read(ctx, key, troubles | await troubles_of_workers(ctx, call.request))
     live = found[0].live
     known = (
         live is None
         or live.node == ctx.node_id
+        or is_worker(live.node)
         or any(p.node_id == live.node and p.connected for p in ctx.cluster.peers())
     )
     heard_ms = None if live is None else await _heard_ms(ctx, call, live.node)
@@ -145,7 +151,12 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 
 async def _heard_ms(ctx: ApiContext, call: Call[Any], node: str) -> int | None:
-    """When the leader last heard of the node's worker; None: nobody says."""
+    """When the leader last heard of the node's worker; None: nobody says. Of a remote worker, which is heard of four
+    times in its lease, only when it was silent for half of that."""
+    if is_worker(node):
+        heard_ms = await heard_of_worker(ctx, call.request, node)
+        silent_ms = ctx.settings().worker_ttl_ms // 2
+        return None if heard_ms is None or ctx.now_ms() - heard_ms < silent_ms else heard_ms
     heard = next((n.last_heartbeat_at for n in (await seen(ctx, call.request)).nodes if n.id == node), None)
     return None if heard is None else parse_time(heard)
 
@@ -241,13 +252,14 @@ def _there(attempt: Attempt) -> ThereOut:
     return ThereOut(
         text=there_words(attempt),
         attempt=attempt.number,
-        node=attempt.node,
+        node=node_name(attempt.node),
         session=attempt.session,
         token=attempt.token,
         running=None if seen is None else seen.running,
         slots=None if seen is None else seen.slots,
         eligible=None if seen is None else seen.eligible,
         nodes=None if seen is None else seen.nodes,
+        worker=worker_name(attempt.node),
     )
 
 
@@ -273,7 +285,8 @@ def _step(row: Instance, step: Step, attempts: dict[int, Attempt], last: bool) -
         term=step.term,
         token=step.token or None,
         attempt=None if attempt is None else attempt.number,
-        node=None if attempt is None else attempt.node,
+        node=None if attempt is None else node_name(attempt.node),
+        worker=None if attempt is None else worker_name(attempt.node),
     )
 
 

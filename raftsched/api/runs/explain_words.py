@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from raftsched import schedule
 from raftsched.api.http.durations import format_time
+from raftsched.core.executors import at_start, in_words, is_worker
 from raftsched.core.model import (
     GRACE_MS,
     Attempt,
@@ -144,7 +145,7 @@ def there_words(attempt: Attempt) -> str:
     """Why it went there."""
     seen = attempt.placement
     if seen is None:
-        return f"It was given to {attempt.node}; what else there was to choose from was not noted."
+        return f"It was given to {in_words(attempt.node)}; what else there was to choose from was not noted."
     others = seen.eligible - 1
     load = f"{seen.running} of {seen.slots} slots taken"
     if others <= 0:
@@ -154,14 +155,14 @@ def there_words(attempt: Attempt) -> str:
     else:
         which = f"the least load of the {seen.eligible} nodes that could take it, of {seen.nodes} that were given runs"
     if seen.avoided:
-        which += f", but for {seen.avoided}, where the attempt before was"
-    return f"{attempt.node} had {load}: {which}."
+        which += f", but for {in_words(seen.avoided)}, where the attempt before was"
+    return f"{at_start(attempt.node)} had {load}: {which}."
 
 
 def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -> str:
     """Returns a sentence about one step."""
     name = "the attempt" if attempt is None else f"attempt {attempt.number}"
-    node = "its node" if attempt is None else attempt.node
+    node = "its node" if attempt is None else in_words(attempt.node)
     match step.kind:
         case StepKind.CREATED:
             return {
@@ -209,7 +210,7 @@ def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -
 def _final(row: Instance, step: Step, attempt: Attempt | None, last: bool) -> str:
     text = "it came to its end" if not last else f"it is {row.state.name}"
     if attempt is not None and attempt.outcome is not None:
-        text += f": attempt {attempt.number} on {attempt.node} {_ENDED[attempt.outcome]}"
+        text += f": attempt {attempt.number} on {in_words(attempt.node)} {_ENDED[attempt.outcome]}"
         return f"{text}; {_because(step.detail)}" if step.detail else text
     return _with(text, None if step.detail is None else _because(step.detail))
 
@@ -229,7 +230,7 @@ def going_words(
     live = row.live
     if live is None:
         return f"It is {row.state.name}."
-    text = f"It is {row.state.name} on {live.node}."
+    text = f"It is {row.state.name} on {in_words(live.node)}."
     asked = next((s for s in reversed(row.steps) if s.kind is StepKind.KILL_ASKED and s.token == live.token), None)
     ends_ms = None
     if policy is not None and policy.timeout_ms and live.started_at_ms is not None:
@@ -243,12 +244,14 @@ def going_words(
         text += f" It is past its timeout, which was over at {format_time(ends_ms)}.{_killed_next(policy)}"
     silent = ""
     if heard_ms is not None and now_ms - heard_ms >= SILENT_MS:
-        silent = f" The leader last heard of {live.node} {format_duration((now_ms - heard_ms) // 1000 * 1000)} ago."
+        ago = format_duration((now_ms - heard_ms) // 1000 * 1000)
+        silent = f" The leader last heard of {in_words(live.node)} {ago} ago."
     elif cut_off is not None and heard_ms is None:
-        silent = f" {live.node} is not connected with {cut_off}, which was asked: it may be down."
+        silent = f" {at_start(live.node)} is not connected with {cut_off}, which was asked: it may be down."
     if silent:
+        ttl = "worker_ttl" if is_worker(live.node) else "session_ttl"
         silent += (
-            " If the leader hears nothing of it for the time of its lease (session_ttl and a quarter), its session "
+            f" If the leader hears nothing of it for the time of its lease ({ttl} and a quarter), its session "
             "ends and this attempt is lost."
         )
     return text + silent
@@ -261,5 +264,5 @@ def end_words(row: Instance) -> str:
     last = row.attempts[-1]
     text = f"It is {row.state.name} after {last.number} attempt{'s' if last.number != 1 else ''}"
     if last.outcome is not None:
-        text += f"; the last, on {last.node} with token {last.token}, {_ENDED[last.outcome]}"
+        text += f"; the last, on {in_words(last.node)} with token {last.token}, {_ENDED[last.outcome]}"
     return f"{text}."

@@ -33,13 +33,15 @@ from raftsched.api.runs.render import JobNames, instance_json
 from raftsched.api.runs.states import INSTANCE_STATES, instance_states, several
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Accepted, Kill, Rerun, encode
+from raftsched.core.executors import node_name, worker_key
 from raftsched.core.ids import instance_text
 from raftsched.core.model import Instance, Job
 from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table, u64
 
 INSTANCE_KEY_BYTES = 24
-_FILTERS = ("state", "node", "from", "to", "dead_letter", "fields", "limit", "cursor", *READ)
+_NO_NODE = "/"  # what no attempt was given to
+_FILTERS = ("state", "node", "worker", "from", "to", "dead_letter", "fields", "limit", "cursor", *READ)
 _PAGE = PageOf(AnyOf((InstanceOut, partial("InstancePart", InstanceOut))))
 
 
@@ -89,7 +91,7 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
 class _Filter:
     def __init__(self, query: Query, view: ReadView, job: Job | None) -> None:
         self._view = view
-        self._node = query.text("node")
+        self._executor = _executor(query)
         self._dead = query.choice("dead_letter", "true", "false")
         self._namespace = query.text("namespace") if job is None else None
         self._namespaces: dict[int, str | None] = {}
@@ -102,7 +104,7 @@ class _Filter:
             return None
         if self._states is not None and row.state not in self._states:
             return None
-        if self._node is not None and (not row.attempts or row.attempts[-1].node != self._node):
+        if self._executor is not None and (not row.attempts or row.attempts[-1].node != self._executor):
             return None
         if self._dead is not None and row.dead_letter != (self._dead == "true"):
             return None
@@ -115,6 +117,16 @@ class _Filter:
             job = get_job(self._view, job_id)
             self._namespaces[job_id] = None if job is None else job.namespace
         return self._namespaces[job_id]
+
+
+def _executor(query: Query) -> str | None:
+    """Returns the node or worker whose instances are asked for; None: of all. Raises Problem invalid-parameter."""
+    node, worker = query.text("node"), query.text("worker")
+    if worker is None:
+        return None if node is None else node_name(node) or _NO_NODE
+    if node is not None:
+        raise bad_parameter("worker", "goes without node: an attempt is on the one or on the other")
+    return worker_key(worker)
 
 
 def _list(view: ReadView, call: Call[Any], query: Query, job: Job | None) -> web.Response:

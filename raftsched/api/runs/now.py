@@ -24,6 +24,7 @@ from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import JobHead, decode_head, get_instance
 from raftsched.api.runs.waiting import waits_for
 from raftsched.core import rows
+from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Instance
 from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
@@ -40,9 +41,10 @@ class RunningOut(msgspec.Struct):
     job_id: str
     job: str | None
     namespace: str
-    node: str
+    node: str | None
     attempt: int
     started_at: Time | None
+    worker: str | None = None
 
 
 class QueuedOut(msgspec.Struct):
@@ -203,7 +205,14 @@ def _running(row: Instance, job: JobHead) -> RunningOut:
     last = row.attempts[-1]
     started_at = None if last.started_at_ms is None else format_time(last.started_at_ms)
     return RunningOut(
-        instance_text(row.key), job_text(job.id), job.name, job.namespace, last.node, last.number, started_at
+        instance_text(row.key),
+        job_text(job.id),
+        job.name,
+        job.namespace,
+        node_name(last.node),
+        last.number,
+        started_at,
+        worker_name(last.node),
     )
 
 

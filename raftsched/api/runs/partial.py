@@ -10,6 +10,7 @@ import msgspec
 
 from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.runs.render import JobNames, is_manual, shown_attempt, shown_event, shown_raw
+from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Attempt, Instance, lateness_ms
 
@@ -23,7 +24,8 @@ _OF: dict[str, Callable[[Instance, Attempt], Any]] = {
     "late_ms": lambda row, last: lateness_ms(row),
     "manual": lambda row, last: is_manual(row),
     "priority": lambda row, last: row.priority,
-    "node": lambda row, last: last.node or None,
+    "node": lambda row, last: node_name(last.node),
+    "worker": lambda row, last: worker_name(last.node),
     "token": lambda row, last: last.token or None,
     "attempt": lambda row, last: last.number,
     "started_at": lambda row, last: format_time_or_none(last.started_at_ms),

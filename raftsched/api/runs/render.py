@@ -8,6 +8,7 @@ from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.jobs.schema import AttemptOut, EventShown, InstanceOut, OutputOut
 from raftsched.api.rows import JobHead, decode_head
 from raftsched.cloudevents import event_id, event_type
+from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_key, instance_text, job_text
 from raftsched.core.model import ASKED_FOR, Attempt, Instance, lateness_ms
 from raftsched.core.notices import decode_notice
@@ -54,7 +55,7 @@ def _output(attempt: Attempt, name: str) -> OutputOut | None:
 def shown_attempt(attempt: Attempt, name: str) -> AttemptOut:
     return AttemptOut(
         number=attempt.number,
-        node=attempt.node,
+        node=node_name(attempt.node),
         session=attempt.session,
         token=attempt.token,
         assigned_at=format_time(attempt.assigned_at_ms),
@@ -65,6 +66,7 @@ def shown_attempt(attempt: Attempt, name: str) -> AttemptOut:
         error=attempt.error,
         result=shown_raw(attempt.result),
         output=_output(attempt, name),
+        worker=worker_name(attempt.node),
     )
 
 
@@ -115,5 +117,6 @@ def instance_json(row: Instance, names: JobNames) -> bytes:
             result=last.result if last else None,
             output=last.output if last else None,
             attempts=attempts,
+            worker=last.worker if last else None,
         )
     )

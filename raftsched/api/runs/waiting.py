@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 
 from raftsched.api.http.durations import format_time
@@ -15,9 +16,9 @@ from raftsched.api.ports import ClusterStatus
 from raftsched.api.rows import SCAN_MAX, get_instance, newest_session, node_rule
 from raftsched.core import rows
 from raftsched.core.admission import blocked_reason, unblocked_at_ms
-from raftsched.core.cluster import Meta
+from raftsched.core.cluster import Meta, NodeRule
 from raftsched.core.eligibility import Offer, lacking, offer
-from raftsched.core.executors import is_worker
+from raftsched.core.executors import WORKER_KEYS, in_words, is_worker
 from raftsched.core.ids import instance_text
 from raftsched.core.model import (
     FINAL,
@@ -31,12 +32,13 @@ from raftsched.core.model import (
 )
 from raftsched.core.notices import quota_queue
 from raftsched.core.queues import Queue
-from raftsched.core.rows import decode_session
 from raftsched.core.tables import ReadView, Table, after, from_by_job, held_key, ready_key, u64
 from raftsched.quantities import format_duration
 
 NO_TROUBLES: Mapping[str, str] = {}
 _SHOWN = 5  # names that one text lists
+WORKERS_SEEN = 2_000  # of which the session is remembered decoded
+_NO_RULE = NodeRule()  # nobody sets anything for a worker but it itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +51,24 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A member that has or had a session, as the rules about it have it."""
+    """A member that has or had a session, as the rules about it have it; or a remote worker that has one."""
 
     offer: Offer
     voter: bool
-    running: int
+    session: int
     open: bool  # the session
 
     @property
     def name(self) -> str:
         return self.offer.node
+
+    @property
+    def words(self) -> str:
+        return in_words(self.offer.node)
+
+    def running(self, view: ReadView) -> int:
+        prefix = u64(self.session)
+        return sum(1 for _ in view.scan(Table.ASSIGNED, prefix, after(prefix)))
 
 
 def waits_for(
@@ -76,7 +86,9 @@ def waits_for(
     if row.state in FINAL or row.state is InstanceState.RUNNING:
         return None
     if row.state is InstanceState.LAUNCHED:
-        return Obstacle("start", f"It was given to {row.attempts[-1].node}, whose word that it started is awaited.")
+        return Obstacle(
+            "start", f"It was given to {in_words(row.attempts[-1].node)}, whose word that it started is awaited."
+        )
     if status.leader is None:
         return Obstacle("no_leader", "The cluster has no leader at the moment, as far as this node knows.")
     if row.state is InstanceState.RETRYING:
@@ -213,7 +225,7 @@ def _place(
         if not able:
             return Obstacle(
                 "node_gone",
-                f"The paths of its conditions were seen on {row.only_on}, which cannot take it now; they are "
+                f"The paths of its conditions were seen on {in_words(row.only_on)}, which cannot take it now; they are "
                 "looked for again.",
             )
     if not able:
@@ -222,14 +234,21 @@ def _place(
         )
     well = [n for n in able if n.name not in troubles]
     if not well:
-        why = _some([f"{n.name} ({troubles[n.name]})" for n in able])
-        return Obstacle("no_node_starts", f"Every node that can take it starts nothing at the moment: {why}.")
+        why = _some([f"{n.words} ({troubles[n.name]})" for n in able])
+        return Obstacle("no_node_starts", f"Every {_kind(able)} that can take it starts nothing at the moment: {why}.")
     able = well
+    busy: list[str] = []
     followers = [n for n in able if n.name != status.leader] or able
-    if all(n.running >= n.offer.slots for n in followers):
-        busy = _some([f"{n.name} ({n.running} of {n.offer.slots} slots)" for n in followers])
-        return Obstacle("no_free_slot", f"Every node that can take it is busy: {busy}.")
-    return None
+    for node in followers:
+        running = node.running(view)
+        if running < node.offer.slots:
+            return None
+        busy.append(f"{node.words} ({running} of {node.offer.slots} slots)")
+    return Obstacle("no_free_slot", f"Every {_kind(followers)} that can take it is busy: {_some(busy)}.")
+
+
+def _kind(nodes: list[_Node]) -> str:
+    return "node or worker" if any(is_worker(n.name) for n in nodes) else "node"
 
 
 def _absent(nodes: list[_Node], policy: Policy, namespace: str, troubles: Mapping[str, str]) -> str | None:
@@ -249,20 +268,18 @@ def _nodes(view: ReadView, meta: Meta) -> Iterator[_Node]:
         session = newest_session(view, member.node)
         if session is None:
             continue
-        prefix = u64(session.id)
-        yield _Node(
-            offer=offer(session, node_rule(view, member.node)),
-            voter=member.voter,
-            running=sum(1 for _ in view.scan(Table.ASSIGNED, prefix, after(prefix))),
-            open=session.open,
-        )
-    if not meta.workers:
-        return
-    for key, raw in view.scan(Table.SESSIONS):
-        session = decode_session(raw)
-        if session.open and is_worker(session.node):
-            running = sum(1 for _ in view.scan(Table.ASSIGNED, key, after(key)))
-            yield _Node(offer(session, node_rule(view, session.node)), True, running, True)
+        yield _Node(offer(session, node_rule(view, member.node)), member.voter, session.id, session.open)
+    for _, number in islice(view.scan(Table.NODES, *WORKER_KEYS), meta.workers):
+        raw = view.get(Table.SESSIONS, number)
+        if raw is not None:
+            yield _worker(raw)
+
+
+@lru_cache(WORKERS_SEEN)
+def _worker(raw: bytes) -> _Node:
+    """Returns a worker by the row of its session, which does not change while it is open."""
+    session = rows.decode_session(raw)
+    return _Node(offer(session, _NO_RULE), True, session.id, session.open)
 
 
 def _lacking(nodes: list[_Node], policy: Policy, namespace: str) -> str:
@@ -272,7 +289,7 @@ def _lacking(nodes: list[_Node], policy: Policy, namespace: str) -> str:
         return lacking([n.offer for n in nodes], policy, namespace)
     free = [n for n in able if not n.offer.drained]
     if not free:
-        return f"Every node that could take it is drained: {_some([n.name for n in able])}."
+        return f"Every {_kind(able)} that could take it is drained: {_some([n.words for n in able])}."
     return f"Who could take it does not vote yet, and is given nothing until it does: {_some([n.name for n in free])}."
 
 

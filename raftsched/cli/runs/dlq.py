@@ -9,6 +9,7 @@ import click
 
 from raftsched.cli.remote import check_namespace, find_job, options, remote
 from raftsched.cli.resources.resource import identified, listing, rows
+from raftsched.cli.runs.executors import executor_of
 from raftsched.cli.runs.instances import check_id
 from raftsched.cli.runs.parts import go_through
 from raftsched.cli.terminal.output import Column, print_rows
@@ -26,7 +27,7 @@ _COLUMNS: list[Column] = [
     ("STATE", lambda i: i["state"]),
     ("DEAD SINCE", lambda i: i["dead_since"]),
     ("ATTEMPT", lambda i: i.get("attempt")),
-    ("NODE", lambda i: i.get("node")),
+    ("NODE", executor_of),
     ("EXIT", lambda i: i.get("exit_code")),
     ("WHY", lambda i: i.get("error") or i.get("reason")),
 ]

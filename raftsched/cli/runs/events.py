@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.remote import check_namespace, find_job, remote
+from raftsched.cli.runs.executors import executor_of
 from raftsched.cli.runs.states import INSTANCE_STATES, JOB_STATES, state_option
 from raftsched.cli.terminal.output import cell
 
@@ -78,7 +79,7 @@ def _line(event: dict[str, Any]) -> str:
     if "job_id" in event:
         name = f"{event['namespace']}/{event['job']}" if event["job"] else None
         words.append(event.get("instance_id") or event["job_id"])
-        words += [cell(one) for one in (name, event.get("node"), event.get("reason")) if one]
+        words += [cell(one) for one in (name, executor_of(event), event.get("reason")) if one]
     elif event.get("subject"):
         words.append(cell(event["subject"]))
     return " ".join(words).rstrip()

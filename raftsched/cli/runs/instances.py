@@ -11,6 +11,7 @@ import click
 
 from raftsched.cli.remote import check_namespace, each, find_job, remote
 from raftsched.cli.resources.resource import identified, listing, rows, viewing_by
+from raftsched.cli.runs.executors import executor_of
 from raftsched.cli.runs.parts import go_through
 from raftsched.cli.runs.states import INSTANCE_STATES, state_option
 from raftsched.cli.terminal.output import (
@@ -42,7 +43,7 @@ _COLUMNS: list[Column] = [
     ("JOB", lambda i: f"{i['namespace']}/{i['job_name']}" if i.get("job_name") else None),
     ("STATE", lambda i: i["state"]),
     ("SCHEDULED", lambda i: i.get("scheduled_at")),
-    ("NODE", lambda i: i.get("node")),
+    ("NODE", executor_of),
     ("ATTEMPT", lambda i: i.get("attempt")),
     ("EXIT", lambda i: i.get("exit_code")),
     ("ENDED", lambda i: i.get("ended_at")),
@@ -74,11 +75,12 @@ def instances() -> None:
 @click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
 @state_option(INSTANCE_STATES)
 @click.option("--node", metavar="ID", help="That ran on this node.")
+@click.option("--worker", metavar="NAME", help="That ran on this remote worker.")
 @click.option("--from", "start", metavar="TIME", help="Scheduled at or after (RFC 3339).")
 @click.option("--to", "end", metavar="TIME", help="Scheduled before (RFC 3339).")
 @listing(50)
 def list_(
-    client: Client, job: str | None, namespace: str | None, state: str | None, node: str | None,
+    client: Client, job: str | None, namespace: str | None, state: str | None, node: str | None, worker: str | None,
     start: str | None, end: str | None, fmt: str, **given: Any,
 ) -> None:  # fmt: skip
     """List instances.
@@ -92,6 +94,7 @@ def list_(
         "namespace": check_namespace(namespace) if namespace else None,
         "state": state,
         "node": node,
+        "worker": worker,
         "from": start,
         "to": end,
     }
@@ -116,7 +119,8 @@ def get(client: Client, instance: str, fmt: str) -> None:
         if attempts:
             click.echo()
             names = ["number", "node", "outcome", "exit_code", "started_at", "ended_at", "error"]
-            lines = [["-" if a.get(n) is None else str(a[n]) for n in names] for a in attempts]
+            given = [{**a, "node": executor_of(a)} for a in attempts]
+            lines = [["-" if a.get(n) is None else str(a[n]) for n in names] for a in given]
             print_table([n.upper().replace("_", " ") for n in names], lines)
 
 

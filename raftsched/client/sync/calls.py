@@ -9,7 +9,7 @@ from raftsched.client.models import Changes, Event, Preview
 from raftsched.client.models_bulk import Minutes, Now, Stats
 from raftsched.client.spec import EventFilter, Moment, StatsFilter, Trigger
 from raftsched.client.sync.bridge import Bridge
-from raftsched.client.sync.cluster import Cluster, ClusterNodes
+from raftsched.client.sync.cluster import Cluster, ClusterNodes, Workers
 from raftsched.client.sync.instances import DeadLetters, Instances
 from raftsched.client.sync.jobs import Jobs
 from raftsched.client.sync.operations import Operations
@@ -28,6 +28,7 @@ class Calls:
         self.calendars = Calendars(bridge)
         self.namespaces = Namespaces(bridge)
         self.nodes = ClusterNodes(bridge)
+        self.workers = Workers(bridge)
         self.cluster = Cluster(bridge)
 
     def events(

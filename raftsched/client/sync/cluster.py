@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from raftsched.client.models_cluster import ClusterView, Doctor, Leadership, Members, NodeDetail, Term, Who
+from raftsched.client.models_cluster import (
+    ClusterView,
+    Doctor,
+    Leadership,
+    Members,
+    NodeDetail,
+    Term,
+    Who,
+    Worker,
+    WorkerDetail,
+)
 from raftsched.client.sync.bridge import Bridge
 
 
@@ -124,3 +134,18 @@ class ClusterNodes:
     def list(self) -> Sequence[NodeDetail]:
         """Returns all members."""
         return self._bridge.run(lambda c: c.nodes.list())
+
+
+class Workers:
+    """Remote workers: machines that work without voting."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+
+    def get(self, name: str) -> WorkerDetail:
+        """NotFoundError: there is no worker of this name with an open session."""
+        return self._bridge.run(lambda c: c.workers.get(name))
+
+    def list(self, *, most: int | None = None) -> Iterator[Worker]:
+        """By name; `most` of them (None: all)."""
+        return self._bridge.each(lambda c: c.workers.list(most=most))

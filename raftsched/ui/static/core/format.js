@@ -101,3 +101,8 @@ export function moment(iso) {
 export function viewerZone() {
   return Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
+
+/** Returns what a run, or an attempt, was given to: a node by its id, or a remote worker. */
+export function executorOf({ node, worker }) {
+  return node ?? (worker ? `worker ${worker}` : NONE);
+}

@@ -26,6 +26,14 @@ import { badges, clock, disk, factsOf, nodeCard, slots, warnings } from "./clust
 
 const TERMS_MS = 14 * 86_400_000; // of leaderships in the picture
 const TERMS_SHOWN = 8;
+const WORKERS_SHOWN = 100;
+const WORKER_COLUMNS = [
+  { title: "Name", cell: (one) => h("a", { href: `/ui/runs?worker=${encodeURIComponent(one.name)}` }, one.name) },
+  { title: "Runs", cell: (one) => `${number(one.running)} of ${number(one.slots)}`, number: true },
+  { title: "Queues", cell: (one) => one.queues?.join(", ") ?? "all" },
+  { title: "Last heard", cell: (one) => [timeOf(one.last_heartbeat_at), one.trouble ? `: ${one.trouble}` : ""] },
+  { title: "Version", cell: (one) => one.version },
+];
 const NARROW = "(max-width: 1250px)"; // no room for a table of the members
 
 export class ClusterPage extends Page {
@@ -50,6 +58,7 @@ export class ClusterPage extends Page {
       warnings(data),
       card("Members", members(data, reload)),
       data.waiting.length ? card("Asking to be let in", waitingNodes(data, reload)) : null,
+      this.#workers(),
       this.#terms(data),
       session.may("doctor_get") ? findings(this) : null,
       session.may("snapshot_get") ? backupCard(this, this.#backup, data) : null,
@@ -68,6 +77,16 @@ export class ClusterPage extends Page {
         ]),
       ),
     ];
+  }
+
+  #workers() {
+    const { data } = this.watch(`/v1/workers?limit=${WORKERS_SHOWN}`, { every: 5_000 });
+    if (!data?.items.length) return null;
+    const more = data.next ? h("p", { class: "muted" }, `The first ${WORKERS_SHOWN}, by name.`) : null;
+    return card("Remote workers", [
+      table(WORKER_COLUMNS, data.items, { key: (one) => one.name, caption: "Remote workers" }),
+      more,
+    ]);
   }
 
   #terms(cluster) {

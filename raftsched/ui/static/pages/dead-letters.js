@@ -6,7 +6,7 @@ import { namespaceOf } from "../components/list-page.js";
 import { get, pages } from "../core/api.js";
 import { onChange } from "../core/changes.js";
 import { Page, define } from "../core/element.js";
-import { number, plain, plural } from "../core/format.js";
+import { executorOf, number, plain, plural } from "../core/format.js";
 import { bind } from "../core/keys.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
@@ -14,7 +14,7 @@ import { byCause, lastLine } from "./causes.js";
 import { confirmSweep } from "./sweeps.js";
 
 const PATH = "/v1/dead-letters";
-const LETTER_FIELDS = "id,job_id,job_name,namespace,state,scheduled_at,node,attempt,exit_code,error,reason,dead_since";
+const LETTER_FIELDS = "id,job_id,job_name,namespace,state,scheduled_at,node,worker,attempt,exit_code,error,reason,dead_since";
 const LETTERS_MAX = 10_000; // the newest, which are grouped here
 const NEW_MAX = 50; // read at once to see what came
 const GROUPS = 100; // shown at once
@@ -361,7 +361,7 @@ export class DeadLettersPage extends Page {
       { title: "Scheduled", cell: (one) => timeOf(one.scheduled_at) },
       { title: "Dead since", cell: (one) => timeOf(one.dead_since) },
       { title: "Attempts", number: true, cell: (one) => number(one.attempt) },
-      { title: "Node", cell: (one) => one.node ?? "–" },
+      { title: "Node", cell: (one) => executorOf(one) },
     ];
     return h(
       "div",

@@ -4,7 +4,7 @@ import { asOf, card, empty, heading, loading, problem, stateBadge, timeOf } from
 import { coarser, countsOf, lastDay, totals } from "../charts/heat-data.js";
 import { heatStrip } from "../charts/heat.js";
 import { Page, define } from "../core/element.js";
-import { duration, number } from "../core/format.js";
+import { duration, executorOf, number } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { factsOf, nodeCard, warnings } from "./cluster/parts.js";
@@ -194,7 +194,7 @@ function glance(now, namespace) {
       now.runs.map((run) =>
         row(run.id, jobLink(run, namespace), [
           h("a", { href: `/ui/runs/${run.id}` }, run.started_at ? timeOf(run.started_at) : stateBadge("LAUNCHED")),
-          h("span", { class: "muted" }, ` ${run.node}`),
+          h("span", { class: "muted" }, ` ${executorOf(run)}`),
         ]),
       ),
       ["Nothing runs now", "What is due next stands beside this."],

@@ -1,6 +1,6 @@
 /** The times of a run: how late, how long, and its attempts as bars. */
 
-import { duration, moment } from "../core/format.js";
+import { duration, executorOf, moment } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
 const HIGH = 16;
@@ -43,7 +43,7 @@ export function timesOf(run, now) {
       });
     }
     if (one.started_at) {
-      const words = `attempt ${one.number} on ${one.node}: ${one.outcome ?? "runs"}, ${duration(end - start)}`;
+      const words = `attempt ${one.number} on ${executorOf(one)}: ${one.outcome ?? "runs"}, ${duration(end - start)}`;
       found.push({
         number: one.number,
         from: start - zero,

@@ -5,7 +5,7 @@ import { confirmDialog, toast } from "../components/dialog.js";
 import "../components/output/output.js";
 import { del, post } from "../core/api.js";
 import { Page, define } from "../core/element.js";
-import { absolute, bytes, duration, moment, number, plain, plural } from "../core/format.js";
+import { absolute, bytes, duration, executorOf, moment, number, plain, plural } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { bars, lateness, runLength } from "./run-times.js";
@@ -141,7 +141,7 @@ export class RunPage extends Page {
       ["Took", one.started_at ? duration(runLength(one, Date.now())) : null],
       ["Exit code", one.exit_code],
       ["Reason", one.reason?.replaceAll("_", " ")],
-      ["Node", one.node],
+      [one.worker ? "Worker" : "Node", one.node ?? one.worker],
       ["Fencing token", one.token === null ? null : h("code", null, one.token)],
       ["Attempt", one.attempt || null],
       ["Priority", one.priority],
@@ -240,7 +240,7 @@ export class RunPage extends Page {
         title: "Outcome",
         cell: (row) => (row.outcome ? stateBadge(row.outcome.toUpperCase()) : stateBadge(one.state)),
       },
-      { title: "Node", cell: (row) => row.node },
+      { title: "Node", cell: executorOf },
       { title: "Started", cell: (row) => timeOf(row.started_at) },
       {
         title: "Took",

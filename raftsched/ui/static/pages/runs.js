@@ -4,11 +4,11 @@ import { RUN_STATES, empty, heading, stateBadge } from "../components/basics.js"
 import { ListPage, namespaceOf } from "../components/list-page.js";
 import { virtualList } from "../components/virtual-list.js";
 import { define } from "../core/element.js";
-import { absolute, ago, duration, moment } from "../core/format.js";
+import { absolute, ago, duration, executorOf, moment } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
 const RUN_LIST_FIELDS =
-  "id,job_id,job_name,namespace,state,reason,scheduled_at,started_at,ended_at,node,attempt,manual,dead_letter";
+  "id,job_id,job_name,namespace,state,reason,scheduled_at,started_at,ended_at,node,worker,attempt,manual,dead_letter";
 const STATE_GROUPS = [
   ["WAITING,LAUNCHED,RUNNING,RETRYING", "not ended"],
   ["FAILED,TIMED_OUT", "failed or timed out"],
@@ -17,7 +17,7 @@ const STATE_GROUPS = [
 export class RunsPage extends ListPage {
   filters() {
     const found = { namespace: namespaceOf(this.query) };
-    for (const name of ["job", "state", "node", "from", "to"]) found[name] = this.query.get(name) || undefined;
+    for (const name of ["job", "state", "node", "worker", "from", "to"]) found[name] = this.query.get(name) || undefined;
     return found;
   }
 
@@ -128,9 +128,9 @@ const RUN_COLUMNS = [
   {
     title: "Node",
     class: "col-node",
-    cell: ({ node, attempt }) => [
-      h("span", null, node ?? "–"),
-      h("span", { class: "second" }, attempt > 1 ? `attempt ${attempt}` : ""),
+    cell: (run) => [
+      h("span", null, executorOf(run)),
+      h("span", { class: "second" }, run.attempt > 1 ? `attempt ${run.attempt}` : ""),
     ],
   },
 ];

@@ -46,7 +46,7 @@ def test_what_is_kept(tmp_path: Path) -> None:
         assert found[2].data == {
             "id": found[2].id, "at": at, "type": "instance.waiting", "namespace": "billing", "job_id": job["id"],
             "job": "j", "instance_id": made["id"], "state": "WAITING", "attempt": 0, "node": None, "reason": None,
-            "dead_letter": False,
+            "dead_letter": False, "worker": None,
         }  # fmt: skip
         assert {said.data["type"] for said in found} <= set(TYPES)
 

@@ -129,7 +129,8 @@ def test_parts() -> None:
     assert policy_of(placement={"shards": 12}).shards == 12
     assert policy_of(placement={"on": "all"}).on_all
     one = policy_of(placement={"on": "one"})
-    assert not one.on_all and not one.shards
+    assert not one.on_all
+    assert not one.shards
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import { RUN_STATES, asOf, card, empty, loading, problem, stateBadge, table, timeOf } from "../../components/basics.js";
 import { get } from "../../core/api.js";
 import { View, define } from "../../core/element.js";
-import { absolute, duration, moment, number, plural } from "../../core/format.js";
+import { absolute, duration, executorOf, moment, number, plural } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 import { RUN_FIELDS, RunHistory } from "./history.js";
 import { jobPath, kindsOf, runLink, runPath } from "./paths.js";
@@ -253,7 +253,7 @@ const COLUMNS = [
   { title: "Late", number: true, cell: (run) => duration(run.late_ms) },
   { title: "Took", number: true, cell: (run) => duration(durationOf(run)) },
   { title: "Attempts", number: true, cell: (run) => number(run.attempt || null) },
-  { title: "Node", cell: (run) => run.node ?? "–" },
+  { title: "Node", cell: (run) => executorOf(run) },
   {
     title: "",
     cell: (run) =>

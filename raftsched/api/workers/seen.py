@@ -1,0 +1,76 @@
+"""The words of remote workers that only the leader has: when they were heard last, and why they start nothing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.cluster.cluster import leaders_answer
+from raftsched.api.context import ApiContext, meta
+from raftsched.api.http.durations import format_time, parse_time
+from raftsched.api.http.requests import PAGE_MAX
+from raftsched.core.executors import worker_key, worker_name
+
+PATH = "/v1/workers"
+
+
+class Word(NamedTuple):
+    """The newest word of a worker."""
+
+    last_heartbeat_at: str | None = None
+    trouble: str | None = None
+
+
+class _Told(msgspec.Struct):
+    name: str
+    last_heartbeat_at: str | None = None
+    trouble: str | None = None
+
+
+class _ToldPage(msgspec.Struct):
+    items: list[_Told]
+
+
+def own_word(ctx: ApiContext, name: str) -> Word:
+    """Returns what this node knows, which is nothing unless it leads."""
+    key = worker_key(name)
+    age_ms = ctx.cluster.heartbeat_ages().get(key)
+    at = None if age_ms is None else format_time(ctx.now_ms() - age_ms)
+    return Word(at, ctx.cluster.troubles().get(key))
+
+
+async def words_of(ctx: ApiContext, request: web.Request, target: str) -> dict[str, Word] | None:
+    """Returns the leader's answer to a GET of one worker or of a page of them, by the workers' names. None: this node
+    knows best, or the leader does not answer at once."""
+    raw = await leaders_answer(ctx, request, target)
+    if raw is None:
+        return None
+    try:
+        if b'"items"' in raw[:10]:
+            told = msgspec.json.decode(raw, type=_ToldPage).items
+        else:
+            told = [msgspec.json.decode(raw, type=_Told)]
+    except msgspec.DecodeError:
+        return None
+    return {one.name: Word(one.last_heartbeat_at, one.trouble) for one in told}
+
+
+async def troubles_of_workers(ctx: ApiContext, request: web.Request) -> dict[str, str]:
+    """Returns why workers start nothing, by their keys, as far as the leader says it of the first PAGE_MAX of them."""
+    with ctx.read() as view:
+        if not meta(view).workers:
+            return {}
+    told = await words_of(ctx, request, f"{PATH}?limit={PAGE_MAX}")
+    if told is None:
+        return {key: why for key, why in ctx.cluster.troubles().items() if worker_name(key) is not None}
+    return {worker_key(name): word.trouble for name, word in told.items() if word.trouble is not None}
+
+
+async def heard_of_worker(ctx: ApiContext, request: web.Request, key: str) -> int | None:
+    """When the leader last heard of a worker; None: nobody says."""
+    name = worker_name(key) or ""
+    told = await words_of(ctx, request, f"{PATH}/{name}")
+    word = own_word(ctx, name) if told is None else told.get(name, Word())
+    return None if word.last_heartbeat_at is None else parse_time(word.last_heartbeat_at)
