@@ -22,7 +22,7 @@ import msgspec
 from raftsched.core.actions import Action
 from raftsched.core.cluster import Member
 from raftsched.core.commands import UNDECODABLE, Answer, AnyCommand, Unknown, decode
-from raftsched.core.levels import FIRST_LEVEL, is_later, level_of, newest_level
+from raftsched.core.levels import FIRST_LEVEL, any_later, level_of, newest_level
 
 
 class Batch(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -121,7 +121,7 @@ def decode_entry(data: bytes) -> Entry | None:
         entry: Entry = _decoder.decode(data)
     except UNDECODABLE:
         return _piecewise(data)
-    if entry.level < newest_level() and not any(is_later(c) for batch in entry.batches for c in batch.commands):
+    if entry.level < newest_level() and not any_later(c for batch in entry.batches for c in batch.commands):
         return entry
     return entry if entry.level == newest_level() else _piecewise(data)
 

@@ -9,16 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
-from raftsched.core.commands import UNDECODABLE, Attributed, CreateWorkerToken, Idempotent, OpenWorker
+from raftsched.core.commands import Attributed, CreateWorkerToken, Idempotent, OpenWorker
 
 FIRST_LEVEL = 1
 
 SINCE: dict[type, int] = {OpenWorker: 2, CreateWorkerToken: 2}  # commands of later levels -> their level
-
-_attributed = msgspec.msgpack.Decoder(Attributed)
-_idempotent = msgspec.msgpack.Decoder(Idempotent)
 
 
 def _tag(kind: type) -> int:
@@ -27,6 +22,7 @@ def _tag(kind: type) -> int:
 
 
 _ATTRIBUTED, _IDEMPOTENT = _tag(Attributed), _tag(Idempotent)
+_BIN_SIZES = {0xC4: 1, 0xC5: 2, 0xC6: 4}  # bytes of the length, by the first one of a bin 8, 16 or 32
 
 
 def newest_level() -> int:
@@ -35,45 +31,62 @@ def newest_level() -> int:
 
 
 def level_of(commands: Iterable[bytes]) -> int:
-    """The newest level of these (encoded) commands. What does not decode counts for nothing."""
-    since = {_tag(kind): level for kind, level in SINCE.items()}
-    return max((max(since.get(n, FIRST_LEVEL) for n in _numbers(raw)) for raw in commands), default=FIRST_LEVEL)
+    """The newest level of these (encoded) commands. What is no command counts for nothing."""
+    since = _levels()
+    return max((since.get(_innermost(raw), FIRST_LEVEL) for raw in commands), default=FIRST_LEVEL)
 
 
-def is_later(command: object) -> bool:
-    """Returns whether a decoded command, or one that it holds, is of a later level than the first."""
+def any_later(commands: Iterable[object]) -> bool:
+    """Returns whether one of these (decoded) commands, or one that it holds, is of a later level than the first."""
+    levels = _levels()
+    return any(_is_later(command, levels) for command in commands)
+
+
+def _is_later(command: object, levels: dict[int, int]) -> bool:
+    if isinstance(command, Idempotent):
+        return _innermost(command.command) in levels
     if isinstance(command, Attributed):
-        held = _numbers(bytes(command.command))
-    elif isinstance(command, Idempotent):
-        held = _numbers(command.command)
-    else:
-        return type(command) in SINCE
-    return not {_tag(kind) for kind in SINCE}.isdisjoint(held)
+        return _innermost(bytes(command.command)) in levels
+    return type(command) in SINCE
 
 
-def _numbers(raw: bytes) -> list[int]:
-    """Returns the number of a command and of those that it holds. Only what holds others is decoded, because this is
-    asked of each command of each entry."""
-    numbers = [_number(raw)]
+def _levels() -> dict[int, int]:
+    return {_tag(kind): level for kind, level in SINCE.items()}
+
+
+def _innermost(raw: bytes) -> int:
+    """Returns the number of a command; of the one that a caller asked for, or that is done under a key. -1: it is none.
+
+    This is asked of each command of each entry, so nothing is decoded: a command is a msgpack array that begins with
+    its number; in an Attributed the command follows as it is, in an Idempotent after two others as a bin."""
     try:
-        if numbers[-1] == _ATTRIBUTED:
-            raw = bytes(_attributed.decode(raw).command)
-            numbers.append(_number(raw))
-        if numbers[-1] == _IDEMPOTENT:
-            numbers.append(_number(_idempotent.decode(raw).command))
-    except UNDECODABLE:
-        pass
-    return numbers
+        number, at = _number(raw, 0)
+        if number == _ATTRIBUTED:
+            number, at = _number(raw, at)
+        if number == _IDEMPOTENT:
+            for _ in range(2):
+                begin, size = _bin(raw, at)
+                at = begin + size
+            number, _ = _number(raw, _bin(raw, at)[0])
+    except (IndexError, KeyError):
+        return -1
+    return number
 
 
-def _number(raw: bytes) -> int:
-    """Returns the small integer that a msgpack array begins with: the number of a command. -1: there is none. The
-    formats are fixarray, array 16 and array 32, positive fixint and uint 8 of the MessagePack specification."""
-    if not raw:
-        return -1
-    at = 1 if 0x90 <= raw[0] <= 0x9F else 3 if raw[0] == 0xDC else 5 if raw[0] == 0xDD else len(raw)
-    if len(raw) <= at:
-        return -1
-    if raw[at] < 0x80:
-        return raw[at]
-    return raw[at + 1] if raw[at] == 0xCC and len(raw) > at + 1 else -1
+def _number(raw: bytes, at: int) -> tuple[int, int]:
+    """Returns the small integer that an array begins with, and where the next item is; -1: it begins with none. The
+    formats are fixarray, array 16 and array 32, positive fixint and uint 8 of the MessagePack specification. Raises
+    IndexError."""
+    first = raw[at]
+    at += 1 if 0x90 <= first <= 0x9F else 3 if first == 0xDC else 5 if first == 0xDD else len(raw)
+    number = raw[at]
+    if number < 0x80:
+        return number, at + 1
+    return (raw[at + 1], at + 2) if number == 0xCC else (-1, at)
+
+
+def _bin(raw: bytes, at: int) -> tuple[int, int]:
+    """Returns where the bytes of a bin begin, and how many there are. Raises IndexError, KeyError."""
+    width = _BIN_SIZES[raw[at]]
+    begin = at + 1 + width
+    return begin, int.from_bytes(raw[at + 1 : begin], "big")

@@ -10,7 +10,7 @@ from raftsched.core.cluster import Member
 from raftsched.core.commands import NESTING_MAX, UNDECODABLE, Accepted, Rejected, check, decode, encode
 from raftsched.core.entry import decode_entry, encode_configuration, encode_entry, members_of
 from raftsched.core.keyed import Idempotent
-from raftsched.core.levels import SINCE, is_later, level_of
+from raftsched.core.levels import SINCE, any_later, level_of
 from tests.support.memory_view import World, policy
 
 JUNK = [
@@ -111,10 +111,10 @@ def test_what_a_command_holds_counts_though_it_is_not_decoded() -> None:
     keyed = Idempotent(b"k" * 32, b"d" * 32, encode(newest))
     for command in (newest, keyed, c.Attributed(msgspec.Raw(encode(newest))), c.Attributed(msgspec.Raw(encode(keyed)))):
         assert level_of([encode(command)]) == 2
-        assert is_later(command)
+        assert any_later([command])
     for command in (c.Barrier(), Idempotent(b"k" * 32, b"d" * 32, encode(c.Barrier()))):
         assert level_of([encode(command)]) == 1
-        assert not is_later(command)
+        assert not any_later([command])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from raftsched.core import commands as c
 from raftsched.core.commands import encode
 from raftsched.core.entry import NewerLog, encode_entry
-from raftsched.core.levels import SINCE
+from raftsched.core.levels import SINCE, newest_level
 from raftsched.errors import StartupError
 from raftsched.store import CorruptLog, LogEntry, Store, WriteBatch, records
 from raftsched.store.store import DROP_EXTRA
@@ -174,9 +174,9 @@ class TestApply:
     def test_a_newer_log_stops_and_writes_nothing(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         """Rather that than diverge from nodes that know its commands."""
         with monkeypatch.context() as newer:
-            newer.setitem(SINCE, c.Barrier, 2)
+            newer.setitem(SINCE, c.Barrier, newest_level() + 1)
             log = [LogEntry(1, 1, encode_entry(1, [(1, 1, [encode(c.Barrier())])]))]
-        with pytest.raises(NewerLog, match=r"level 2, .* up to 1\. Upgrade it"):
+        with pytest.raises(NewerLog, match=rf"level {newest_level() + 1}, .* up to {newest_level()}\. Upgrade it"):
             store.write(WriteBatch(append=log, commit_index=1, apply=log))
         assert store.log_bounds() == (1, 0)
 
