@@ -121,7 +121,7 @@ class Gateway:
         self._sealer = sealer
         self._random_bytes = random_bytes
         self._commands = Commands(node_id, read, clock, outputs or NoOutputs())
-        self._grants = Grants(raft, clock)
+        self._grants = Grants(raft, clock, int.from_bytes(random_bytes(7), "big"))
         self._barriers = Barriers(raft.propose)
         self._held: OrderedDict[int, _Held] = OrderedDict()  # by number; the one that was heard of last is the last
         self._waiting = 0

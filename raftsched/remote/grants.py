@@ -37,10 +37,12 @@ class Request:
 class Grants:
     """The requests at hand on this node."""
 
-    def __init__(self, raft: Raft, clock: Clock) -> None:
+    def __init__(self, raft: Raft, clock: Clock, first: int = 0) -> None:
+        """`first`: where the numbers of requests begin: not where an earlier run of this node began, whose grants may
+        still be on their way."""
         self._raft = raft
         self._clock = clock
-        self._last = 0  # number of a request
+        self._last = first  # number of a request
         self._open: dict[int, Request] = {}  # by number
         self._fresh: dict[int, Request] = {}  # by session: the newest, which was not sent yet
         self._timer: asyncio.TimerHandle | None = None
