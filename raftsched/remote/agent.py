@@ -52,6 +52,7 @@ from raftsched.worker.worker import STOP_PAUSE_MS, STOPS, TICK_S, UNRESPONSIVE_M
 OPEN_PATIENCE_S = 5.0  # for the answer of one node
 REFUSED_S = 2.0  # before a refused request is sent again, unless its answer names a time
 REFUSED_MAX_S = 30.0
+TAKEN_S = 3.0  # another has the name: it may be free at any moment
 LOOK_WAIT_MS = 250  # of a poll after one that failed: long enough to be granted a lease
 EMPTY_S = 0.05  # before the next poll, when one was answered at once and there was nothing
 HAND_BACK_S = 3.0  # for the last words, when the worker stops
@@ -231,7 +232,7 @@ class Agent:
             return self._turns.failed(self._asked)
         pause, self._refused_s = self._refused_s, min(REFUSED_MAX_S, 2 * self._refused_s)
         if isinstance(why, Refused) and why.after_s is not None:
-            pause = min(why.after_s, REFUSED_MAX_S)
+            pause = min(why.after_s, TAKEN_S if why.code == "name-taken" else REFUSED_MAX_S)
         return pause * (0.75 + 0.25 * self._rng.random())
 
     async def _open(self) -> None:

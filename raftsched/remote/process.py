@@ -20,9 +20,9 @@ from raftsched.clock import Clock, SystemClock
 from raftsched.config.worker import WorkerConfig
 from raftsched.errors import StartupError
 from raftsched.remote.agent import Agent
-from raftsched.remote.inline import InlineOutputs
 from raftsched.remote.protocol import OpenIn
 from raftsched.remote.servers import http_servers
+from raftsched.remote.uploads import Uploads
 from raftsched.security.private import UMASK, make_private
 from raftsched.store import make_directory
 from raftsched.worker import cgroup
@@ -82,6 +82,8 @@ class RemoteWorker:
             keep_bytes=max(KEPT_BYTES, 4 * config.output_max),
         )
         parts.callback(output.close)
+        uploads = Uploads(output, servers)
+        parts.push_async_callback(uploads.close)
         cgroups, limits = cgroup.take_or_say() if self._own_process else (None, cgroup.SHARED_PROCESS)
         runner = Runner(
             config.data,
@@ -113,7 +115,7 @@ class RemoteWorker:
                 version=__version__,
             ),
             runner=InProcessRunner(runner, self._inside, self.clock) if self._inside else runner,
-            outputs=InlineOutputs(output),
+            outputs=uploads,
             clock=self.clock,
             rng=random.Random(secrets.randbits(256)),  # for pauses; no secret is drawn from it  # nosec B311
             calls=calls,

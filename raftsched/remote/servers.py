@@ -15,7 +15,7 @@ from raftsched.client.trust import SYSTEM, Trust, check_clear
 from raftsched.client.wire import query_text, retry_after, segment
 from raftsched.remote.frames import FRAMES
 from raftsched.remote.ports import NoAnswer, Refused, SessionOver, WrongOffset
-from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputOut, PollIn, PollOut
+from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, UploadOut
 
 PATH = "/v1/worker-sessions"
 TIMEOUT_S = 60.0  # the agent gives up before
@@ -48,11 +48,11 @@ class HttpServer:
 
     async def upload(
         self, session: str, token: int, offset: int, data: bytes, stream: str | None = None, *, end: bool = False
-    ) -> OutputOut:
+    ) -> UploadOut:
         query = {"offset": offset, "stream": stream, "end": True if end else None}
         path = f"{PATH}/{segment(session)}/runs/{token}/output{query_text(query)}"
         kind = "application/octet-stream" if stream is not None else FRAMES
-        return _decoded(await self._send("PUT", path, data, kind), OutputOut)
+        return _decoded(await self._send("PUT", path, data, kind), UploadOut)
 
     async def _send(self, method: str, path: str, body: bytes, kind: str = "application/json") -> Answer:
         try:

@@ -15,7 +15,6 @@ from raftsched.remote.protocol import (
     CloseIn,
     OpenIn,
     OpenOut,
-    OutputOut,
     OutputPlace,
     PollIn,
     PollOut,
@@ -23,6 +22,7 @@ from raftsched.remote.protocol import (
     RefusedReport,
     Report,
     Run,
+    UploadOut,
 )
 from raftsched.worker.runner import RunEnd
 from tests.unit.worker.world import FakeRunner, LoopClock, run_jumping
@@ -193,7 +193,7 @@ class Node:
 
     async def upload(
         self, session: str, token: int, offset: int, data: bytes, stream: str | None = None, *, end: bool = False
-    ) -> OutputOut:
+    ) -> UploadOut:
         raise NotImplementedError
 
 
