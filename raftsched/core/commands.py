@@ -221,6 +221,14 @@ class SortReady(Command, frozen=True, tag=27):
     instances: tuple[bytes, ...]
 
 
+class Split(Command, frozen=True, tag=28):
+    """The turn of a run with parts has come: they are made, or those run again that did not succeed. Refused unless it
+    waits for a worker, and while the cluster is paused."""
+
+    instance: bytes
+    targets: tuple[str, ...] = ()  # of one that runs on all nodes and workers: those that can take it now
+
+
 class Recheck(Command, frozen=True, tag=26):
     """The node that saw what the instance needs is gone: its conditions are looked at again."""
 
@@ -329,6 +337,7 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     25: (NoteUnplaceable, "queues.note_unplaceable"),
     26: (Recheck, "checks.recheck"),
     27: (SortReady, "queues.sort_ready"),
+    28: (Split, "parts.split"),
     30: (Started, "attempts.started"),
     31: (Ended, "attempts.ended"),
     32: (ReportConditions, "checks.report_conditions"),

@@ -15,6 +15,14 @@ def worker_key(name: str) -> str:
     return WORKER_PREFIX + name
 
 
+EXECUTOR_MAX = len(WORKER_PREFIX) + 128  # bytes of what stands for one: a key
+
+
+def executor_error(executor: str) -> bool:
+    """Returns whether this text can stand for nobody."""
+    return not 1 <= len(executor.encode()) <= EXECUTOR_MAX
+
+
 def is_worker(executor: str) -> bool:
     """Returns whether this text stands for a remote worker."""
     return executor.startswith(WORKER_PREFIX)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from raftsched.core.commands import Attributed, CreateWorkerToken, Idempotent, OpenWorker
+from raftsched.core.commands import Attributed, CreateWorkerToken, Idempotent, OpenWorker, Split
 
 FIRST_LEVEL = 1
 
-SINCE: dict[type, int] = {OpenWorker: 2, CreateWorkerToken: 2}  # commands of later levels -> their level
+SINCE: dict[type, int] = {OpenWorker: 2, CreateWorkerToken: 2, Split: 2}  # commands of later levels -> their level
 
 
 def _tag(kind: type) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from raftsched.bounds import COUNT_MAX, SLOTS_MAX, TIME_MAX_MS
 from raftsched.core.calendars import CALENDAR_NAME_MAX
 from raftsched.core.cluster import NodeRule, OpenWorker, Settings
-from raftsched.core.executors import WORKER_PREFIX, is_worker
+from raftsched.core.executors import EXECUTOR_MAX, WORKER_PREFIX, is_worker
 from raftsched.core.model import (
     DAY_MS,
     HOUR_MS,
@@ -55,7 +55,6 @@ LABELS_MAX = 32
 LABEL_KEY_MAX = 128  # characters
 LABEL_VALUE_MAX = 256  # characters
 KEY_SIZE = 24  # bytes of an instance key
-EXECUTOR_MAX = len(WORKER_PREFIX) + 128  # bytes of what stands for a remote worker: a key
 BOOT_ID_MAX = 128  # bytes of what a remote worker calls its boot
 WEIGHT_MAX = 1_000
 SERVED_MAX = 100  # queues, and namespaces, that one remote worker is limited to

@@ -117,9 +117,11 @@ class StepKind(IntEnum):
     KILL_ASKED = 13
     RERUN = 14
     FINAL = 15
+    SPLIT = 16  # into its parts
 
 
-ASKED_FOR = frozenset({"manual", "backfill", "event"})  # details of CREATED; else its time came (None, or "missed")
+PART = "part"
+ASKED_FOR = frozenset({"manual", "backfill", "event", PART})  # details of CREATED; else its time came (None, "missed")
 
 
 class Delivery(IntEnum):
@@ -322,6 +324,47 @@ class Attempt(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     output_node: str = ""  # that has its output; "": the one that ran it
 
 
+class PartsTask(IntEnum):
+    """The work that remains to be done with the parts of a run, in steps."""
+
+    NONE = 0
+    MAKE = 1  # and let those run again that did not succeed
+    KILL = 2
+
+
+class Parts(msgspec.Struct, array_like=True, gc=False):
+    """The parts of a run, as their parent counts them."""
+
+    first: int  # the number of the request of the first part; those of the others follow
+    total: int
+    made: int = 0
+    succeeded: int = 0
+    failed: int = 0  # timed out as well
+    killed: int = 0
+    task: PartsTask = PartsTask.NONE
+    next: int = 0  # the first part that the task has not come to
+    anew: bool = False  # those that succeeded run again, too
+    targets: tuple[str, ...] = ()  # on which the parts are to be made, until all are
+    error: str | None = None  # of the first part that failed
+
+    @property
+    def ended(self) -> int:
+        return self.succeeded + self.failed + self.killed
+
+    def key(self, parent: Instance, index: int) -> bytes:
+        """Returns the key of a part."""
+        return pack_instance(parent.nominal_at_ms, parent.job_id, self.first + index)
+
+    def count(self, state: InstanceState, change: int) -> None:
+        """Counts one part more or less in its final state."""
+        if state is InstanceState.SUCCEEDED:
+            self.succeeded += change
+        elif state is InstanceState.KILLED:
+            self.killed += change
+        else:
+            self.failed += change
+
+
 class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """One row of the INSTANCES table: one due time (or one request to run) of one job."""
 
@@ -352,13 +395,17 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     score_ms: int = 0
     checking: bool = False  # waits for its conditions (no row in READY; its TIMERS row says when to look again)
     checks_end_at_ms: int | None = None  # when it is given up with conditions that are not met
-    only_on: str = ""  # the node that saw the paths of its conditions: it runs there
+    only_on: str = ""  # it runs there: the node that saw the paths of its conditions, or that a part is for
     dead_at_ms: int | None = None  # the key of its DEAD row
     steps: list[Step] = msgspec.field(default_factory=list)
     jitter_ms: int = 0  # by which its fire was put off after the nominal time
     handed_back: int = 0  # by nodes that stopped
     notice: bytes | None = None  # it delivers this to a webhook (core.notices)
     overdue_ms: int = 0  # by which its time was past when the job was taken: a one-shot with a time `at` in the past
+    parent: bytes | None = None  # it is a part of the run with this key
+    shard_index: int = 0  # of a part: its place, from 0 on
+    shard_count: int = 0  # of a part: how many there are; 0: it is there because of the node that it runs on
+    parts: Parts | None = None  # it was split into these; it has no attempts then
 
     @property
     def key(self) -> bytes:

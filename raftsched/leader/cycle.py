@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 
 from raftsched.core.commands import Command
 from raftsched.core.eligibility import lacking
-from raftsched.core.model import Condition, Policy
-from raftsched.leader.placement import NodeLoad, candidates
+from raftsched.core.model import Condition, Instance, Policy
+from raftsched.leader.placement import NodeLoad, able, candidates
 
 BATCH = 500  # instances that one cycle proposes something for
 PASS_OVER = 256  # ready instances of a lane that one walk leaves where they are; the next one goes on behind them
 PASSED_MAX = 4 * PASS_OVER  # the same, over all lanes; at least what one lane may take, twice PASS_OVER
+
+SPLITS_MAX = 10  # runs that one cycle splits: each makes as many instances as a step has
 
 # Handler, labels, user to run as, and "" or the one node that it must be; where workers are for some queues or
 # namespaces, these; where nodes restrict what jobs may name, also target, directory and conditions. Instances of equal
@@ -32,6 +34,7 @@ class Cycle:
     moves: list[bytes] = field(default_factory=list)  # to other lanes
     busy: set[Requirements] = field(default_factory=set)  # no node for them is free, nor will be during this cycle
     passed: int = 0
+    splits: int = 0
     _eligible: dict[Requirements, tuple[list[NodeLoad], int]] = field(default_factory=dict)
     _able: dict[Requirements, list[NodeLoad]] = field(default_factory=dict)
     _lacking: dict[Requirements, str] = field(default_factory=dict)
@@ -59,6 +62,10 @@ class Cycle:
             known = self._eligible[need] = candidates(nodes, policy, namespace), len(candidates(nodes))
         return known
 
+    def targets(self, policy: Policy, namespace: str) -> tuple[str, ...]:
+        """Returns the nodes and workers on which a run for all of them has parts: the leader's own too."""
+        return tuple(n.node for n in able(self.nodes, policy, namespace))
+
     def able(self, policy: Policy, namespace: str) -> list[NodeLoad]:
         """Returns the nodes that could run it, busy, drained, or not given runs at present."""
         need = self.requirements(policy, namespace)
@@ -80,3 +87,17 @@ class Cycle:
     def is_over(self) -> bool:
         """Whether nothing more is to be proposed in this cycle."""
         return self.free <= 0 or self.passed >= PASSED_MAX or len(self.commands) + len(self.moves) >= BATCH
+
+
+def has_parts(instance: Instance, policy: Policy) -> bool:
+    """Returns whether it is split when its turn comes, in the place of an assignment."""
+    return instance.parent is None and (instance.parts is not None or policy.shards > 0 or policy.on_all)
+
+
+def lacking_of(instance: Instance, policy: Policy, namespace: str, cycle: Cycle) -> str:
+    """Returns what is missing where nobody is able to take it."""
+    if instance.parent is None or not instance.only_on:
+        return cycle.lacking(policy, namespace)
+    if not any(n.node == instance.only_on for n in cycle.everyone):
+        return f"This part is for {instance.only_on}, which has no open session."
+    return f"This part is for {instance.only_on}, which cannot take it any more."

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
 from raftsched.core.cluster import Session
-from raftsched.core.commands import Assign, Command, NoteUnplaceable, Recheck, SortReady
+from raftsched.core.commands import Assign, Command, NoteUnplaceable, Recheck, SortReady, Split
+from raftsched.core.limits import TARGETS_MAX
 from raftsched.core.model import Instance, Outcome, Placement, Policy
 from raftsched.core.rows import decode_node_rule
 from raftsched.core.tables import LANE_FREE, LANE_NOBODY, ReadView, Table, after, from_ready, lane_key, u64
-from raftsched.leader.cycle import BATCH, PASS_OVER, PASSED_MAX, Cycle, Requirements
+from raftsched.leader.cycle import BATCH, PASS_OVER, PASSED_MAX, SPLITS_MAX, Cycle, Requirements, has_parts, lacking_of
 from raftsched.leader.lanes import Lane, LaneWalk, Place, lanes_in_use, waiting
 from raftsched.leader.placement import NO_RULE, NodeLoad, candidates, choose
 from raftsched.leader.queue_limits import QueueLimits
@@ -298,21 +299,26 @@ class Dispatcher:
             cycle.passed += 1
             walk.passed()
             return
+        if has_parts(instance, policy) and self._split(key, instance, policy, namespace, walk, cycle):
+            return
         only = instance.only_on
         avoid = _avoid(instance)
         node = choose(cycle.eligible(policy, namespace, only)[0], avoid, policy.prefer)
-        if node is not None:
+        if node is not None and not has_parts(instance, policy):
             cycle.commands.append(self._take(key, node, policy, namespace, cycle, lane.number, queues, avoid, only))
             cycle.free -= 1
             walk.taken()
             return
         able = cycle.able(policy, namespace)
-        if only and not any(n.node == only and not n.offer.drained for n in able):
+        if instance.parent is not None and only:
+            able = [n for n in able if n.node == only]
+        elif only and not any(n.node == only and not n.offer.drained for n in able):
             self._moving.add(key)
             cycle.commands.append(Recheck(key))
             walk.taken()
-        elif not able:
-            self._park(key, cycle.lacking(policy, namespace), cycle)
+            return
+        if not able:
+            self._park(key, lacking_of(instance, policy, namespace, cycle), cycle)
             walk.taken()
         else:
             need = cycle.requirements(policy, namespace, only)
@@ -322,6 +328,28 @@ class Dispatcher:
             self._known[key] = (need, policy, namespace)
             cycle.passed += 1
             walk.passed()
+
+    def _split(
+        self, key: bytes, instance: Instance, policy: Policy, namespace: str, walk: LaneWalk, cycle: Cycle
+    ) -> bool:
+        """Has a run split into its parts when its turn has come. Returns False when it waits as any other."""
+        targets: tuple[str, ...] = ()
+        if instance.parts is None and policy.on_all:
+            targets = cycle.targets(policy, namespace)[:TARGETS_MAX]
+            ready = bool(targets)
+        else:
+            ready = choose(cycle.eligible(policy, namespace)[0]) is not None
+        if not ready:
+            return False
+        if cycle.splits >= SPLITS_MAX:
+            cycle.passed += 1
+            walk.passed()
+            return True
+        cycle.splits += 1
+        self._moving.add(key)
+        cycle.commands.append(Split(key, targets))
+        walk.taken()
+        return True
 
     # ------------------------------------------------------------ instances that no node could take
 
@@ -359,9 +387,12 @@ class Dispatcher:
             instance, policy, namespace = (None, None, "") if key in self._moving else waiting(view, key)
             if instance is None or policy is None:
                 continue
-            if cycle.able(policy, namespace):
+            able = cycle.able(policy, namespace)
+            if instance.parent is not None and instance.only_on:
+                able = [n for n in able if n.node == instance.only_on]
+            if able:
                 cycle.moves.append(key)
-            elif (detail := cycle.lacking(policy, namespace)) != instance.error:
+            elif (detail := lacking_of(instance, policy, namespace, cycle)) != instance.error:
                 cycle.commands.append(self._note(key, detail))
         self._review = None
 
@@ -393,7 +424,7 @@ class Dispatcher:
                 self._moving.difference_update(command.instances)
                 if not accepted:
                     self._nodes_changed()
-            case NoteUnplaceable() | Recheck():
+            case NoteUnplaceable() | Recheck() | Split():
                 self._moving.discard(command.instance)
                 known = self._noting.pop(command.instance, self._node_changes)
                 if accepted is None:

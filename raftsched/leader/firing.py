@@ -182,6 +182,7 @@ def runs_at_most(job: Job, due: int, catch_up_max: int) -> int:
 def startable(job: Job) -> bytes | None:
     """Returns the key of the instance that a fire for one time makes ready at once; None: that cannot be said
     before."""
-    if job.nominal_at_ms is None or not can_start(job) or job.policy.conditions:
+    policy = job.policy
+    if job.nominal_at_ms is None or not can_start(job) or policy.conditions or policy.shards or policy.on_all:
         return None
     return instance_key(job.nominal_at_ms, job.id)

@@ -237,7 +237,14 @@ def user_of(job: Job, run_as: Callable[[str, str], str]) -> str:
 
 def _environment(job: Job, instance: Instance, attempt: Attempt) -> dict[str, str]:
     scheduled = datetime.fromtimestamp(instance.nominal_at_ms / 1000, UTC)
+    part = {}
+    if instance.parent is not None:
+        part["RAFTSCHED_PARENT_INSTANCE_ID"] = instance_text(instance.parent)
+    if instance.shard_count:
+        part["RAFTSCHED_SHARD_INDEX"] = str(instance.shard_index)
+        part["RAFTSCHED_SHARD_COUNT"] = str(instance.shard_count)
     return {
+        **part,
         "RAFTSCHED_JOB_ID": job_text(job.id),
         "RAFTSCHED_JOB_NAME": job.name or "",
         "RAFTSCHED_INSTANCE_ID": instance_text(instance.key),

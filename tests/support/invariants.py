@@ -45,6 +45,7 @@ from raftsched.core.tables import (
     u64,
 )
 from tests.support.invariants_cluster import cluster_violations, same
+from tests.support.invariants_parts import parts_violations
 
 
 def violations(view: ReadView) -> list[str]:
@@ -58,6 +59,7 @@ def violations(view: ReadView) -> list[str]:
     _sessions(view, found)
     _attempts(view, rows, found)
     _queues(view, rows, found)
+    parts_violations(view, rows, found)
     _node_rules(view, found)
     _revisions(view, found)
     _conditions(view, jobs, rows, found)
@@ -145,7 +147,7 @@ def _instances(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance]
                 found.append(f"{what} is held")
         if row.wake_at_ms is not None:
             timers[timer_key(row.wake_at_ms, key)] = b""
-            if row.state not in (I.WAITING, I.RETRYING):
+            if row.state not in (I.WAITING, I.RETRYING) and (row.state is not I.RUNNING or row.parts is None):
                 found.append(f"{what} has a timer")
         elif row.state is I.RETRYING:
             found.append(f"{what} has no timer")
@@ -160,7 +162,7 @@ def _instances(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance]
         if row.dead_letter != (row.dead_at_ms is not None):
             found.append(f"{what} is a dead letter: {row.dead_letter}; since {row.dead_at_ms}")
         live = row.live
-        if (live is not None) != (row.state in (I.LAUNCHED, I.RUNNING)):
+        if (live is not None) != (row.state in (I.LAUNCHED, I.RUNNING) and row.parts is None):
             found.append(f"{what} and its attempts disagree")
         if live is not None:
             assigned[assigned_key(live.session, live.token)] = key
@@ -170,9 +172,9 @@ def _instances(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance]
             found.append(f"{what} ends its steps with {row.steps[-1:]}")
         if (row.ended_at_ms is not None) != (row.state in FINAL):
             found.append(f"{what} ended at {row.ended_at_ms}")
-        if row.state in FINAL and row.purge_at_ms is None and not _own(job, row):
+        if row.state in FINAL and row.purge_at_ms is None and row.parent is None and not _own(job, row):
             found.append(f"{what} is kept forever")
-        if not _own(job, row):
+        if row.parent is None and not _own(job, row):
             listed[by_job_key(key)] = row
     same(found, view, Table.READY, ready)
     same(found, view, Table.HELD, held)
@@ -206,6 +208,8 @@ def _counters(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance],
     held: Counter[int] = Counter()
     live: Counter[int] = Counter()
     for row in rows.values():
+        if row.parent is not None:
+            continue
         states[row.job_id][row.state] += row.state not in FINAL or row.request != BACKFILL
         held[row.job_id] += row.held
         live[row.job_id] += row.live is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from raftsched import schedule
 from raftsched.api.http.durations import format_time
 from raftsched.core.executors import at_start, in_words, is_worker
+from raftsched.core.ids import instance_text
 from raftsched.core.model import (
     GRACE_MS,
     Attempt,
@@ -82,6 +83,8 @@ def then_words(row: Instance, made_by: str, trigger: str | None, policy: Policy 
     nominal = format_time(row.nominal_at_ms)
     if made_by == "manual":
         return f"Somebody asked for this run at {nominal}."
+    if made_by == "part" and row.parent is not None:
+        return f"It is a part of the run {instance_text(row.parent)}, made at {_made(row)}, when its turn had come."
     if made_by == "event":
         return f"It delivers an event that came about at {nominal} to a webhook."
     if made_by == "backfill":
@@ -170,6 +173,7 @@ def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -
                 "missed": "it was made for what was missed",
                 "manual": "somebody asked for a run: it was made",
                 "backfill": "somebody asked to make up for that time: it was made",
+                "part": "it was made as a part of a run whose turn had come",
                 "event": "an event came about that a webhook is to be told of: it was made",
             }.get(step.detail, f"it was made ({step.detail})")
         case StepKind.HELD:
@@ -196,6 +200,8 @@ def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -
             return _with("it waits for the delay of its retry", step.detail)
         case StepKind.READY:
             return _with("it may run again", step.detail)
+        case StepKind.SPLIT:
+            return _with("its turn came, and its parts were let go", step.detail)
         case StepKind.KILL_ASKED:
             return f"{name} was asked to end: {_because(step.detail or 'killed')}"
         case StepKind.RERUN if step.detail == "dead_letter":

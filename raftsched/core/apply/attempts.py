@@ -9,6 +9,7 @@ from raftsched.core.apply.checks import wake_checking
 from raftsched.core.apply.finish import finish, settle
 from raftsched.core.apply.indexes import reindex, waits_in_ready
 from raftsched.core.apply.notices import GONE, deactivate_if_gone
+from raftsched.core.apply.parts import advance
 from raftsched.core.apply.queues import (
     NO_QUEUES,
     UNPLACEABLE,
@@ -36,7 +37,7 @@ _SUCCEEDED, _LOST = Outcome.SUCCEEDED, Outcome.LOST
 
 def assign(tx: Tx, c: Assign) -> Answer:
     instance = tx.instance(c.instance)
-    if instance is None or not waits_in_ready(instance):
+    if instance is None or not waits_in_ready(instance) or instance.parts is not None:
         return STALE
     session = tx.session(c.session)
     if session is None or not session.open or (instance.only_on and instance.only_on != session.node):
@@ -114,7 +115,7 @@ def started(tx: Tx, c: Started) -> Answer:
     instance.state = instance_after(instance.state, "start")
     add_step(tx, instance, _STARTED, None, attempt.token)
     job = tx.job(instance.job_id)
-    if job is not None:
+    if job is not None and instance.parent is None:
         tx.minutes.started(job.namespace, attempt.number == 1, late_ms)
     tx.put_instance(instance, key)
     # A one-shot's row waits for the end: it lies where its creation put it, and would be a page written by itself.
@@ -158,7 +159,7 @@ def ended(tx: Tx, c: Ended) -> Answer:
         job = _close(tx, key, instance, attempt, c.outcome)
     else:
         job = _close(tx, key, instance, attempt, c.outcome, begun=False)
-    if first_heard and job is not None:
+    if first_heard and job is not None and instance.parent is None:
         tx.minutes.started(job.namespace, attempt.number == 1, late_ms)
     return Accepted()
 
@@ -176,7 +177,7 @@ def lose_one(tx: Tx, c: LoseAttempt) -> Answer:
     attempt.output = c.output
     attempt.output_node = c.output_node
     job = _close(tx, key, instance, attempt, _LOST)
-    if first_heard and job is not None:
+    if first_heard and job is not None and instance.parent is None:
         tx.minutes.started(job.namespace, attempt.number == 1, 0)
     return Accepted()
 
@@ -318,6 +319,8 @@ def _failed(tx: Tx, job: Job, instance: Instance, outcome: Outcome) -> None:
 
 def _why_not_started(tx: Tx, job: Job, instance: Instance) -> str:
     text = "No node could take it before its start deadline"
+    if instance.parent is not None and tx.node_session(instance.only_on) == 0:
+        return f"{text}: it is for {instance.only_on}, which is gone."
     if instance.reason == UNPLACEABLE:
         return f"{text}: {instance.error}"
     if tx.meta.paused:
@@ -345,13 +348,17 @@ def wake(tx: Tx, c: Wake) -> Answer:
         instance.ready_at_ms = tx.now
         add_step(tx, instance, StepKind.READY)
         rank(tx, job, instance)
+    elif instance.parts is not None and instance.state is _RUNNING:
+        advance(tx, job, instance)
+        settle(tx, job)
+        tx.put_job(job)
     elif instance.checking:
         wake_checking(tx, job, instance, c.at_ms)
         tx.put_job(job)
     elif instance.state is InstanceState.WAITING:
         instance.error = _why_not_started(tx, job, instance)
         instance.reason = "start_deadline"
-        finish(tx, job, instance, "miss_start")
+        finish(tx, job, instance, "miss_start" if instance.parent is None else "strand")
         settle(tx, job)
         tx.put_job(job)
     tx.put_instance(instance)

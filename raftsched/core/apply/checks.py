@@ -70,7 +70,7 @@ def recheck(tx: Tx, c: Recheck) -> Answer:
     if instance is None or job is None or not waits_in_ready(instance) or not instance.only_on:
         return STALE
     policy = tx.policy_of(job, instance)
-    if _can_run(tx, instance.only_on, policy, job.namespace):
+    if instance.parent is not None or _can_run(tx, instance.only_on, policy, job.namespace):
         return STALE
     instance.checking = True
     reindex(tx, instance)  # out of READY, also when it comes to the same place again

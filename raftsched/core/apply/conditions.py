@@ -154,7 +154,8 @@ def _queue(tx: Tx, job: Job, instance: Instance) -> None:
     """Lets the instance wait for a worker. One that became due by itself and recurs waits no longer than the start
     deadline; one that was asked for, and a one-shot, wait as long as it takes."""
     rank(tx, job, instance)
-    if not instance.request and not job.policy.trigger.once and not instance.attempts:
+    fresh = not instance.attempts and instance.parts is None
+    if fresh and not instance.request and not job.policy.trigger.once:
         instance.wake_at_ms = tx.now + tx.meta.settings.start_deadline_ms
 
 

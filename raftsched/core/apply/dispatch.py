@@ -19,6 +19,7 @@ from raftsched.core.apply import (  # noqa: F401 - found by the names of the reg
     namespaces,
     nodes,
     operations,
+    parts,
     queues,
     retention,
     secrets,

@@ -66,6 +66,9 @@ class Events:
         self._changes.append(JobChange(JobEvent.EDITED, job.state, job.namespace, job.id, job.revision))
 
     def instance(self, instance: Instance, event: InstanceEvent) -> None:
+        """Adds an event; none of a part, for which its parent stands."""
+        if instance.parent is not None:
+            return
         job_id, attempt, node = instance.job_id, 0, ""
         if instance.attempts:
             newest = instance.attempts[-1]

@@ -14,12 +14,24 @@ from raftsched.core.changes import InstanceEvent
 from raftsched.core.concurrency import can_start
 from raftsched.core.ids import BACKFILL, instance_key
 from raftsched.core.intervals import grid_due, jitter_ms, next_every
-from raftsched.core.limits import FIRES_MAX
-from raftsched.core.model import EveryMode, Instance, InstanceState, Job, JobState, StepKind, TriggerKind
+from raftsched.core.limits import ERROR_MAX, FIRES_MAX
+from raftsched.core.model import (
+    EveryMode,
+    Instance,
+    InstanceState,
+    Job,
+    JobState,
+    Parts,
+    PartsTask,
+    StepKind,
+    TriggerKind,
+)
 from raftsched.core.tables import BY_JOB, INSTANCES, Table, after, by_job_key, from_by_job, u64
 from raftsched.core.transitions import instance_after, job_after
 
 _WAITING, _SUCCEEDED, _FINAL = InstanceState.WAITING, InstanceState.SUCCEEDED, StepKind.FINAL
+_RUNNING = InstanceState.RUNNING
+PARTS_FAILED = "parts_failed"
 _STARTED = (InstanceState.LAUNCHED, InstanceState.RUNNING)
 _SCHEDULED, _EXPIRED, _DELETED = JobState.SCHEDULED, JobState.EXPIRED, JobState.DELETED
 GOOD = (InstanceState.SUCCEEDED,)
@@ -34,13 +46,16 @@ RENEWALS = 16  # of the time that a growing record of skips is kept, in that tim
 def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
     """Brings an active instance to the final state that the event leads to, and lets the next in line go. The caller
     stores job and instance afterwards, and settles the job when nothing more is to happen to it."""
+    if instance.parent is not None:
+        _finish_part(tx, job, instance, instance.parent, event)
+        return
     if instance.held:
         instance.held = False
         job.held -= 1
     elif instance.checking:
         stop_checking(tx, job, instance)
     instance.wake_at_ms = None
-    ran = instance.state in _STARTED
+    ran = instance.state in _STARTED and instance.parts is None
     instance.state = instance_after(instance.state, event)
     add_step(tx, instance, _FINAL, instance.reason, instance.attempts[-1].token if ran else 0)
     instance.ended_at_ms = tx.now
@@ -62,6 +77,68 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
     if job.held:
         reindex(tx, instance)  # it is not itself the next in line
         release(tx, job)
+
+
+def _finish_part(tx: Tx, job: Job, part: Instance, key: bytes, event: str) -> None:
+    parent = tx.instance(key)
+    assert parent is not None, "a part goes with its parent"
+    end_part(tx, parent, part, event)
+    end_parent(tx, job, parent)
+    tx.put_instance(parent)
+
+
+def end_part(tx: Tx, parent: Instance, part: Instance, event: str) -> None:
+    """Brings a part to its final state, and counts it. The caller stores both."""
+    parts = parent.parts
+    assert parts is not None
+    part.wake_at_ms = None
+    ran = part.state in _STARTED
+    part.state = instance_after(part.state, event)
+    add_step(tx, part, _FINAL, part.reason, part.attempts[-1].token if ran else 0)
+    part.ended_at_ms = tx.now
+    parts.count(part.state, 1)
+    if part.state in BAD and parts.error is None:
+        parts.error = f"part {part.shard_index}: {part.error or part.reason or part.state.name}"[:ERROR_MAX]
+
+
+def end_parent(tx: Tx, job: Job, parent: Instance) -> None:
+    """Ends a parent whose parts are all at their end. The caller stores job and parent, and settles the job."""
+    parts = parent.parts
+    assert parts is not None
+    if parent.state is not _RUNNING or parts.task is PartsTask.MAKE or parts.ended < parts.made:
+        return
+    parts.task, parts.next = PartsTask.NONE, 0
+    if parts.succeeded == parts.total:
+        parent.reason = parent.error = None
+        finish(tx, job, parent, "succeed")
+    elif parent.kill_asked:
+        parent.reason = parent.reason or "killed"
+        finish(tx, job, parent, "kill")
+    else:
+        parent.reason = PARTS_FAILED
+        parent.error = _why_failed(parts)
+        finish(tx, job, parent, "fail")
+
+
+def _why_failed(parts: Parts) -> str:
+    counts = ((parts.failed, "failed"), (parts.killed, "killed"))
+    said = " and ".join(f"{count} of {parts.total} parts {word}" for count, word in counts if count)
+    text = f"{said}." if parts.error is None else f"{said}; {parts.error}"
+    return text[:ERROR_MAX]
+
+
+def drop_parts(tx: Tx, parent: Instance, limit: int) -> int:
+    """Deletes the last parts of a final instance, at most so many. Returns how many. The caller stores it, or deletes
+    it when none are left."""
+    parts, dropped = parent.parts, 0
+    while parts is not None and parts.made and dropped < limit:
+        parts.made -= 1
+        part = tx.instance(parts.key(parent, parts.made))
+        if part is not None:
+            parts.count(part.state, -1)
+            tx.drop_instance(part)
+        dropped += 1
+    return dropped
 
 
 def set_dead(instance: Instance, at_ms: int | None) -> None:
@@ -137,12 +214,15 @@ def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: I
             current.purge_at_ms = tx.now  # the caller stores it; the next pruning takes it
             continue
         row = tx.instance(old)
-        if row is not None:
+        if row is not None and row.parts is not None and row.parts.made:
+            row.purge_at_ms = tx.now  # its parts may be many: the next pruning takes them
+            tx.put_instance(row)
+        elif row is not None:
             drop_instance(tx, job, row)
 
 
 def drop_instance(tx: Tx, job: Job | None, instance: Instance) -> None:
-    """Deletes a final instance and its index rows."""
+    """Deletes a final instance, whose parts are gone, and its index rows."""
     key = instance.key
     tx.view.delete(BY_JOB, by_job_key(key))
     tx.drop_instance(instance)

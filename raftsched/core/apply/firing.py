@@ -12,6 +12,7 @@ from raftsched.core.apply.conditions import become_ready
 from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, set_due, take_due
 from raftsched.core.apply.finish import finish, note_gap, settle, unused_request
 from raftsched.core.apply.indexes import listed_by_job, waits_in_ready
+from raftsched.core.apply.parts import ask_to_end
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
@@ -327,7 +328,9 @@ def end_or_ask(tx: Tx, job: Job, instance: Instance, reason: str) -> None:
     if instance.state in FINAL:
         return
     attempt = instance.live
-    if attempt is None:
+    if attempt is None and instance.parts is not None and instance.state is InstanceState.RUNNING:
+        ask_to_end(tx, instance, reason)
+    elif attempt is None:
         instance.reason = reason
         finish(tx, job, instance, "kill")
     else:

@@ -65,7 +65,8 @@ def indexed(instance: Instance) -> Indexed:
     """Returns the state of the instance and the keys of its index rows. An attempt that runs has none."""
     state = instance.state
     if state is _RUNNING:
-        return _IS_RUNNING
+        wake_at_ms = instance.wake_at_ms  # of one with parts, while there is something to be done about them
+        return _IS_RUNNING if wake_at_ms is None else (state, (None, 0, None, wake_at_ms, None, None))
     if state is _LAUNCHED:
         return _IS_LAUNCHED
     if state is not _WAITING or instance.checking:
@@ -134,7 +135,9 @@ def _drop_wait(tx: Tx, table: Table, unwritten: dict[bytes, None], key: bytes) -
 
 def listed_by_job(job: Job, instance: Instance) -> bool:
     """Returns whether the instance has rows in BY_JOB and PURGE. The one scheduled instance of a one-shot needs none:
-    the job names it, and takes it along."""
+    the job names it, and takes it along. A part has its parent."""
+    if instance.parent is not None:
+        return False
     return bool(instance.request) or instance.nominal_at_ms != scheduled_ms(job)
 
 

@@ -11,6 +11,7 @@ from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.commands import Accepted, Answer, Discard, Kill, Rejected, Requeue, Rerun
+from raftsched.core.ids import instance_text
 from raftsched.core.model import FINAL, Instance, Job, JobState, StepKind
 from raftsched.core.tables import Table, by_job_key
 from raftsched.core.transitions import instance_after
@@ -84,6 +85,10 @@ def _finished(tx: Tx, key: bytes) -> tuple[Job, Instance] | Rejected:
         return no_instance(key)
     if instance.state not in FINAL:
         return Rejected("illegal-transition", f"The instance is {instance.state.name}, not yet at its end.")
+    if instance.parent is not None:
+        whole = instance_text(instance.parent)
+        detail = f"It is a part of {whole}; rerun that, and the parts that did not succeed run again."
+        return Rejected("illegal-transition", detail)
     return job, instance
 
 

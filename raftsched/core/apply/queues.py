@@ -152,6 +152,9 @@ def rank(tx: Tx, job: Job, instance: Instance) -> None:
     """Gives an instance that waits for a worker its place in READY, behind what is more urgent: a level of priority is
     worth `ageing_ms` of waiting."""
     ageing_ms = tx.meta.settings.ageing_ms
+    if instance.parent is not None and instance.only_on and instance.wake_at_ms is None:
+        # Who it is for may never come back: it waits no longer than the start deadline.
+        instance.wake_at_ms = tx.now + tx.meta.settings.start_deadline_ms
     instance.score_ms = instance.ready_at_ms + (PRIORITY_MAX - instance.priority) * ageing_ms
     instance.lane = lane_of(tx, job, instance) if tx.meta.queues else LANE_FREE
 
@@ -161,7 +164,8 @@ def note_unplaceable(tx: Tx, c: NoteUnplaceable) -> Answer:
     job = None if instance is None else tx.job(instance.job_id)
     if instance is None or job is None or not waits_in_ready(instance):
         return STALE
-    if some_node_can(tx, tx.policy_of(job, instance), job.namespace):
+    only = instance.only_on if instance.parent is not None else ""
+    if some_node_can(tx, tx.policy_of(job, instance), job.namespace, only):
         return STALE  # a node came since that was found
     detail = c.detail[:ERROR_MAX]
     if instance.lane == LANE_NOBODY and instance.error == detail:
@@ -192,8 +196,13 @@ def sort_ready(tx: Tx, c: SortReady) -> Answer:
     return Accepted()
 
 
-def some_node_can(tx: Tx, policy: Policy, namespace: str) -> bool:
-    """Returns whether a node with an open session could take it, busy, drained or not."""
+def some_node_can(tx: Tx, policy: Policy, namespace: str, only: str = "") -> bool:
+    """Returns whether a node with an open session could take it, busy, drained or not. `only`: this one."""
+    if only:
+        session = tx.session(tx.node_session(only))
+        if session is None or not session.open:
+            return False
+        return offer(session, tx.node_rule(only) or NodeRule()).can(policy, namespace)
     need = need_of(policy, namespace)
     known = tx.some_can.get(need)
     if known is None:

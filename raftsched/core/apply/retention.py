@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from raftsched.core.apply.finish import drop_history, drop_instance, drop_revisions
+from raftsched.core.apply.finish import drop_history, drop_instance, drop_parts, drop_revisions
 from raftsched.core.apply.keys import prune_keys
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, Prune
-from raftsched.core.model import FINAL, Job, JobState, scheduled_instance
+from raftsched.core.model import FINAL, Instance, Job, JobState, scheduled_instance
 from raftsched.core.origins import KEEP_MS, idle_origins
 from raftsched.core.tables import BY_JOB, PURGE, Table, after, from_by_job, from_u64, u64
 
@@ -32,6 +32,10 @@ def prune(tx: Tx, c: Prune) -> Answer:
         if instance_key:
             instance = tx.instance(instance_key)
             if instance is not None and instance.state in FINAL:
+                left -= drop_parts(tx, instance, left)
+                if _has_parts(instance):
+                    tx.put_instance(instance)
+                    break
                 drop_instance(tx, job, instance)
                 if job is not None:
                     tx.put_job(job)
@@ -44,6 +48,10 @@ def prune(tx: Tx, c: Prune) -> Answer:
     for origin in idle_origins(tx.view, tx.now - KEEP_MS, tx.now * _SPREAD % 2**64):
         tx.view.delete(Table.ORIGINS, origin)
     return Accepted(number=limit - left)
+
+
+def _has_parts(instance: Instance) -> bool:
+    return instance.parts is not None and instance.parts.made > 0
 
 
 def _drop_job(tx: Tx, job: Job | None, key: bytes, limit: int) -> int:
@@ -59,19 +67,27 @@ def _drop_job(tx: Tx, job: Job | None, key: bytes, limit: int) -> int:
         if len(listed) > limit:
             break
     dropped = 0
-    for row in listed[:limit]:
+    for row in listed:
         instance = tx.instance(from_by_job(row))
+        dropped += 0 if instance is None else drop_parts(tx, instance, limit - dropped)
+        if dropped >= limit:
+            if instance is not None:
+                tx.put_instance(instance)
+            tx.put_job(job)
+            return dropped
         if instance is not None:
             drop_instance(tx, job, instance)
         else:
             tx.view.delete(BY_JOB, row)
         dropped += 1
-    if len(listed) > limit:
-        tx.put_job(job)
-        return dropped
     own = scheduled_instance(job)
     instance = None if own is None else tx.instance(own)
     if instance is not None:
+        dropped += drop_parts(tx, instance, limit - dropped)
+        if _has_parts(instance):
+            tx.put_instance(instance)
+            tx.put_job(job)
+            return dropped
         drop_instance(tx, None, instance)
     drop_revisions(tx, job)
     if job.name is not None and job.state is not JobState.DELETED:

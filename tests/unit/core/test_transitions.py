@@ -13,18 +13,18 @@ from raftsched.core.transitions import INSTANCE, JOB
 from tests.support.memory_view import World, at, every, policy
 
 J = JobState
-INSTANCE_EVENTS = sorted({event for _, event in INSTANCE})
+INSTANCE_EVENTS = sorted({event for _, event in INSTANCE} - {"strand"})  # that is for parts alone: test_parts.py
 JOB_EVENTS = sorted({event for _, event in JOB})
 
 
 NEVER = Condition(ConditionKind.JOB, "default/nobody", within_ms=1)
 
 
-def instance_in(world: World, state: I, *, retries: bool, waits: bool = False) -> tuple[bytes, int]:
+def instance_in(world: World, state: I, *, retries: bool, waits: bool = False, shards: int = 0) -> tuple[bytes, int]:
     """An instance in this state, and the session that ran it (open). `waits`: for its conditions."""
     session = world.session()
     delays = (1000, 1000, 1000) if retries else ()
-    job = world.create(every(3_600_000), retry=Retry(delays), conditions=(NEVER,) if waits else ())
+    job = world.create(every(3_600_000), retry=Retry(delays), conditions=(NEVER,) if waits else (), shards=shards)
     world.fire(job)
     key = world.instances(job.id)[0].key
     if state is I.WAITING:
@@ -61,6 +61,8 @@ def happen(world: World, key: bytes, session: int, event: str) -> Answer:
             if isinstance(answer, Accepted) and world.instance(key).live is not None:
                 answer = world.do(c.Ended(session, token, Outcome.KILLED, None, world.now))
             return answer
+        case "split":
+            return world.do(c.Split(key))
         case "give_up":
             return world.do(c.Wake(key, row.checks_end_at_ms or -1))
         case "miss_start" | "wake":
@@ -85,7 +87,8 @@ def happen(world: World, key: bytes, session: int, event: str) -> Answer:
 def test_instance(state: I, event: str) -> None:
     world = World()
     retries = state is I.RETRYING or (event not in ("fail", "time_out") and state not in FINAL)
-    key, session = instance_in(world, state, retries=retries, waits=state is I.WAITING and event == "give_up")
+    waits = state is I.WAITING and event == "give_up"
+    key, session = instance_in(world, state, retries=retries, waits=waits, shards=2 if event == "split" else 0)
     expected = INSTANCE.get((state, event))
     if (state, event) in ((I.WAITING, "wake"), (I.RETRYING, "miss_start")):
         # the same command: the one timer of a waiting instance is its start deadline, of a retrying one its delay

@@ -49,7 +49,6 @@ SAID: list[tuple[str, Any, str, Any]] = [  # field, as given, field of the polic
     ("misfire", {"policy": "skip", "grace": "1m"}, "misfire", Misfire(MisfirePolicy.SKIP, 60_000)),
     ("max_concurrency", 3, "max_concurrency", 3),
     ("placement", {"labels": {"disk": "fast"}}, "node_labels", (("disk", "fast"),)),
-    ("placement", {"labels": {"disk": "fast"}, "prefer": {"net": "10g"}}, "prefer", (("net", "10g"),)),
     ("conditions", [{"path": "/srv/*"}], "conditions", (Condition(ConditionKind.PATH, "/srv/*"),)),
     ("conditions_timeout", "2h", "conditions_timeout_ms", 7_200_000),
     ("notify", {"on": ["failed"], "webhook": "ops"}, "notify", (Notify("ops", (Ending.FAILED,)),)),
@@ -126,6 +125,7 @@ def test_a_request_is_nobodys_process() -> None:
 
 
 def test_parts() -> None:
+    assert policy_of(placement={"prefer": {"net": "10g"}}).prefer == (("net", "10g"),)
     assert policy_of(placement={"shards": 12}).shards == 12
     assert policy_of(placement={"on": "all"}).on_all
     one = policy_of(placement={"on": "one"})
@@ -159,6 +159,9 @@ def test_all_that_can_be_said_is_tried() -> None:
         "required_capability",
         "target",
         "cwd",
+        "prefer",
+        "shards",
+        "on_all",
     }
 
 
