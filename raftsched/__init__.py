@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from raftsched.client.spec_generated import JobSpec
     from raftsched.client.sync.client import Client
     from raftsched.embedded.node import Node, NodeFailed
+    from raftsched.embedded.worker import Worker
     from raftsched.handlers import handler, run_variables
 
 __version__ = "0.1.0"
@@ -42,6 +43,7 @@ _PUBLIC = {
     "NotFoundError": "raftsched.client.errors",
     "UnavailableError": "raftsched.client.errors",
     "UnknownOutcomeError": "raftsched.client.errors",
+    "Worker": "raftsched.embedded.worker",
     "handler": "raftsched.handlers",
     "run_variables": "raftsched.handlers",
 }
@@ -62,6 +64,7 @@ __all__ = [
     "NotFoundError",
     "UnavailableError",
     "UnknownOutcomeError",
+    "Worker",
     "handler",
     "run_variables",
 ]

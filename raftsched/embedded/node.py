@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
-import site
-import sys
-import sysconfig
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from raftsched import handlers
 from raftsched.config.addresses import parse_peers
 from raftsched.config.node import SETTINGS, NodeConfig, build
+from raftsched.embedded.functions import Functions, import_path
 from raftsched.errors import Exit, RaftschedError, StartupError
 
 if TYPE_CHECKING:
@@ -94,8 +90,7 @@ class Node:
         self._stopping: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._failed: str | None = None
-        self._functions: dict[str, Callable[..., Any]] = {}
-        self._inside: dict[str, Callable[..., Any]] = {}
+        self._functions = Functions()
 
     # ------------------------------------------------------------ handlers
 
@@ -119,56 +114,9 @@ class Node:
 
         ValueError for a bad name, one that is taken, or a function that cannot be one; RuntimeError when the node runs.
         Raised by `start`: StartupError when something else has the function's name in its module by then."""
-        wrong = handlers.handler_name_error(name)
-        if wrong is not None:
-            raise ValueError(f"handler {name!r}: {wrong}")
         if self._member is not None:
             raise RuntimeError(f"handler {name!r}: node {self.id} runs already, and has said which handlers it has")
-
-        def register(function: _F) -> _F:
-            if name in self._inside and (not in_process or self._inside[name] is not function):
-                raise ValueError(f"handler {name!r} is {self._inside[name]!r} already; give {function!r} another name")
-            if in_process:
-                if name in self._functions:
-                    raise ValueError(f"handler {name!r} is one that runs in other processes; give this another name")
-                if not inspect.iscoroutinefunction(function):
-                    raise ValueError(
-                        f"handler {name!r}: what runs in this process has to be a coroutine function (async def): "
-                        "another one could not be ended"
-                    )
-                self._inside[name] = function
-                return function
-            try:
-                where = handlers.reference(function)
-            except ValueError as error:
-                raise ValueError(f"handler {name!r}: {error}") from None
-            if where.startswith("__main__:"):
-                raise ValueError(
-                    f"handler {name!r}: {where} is in the program's main script, which other processes cannot import;"
-                    " put the function into a module of its own"
-                )
-            before = self._functions.get(name)
-            if before is not None and handlers.reference(before) != where:
-                raise ValueError(f"handler {name!r} is {handlers.reference(before)} already; give {where} another name")
-            self._functions[name] = function
-            return function
-
-        return register
-
-    def _calls(self) -> dict[str, str]:
-        """Returns the handlers as "package.module:function". Raises StartupError."""
-        calls = {name: handlers.reference(function) for name, function in self._functions.items()}
-        for name, where in calls.items():
-            module, _, path = where.partition(":")
-            target: Any = sys.modules.get(module)
-            for part in path.split("."):
-                target = getattr(target, part, None)
-            if target is None or inspect.unwrap(target) is not inspect.unwrap(self._functions[name]):
-                raise StartupError(
-                    f"handler {name!r}: what other processes find as {where} is not the function that was given; it has"
-                    " to be at the top of its module, under its own name, and no method of an object"
-                )
-        return calls
+        return self._functions.register(name, in_process=in_process)
 
     # ------------------------------------------------------------ start and stop
 
@@ -195,14 +143,14 @@ class Node:
         self._failed = None
         config = self._config
         if not self._own_process:
-            config = replace(config, pythonpath=(*config.pythonpath, *_import_path()))
+            config = replace(config, pythonpath=(*config.pythonpath, *import_path()))
         member = self._member = Member(
             config,
             own_process=self._own_process,
             sockets=sockets,
             elections_ms=elections_ms or ELECTIONS_MS,
-            calls=self._calls(),
-            inside=self._inside,
+            calls=self._functions.calls(),
+            inside=self._functions.inside,
         )
         starting = self._starting = asyncio.create_task(member.start(), name=f"start of {self.id}")
         ended = asyncio.create_task(member.ended.wait())
@@ -349,19 +297,6 @@ class Node:
             token=member.local_token.secret,  # it is this program that asks
             connector=lambda: Connector(member.accept, limit=CONNECTIONS_MAX),
         )
-
-
-def _import_path() -> list[Path]:
-    """Returns the places where this program finds modules that other processes of this Python would not find: the
-    directory of its script, and what was added to sys.path."""
-    installed = {Path(path).resolve() for path in (*site.getsitepackages(), site.getusersitepackages())}
-    python = Path(sysconfig.get_path("stdlib")).resolve()
-    found = [Path(path).absolute() for path in sys.path]
-    return [
-        path
-        for path in dict.fromkeys(found)
-        if path.is_dir() and path.resolve() not in installed and not path.resolve().is_relative_to(python)
-    ]
 
 
 def _why(error: BaseException, config: NodeConfig) -> str:
