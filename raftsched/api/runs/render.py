@@ -44,7 +44,7 @@ def _output(attempt: Attempt, name: str) -> OutputOut | None:
     if ref is None:
         return None
     return OutputOut(
-        node=attempt.node,
+        node=attempt.output_node or attempt.node,
         size=ref.size,
         truncated=ref.truncated,
         sha256=ref.sha256.hex(),

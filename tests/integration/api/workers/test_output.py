@@ -106,6 +106,9 @@ def test_what_one_node_takes_is_read_at_all(tmp_path: Path) -> None:
                 assert await node("GET", path, headers={"Range": "bytes=4-7"}) == (206, "oops")
             if not ended:
                 await run.end(nodes[1], 18)
+        for node in nodes:
+            _, instance = await node("GET", run.path)
+            assert (instance["node"], instance["output"]["node"]) == (None, "n2")
 
     among(tmp_path, test)
 
