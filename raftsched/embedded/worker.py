@@ -74,7 +74,7 @@ class Worker:
     @property
     def session(self) -> int:
         """The number of the session under which it works; 0 while it has none."""
-        return self._remote.agent.session if self.running and self._remote is not None else 0
+        return self._remote.session if self.running and self._remote is not None else 0
 
     def handler(self, name: str, *, in_process: bool = False) -> Callable[[_F], _F]:
         """Gives jobs a function to call by name, {"call": name}, as raftsched.Node.handler does: in a supervised

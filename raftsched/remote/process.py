@@ -129,9 +129,9 @@ class RemoteWorker:
         log.info("%s; %s", limits, run_as.words)
 
     @property
-    def agent(self) -> Agent:
-        assert self._agent is not None
-        return self._agent
+    def session(self) -> int:
+        """The number of the session under which it works; 0 while it has none."""
+        return 0 if self._agent is None else self._agent.session
 
     def hurry(self) -> None:
         """Ends all runs at once when the worker stops, or if it is stopping already."""

@@ -29,6 +29,7 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "./scripts/bench": "tests/e2e/test_bench.py",
     "raftsched dev kill-leader": "tests/unit/cli/dev/test_dev.py",
     "raftsched node --id n1": "tests/e2e/test_startup.py",
+    "raftsched worker --server": "tests/e2e/test_remote_workers.py",
     "raftsched node --id n4": "tests/e2e/test_membership.py",
     "raftsched keys new --file /etc": "tests/e2e/test_three_machines.py",
     "raftsched certs init --dir /etc": "tests/e2e/test_three_machines.py",

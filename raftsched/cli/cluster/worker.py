@@ -36,8 +36,8 @@ def worker(ctx: click.Context, /, config: str | None, more_labels: str | None, *
 
     \b
     A token for it (once), and the worker:
-      raftsched tokens create gpu-workers --role worker --queues gpu
-      RAFTSCHED_TOKEN=... raftsched worker --server https://n1:7401,https://n2:7401 \\
+      raftsched tokens create gpu-workers --role worker --queues gpu -o name > worker.token
+      raftsched worker --server https://n1:7401,https://n2:7401 --token-file worker.token \\
         --queues gpu --label gpu=a100 --slots 4
 
     \b

@@ -1,0 +1,80 @@
+"""raftsched.Worker in a program: its handlers, its end, and what cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+import raftsched
+from raftsched.errors import StartupError
+from raftsched.testing import cluster
+from tests.integration.embedded import chores
+from tests.integration.embedded.house import children
+
+
+def test_a_worker_in_a_program_runs_what_it_has_handlers_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(1, directory=tmp_path) as nodes:
+            (node,) = nodes
+            worker = raftsched.Worker(
+                servers=[node.url], name="w1", data=str(tmp_path / "w1"), slots=2, queues=["default"]
+            )
+            worker.handler("add")(chores.add)
+            before = children()
+
+            @worker.handler("own-pid", in_process=True)
+            async def own_pid() -> int:
+                return os.getpid()
+
+            async with worker:
+                results = []
+                for name, params in (("add", {"left": 1, "right": 2}), ("own-pid", {})):
+                    job = await node.jobs.create(trigger={"manual": True}, handler={"call": name}, params=params)
+                    run = await node.instances.wait(await node.jobs.run(job), timeout=60)
+                    assert run.state == "SUCCEEDED", run
+                    results.append(run.result)
+                assert results[0]["sum"] == 3
+                assert results[0]["pid"] != os.getpid()
+                assert results[1] == os.getpid()
+                assert worker.session
+                with pytest.raises(RuntimeError, match="runs already"):
+                    worker.handler("late")
+            assert not worker.running
+            assert children() <= before
+
+    asyncio.run(main())
+
+
+def test_without_a_cluster_it_waits_and_stops_when_it_is_cancelled(tmp_path: Path) -> None:
+    async def main() -> None:
+        worker = raftsched.Worker(servers="http://127.0.0.1:9", name="w1", data=str(tmp_path / "w1"))
+        working = asyncio.create_task(worker.run())
+        await asyncio.sleep(0)  # it has begun to start
+        assert worker.running
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        assert not worker.running
+
+    asyncio.run(main())
+
+
+def test_what_cannot_be_is_said() -> None:
+    with pytest.raises(TypeError, match="speed is no setting"):
+        raftsched.Worker(servers="http://n1", name="w1", speed=3)
+    for wrong in ({"name": "a/b"}, {"name": "w", "slots": 0}, {"name": "w", "queues": []}, {"servers": "ftp://x"}):
+        with pytest.raises(ValueError):
+            raftsched.Worker(**{"servers": "http://n1", **wrong})  # type: ignore[arg-type]
+
+
+def test_a_token_does_not_go_to_other_machines_in_clear(tmp_path: Path) -> None:
+    async def main() -> None:
+        worker = raftsched.Worker(servers="http://10.0.0.1:7401", token="secret", name="w1", data=str(tmp_path / "w1"))
+        with pytest.raises(StartupError, match="https"):
+            await worker.start()
+        assert not worker.running
+
+    asyncio.run(main())
