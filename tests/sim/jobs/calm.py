@@ -27,6 +27,7 @@ CAUGHT_UP_WITHIN_S = 30.0
 # what a violation says
 NEVER_ENDS = "have not come to their end"
 NO_SESSION = "has no session"
+WORKERS_WITHIN_S = 60.0  # another incarnation waits for the lease of the one before, and asks ever more seldom
 NOT_CARRIED_OUT = "was not carried out"
 RUN_AGAIN = "has run more than it was to"
 
@@ -54,6 +55,9 @@ class JobsCalm(Calm):
                 self._say_what_is_left()
         if not world.go(CAUGHT_UP_WITHIN_S, self.caught_up):
             checks.fail(f"not caught up: {world.where()}")
+        if not world.go(WORKERS_WITHIN_S, self._workers_hold):
+            without = [worker.name for worker in world.workers.values() if not worker.holds_lease]
+            checks.fail(f"{', '.join(without)} {NO_SESSION} when all is well")
         states = [checks.same_state(machine.name, machine.store) for machine in self._present()]
         world.trace.event("--", "end", *states)
         for machine in self._present():
@@ -66,6 +70,9 @@ class JobsCalm(Calm):
         return [
             world_machine for world_machine in self._world.machines.values() if world_machine in self._world.present()
         ]
+
+    def _workers_hold(self) -> bool:
+        return all(worker.holds_lease for worker in self._world.workers.values())
 
     def _free(self) -> bool:
         """Nothing is paused, drained or limited any more."""

@@ -6,13 +6,14 @@ import random
 from typing import TYPE_CHECKING
 
 from tests.sim.faults import Nemesis
+from tests.sim.jobs.remote_faults import RemoteFaults
 
 if TYPE_CHECKING:
     from tests.sim.jobs.machine import JobsMachine
     from tests.sim.jobs.world import JobsWorld
 
 
-class JobsNemesis(Nemesis):
+class JobsNemesis(RemoteFaults, Nemesis):
     _world: JobsWorld
 
     def __init__(self, world: JobsWorld, rng: random.Random) -> None:
@@ -26,6 +27,7 @@ class JobsNemesis(Nemesis):
                 machine.kill()
                 machine.start()
             self._clock_right(machine)
+        self._calm_workers()
 
     def _one(self) -> JobsMachine:
         machine = self._often_leader()

@@ -12,7 +12,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from raftsched.core.ids import parse_instance
 from raftsched.core.leasing import KILL_BEFORE_MS
@@ -20,14 +20,21 @@ from raftsched.core.model import Outcome
 from raftsched.worker.keeper import BEGAN_AFTER_MS
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.wire import Exec
+from tests.sim.clocks import MachineClock
 from tests.sim.jobs.truth import Run
 
 if TYPE_CHECKING:
-    from tests.sim.jobs.machine import JobsMachine
     from tests.sim.jobs.world import JobsWorld
 
 FORK_S = (0.0005, 0.004)
 PIPE_S = (0.00005, 0.0005)  # from one process of a machine to another
+
+
+class Host(Protocol):
+    """The machine: a node's, or a remote worker's."""
+
+    name: str
+    clock: MachineClock
 
 
 class Slot:
@@ -294,7 +301,7 @@ class Supervisor:
 class Site:
     """One machine's processes beside the node: they outlive it. `lock`: who holds the lock of the data directory."""
 
-    def __init__(self, world: JobsWorld, machine: JobsMachine, rng: random.Random) -> None:
+    def __init__(self, world: JobsWorld, machine: Host, rng: random.Random) -> None:
         self.world = world
         self.machine = machine
         self.rng = rng

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raftsched.leader.leader import Leader
 from raftsched.raft.facade import Raft
+from raftsched.remote.gateway import Gateway
+from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut
 from raftsched.store import WriteBatch, WriteResult
 from raftsched.worker.condition_probes import ConditionProbes
 from raftsched.worker.worker import Worker
@@ -38,6 +41,7 @@ class JobsMachine(Machine):
         self.wall_offset_ms = self.clock.wall_offset_ms  # as long as nobody sets it wrong
         self.worker: Worker | None = None
         self.leader: Leader | None = None
+        self.gateway: Gateway | None = None
         self.slots = rng.choice(world.profile.slots)
         self.labels = (("disk", "ssd"),) if name == "n1" or rng.random() < 0.5 else ()
         self._jobs_world = world
@@ -48,6 +52,9 @@ class JobsMachine(Machine):
         assert loop is not None
         self.runner = SimRunner(world, self.site, loop, self.clock)
         self.leader = Leader(raft, store.read, self.clock)
+        self.gateway = Gateway(
+            node_id=self.name, raft=raft, read=store.read, clock=self.clock, random_bytes=rng.randbytes
+        )
         self.worker = Worker(
             node_id=self.name,
             raft=raft,
@@ -67,6 +74,7 @@ class JobsMachine(Machine):
         raft.subscribe_role(self.leader.on_role)
         raft.on_message("heartbeat", self.leader.on_heartbeat)
         raft.on_message("over", self.leader.on_over)
+        raft.on_message("worker_beats", self.leader.on_worker_beats)
 
     def _rescan_after_a_snapshot(self, results: object) -> None:
         if not results and self.worker is not None:
@@ -75,12 +83,27 @@ class JobsMachine(Machine):
     async def open_rooms(self, raft: Raft) -> None:
         assert self.leader is not None
         assert self.worker is not None
-        leader, worker, checks = self.leader, self.worker, self.checks
+        assert self.gateway is not None
+        leader, worker, checks, gateway = self.leader, self.worker, self.checks, self.gateway
         await self.runner.start()
         await raft.start()
         leader.start()
         await worker.start()
         checks.start()
+        gateway.start()
+
+    async def serve(self, session: str, request: object, gone: Callable[[], bool]) -> OpenOut | PollOut | None:
+        """Answers what a remote worker asks. Raises RaftschedError."""
+        assert self.gateway is not None
+        match request:
+            case OpenIn():
+                return await self.gateway.open(request)
+            case PollIn():
+                return await self.gateway.poll(session, request, self.clock.boot_ms(), gone=gone)
+            case CloseIn():
+                return await self.gateway.close(session, request)
+            case _:
+                raise AssertionError(request)
 
     def stop(self) -> None:
         """SIGTERM: the node stops in an orderly way."""
@@ -94,6 +117,8 @@ class JobsMachine(Machine):
         assert self.leader is not None
         assert self.worker is not None
         self._jobs_world.trace.event(self.name, "stops")
+        if self.gateway is not None:
+            self.gateway.stop()
         await self.leader.stop()
         self.checks.stop()
         await self.worker.stop()
@@ -107,8 +132,10 @@ class JobsMachine(Machine):
         if self.running:
             super().kill(power)
             self.stopping = False
-            self.worker = self.leader = None
+            self.worker = self.leader = self.gateway = None
             self.site.node_gone()
+            if not power:
+                self._jobs_world.ways.node_gone(self.name)
         if power:
             self.site.power_gone()
 

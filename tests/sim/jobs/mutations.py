@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from tests.sim.jobs import broken, dues, truth
+from tests.sim.jobs import broken, broken_remote, dues, truth
 from tests.sim.jobs.calm import NEVER_ENDS
 from tests.sim.jobs.ledger import (
     AT_MOST_ONCE,
@@ -68,6 +68,18 @@ MUTATIONS: dict[str, Mutation] = {
     "killed_stays_killed": Mutation((KILLED_BEFORE,), "stops", broken.kill_forgotten),
     "started_is_remembered": Mutation((truth.STARTED_TWICE,), "elections", broken.started_forgotten),
     "what_is_given_is_looked_up": Mutation(LOST, "snapshots", broken.only_notifications),
+    # remote workers
+    "worker_lease_from_sending": Mutation(APART, "worker-late-grants", broken.lease_from_receipt),
+    "worker_grants_shrink": Mutation(APART, "worker-islands", broken.whole_grants, nodes=5),
+    "worker_lease_is_moved_on": Mutation(APART, "worker-elections", broken.leases_not_moved_on),
+    "new_leader_waits_for_workers": Mutation(APART, "worker-elections", broken.new_leader_in_a_hurry),
+    "margin_for_workers": Mutation(APART, "worker-slewed", broken.no_margin),
+    "worker_kills_before_end": Mutation(APART, "worker-slewed", switches=Switches(kill_before_end=False)),
+    "worker_kills_by_itself": Mutation(APART, "worker-stops", switches=Switches(self_kill=False)),
+    "worker_fences": Mutation(APART, "worker-stops", switches=Switches(fence=False)),
+    "openings_in_order": Mutation(APART, "worker-openings", broken_remote.any_opening_replaces),
+    "openings_of_one_process": Mutation(APART, "worker-openings", broken_remote.any_process_replaces),
+    "taken_is_remembered": Mutation((truth.STARTED_TWICE,), "worker-elections", broken_remote.taken_forgotten),
     # policies
     "retry_levels": Mutation((RETRIED_TOO_OFTEN,), "elections", broken.retries_without_end),
     "max_lost": Mutation((LOST_TOO_OFTEN,), "restarts", broken.lost_without_end),

@@ -52,6 +52,9 @@ class JobsProfile(Profile):
     slots: tuple[int, ...] = (2, 4, 8)  # of a machine
     ttl_ms: tuple[int, ...] = (5_000, 5_000, 3_000)
     run_timeouts_ms: tuple[int, ...] = (1_000, 3_000, 8_000)
+    workers: int = 0  # remote ones, beside the nodes
+    worker_slots: tuple[int, ...] = (2, 4, 8)
+    worker_ttl_ms: tuple[int, ...] = (5_000, 10_000, 3_000)
     slew: float = 0.0  # how far boot clocks may go wrong, as a part of time
 
     def draw(self, rng: random.Random) -> JobsProfile:
@@ -72,9 +75,28 @@ def draw_options(rng: random.Random) -> RaftOptions:
 
 LONG = (60_000,)
 
+WORKERS = {
+    "worker_kill": 4,
+    "worker_power": 1,
+    "worker_pause": 4,
+    "worker_pause_supervisor": 2,
+    "worker_kill_supervisor": 2,
+    "worker_stop": 3,
+    "worker_clock": 1,
+    "worker_cut": 5,
+    "worker_late": 4,
+    "worker_lossy": 4,
+}
+
+# most runs are on remote workers
+REMOTE = JobsProfile(swarm=False, every_s=4.0, clients=4, think_s=0.6, slots=(1,), workers=4, worker_slots=(4, 8))
+
 PROFILES: dict[str, JobsProfile] = {
     "mixed": JobsProfile(),
     "calm": JobsProfile(faults={}, swarm=False),
+    "workers": JobsProfile(
+        faults={**dict.fromkeys(ORDINARY, 1), **WORKERS}, every_s=2.0, slots=(1, 2), clients=4, workers=4
+    ),
     # made for single rules: see mutations.py
     "elections": JobsProfile(
         faults={"kill_leader": 3, "hand_over": 3, "isolate": 2, "pause_leader": 2, "halves": 1},
@@ -144,6 +166,36 @@ PROFILES: dict[str, JobsProfile] = {
     ),
     "narrow": JobsProfile(
         faults={"kill_leader": 1, "isolate": 1}, swarm=False, every_s=10.0, clients=5, think_s=0.4, slots=(1, 2)
+    ),
+    "worker-elections": replace(
+        REMOTE, faults={"kill_leader": 3, "hand_over": 3, "isolate": 2, "pause_leader": 2, "worker_cut": 2}
+    ),
+    "worker-stops": replace(
+        REMOTE,
+        faults={"worker_pause": 4, "worker_cut": 4, "worker_pause_supervisor": 1, "kill_leader": 1},
+        every_s=2.0,
+        run_s=15.0,
+        run_timeouts_ms=LONG,
+    ),
+    "worker-openings": replace(
+        REMOTE,
+        faults={"worker_kill": 4, "worker_lossy": 3, "worker_cut": 1},
+        every_s=1.0,
+        run_s=8.0,
+    ),
+    "worker-slewed": replace(
+        REMOTE,
+        faults={"worker_cut": 4, "worker_pause": 2, "worker_late": 2},
+        every_s=2.0,
+        run_s=25.0,
+        run_timeouts_ms=LONG,
+        slew=0.099,
+    ),
+    "worker-late-grants": replace(
+        REMOTE, faults={"worker_late_grants": 1}, run_s=25.0, run_timeouts_ms=LONG, worker_ttl_ms=(10_000,)
+    ),
+    "worker-islands": replace(
+        REMOTE, faults={"worker_island": 1}, every_s=5.0, run_s=25.0, run_timeouts_ms=LONG, worker_ttl_ms=(5_000,)
     ),
     "members": JobsProfile(faults={**ORDINARY, "add": 4, "remove": 4, "wipe": 3}),
 }

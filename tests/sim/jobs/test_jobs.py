@@ -29,9 +29,10 @@ def test_fresh_seeds(record_property: Callable[[str, object], None]) -> None:
     """Each run of the tests tries others; the first is printed, also when all is well."""
     first = random.SystemRandom().getrandbits(32)
     started = time.monotonic()
-    tasks = [
-        Task(seed, nodes_of(seed, "mixed", True), SECONDS, "mixed", jobs=True) for seed in range(first, first + 1_000)
-    ]
+    tasks = []
+    for seed in range(first, first + 1_000):
+        profile = ("mixed", "workers")[seed % 2]
+        tasks.append(Task(seed, nodes_of(seed, profile, True), SECONDS, profile, jobs=True))
     count, runs, failed = 0, 0, []
     for task, outcome in run_many(tasks):
         count += 1
@@ -55,10 +56,12 @@ def test_seeds_that_once_failed(task: Task) -> None:
     assert outcome.violation is None, f"{outcome.violation}\n  {task.command()}"
 
 
-def test_one_seed_is_one_run() -> None:
+@pytest.mark.parametrize("profile", ["mixed", "workers"])
+def test_one_seed_is_one_run(profile: str) -> None:
     """Byte for byte, in another process with another hash seed."""
     seed = str(random.SystemRandom().getrandbits(32))
-    command = [sys.executable, "-m", "tests.sim", "--jobs", "--seed", seed, "--seconds", "20", "-v"]
+    asked = ["--jobs", "--profile", profile, "--seed", seed, "--seconds", "20", "-v"]
+    command = [sys.executable, "-m", "tests.sim", *asked]
     traces = [
         subprocess.run(
             command, env={**os.environ, "PYTHONHASHSEED": hashes}, cwd=ROOT, capture_output=True, check=False

@@ -18,6 +18,7 @@ from tests.sim.jobs.machine import JobsMachine
 from tests.sim.jobs.order import Order
 from tests.sim.jobs.outside import Outside
 from tests.sim.jobs.profiles import PROFILES, JobsProfile
+from tests.sim.jobs.remote import RemoteMachine, Ways
 from tests.sim.jobs.switches import ALL, Switches
 from tests.sim.jobs.truth import Truth
 from tests.sim.machine import Machine
@@ -62,6 +63,12 @@ class JobsWorld(World):
         self.order = Order(self)
         self.promised: set[bytes] = set()  # manual runs that were acknowledged
         super().__init__(seed, nodes, profile, directory, verbose=verbose)
+        self.ways = Ways(self, random.Random(f"{seed} ways"))
+        self.workers: dict[str, RemoteMachine] = {}
+        for number in range(1, self.profile.workers + 1):
+            worker = RemoteMachine(self, f"w{number}", random.Random(f"{seed} worker {number}"))
+            self.workers[worker.name] = worker
+            self.ways.add(worker.name)
         self._errors = _Errors(self)
         self._log = logging.getLogger("raftsched")
         self._log.addHandler(self._errors)
@@ -79,9 +86,16 @@ class JobsWorld(World):
     def make_nemesis(self, rng: random.Random) -> JobsNemesis:
         return JobsNemesis(self, rng)
 
+    def run(self, seconds: float) -> None:
+        rng = random.Random(f"{self.seed} workers start")
+        for worker in self.workers.values():
+            self.scheduler.at(rng.uniform(0, 5), worker.start)
+        super().run(seconds)
+
     def draw_settings(self, rng: random.Random) -> Settings:
         return Settings(
             session_ttl_ms=rng.choice(self.profile.ttl_ms),
+            worker_ttl_ms=self.profile.worker_ttl_ms[self.seed % len(self.profile.worker_ttl_ms)],
             catch_up_max=rng.choice([CATCH_UP_LEAST, 10]),
             queue_all_max=rng.choice([2, 8]),
             start_deadline_ms=rng.choice([8_000, 900_000]),
@@ -100,6 +114,8 @@ class JobsWorld(World):
         JobsCalm(self).watch()
 
     def close(self) -> None:
+        for worker in self.workers.values():
+            worker.close()
         self._log.removeHandler(self._errors)
         level, self._log.propagate = self._log_was  # other tests of this process look at what is logged
         self._log.setLevel(level)

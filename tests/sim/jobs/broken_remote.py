@@ -1,0 +1,72 @@
+"""Remote workers with one rule out, each as a patch for as long as a run lasts; what they share with nodes is in
+broken.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from raftsched.core import commands as c
+from raftsched.core.apply import cluster, dispatch
+from raftsched.core.apply.tx import Tx
+from raftsched.remote import agent
+from raftsched.worker import lease_holder
+
+ALWAYS_HIGHER = 2**62
+
+
+def _opens(command: type, handler: Any) -> Any:
+    return patch.dict(dispatch.HANDLERS, {command: handler})
+
+
+@contextmanager
+def any_opening_replaces() -> Iterator[None]:
+    """An opening ends the session of the same process, though a later one opened it."""
+
+    def opened(tx: Tx, command: c.OpenWorker) -> c.Answer:
+        earlier = tx.session(command.replaces) if command.replaces else None
+        number = max(command.opening, earlier.opening + 1 if earlier is not None else 0)
+        return cluster.open_worker(tx, msgspec.structs.replace(command, opening=number))
+
+    with _opens(c.OpenWorker, opened):
+        yield
+
+
+@contextmanager
+def any_process_replaces() -> Iterator[None]:
+    """An opening ends the session of whoever has the name."""
+
+    def opened(tx: Tx, command: c.OpenWorker) -> c.Answer:
+        earlier = tx.session(command.replaces) if command.replaces else None
+        if earlier is not None and earlier.boot_id != command.incarnation:
+            command = msgspec.structs.replace(command, incarnation=earlier.boot_id, opening=ALWAYS_HIGHER)
+        return cluster.open_worker(tx, command)
+
+    with _opens(c.OpenWorker, opened):
+        yield
+
+
+@contextmanager
+def taken_forgotten() -> Iterator[None]:
+    """A worker starts what it is given as often as it is given."""
+    real = agent.Agent._taken
+
+    def taken(self: Any, *facts: Any) -> float:
+        self._after = 0
+        pause = real(self, *facts)
+        self._after = 0
+        return pause
+
+    with patch.object(agent.Agent, "_taken", taken):
+        yield
+
+
+@contextmanager
+def lease_goes_on() -> Iterator[None]:
+    """A worker does not see that its lease ran out: it asks on, and what it is granted counts."""
+    with patch.object(lease_holder.LeaseHolder, "over", lambda self, now: False):
+        yield
