@@ -20,6 +20,7 @@ from raftsched.api.cluster import doctor
 from raftsched.api.cluster.health import SCRAPES, Scrapes
 from raftsched.api.cluster.metrics import ApiMetrics, RequestCounts
 from raftsched.api.cluster.operators_metrics import OperatorsMetrics
+from raftsched.api.cluster.scaling_metrics import ScalingMetrics
 from raftsched.api.cluster.snapshot import BACKUPS, Backups
 from raftsched.api.context import ApiContext
 from raftsched.api.http import page
@@ -55,6 +56,7 @@ def build_app(ctx: ApiContext) -> web.Application:
     metrics = ApiMetrics(ctx.cluster.status, ctx.meta, ctx.rates)
     ctx.registry.register(metrics)
     ctx.registry.register(OperatorsMetrics(ctx))
+    ctx.registry.register(ScalingMetrics(ctx))
     app[METRICS] = metrics
     app[SCRAPES] = Scrapes()
     app[GLANCES] = Glances()

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from raftsched import names
+from raftsched.api.cluster.ready import count_lane
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.durations import format_duration, format_time
@@ -20,7 +21,7 @@ from raftsched.core.limits import RATE_PERIOD_MS
 from raftsched.core.notices import QUOTA_QUEUE
 from raftsched.core.queues import Queue, QueueLimits, limits_of
 from raftsched.core.rows import QUEUES as ROWS
-from raftsched.core.tables import ReadView, Table, after, lane_key
+from raftsched.core.tables import ReadView
 
 COUNT_MAX = 10_000  # waiting instances counted for one request, and
 COUNT_LEAST = 100  # of each queue of a page at least
@@ -28,15 +29,7 @@ COUNT_LEAST = 100  # of each queue of a page at least
 
 def _shown(ctx: ApiContext, view: ReadView, queue: Queue, among: int) -> QueueOut:
     limit = max(COUNT_LEAST, COUNT_MAX // among)
-    waiting = 0
-    lane = lane_key(queue.lane)
-    for _ in view.scan(Table.READY, lane, after(lane)):
-        if waiting >= limit:
-            exact = False
-            break
-        waiting += 1
-    else:
-        exact = True
+    waiting, exact = count_lane(view, queue.lane, limit)
     return QueueOut(
         name=queue.name,
         max_running=queue.max_running,
