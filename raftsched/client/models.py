@@ -84,6 +84,9 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     attempts: list[Attempt]
     event: dict[str, Any] | None = None  # what it delivers to a webhook
     worker: str | None = None  # in place of node: the remote worker that has its newest attempt
+    parent: str | None = None  # the run of which it is a part
+    shard: dict[str, int] | None = None  # of a part: index and count
+    parts: dict[str, Any] | None = None  # of a run with parts: total, succeeded, failed, killed, and more
 
     @property
     def final(self) -> bool:

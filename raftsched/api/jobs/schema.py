@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, Raw, field
 
 from raftsched import names
+from raftsched.api.jobs.parts_schema import PartsOut, ShardOut
 from raftsched.api.openapi import patterns
 from raftsched.bounds import COUNT_MAX, DESCRIPTION_MAX, OWNER_MAX, URL_MAX
 from raftsched.core.limits import (
@@ -445,7 +446,8 @@ class AttemptOut(msgspec.Struct):
 class InstanceOut(msgspec.Struct):
     """`job_name`: null for a job without a name; `namespace`: null when the job is gone. `late_ms`: between the time
     when it was due and its first start; null before that, and for what was asked for. `node`, or `worker`: what its
-    newest attempt was given to, a node or a remote worker."""
+    newest attempt was given to, a node or a remote worker. `parent`: the run of which this is a part; `shard`: which
+    one of how many, null of a part for one node. `parts`: of a run that was split into them."""
 
     id: str
     job_id: str
@@ -477,3 +479,6 @@ class InstanceOut(msgspec.Struct):
     output: OutputOut | None
     attempts: list[AttemptOut]
     worker: str | None = None
+    parent: str | None = None
+    shard: ShardOut | None = None
+    parts: PartsOut | None = None

@@ -29,12 +29,13 @@ from raftsched.api.rows import (
     requested_job,
 )
 from raftsched.api.runs.partial import FIELDS, partial_instance
+from raftsched.api.runs.parts import rows_of_parts, summed_up
 from raftsched.api.runs.render import JobNames, instance_json
 from raftsched.api.runs.states import INSTANCE_STATES, instance_states, several
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Accepted, Kill, Rerun, encode
 from raftsched.core.executors import node_name, worker_key
-from raftsched.core.ids import instance_text
+from raftsched.core.ids import instance_text, parse_instance
 from raftsched.core.model import Instance, Job
 from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table, u64
@@ -49,7 +50,8 @@ _PAGE = PageOf(AnyOf((InstanceOut, partial("InstancePart", InstanceOut))))
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     key = instance_key_of(call)
     with ctx.read() as view:
-        shown = instance_json(requested_instance(view, key), JobNames(view))
+        row = requested_instance(view, key)
+        shown = instance_json(row, JobNames(view), summed_up(view, row))
     return reply(shown)
 
 
@@ -70,14 +72,18 @@ async def list_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
 @operation(
     "List instances",
     {200: Reply(_PAGE, "A page of instances, the newest first.", ("Link",))},
-    query=("job", "namespace", *_FILTERS),
+    query=("job", "namespace", "parent", *_FILTERS),
     schemas={"state": INSTANCE_STATES, "fields": several(FIELDS)},
     codes=("not-found",),
     role="viewer",
 )
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """?job takes an id, "namespace/name", or a name together with ?namespace."""
+    """?job takes an id, "namespace/name", or a name together with ?namespace. The parts of a run are listed with
+    ?parent, in their order, and by the node or worker that they are on; else their run stands for them."""
     query = call.query
+    parent = query.text("parent")
+    if parent is not None:
+        return _list_parts(ctx, call, query, parent)
     name = query.text("job")
     with ctx.read() as view:
         if name is None:
@@ -97,10 +103,11 @@ class _Filter:
         self._namespaces: dict[int, str | None] = {}
         self._hides = job is None and self._namespace is None  # deliveries: they are shown by their namespace
         self._states = instance_states(query)
+        self.parts = query.text("node") is not None or query.text("worker") is not None
 
     def __call__(self, raw: bytes) -> Instance | None:
         row = decode_instance(raw)
-        if row.notice is not None and self._hides:
+        if (row.notice is not None and self._hides) or (row.parent is not None and not self.parts):
             return None
         if self._states is not None and row.state not in self._states:
             return None
@@ -127,6 +134,27 @@ def _executor(query: Query) -> str | None:
     if node is not None:
         raise bad_parameter("worker", "goes without node: an attempt is on the one or on the other")
     return worker_key(worker)
+
+
+def _list_parts(ctx: ApiContext, call: Call[Any], query: Query, parent: str) -> web.Response:
+    key = parse_instance(parent)
+    if key is None:
+        raise bad_parameter("parent", "is not the id of an instance")
+    for name in ("job", "namespace", "from", "to"):
+        if query.text(name) is not None:
+            raise bad_parameter(name, 'does not go with "parent"')
+    listing, filters, fields = "parts", query.filters(), wanted_fields(query, FIELDS)
+    after = query.cursor(listing)
+    if after is not None and len(after) != INSTANCE_KEY_BYTES:
+        raise bad_parameter("cursor", "is not a cursor of this list")
+    with ctx.read() as view:
+        row = requested_instance(view, key)
+        keep = _Filter(query, view, None)
+        keep.parts = True
+        found, last = page(rows_of_parts(view, row, after), query.limit(), lambda _, value: keep(value))
+        names = JobNames(view)
+        items = [instance_json(one, names) if fields is None else partial_instance(one, names, fields) for one in found]
+    return reply_page(call.request, items, listing, filters, last)
 
 
 def _list(view: ReadView, call: Call[Any], query: Query, job: Job | None) -> web.Response:

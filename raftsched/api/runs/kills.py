@@ -122,7 +122,7 @@ class _Wanted:
     def _match(self, view: ReadView, raw: bytes) -> bytes | None:
         """The key of the instance, when it is wanted."""
         row = decode_instance(raw)
-        if row.state not in self.states or (row.notice is not None and self.name is None):
+        if row.state not in self.states or (row.notice is not None and self.name is None) or row.parent is not None:
             return None  # deliveries of webhooks are named by their job
         if self.name is None:
             if row.job_id not in self._jobs:

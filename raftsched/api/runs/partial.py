@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from raftsched.api.http.durations import format_time, format_time_or_none
-from raftsched.api.runs.render import JobNames, is_manual, shown_attempt, shown_event, shown_raw
+from raftsched.api.runs.parts import shown_parts, shown_shard
+from raftsched.api.runs.raw import shown_raw
+from raftsched.api.runs.render import JobNames, is_manual, shown_attempt, shown_event
 from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Attempt, Instance, lateness_ms
@@ -44,6 +46,9 @@ _OF: dict[str, Callable[[Instance, Attempt], Any]] = {
     "event": lambda row, last: None if row.notice is None else shown_event(row.notice),
     "result": lambda row, last: shown_raw(last.result),
     "output": lambda row, last: shown_attempt(last, instance_text(row.key)).output,
+    "parent": lambda row, last: None if row.parent is None else instance_text(row.parent),
+    "shard": lambda row, last: shown_shard(row),
+    "parts": lambda row, last: shown_parts(row),
     "attempts": lambda row, last: [shown_attempt(one, instance_text(row.key)) for one in row.attempts],
 }
 _OF_JOB: dict[str, Callable[[JobNames, Instance], Any]] = {

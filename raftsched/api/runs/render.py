@@ -5,8 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from raftsched.api.http.durations import format_time, format_time_or_none
+from raftsched.api.jobs.parts_schema import PartsOut
 from raftsched.api.jobs.schema import AttemptOut, EventShown, InstanceOut, OutputOut
 from raftsched.api.rows import JobHead, decode_head
+from raftsched.api.runs.parts import shown_parts, shown_shard
+from raftsched.api.runs.raw import shown_raw
 from raftsched.cloudevents import event_id, event_type
 from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_key, instance_text, job_text
@@ -33,10 +36,6 @@ class JobNames:
             raw = self._view.get(Table.JOBS, u64(job_id))
             found = self._found[job_id] = _NO_JOB if raw is None else decode_head(raw)
         return found
-
-
-def shown_raw(value: bytes | None) -> msgspec.Raw | None:
-    return None if value is None else msgspec.Raw(value)
 
 
 def _output(attempt: Attempt, name: str) -> OutputOut | None:
@@ -80,8 +79,9 @@ def is_manual(row: Instance) -> bool:
     return row.notice is None and row.steps[0].detail in ASKED_FOR
 
 
-def instance_json(row: Instance, names: JobNames) -> bytes:
-    """An InstanceOut. The fields of the newest attempt stand beside those of the instance."""
+def instance_json(row: Instance, names: JobNames, parts: PartsOut | None = None) -> bytes:
+    """An InstanceOut. The fields of the newest attempt stand beside those of the instance. `parts`: what is said of its
+    parts, where that is more than the row has."""
     job = names.of(row.job_id)
     name = instance_text(instance_key(row.nominal_at_ms, row.job_id, row.request))
     attempts = [shown_attempt(a, name) for a in row.attempts]
@@ -118,5 +118,8 @@ def instance_json(row: Instance, names: JobNames) -> bytes:
             output=last.output if last else None,
             attempts=attempts,
             worker=last.worker if last else None,
+            parent=None if row.parent is None else instance_text(row.parent),
+            shard=shown_shard(row),
+            parts=parts or shown_parts(row),
         )
     )

@@ -153,7 +153,11 @@ async def _answer(
             found = list(islice(rows(view, before), LOOK_ROWS))
             for _, raw in found:
                 row = decode_instance(raw)
-                if (hides and row.notice is not None) or (states is not None and row.state not in states):
+                if (
+                    row.parent is not None
+                    or (hides and row.notice is not None)
+                    or (states is not None and row.state not in states)
+                ):
                     continue
                 if wanted is None or _is_of(view, wanted, row.job_id, chosen):
                     tally.add(row)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}@[0-9]{1,16}(?:-[0-9a-f]{16})?", re.ASCII)
+_PARTS_SHOWN = 20  # of those that did not succeed
 _GOING = INSTANCE_STATES[:4]
 
 
@@ -78,10 +79,11 @@ def instances() -> None:
 @click.option("--worker", metavar="NAME", help="That ran on this remote worker.")
 @click.option("--from", "start", metavar="TIME", help="Scheduled at or after (RFC 3339).")
 @click.option("--to", "end", metavar="TIME", help="Scheduled before (RFC 3339).")
+@click.option("--parent", metavar="ID", help="The parts of this run, in their order.")
 @listing(50)
 def list_(
     client: Client, job: str | None, namespace: str | None, state: str | None, node: str | None, worker: str | None,
-    start: str | None, end: str | None, fmt: str, **given: Any,
+    parent: str | None, start: str | None, end: str | None, fmt: str, **given: Any,
 ) -> None:  # fmt: skip
     """List instances.
 
@@ -95,6 +97,7 @@ def list_(
         "state": state,
         "node": node,
         "worker": worker,
+        "parent": parent,
         "from": start,
         "to": end,
     }
@@ -114,7 +117,15 @@ def get(client: Client, instance: str, fmt: str) -> None:
     """
     found: dict[str, Any] = client.get(_path(instance))
     if not print_for_programs(fmt, found, found["id"]):
-        print_fields({k: v for k, v in found.items() if k not in ("attempts", "output") and v not in (None, False)})
+        parts = found.get("parts")
+        hidden = ("attempts", "output", "parts")
+        print_fields({k: v for k, v in found.items() if k not in hidden and v not in (None, False)})
+        if parts:
+            counts = ("total", "succeeded", "failed", "killed", "running", "waiting")
+            click.echo("parts: " + ", ".join(f"{parts[name]} {name}" for name in counts if parts.get(name) is not None))
+            failed = [r for r in parts.get("results") or [] if r["state"] != "SUCCEEDED"]
+            for one in failed[:_PARTS_SHOWN]:
+                click.echo(f"  part {one['index']} {one['state']}: {one.get('error') or '-'}")
         attempts = found.get("attempts") or []
         if attempts:
             click.echo()
