@@ -43,7 +43,7 @@ def worker(ctx: click.Context, /, config: str | None, more_labels: str | None, *
     \b
     Jobs come to it by their queue, by labels, or because it has the handler:
       raftsched worker --server http://n1:7401 --handlers shop.tasks --pythonpath /srv/shop
-      raftsched jobs create resize --every 1m --shell ./resize --placement '{"labels": {"gpu": "a100"}}'
+      raftsched jobs create resize --every 1m --shell ./resize --set placement.labels.gpu=a100
 
     It runs jobs as a node does, below the same guards, and holds a lease: what it cannot renew, it ends before another
     machine may begin. It needs nothing but to reach one node; a node that dies is replaced by the next in the list, and
