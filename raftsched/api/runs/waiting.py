@@ -222,6 +222,10 @@ def _place(
     able = [n for n in nodes if n.voter and not n.offer.drained and n.offer.can(policy, namespace)]
     if row.only_on:
         able = [n for n in able if n.name == row.only_on]
+        if not able and row.parent is not None:
+            until = "" if row.wake_at_ms is None else f" It waits for it until {format_time(row.wake_at_ms)}."
+            text = f"This part is for {in_words(row.only_on)}, which is gone or cannot take it now.{until}"
+            return Obstacle("node_gone", text)
         if not able:
             return Obstacle(
                 "node_gone",

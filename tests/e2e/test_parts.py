@@ -1,0 +1,65 @@
+"""Runs of several parts on three nodes: shards of which one fails, one for each node, kill and rerun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.steps import create, run, wait_final
+from tests.support.cluster import Cluster, NodeProcess
+
+pytestmark = pytest.mark.e2e
+
+
+def parts_of(node: NodeProcess, parent: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = node.get(f"/v1/instances?parent={parent}")["items"]
+    return found
+
+
+def test_a_failed_shard_alone_is_retried_and_rerun(cluster: Cluster, tmp_path: Path) -> None:
+    leader, marks = cluster.leader(), tmp_path / "marks"
+    index, count = "$RAFTSCHED_SHARD_INDEX", "$RAFTSCHED_SHARD_COUNT"
+    job = {
+        "trigger": {"manual": True},
+        "handler": {"shell": f"echo {index}/{count} >>{marks}; [ {index} != 2 ] || [ -e {tmp_path}/ok ]"},
+        "placement": {"shards": 4},
+        "retry": {"delays": ["1ms"]},
+    }
+    made = create(leader, job)
+    parent = run(leader, made["id"])
+    row = wait_final(cluster, leader, parent)
+    assert (row["state"], row["reason"], row["dead_letter"]) == ("FAILED", "parts_failed", True)
+    assert row["parts"]["succeeded"] == 3
+    assert row["parts"]["failed"] == 1
+    assert [result["state"] for result in row["parts"]["results"]] == ["SUCCEEDED", "SUCCEEDED", "FAILED", "SUCCEEDED"]
+    assert sorted(marks.read_text().split()) == ["0/4", "1/4", "2/4", "2/4", "3/4"]
+    parts = parts_of(leader, parent)
+    assert [part["shard"] for part in parts] == [{"index": i, "count": 4} for i in range(4)]
+    assert {part["parent"] for part in parts} == {parent}
+    (tmp_path / "ok").touch()
+    assert leader.request("POST", f"/v1/instances/{parent}/rerun", {}).status == 202
+    assert wait_final(cluster, leader, parent)["state"] == "SUCCEEDED"
+    assert [part["attempt"] for part in parts_of(leader, parent)] == [1, 1, 3, 1]
+    listed = leader.get(f"/v1/jobs/{made['id']}/instances")["items"]
+    assert [item["id"] for item in listed] == [parent]
+
+
+def test_one_on_each_node(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    job = {"trigger": {"manual": True}, "handler": {"shell": "true"}, "placement": {"on": "all"}}
+    parent = run(leader, create(leader, job)["id"])
+    assert wait_final(cluster, leader, parent)["state"] == "SUCCEEDED"
+    assert sorted(part["node"] for part in parts_of(leader, parent)) == sorted(node.id for node in cluster.alive())
+
+
+def test_a_kill_ends_all_parts(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    job = {"trigger": {"manual": True}, "handler": {"shell": "sleep 300"}, "placement": {"shards": 120}}
+    parent = run(leader, create(leader, job)["id"])
+    cluster.wait("some run", lambda: (leader.get(f"/v1/instances/{parent}")["parts"] or {}).get("running"))
+    assert leader.request("POST", f"/v1/instances/{parent}/kill", {}).status == 202
+    row = wait_final(cluster, leader, parent)
+    assert row["state"] == "KILLED"
+    assert (row["parts"]["running"], row["parts"]["succeeded"]) == (0, 0)
