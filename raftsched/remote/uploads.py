@@ -1,4 +1,4 @@
-"""What runs on a remote worker print, on its way to a node: in pieces while a run goes on, the rest at its end.
+"""Sends what runs on a remote worker print to a node: in pieces while a run goes on, the rest at its end.
 
 A run that is over soon and printed little costs no request: its report carries what it printed. The worker keeps its
 own copy until the report is answered, and sends again from wherever a node says that it has it up to: another node
