@@ -44,7 +44,8 @@ class Place:
         path = route.path.replace("/jobs/{id}", f"/jobs/{self.jobs[namespace]}").replace("{ns}", namespace)
         path = path.replace("/instances/{id}", f"/instances/{self.instances[namespace]}")
         path = path.replace("/operations/{id}", f"/operations/{self.operations[namespace]}")
-        return path.replace("{name}", "j").replace("{id}", "none")
+        path = path.replace("{name}", "j").replace("{id}", "none")
+        return path.replace("{session}", f"1-{0:032}").replace("{token}", "1")
 
 
 def placed(directory: Path, test: Callable[[Place], Awaitable[None]]) -> None:

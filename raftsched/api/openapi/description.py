@@ -37,6 +37,7 @@ _TOKENS = (
 )
 
 _NOTHING = "This changes nothing: an Idempotency-Key may be sent, and is not looked at."
+_REPEATABLE = "It may be sent again as it is: an Idempotency-Key is not looked at."
 
 
 def describe(routes: Sequence[RouteLike], version: str) -> dict[str, Any]:
@@ -87,6 +88,8 @@ def _operation(route: RouteLike, declared: Operation, tag: str, schemas: _Schema
         "responses": _responses(route, declared, schemas, links),
     }
     texts = [inspect.getdoc(route.handler), _NOTHING if declared.changes_nothing else None]
+    if declared.repeatable:
+        texts.append(_REPEATABLE)
     if declared.role == "open":
         found["security"] = []
     else:

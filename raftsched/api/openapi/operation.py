@@ -69,7 +69,8 @@ class Operation:
     that is checked, and no more has to be said; "checked": the handler touches only what `callers.permits`; "shared":
     it belongs to no namespace. Otherwise they are refused. `of_caller`: it is about the caller and nothing else, so
     that workers may ask it, too. `work`: it hands in work (core.apply.audit). `paced`: its handler bounds how often it
-    may be called; it counts nothing for its caller."""
+    may be called; it counts nothing for its caller. `repeatable`: of a POST that
+    changes something: it may be sent again as it is, and takes no Idempotency-Key."""
 
     summary: str
     answers: Mapping[int, Reply]
@@ -89,6 +90,7 @@ class Operation:
     work: bool = False
     of_caller: bool = False
     paced: bool = False
+    repeatable: bool = False
 
 
 OPERATIONS: dict[Callable[..., Any], Operation] = {}
@@ -114,6 +116,7 @@ def operation(
     work: bool = False,
     of_caller: bool = False,
     paced: bool = False,
+    repeatable: bool = False,
 ) -> Callable[[H], H]:
     """Declares what a handler takes and answers. In `answers` a bare type stands for JSON of it, None for no body."""
     replies = {status: one if isinstance(one, Reply) else Reply(one) for status, one in answers.items()}
@@ -136,6 +139,7 @@ def operation(
         work,
         of_caller,
         paced,
+        repeatable,
     )
 
     def declare(handler: H) -> H:

@@ -43,13 +43,14 @@ _WRITES = ("no-leader", "overloaded", "stopping", "unknown-outcome")
     codes=(*BODIES, *_WRITES, "name-taken", "too-many"),
     role="worker",
     scope="shared",
+    repeatable=True,
     work=True,
 )
 async def open_session(ctx: ApiContext, call: Call[WorkerSessionIn]) -> web.Response:
     """A worker takes runs under a session, with any node. While another process works under the same name, or did a
-    moment ago, the name is taken (409, and when to ask again). There is no Idempotency-Key: the lease counts from when
-    the request was sent, so that an answer must not be given again. Who got none asks again, with a higher `opening`:
-    what the first request opened ends at once."""
+    moment ago, the name is taken (409, and when to ask again). The lease counts from when the request was sent, so
+    that an answer must not be given twice: who got none asks again, with a higher `opening`, and what the first request
+    opened ends at once."""
     worker = call.body
     check_opening(worker)
     queues, namespaces = served()
@@ -73,6 +74,7 @@ async def open_session(ctx: ApiContext, call: Call[WorkerSessionIn]) -> web.Resp
     codes=(*BODIES, *_WRITES, "session-over", "too-many", "rate-limited", "disk-full"),
     role="worker",
     scope="shared",
+    repeatable=True,
     paced=True,
 )
 async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
@@ -110,6 +112,7 @@ async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
     codes=(*BODIES, *_WRITES),
     role="worker",
     scope="shared",
+    repeatable=True,
 )
 async def close(ctx: ApiContext, call: Call[CloseIn]) -> web.Response:
     """Ends a session. What the worker had is given to others at once. It may be sent again: a session that is over

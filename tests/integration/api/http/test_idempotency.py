@@ -18,7 +18,10 @@ from tests.support.local_api import Client, LocalCluster, serving
 from tests.support.posts import HOURLY, MANUAL, PREPARED, Post, dead, make, waiting
 
 POSTS = [route for route in ROUTES if route.method == "POST"]
-CHANGING = [route.path for route in POSTS if not OPERATIONS[route.handler].changes_nothing]
+REPEATABLE = {f"/v1/worker-sessions{rest}" for rest in ("", "/{session}/poll", "/{session}/close")}
+CHANGING = [
+    route.path for route in POSTS if not OPERATIONS[route.handler].changes_nothing and route.path not in REPEATABLE
+]
 SENDERS = 5
 KEY = {"Idempotency-Key": "k"}
 OWN = (Table.META, Table.KEYS, Table.KEY_TIMES, Table.ORIGINS)  # change with each entry, or with each key
@@ -57,7 +60,8 @@ async def send(call: Client, post: Post, headers: dict[str, str] | None = None) 
 @pytest.mark.parametrize("route", POSTS, ids=lambda route: route.path)
 def test_every_post_takes_a_key_or_changes_nothing(route: Any) -> None:
     said = OPERATIONS[route.handler]
-    if said.changes_nothing:
+    assert said.repeatable == (route.path in REPEATABLE)
+    if said.changes_nothing or said.repeatable:
         assert "Idempotency-Key" not in said.headers, "it is not looked at"
         return
     assert "Idempotency-Key" in said.headers, f"{route.path} takes no Idempotency-Key; see api/http/idempotency.py"
