@@ -181,9 +181,9 @@ class Cluster:
             *(sys.executable, *program, "node", "--id", name, "--data", str(self.node(name).data)),
             *("--http", at(self.network.http(name)), "--raft", at(self.network.raft(name))),
             *("--advertise-raft", at(self.network.dialled(name)), "--peers", peers),
-            *("--cluster-key-file", str(self._key), "--pythonpath", str(JOBS), "--slots", "32"),
+            *("--cluster-key-file", str(self._key), "--pythonpath", str(JOBS)),
             *(("--run-as", "root") if os.geteuid() == 0 else ()),  # jobs write where the judges look
-            *(("--no-run",) if name in self._voters else ()),
+            *(("--no-run",) if name in self._voters else ("--slots", "32")),
             *("--insecure-http", "--open"),  # a network of its own, and nobody in it but the harness
         ]
 
