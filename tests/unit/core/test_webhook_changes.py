@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -19,7 +20,15 @@ from raftsched.core.notices import SYSTEM_NAMESPACE, Ending
 from raftsched.core.rows import decode_secrets
 from raftsched.core.selection import match, walk
 from raftsched.core.tables import Table, u64
-from raftsched.core.webhooks import WEBHOOKS_MAX, DeleteWebhook, PutWebhook, RotateSecret, TestWebhook, WebhookSpec
+from raftsched.core.webhooks import (
+    WEBHOOKS_MAX,
+    DeleteWebhook,
+    PutWebhook,
+    ResealWebhook,
+    RotateSecret,
+    TestWebhook,
+    WebhookSpec,
+)
 from tests.support.memory_view import T0, MemoryView, World, policy
 from tests.unit.core.hooks import ALL, SECRET, URL, deliveries, hook, row, told
 
@@ -173,3 +182,15 @@ def test_one_log_makes_the_same_deliveries() -> None:
     for index, data in enumerate(world.log, 1):
         apply_entry(again, index, 1, data)
     assert again.dump() == world.in_one_batch() == world.view.dump()
+
+
+def test_secrets_are_sealed_anew_as_they_are_or_not_at_all() -> None:
+    world = World()
+    hook(world)
+    raw = world.view.get(Table.WEBHOOK_SECRETS, b"ops") or b""
+    anew = ResealWebhook("ops", sha256(raw).digest(), b"c" * 48, b"n" * 20, b"digest")
+    assert world.refused(msgspec.structs.replace(anew, was=b"other")) == "stale-revision"
+    world.ok(anew)
+    secrets = decode_secrets(world.view.get(Table.WEBHOOK_SECRETS, b"ops") or b"")
+    assert (secrets.current, secrets.nonce, secrets.digest) == (b"c" * 48, b"n" * 20, b"digest")
+    assert world.refused(anew) == "stale-revision"
