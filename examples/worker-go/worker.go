@@ -97,6 +97,9 @@ func (n *nodes) call(ctx context.Context, method, path, kind string, body []byte
 		defer reply.Body.Close()
 		var text []byte
 		if text, err = io.ReadAll(reply.Body); err == nil {
+			if reply.StatusCode < 300 && len(text) == 0 {
+				return reply.StatusCode, nil
+			}
 			if reply.StatusCode < 300 {
 				return reply.StatusCode, json.Unmarshal(text, into)
 			}
@@ -387,8 +390,8 @@ func (s *session) killAll() {
 // close hands the session back. Without it the cluster waits for the end of the lease.
 func (s *session) close() {
 	for bootMs() < s.deadAt {
-		var nothing struct{}
-		_, err := s.post(context.Background(), "/v1/worker-sessions/"+s.id+"/close", map[string][]int64{"ran": {}}, &nothing, 2*time.Second)
+		path := "/v1/worker-sessions/" + s.id + "/close"
+		_, err := s.post(context.Background(), path, map[string][]int64{"ran": {}}, nil, 2*time.Second)
 		var no refusal
 		if err == nil || errors.As(err, &no) && no.status < 500 {
 			return

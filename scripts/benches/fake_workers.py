@@ -102,7 +102,7 @@ class Fake:
             async with self._http.post(url, json=body, timeout=aiohttp.ClientTimeout(limit_s)) as answer:
                 said = await answer.read()
                 if answer.status < 300:
-                    return answer.status, json.loads(said)
+                    return answer.status, json.loads(said) if said else None
                 self.told.failed += 1
                 if answer.status < 500:
                     return answer.status, None
