@@ -145,6 +145,7 @@ def test_the_event() -> None:
             "started_at": "2025-11-20T01:00:01.000Z",
             "ended_at": "2025-11-20T01:00:03.210Z",
             "node": "n2",
+            "worker": None,
             "output": f"/v1/instances/{instance}/output?attempt=3",
         },
     }

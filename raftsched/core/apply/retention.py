@@ -71,7 +71,7 @@ def _drop_job(tx: Tx, job: Job | None, key: bytes, limit: int) -> int:
         instance = tx.instance(from_by_job(row))
         dropped += 0 if instance is None else drop_parts(tx, instance, limit - dropped)
         if dropped >= limit:
-            if instance is not None:
+            if instance is not None and instance.parts is not None:  # with fewer of them
                 tx.put_instance(instance)
             tx.put_job(job)
             return dropped
