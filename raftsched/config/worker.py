@@ -165,11 +165,8 @@ def _servers(value: Any) -> tuple[Server, ...]:
 def _token(file: Path) -> str:
     with file.open("rb") as opened:
         raw = opened.read(TOKEN_MAX)
-    try:
-        token = raw.decode("ascii").strip()
-    except UnicodeDecodeError:
-        token = ""
-    if not token or not token.isprintable() or " " in token:
+    token = raw.decode("latin-1").strip()  # any byte is a character then, and those of no token are refused
+    if not token.isascii() or not token or not token.isprintable() or " " in token:
         raise ConfigError(f"token_file {file} has no token; it is to have one line, what 'tokens create' printed")
     return token
 
