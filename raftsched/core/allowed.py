@@ -27,6 +27,7 @@ NETWORKS: dict[str, tuple[str, ...]] = {
 }
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: the last four bytes are the IPv4 address
 PATH_MAX = 4_096  # Linux, limits.h: no program and no directory has a longer path
+RULES_MAX = 100  # of one kind, of a remote worker
 _SHOWN = 200  # characters of what a job names, and of the rules, in a sentence
 _NAME_BITS = 129  # a rule about a name is more specific than one about any network
 
@@ -51,6 +52,20 @@ class Allowed(msgspec.Struct, array_like=True, frozen=True, gc=False):
         if self.cwd is not None:
             found |= {"shell", "call"}
         return frozenset(found)
+
+
+def rules_error(allowed: Allowed) -> str | None:
+    """Returns what is wrong with rules that a remote worker says it has, and what would be right; None: nothing is
+    wrong."""
+    lists = (allowed.exec, allowed.cwd, allowed.python, allowed.http, allowed.http_deny)
+    if any(len(one) > RULES_MAX or any(len(item) > PATH_MAX for item in one) for one in lists if one is not None):
+        return f"a worker has at most {RULES_MAX} rules of a kind, of {PATH_MAX} characters each."
+    try:
+        for item in (*allowed.http, *allowed.http_deny):
+            Rule(item)
+    except ValueError as error:
+        return f"{error}."
+    return None
 
 
 def allowed_of(executors: tuple[str, ...], lists: dict[str, tuple[str, ...]]) -> Allowed:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from raftsched.bounds import COUNT_MAX, SLOTS_MAX, TIME_MAX_MS
+from raftsched.core.allowed import rules_error
 from raftsched.core.calendars import CALENDAR_NAME_MAX
 from raftsched.core.cluster import NodeRule, OpenWorker, Settings
 from raftsched.core.executors import EXECUTOR_MAX, WORKER_PREFIX, is_worker
@@ -135,7 +136,7 @@ def worker_error(c: OpenWorker) -> str | None:
             return f"a worker is for 1 to {SERVED_MAX} queues and as many namespaces, or for all."
     if len(c.handlers) > HANDLERS_MAX or len(c.users) > HANDLERS_MAX or len(c.labels) > LABELS_MAX:
         return f"a worker has at most {HANDLERS_MAX} handlers and {LABELS_MAX} labels."
-    return None
+    return None if c.allowed is None else rules_error(c.allowed)
 
 
 def policy_error(policy: Policy) -> str | None:

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 
 from raftsched.clock import Clock
 from raftsched.core.actions import Action, AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
+from raftsched.core.allowed import Allowed
 from raftsched.core.cluster import Session
 from raftsched.core.commands import CloseSession, OpenWorker, Rejected, encode
 from raftsched.core.executors import worker_key
@@ -29,7 +30,7 @@ from raftsched.errors import NoLeader, RaftschedError
 from raftsched.raft.proposals.barrier import Barriers
 from raftsched.remote.grants import Grants, Request
 from raftsched.remote.outputs import session_of
-from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, RefusedReport, Report
+from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, RefusedReport, Report, WorkerRules
 from raftsched.remote.reports import STALE, Commands, NoOutputs, ReportedOutputs
 from raftsched.remote.runs import asked_to_end, given_runs
 from raftsched.security.sealing import Sealer
@@ -179,6 +180,8 @@ class Gateway:
                 tuple(sorted(worker.labels.items())),
                 tuple(dict.fromkeys(worker.handlers)),
                 worker.version,
+                tuple(worker.users),
+                None if worker.allowed is None else allowed_of(worker.allowed),
                 queues=None if queues is None else tuple(queues),
                 namespaces=None if namespaces is None else tuple(namespaces),
                 weight=worker.weight,
@@ -444,6 +447,21 @@ class Gateway:
     def _wake_all(self) -> None:
         for held in self._held.values():
             held.wake()
+
+
+def allowed_of(rules: WorkerRules) -> Allowed:
+    """Returns what a worker says of its rules as nodes say it of theirs."""
+
+    def listed(items: list[str] | None) -> tuple[str, ...] | None:
+        return None if items is None else tuple(items)
+
+    return Allowed(
+        listed(rules.exec_allow),
+        listed(rules.cwd_allow),
+        listed(rules.python_allow),
+        tuple(rules.http_allow),
+        tuple(rules.http_deny),
+    )
 
 
 def _is_later(view: ReadView, number: str) -> bool:

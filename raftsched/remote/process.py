@@ -18,9 +18,10 @@ from raftsched.bounds import SLOTS_MAX
 from raftsched.client.errors import ClientError
 from raftsched.clock import Clock, SystemClock
 from raftsched.config.worker import WorkerConfig
+from raftsched.core.allowed import Allowed
 from raftsched.errors import StartupError
 from raftsched.remote.agent import Agent
-from raftsched.remote.protocol import OpenIn
+from raftsched.remote.protocol import OpenIn, WorkerRules
 from raftsched.remote.servers import http_servers
 from raftsched.remote.uploads import Uploads
 from raftsched.security.private import UMASK, make_private
@@ -113,6 +114,8 @@ class RemoteWorker:
                 # Only who shares the data directory can know that nothing of the earlier session runs any more.
                 incarnation=f"{boot_id()}/{_identity(config.data)}",
                 version=__version__,
+                users=list(run_as.announced),
+                allowed=None if config.allowed is None else _rules(config.allowed),
             ),
             runner=InProcessRunner(runner, self._inside, self.clock) if self._inside else runner,
             outputs=uploads,
@@ -143,6 +146,21 @@ class RemoteWorker:
         if self._agent is not None:
             await self._agent.wind_down()
         await self._parts.aclose()
+
+
+def _rules(allowed: Allowed) -> WorkerRules:
+    """Returns the rules as nodes are told of them."""
+
+    def listed(items: tuple[str, ...] | None) -> list[str] | None:
+        return None if items is None else list(items)
+
+    return WorkerRules(
+        exec_allow=listed(allowed.exec),
+        cwd_allow=listed(allowed.cwd),
+        python_allow=listed(allowed.python),
+        http_allow=list(allowed.http),
+        http_deny=list(allowed.http_deny),
+    )
 
 
 def _make(data: Path) -> None:

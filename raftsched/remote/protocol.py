@@ -28,13 +28,25 @@ At = Annotated[int, Meta(ge=0, le=TIME_MAX_MS, description="UTC milliseconds")]
 Length = Annotated[int, Meta(ge=0, le=DURATION_MAX_MS, description="milliseconds")]
 
 
+class WorkerRules(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The commands, directories, functions and addresses that jobs may name at a worker; null: anything. Requests go to
+    public addresses, and where `http_allow` and `http_deny` say otherwise."""
+
+    exec_allow: list[str] | None = None
+    cwd_allow: list[str] | None = None
+    python_allow: list[str] | None = None
+    http_allow: list[str] = []
+    http_deny: list[str] = []
+
+
 class OpenIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Says what a worker is, when it opens a session. `queues`, `namespaces`: whose runs it takes; left out: all
     that its token allows. `handlers`: "exec", "shell", "python", "http", or "call:" and a name. `incarnation`: by
     showing the one of its earlier session again, the worker promises that nothing of that session runs any more, and
     that one ends at once; else it has to be over first. `opening`: rises with each request to open that an incarnation
     sends, its repeats too (the milliseconds since boot will do): one that comes late, after a later one opened a
-    session, must not end that session. 0: not counted, and no session is replaced."""
+    session, must not end that session. 0: not counted, and no session is replaced. `users`: as whom its jobs may ask to
+    run, each with a namespace, or "default", and a colon before. `allowed`: what its jobs may name; null: anything."""
 
     name: str
     slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX)] = 1
@@ -46,6 +58,8 @@ class OpenIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     incarnation: Annotated[str, Meta(max_length=128)] = ""
     opening: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     version: Annotated[str, Meta(max_length=64)] = ""
+    users: Annotated[list[Annotated[str, Meta(max_length=128)]], Meta(max_length=HANDLERS_MAX)] = []
+    allowed: WorkerRules | None = None
 
 
 class OpenOut(msgspec.Struct, kw_only=True):

@@ -11,6 +11,7 @@ from raftsched import names
 from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.jobs.schema import Labels, Namespace, by_rule
 from raftsched.bounds import SLOTS_MAX
+from raftsched.core.allowed import rules_error
 from raftsched.core.limits import (
     BOOT_ID_MAX,
     HANDLERS_MAX,
@@ -21,6 +22,7 @@ from raftsched.core.limits import (
     WEIGHT_MAX,
 )
 from raftsched.handlers import KINDS
+from raftsched.remote.gateway import allowed_of
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut
 
 _CALL = "call:"
@@ -86,6 +88,13 @@ def check_opening(worker: WorkerSessionIn) -> None:
     errors += _wrong_labels(worker.labels)
     if len(worker.incarnation.encode()) > BOOT_ID_MAX:
         errors.append(FieldError("/incarnation", f"is too long; at most {BOOT_ID_MAX} bytes"))
+    for place, user in enumerate(worker.users):
+        namespace, colon, name = user.partition(":")
+        if not colon or not names.NAMESPACE.allows(namespace) or (name and not names.USER.allows(name)):
+            errors.append(FieldError(pointer("users", place), 'must be a namespace or "default", a colon, and a user'))
+    wrong = None if worker.allowed is None else rules_error(allowed_of(worker.allowed))
+    if wrong is not None:
+        errors.append(FieldError("/allowed", wrong.removesuffix(".")))
     if errors:
         raise Problem("invalid-body", errors=errors)
 

@@ -8,6 +8,7 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.actions import SessionChanged
+from raftsched.core.allowed import Allowed
 from raftsched.core.executors import is_worker, node_name, worker_key, worker_name
 from raftsched.core.limits import EXECUTOR_MAX, HANDLERS_MAX, SERVED_MAX
 from raftsched.core.model import InstanceState as I
@@ -133,6 +134,9 @@ def test_there_are_no_more_workers_than_may_be() -> None:
         {"namespaces": tuple(f"n{i}" for i in range(SERVED_MAX + 1))},
         {"handlers": ("exec",) * (HANDLERS_MAX + 1)},
         {"labels": tuple((f"k{i}", "v") for i in range(33))},
+        {"allowed": Allowed(http=("10.0.0.0/33",))},
+        {"allowed": Allowed(http_deny=("a b",))},
+        {"allowed": Allowed(exec=("/x",) * 101)},
     ],
 )
 def test_what_a_worker_says_of_itself_has_bounds(fields: dict[str, Any]) -> None:
