@@ -62,7 +62,8 @@ class Drain(OnWorkers):
     name: str = "drain-remote-workers"
 
     async def strike(self, world: World, free: list[str]) -> list[str] | None:
-        chosen = some(world)
+        # One that was started a moment ago does not listen to signals yet; who has guards does.
+        chosen = [worker for worker in some(world) if guards(worker.pid)]
         codes = await asyncio.gather(*(worker.terminate() for worker in chosen))
         for worker, code in zip(chosen, codes, strict=True):
             if code != 0:
