@@ -139,6 +139,7 @@ class Author:
             self._backfill: 2,
             self._report: 5,
             self._recheck: 2,
+            self._split: 8,
             self._prune: 4,
             self._delete: 1,
             self._queue: 3,
@@ -329,6 +330,10 @@ class Author:
 
     def _recheck(self) -> Command:
         return c.Recheck(self._key(Table.READY)[-24:])
+
+    def _split(self) -> Command:
+        r = self.random
+        return c.Split(self._key(Table.READY)[-24:], r.choice([("n1", "n2", "n3"), ("n2",), ("n2", "worker/w"), ()]))
 
     def _prune(self) -> Command:
         r = self.random

@@ -59,6 +59,8 @@ def policy(r: random.Random, now: int) -> Policy:
         conditions_timeout_ms=r.choice([1, 5_000, DAY_MS]),
         notify=r.choice([(), (), (), notify(r)]),
         retention=r.choice([Retention(), Retention(1, 1), Retention(0, 0), Retention(3, 2, 10_000)]),
+        shards=(shards := r.choice([0, 0, 0, 1, 3, 60, 1_001])),
+        on_all=not shards and r.random() < 0.2,
     )
 
 

@@ -44,7 +44,7 @@ def test_how_a_node_is(tmp_path: Path) -> None:
              "labels": {"disk": "ssd", "zone": "a"}, "own_labels": {"disk": "ssd", "zone": "a"},
              "handlers": ["exec", "http"], "limits_whole_runs": False, "users": [],
              "session": {"id": 2, "open": True, "opened_at": OPENED}, "revision": 0, "trouble": None,
-             "last_heartbeat_at": None, "allowed": None, "disk": None},
+             "last_heartbeat_at": None, "allowed": None, "disk": None, "runs": True, "weight": 1},
         )  # fmt: skip
         _, third = await call("GET", "/v1/nodes/n3")
         assert (third["session"], third["slots"], third["own_slots"], third["labels"]) == (None, 0, None, {})
