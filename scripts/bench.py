@@ -170,15 +170,16 @@ def whole_lives(loop: Loop, given: argparse.Namespace) -> bool:
 def remote_workers(loop: Loop, given: argparse.Namespace) -> bool:
     held = True
     for wanted in given.parts:
-        if wanted == "rate":
-            with started() as own, started("--no-run") as remote:
-                held = loop(workers.bench_rate(own, remote, given.count, given.rounds)) and held
+        if wanted in ("rate", "late"):
+            with marking() as own, started("--no-run") as remote:
+                if wanted == "rate":
+                    held = loop(workers.bench_rate(own, remote, given.count, given.rounds)) and held
+                else:
+                    held = loop(workers.bench_late(own, remote, given.starts, given.rounds)) and held
             continue
         with started("--no-run") as cluster:
             if wanted == "idle":
                 held = loop(workers.bench_idle(cluster, given.workers, given.seconds)) and held
-            elif wanted == "late":
-                held = loop(workers.bench_late(cluster, given.starts)) and held
             else:
                 held = loop(workers.bench_killed(cluster, given.kills)) and held
     return held
@@ -322,7 +323,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--workers", type=int, default=200, help="idle: how many fake ones (200)")
     made.add_argument("--seconds", type=float, default=600.0, help="idle: for how long, the kills included (600)")
     made.add_argument("--count", type=int, default=5_000, help="rate: runs of each measurement (5,000)")
-    made.add_argument("--rounds", type=int, default=5, help="rate: of each (5)")
+    made.add_argument("--rounds", type=int, default=5, help="rate, late: of each, alternately (5)")
     made.add_argument("--starts", type=int, default=300, help="late: how many, ten a second (300)")
     made.add_argument("--kills", type=int, default=10, help="killed: how many workers (10; about 20 s each)")
 

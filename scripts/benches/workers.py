@@ -4,9 +4,10 @@
 polls as a share of a core, what it takes without them taken off. Then two leaders are killed; no session may be lost.
 `rate`: runs that do nothing, from the first create to the last success, on the nodes of one cluster, on `raftsched
 worker` processes of another, and on fake workers of that one, alternately; the share is of the nodes' own rate in the
-same round (medians). `late`: from due to the first thing that a job does, on an idle `raftsched worker`. `killed`: from
-SIGKILL of a worker to the begin of its run on another; `early` counts those that began before the lease could be over,
-or while the first one still wrote.
+same round (medians). `late`: from due to the first thing that a job does, on an idle `raftsched
+worker` and, alternately, on idle nodes of another cluster. `killed`: from SIGKILL of a worker to the begin of its run
+on another; `early` counts those that began before the lease could be over, `overlaps` those that began while the first
+one still wrote.
 """
 
 from __future__ import annotations
@@ -203,33 +204,47 @@ async def rate(cluster: Cluster, what: dict[str, Any], count: int) -> float:
 # ---------------------------------------------------------------- late
 
 
-async def bench_late(cluster: Cluster, starts: int) -> bool:
-    """False: not all began."""
+async def bench_late(own: Cluster, remote: Cluster, starts: int, rounds: int) -> bool:
+    """False: not all began. `own`: nodes that run jobs; `remote`: nodes that do not."""
+    late: dict[str, list[float]] = {"nodes": [], "workers": []}
+    load = Load()
+    with worker(remote, "late"):
+        for _ in range(rounds):
+            for name, cluster in (("nodes", own), ("workers", remote)):
+                late[name] += await lateness(cluster, starts // rounds)
+    shares = load.shares()
+    due = starts // rounds * rounds
+    for name, found in late.items():
+        emit(
+            "workers-late",
+            on=name,
+            starts=due,
+            p50_ms=percentile(found, 0.5),
+            p90_ms=percentile(found, 0.9),
+            p99_ms=percentile(found, 0.99),
+            max_ms=max(found, default=float("nan")),
+            not_run=due - len(found),
+            **shares,
+        )
+    return all(len(found) == due for found in late.values())
+
+
+async def lateness(cluster: Cluster, starts: int) -> list[float]:
+    """Returns how late each began, ms."""
     node = await asyncio.to_thread(cluster.leader)
-    with ExitStack() as stack:
-        file = stack.enter_context(marks_file())
-        stack.enter_context(worker(cluster, "late"))
-        await create_all(node, [{"trigger": {"in": "1ms"}, **handler(file.with_suffix(".warm"))} for _ in range(WARM)])
-        await asyncio.to_thread(wait_marks, file.with_suffix(".warm"), WARM, LIMIT_S)
+    with marks_file() as file:
+        warm = file.with_suffix(".warm")
+        await create_all(node, [{"trigger": {"in": "1ms"}, **handler(warm)} for _ in range(WARM)])
+        await asyncio.to_thread(wait_marks, warm, WARM, LIMIT_S)
         begin = int(time.time() * 1000 + SETTLE_S * 1000)
         due = [begin + EVERY_MS * number + number * 37 % EVERY_MS for number in range(starts)]
         jobs = [{"trigger": {"at": rfc3339(at)}, **handler(file, number)} for number, at in enumerate(due)]
         await create_all(node, jobs)
-        load = Load()
         await asyncio.to_thread(wait_marks, file, starts, SETTLE_S + starts * EVERY_MS / 1000 + LIMIT_S)
-        shares = load.shares()
-        late = [mark.at_ms - due[int(mark.which)] for mark in read_marks(file)]
-    emit(
-        "workers-late",
-        starts=starts,
-        p50_ms=percentile(late, 0.5),
-        p90_ms=percentile(late, 0.9),
-        p99_ms=percentile(late, 0.99),
-        max_ms=max(late, default=float("nan")),
-        not_run=starts - len(late),
-        **shares,
-    )
-    return len(late) == starts
+        first: dict[int, float] = {}
+        for mark in read_marks(file):
+            first.setdefault(int(mark.which), mark.at_ms - due[int(mark.which)])
+    return list(first.values())
 
 
 # ---------------------------------------------------------------- killed
