@@ -37,6 +37,7 @@ from raftsched.security.sealing import Sealer
 from raftsched.worker.ports import Applied, Raft
 
 POLLS_MAX = 4  # of one session at a time; of two that wait for runs the older one is answered
+LINGERING_MAX = 16  # the same, with those whose worker has given up: their reports may still be on their way to the log
 RATE_PER_S, RATE_BURST = 500, 1_000  # polls of one session
 SESSIONS_MAX = 10_000  # remembered; of more, those that were not heard of for the longest are read again
 OPENING_TRIES = 3  # when another opening came between
@@ -303,7 +304,8 @@ class Gateway:
         if held.left < 1:
             raise RaftschedError("rate-limited", f"A session is for {RATE_PER_S} polls a second; come again shortly.")
         held.left -= 1
-        if len(held.polls) >= POLLS_MAX:
+        answered = sum(not other.gone() for other in held.polls)
+        if answered >= POLLS_MAX or len(held.polls) >= LINGERING_MAX:
             raise RaftschedError("too-many", f"{POLLS_MAX} polls of this session are being answered; wait for one.")
         poll = _Poll(request, gone)
         if poll.most:
