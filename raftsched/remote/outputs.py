@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import re
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -35,6 +35,7 @@ from raftsched.worker.wire import INLINE_MAX
 
 PIECE_MAX = 1024 * 1024  # bytes of one request
 HELD_MAX = 256 * 1024 * 1024  # bytes of the last parts of outputs that are in memory, all together
+PUTS_MAX = 32  # pieces of one session at one time
 LIVE_MIN = 16  # outputs at one time, however large one may be
 KNOWN_MAX = 10_000  # outputs of which is remembered which node has them
 LOOK_S = 0.25
@@ -81,6 +82,7 @@ class Outputs:
         self._short_of_disk = short_of_disk
         self._tell = tell
         self._copies: dict[int, _Copy] = {}  # by token
+        self._puts: Counter[int] = Counter()  # that are under way, by session
         self._live_max = max(LIVE_MIN, HELD_MAX // max(1, store.max_attempt_bytes // 2))
         self._elsewhere: OrderedDict[int, str] = OrderedDict()  # token -> who had it last
         self._disk = ThreadPoolExecutor(_THREADS, thread_name_prefix="remote-output")
@@ -103,21 +105,43 @@ class Outputs:
     # ------------------------------------------------------------ pieces
 
     async def put(
-        self, session: str, token: int, offset: int, pieces: Sequence[Piece], *, end: bool = False
+        self,
+        session: str,
+        token: int,
+        offset: int,
+        pieces: Sequence[Piece],
+        *,
+        end: bool = False,
+        check: Callable[[Session], None] = lambda row: None,
     ) -> UploadOut:
-        """Keeps what was printed from `offset` on. The same may be sent again. Raises RaftschedError: session-over,
-        not-found (no run of this session), wrong-offset, too-many, disk-full."""
+        """Keeps what was printed from `offset` on. The same may be sent again. `check`: raises when the caller may not
+        speak for the session. Raises RaftschedError: session-over, not-found (no run of this session), wrong-offset,
+        too-many, disk-full."""
         with self._read() as view:
             row = session_of(view, session)
             namespace = None if row is None else _namespace_of(view, row.id, token)
         if row is None:
             raise RaftschedError("session-over")
+        check(row)
         if namespace is None:
             raise RaftschedError("not-found", f"This session has no run {token}: it is over, or another's.")
+        if self._puts[row.id] >= PUTS_MAX:
+            raise RaftschedError("too-many", f"{PUTS_MAX} pieces of this session are being written; wait for one.")
+        self._puts[row.id] += 1
         # Who hangs up in the middle leaves it as whole as who waits.
         return await asyncio.shield(asyncio.ensure_future(self._put(row.id, namespace, token, offset, pieces, end)))
 
     async def _put(
+        self, session: int, namespace: str, token: int, offset: int, pieces: Sequence[Piece], end: bool
+    ) -> UploadOut:
+        try:
+            return await self._take(session, namespace, token, offset, pieces, end)
+        finally:
+            self._puts[session] -= 1
+            if not self._puts[session]:
+                del self._puts[session]
+
+    async def _take(
         self, session: int, namespace: str, token: int, offset: int, pieces: Sequence[Piece], end: bool
     ) -> UploadOut:
         size = sum(piece.printed for piece in pieces)

@@ -197,6 +197,3 @@ class UploadOut(msgspec.Struct, kw_only=True):
 
     offset: int
     output: OutputPlace | None = None
-
-
-OutputOut = UploadOut

@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -86,10 +86,12 @@ class Fakes:
 
 
 @contextmanager
-def worker(cluster: Cluster, name: str, slots: int = SLOTS, first: int = 0) -> Iterator[subprocess.Popen[bytes]]:
+def worker(
+    cluster: Cluster, name: str, slots: int = SLOTS, first: int = 0, flags: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[bytes]]:
     """A `raftsched worker` process, which has a session."""
     command = [sys.executable, "-m", "raftsched", "worker", "--server", urls(cluster, first), "--name", name]
-    command += ["--slots", str(slots), "--pythonpath", str(JOBS), *AS_MYSELF]
+    command += ["--slots", str(slots), "--pythonpath", str(JOBS), *AS_MYSELF, *flags]
     with (cluster.directory / f"{name}.log").open("ab") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=cluster.environment)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -12,6 +13,7 @@ from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import bad_parameter
 from raftsched.api.openapi.operation import BODIES, operation
+from raftsched.api.workers.sessions import check_session
 from raftsched.errors import RaftschedError
 from raftsched.remote import frames
 from raftsched.remote.frames import FRAMES, Piece
@@ -53,13 +55,21 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     if offset is None:
         raise bad_parameter("offset", "must be given: the bytes of both streams that were sent before")
     pieces = _pieces(call)
-    session, token, end = call.path["session"], _token(call.path["token"]), call.query.flag("end")
+    send = partial(
+        outputs.put,
+        call.path["session"],
+        _token(call.path["token"]),
+        offset,
+        pieces,
+        end=call.query.flag("end"),
+        check=check_session,
+    )
     try:
-        answer = await outputs.put(session, token, offset, pieces, end=end)
+        answer = await send()
     except RaftschedError as error:
         if error.code not in ("session-over", "not-found") or await ctx.catch_up_soon() is None:
             raise
-        answer = await outputs.put(session, token, offset, pieces, end=end)  # it was opened, or given, elsewhere
+        answer = await send()  # the session was opened, or the run given, elsewhere
     return reply_value(answer)
 
 

@@ -88,7 +88,7 @@ async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
             call.path["session"],
             call.body,
             ctx.clock.boot_ms(),
-            check=_check,
+            check=check_session,
             gone=lambda: request.transport is None or request.transport.is_closing(),
         )
     except RaftschedError as error:
@@ -117,7 +117,7 @@ async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
 async def close(ctx: ApiContext, call: Call[CloseIn]) -> web.Response:
     """Ends a session. What the worker had is given to others at once. It may be sent again: a session that is over
     stays so."""
-    await ctx.workers.close(call.path["session"], call.body, _check)
+    await ctx.workers.close(call.path["session"], call.body, check_session)
     return web.Response(status=204)
 
 
@@ -136,7 +136,7 @@ def _within(what: str, asked: Sequence[str] | None, allowed: frozenset[str] | No
     return sorted(set(asked))
 
 
-def _check(session: Session) -> None:
+def check_session(session: Session) -> None:
     """A session is for its own worker; and no token speaks for one that may be given more than the token. Raises
     Problem forbidden."""
     for what, of_session, allowed in zip(
