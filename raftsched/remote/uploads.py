@@ -169,6 +169,7 @@ class Uploads:
                 return False
             server = self._servers[0]
             upload.sent = True
+            slower = False
             try:
                 async with asyncio.timeout(ANSWER_S):
                     answer = await server.upload(upload.session, upload.token, upload.at, body, end=end)
@@ -185,6 +186,7 @@ class Uploads:
                 if refused.status == 404:
                     upload.stopped = str(refused)
                     return False
+                slower = refused.status == 429
                 why, wait_s = str(refused), max(RETRY_S, min(refused.after_s or RETRY_S, RETRY_MAX_S))
             except (NoAnswer, TimeoutError) as failed:
                 why, wait_s = str(failed) or "no node answers", RETRY_S
@@ -193,7 +195,8 @@ class Uploads:
                 return True
         if ended and loop.time() - upload.moved >= GIVE_UP_S:
             upload.stopped = why
-        self._next_server(server)
+        if not (slower and upload.at):  # another node would have to be sent all of it again
+            self._next_server(server)
         await asyncio.sleep(wait_s)
         return False
 

@@ -53,6 +53,7 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "raftsched logout": "tests/unit/cli/auth/test_login.py",
     "raftsched audit export": "tests/integration/api/auth/test_audit_chain.py",  # to other machines, without end
     "raftsched audit verify /mnt": "tests/integration/api/auth/test_audit_chain.py",
+    "printf 'half of it": "tests/integration/api/workers/test_output.py",  # wants a run
     "raftsched jobs edit": "tests/unit/cli/jobs/test_files.py",  # wants somebody at a terminal
 }
 

@@ -290,3 +290,19 @@ def test_copies_that_nobody_asks_for_are_deleted(tmp_path: Path, monkeypatch: py
         assert worker.store.size() == 0
 
     run(tmp_path, test)
+
+
+def test_who_is_asked_to_slow_down_stays_with_the_node_that_has_the_beginning(tmp_path: Path) -> None:
+    async def test(worker: Worker) -> None:
+        first, second = worker.servers
+
+        def every_other() -> Exception | None:
+            return None if first.requests % 2 else ports.Refused("rate-limited", "Too many requests", 429, 0.001)
+
+        first.fail = every_other
+        token = worker.run()
+        worker.prints(token, LONG)
+        assert worker.kept(await worker.finish(token, worker.ends(token)), token) == LONG
+        assert second.requests == 0
+
+    run(tmp_path, test)
