@@ -38,7 +38,8 @@ from raftsched.worker.ports import Applied, Raft
 
 POLLS_MAX = 4  # of one session at a time; of two that wait for runs the older one is answered
 LINGERING_MAX = 16  # the same, with those whose worker has given up: their reports may still be on their way to the log
-RATE_PER_S, RATE_BURST = 500, 1_000  # polls of one session
+RATE_PER_S, RATE_BURST = 500, 1_000  # polls of one session; REPORTS_OF_POLL reports count as one more
+REPORTS_OF_POLL = 10
 SESSIONS_MAX = 10_000  # remembered; of more, those that were not heard of for the longest are read again
 OPENING_TRIES = 3  # when another opening came between
 PROPOSE_S = 5.0  # for reports; the worker asks again, or another node, before its lease is over
@@ -303,7 +304,7 @@ class Gateway:
         held.left_at_ms = now
         if held.left < 1:
             raise RaftschedError("rate-limited", f"A session is for {RATE_PER_S} polls a second; come again shortly.")
-        held.left -= 1
+        held.left -= 1 + len(request.reports) / REPORTS_OF_POLL
         answered = sum(not other.gone() for other in held.polls)
         if answered >= POLLS_MAX or len(held.polls) >= LINGERING_MAX:
             raise RaftschedError("too-many", f"{POLLS_MAX} polls of this session are being answered; wait for one.")
@@ -379,11 +380,9 @@ class Gateway:
     async def _take(self, held: _Held, reports: Sequence[Report]) -> list[RefusedReport]:
         """Returns those that change nothing; all others are in the log."""
         session = held.row.id
-        if self._commands.needs_rows(session, reports):
+        if self._commands.may_be_behind(reports):
             await self._barriers.wait(PROPOSE_S)
-        made = [await self._commands.of(session, held.row.opened_at_ms, report) for report in reports]
-        refused = [one for one in made if isinstance(one, RefusedReport)]
-        given = [(report, one) for report, one in zip(reports, made, strict=True) if isinstance(one, bytes)]
+        given, refused = await self._commands.of(session, held.row.opened_at_ms, reports)
         self._say_over(session, [report.token for report, _ in given if report.outcome is not None])
         for batch in _batches(given):
             answers = await self._raft.propose([command for _, command in batch], PROPOSE_S)

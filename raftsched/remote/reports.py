@@ -3,6 +3,7 @@ before its session, or end in the future."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -13,7 +14,7 @@ from raftsched.clock import Clock
 from raftsched.core.commands import Ended, LoseAttempt, Started, encode
 from raftsched.core.limits import ERROR_MAX, RESULT_MAX
 from raftsched.core.model import Outcome, OutputRef
-from raftsched.core.rows import INSTANCES, JOBS
+from raftsched.core.rows import INSTANCES, JOBS, META_KEY, decode_meta
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError
 from raftsched.remote.protocol import OutputPlace, Printed, RefusedReport, Report
@@ -27,7 +28,6 @@ _OUTCOMES = {
     "killed": Outcome.KILLED,
     "not_begun": Outcome.KILLED,
 }
-_EXIT_MAX = 2**31
 
 _json = msgspec.json.Encoder().encode
 
@@ -69,54 +69,75 @@ class Commands:
         self._clock = clock
         self._outputs = outputs
 
-    async def of(self, session: int, since_ms: int, report: Report) -> bytes | RefusedReport:
-        """Returns the command. `since_ms`: when the session was opened. Raises RaftschedError invalid-body,
-        disk-full."""
+    async def of(
+        self, session: int, since_ms: int, reports: Sequence[Report]
+    ) -> tuple[list[tuple[Report, bytes]], list[RefusedReport]]:
+        """Returns the commands of reports about live runs, and the refusals of others: those cost the log nothing.
+        `since_ms`: when the session was opened. Raises RaftschedError invalid-body, disk-full."""
+        with self._read() as view:
+            live = [report for report in reports if view.get(Table.ASSIGNED, assigned_key(session, report.token))]
+        known = {report.token for report in live}
+        refused = [_stale(report.token) for report in reports if report.token not in known]
+        stored = [report for report in live if report.output and not isinstance(report.output, OutputPlace)]
+        kept = await asyncio.gather(*(self._kept(session, since_ms, report) for report in stored))  # with one flush
+        refs = {report.token: ref for report, ref in zip(stored, kept, strict=True)}
+        return [(report, self._command(session, since_ms, report, refs.get(report.token))) for report in live], refused
+
+    def may_be_behind(self, reports: Sequence[Report]) -> bool:
+        """Returns whether there are reports about runs of which this node has not heard. Tokens only grow: a lower one
+        that has no row here is over."""
+        if not reports:
+            return False
+        with self._read() as view:
+            last = decode_meta(view.get(Table.META, META_KEY)).last_token
+        return any(report.token > last for report in reports)
+
+    async def _kept(self, session: int, since_ms: int, report: Report) -> OutputRef | None:
+        output = report.output
+        assert output is not None
+        assert not isinstance(output, OutputPlace)
+        _, ended = self._times(since_ms, report)
+        return await self._outputs.store(report.token, self._namespace_of(session, report.token), ended, output)
+
+    def _times(self, since_ms: int, report: Report) -> tuple[int | None, int]:
+        """Returns when the run started, if that is said, and when it ended."""
         now = self._clock.wall_ms()
         started = None if report.started_at_ms is None else _between(since_ms, report.started_at_ms, now)
+        ended = _between(since_ms, now if report.ended_at_ms is None else report.ended_at_ms, now)
+        return started, max(started or 0, ended)
+
+    def _command(self, session: int, since_ms: int, report: Report, ref: OutputRef | None) -> bytes:
+        """`ref`: of an output that came with the report."""
         token = report.token
+        started, ended = self._times(since_ms, report)
         if report.outcome is None:
-            return encode(Started(session, token, now if started is None else started))
-        ended = max(started or 0, _between(since_ms, now if report.ended_at_ms is None else report.ended_at_ms, now))
+            return encode(Started(session, token, self._clock.wall_ms() if started is None else started))
         error = None if report.error is None else report.error[:ERROR_MAX]
         if report.outcome == "not_begun":
             return encode(Ended(session, token, Outcome.KILLED, None, ended, error=error, begun=False))
-        node, ref = "", None
-        if report.output:
-            namespace = self._namespace_of(session, token)
-            if namespace is None:  # nothing is kept for what is not this session's
-                return RefusedReport(token=token, code="stale", detail=STALE)
-            if isinstance(report.output, OutputPlace):
-                node, ref = self._outputs.verify(report.output)
-            else:
-                ref = await self._outputs.store(token, namespace, ended, report.output)
-                node = "" if ref is None else self._node_id
+        node = "" if ref is None else self._node_id
+        if isinstance(report.output, OutputPlace):
+            node, ref = self._outputs.verify(report.output)
         if report.outcome == "lost":
             return encode(LoseAttempt(session, token, ended, started, error, ref, node))
         result = None if report.result is None else _json(report.result)
         if result is not None and len(result) > RESULT_MAX:
             result, error = None, (f"{error}; " if error else "")[: ERROR_MAX // 2] + RESULT_TOO_LARGE
-        exit_code = None if report.exit_code is None else max(-_EXIT_MAX, min(report.exit_code, _EXIT_MAX))
         outcome = _OUTCOMES[report.outcome]
-        return encode(Ended(session, token, outcome, started, ended, exit_code, error, result, ref, output_node=node))
-
-    def needs_rows(self, session: int, reports: Sequence[Report]) -> bool:
-        """Returns whether reports with output are among them about runs that this node does not know: it may be
-        behind."""
-        return any(
-            report.outcome is not None and report.output and self._namespace_of(session, report.token) is None
-            for report in reports
+        return encode(
+            Ended(session, token, outcome, started, ended, report.exit_code, error, result, ref, output_node=node)
         )
 
-    def _namespace_of(self, session: int, token: int) -> str | None:
-        """Returns the namespace of a live run of this session; None: it has no such run."""
+    def _namespace_of(self, session: int, token: int) -> str:
         with self._read() as view:
             key = view.get(Table.ASSIGNED, assigned_key(session, token))
             instance = None if key is None else INSTANCES.get(view, key)
-            if instance is None:
-                return None
-            job = JOBS.get(view, instance.job_id)
+            job = None if instance is None else JOBS.get(view, instance.job_id)
         return "" if job is None else job.namespace
+
+
+def _stale(token: int) -> RefusedReport:
+    return RefusedReport(token=token, code="stale", detail=STALE)
 
 
 def _between(least: int, value: int, most: int) -> int:

@@ -4,6 +4,7 @@ docs/guarantees.md; what a node does about it, in raftsched.remote.gateway."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 from aiohttp import web
 
@@ -53,6 +54,9 @@ async def open_session(ctx: ApiContext, call: Call[WorkerSessionIn]) -> web.Resp
     opened ends at once."""
     worker = call.body
     check_opening(worker)
+    if worker.incarnation and (whose := caller().whose):
+        # Who shows it ends a session at once: that is for the token that opened the session, and for no other.
+        worker.incarnation = sha256(f"{whose}\0{worker.incarnation}".encode()).hexdigest()
     queues, namespaces = served()
     try:
         opened = await ctx.workers.open(

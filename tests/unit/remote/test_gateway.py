@@ -452,10 +452,33 @@ def test_reports_are_in_the_log_when_the_poll_is_answered() -> None:
         assert (attempt.result, attempt.output_node) == (b'{"a":1}', "n1")
         assert world.kept.texts == [(token, "text")]
         (over,) = [decode_over(raw) for _, kind, raw in world.raft.sent if kind == "over"]
-        assert (over.session, over.tokens) == (number_of(session), (token, 99))
+        assert (over.session, over.tokens) == (number_of(session), (token,))
         again = await world.poll(session, after=token, reports=[done])
         assert [one.code for one in again.refused] == ["stale"]
         assert world.kept.texts == [(token, "text")], "nothing is kept for what is not this session's"
+        commands = len(world.raft.proposed)
+        await world.poll(session, after=token, reports=[done])
+        assert len(world.raft.proposed) == commands, "it costs the log nothing"
+
+    run(body)
+
+
+def test_a_report_of_a_run_that_this_node_has_not_heard_of_is_none_that_is_over() -> None:
+    async def body(world: World) -> None:
+        session = await world.open()
+        behind = World(copy.deepcopy(world.tables))
+        token = world.give(session)
+
+        def catch_up() -> None:
+            behind.raft.before = lambda: None
+            behind.tables._rows, behind.tables._keys = world.tables._rows, world.tables._keys
+            behind.raft._index, behind.raft._seq = world.raft._index, 1_000
+
+        behind.raft.before = catch_up
+        answer = await behind.poll(session, reports=[Report(token=token, outcome="succeeded")])
+        assert answer.refused == []
+        assert world.instance().state is InstanceState.SUCCEEDED
+        behind.gateway.stop()
 
     run(body)
 
