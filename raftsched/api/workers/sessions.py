@@ -38,7 +38,7 @@ _WRITES = ("no-leader", "overloaded", "stopping", "unknown-outcome")
 
 @operation(
     "Open a worker's session",
-    {201: Reply(WorkerSessionOut, "The session, and its lease.")},
+    {201: Reply(WorkerSessionOut, "The session, and its lease.", ("Location",), leads_to="/v1/workers/{name}")},
     body=WorkerSessionIn,
     body_max=OPENING_MAX,
     codes=(*BODIES, *_WRITES, "name-taken", "too-many"),
@@ -67,7 +67,7 @@ async def open_session(ctx: ApiContext, call: Call[WorkerSessionIn]) -> web.Resp
         )
     except NameTaken as taken:
         raise Problem(taken.code, taken.detail, headers={"Retry-After": str(taken.after_s)}) from None
-    return reply_value(opened, 201)
+    return reply_value(opened, 201, {"Location": f"/v1/workers/{opened.name}"})
 
 
 @operation(

@@ -17,6 +17,7 @@ import raftsched
 from raftsched.config.values import ConfigError
 from raftsched.errors import StartupError
 from raftsched.testing import cluster
+from raftsched.worker.runner import Runner
 from tests.integration.embedded.house import belongings, children, open_files, sockets
 from tests.support.ports import free_ports
 
@@ -255,8 +256,10 @@ def test_a_node_whose_supervisor_is_killed_starts_another_one(tmp_path: Path) ->
         async with alone(tmp_path) as node:
             await node.ready()
             assert node._member is not None
-            assert node._member._runner is not None
-            pid = node._member._runner.pid
+            assert node._member._worker is not None
+            runner = node._member._worker._runner
+            assert isinstance(runner, Runner)
+            pid = runner.pid
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
             job = await node.jobs.create(trigger={"manual": True}, handler={"shell": "true"})
