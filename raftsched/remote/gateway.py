@@ -292,8 +292,9 @@ class Gateway:
         lease = self._grants.ask(held.row.id, request.pause_ms, request.trouble, poll.event.set)
         try:
             refused = await self._take(held, request.reports) if request.reports else []
-            until_ms = arrived_ms + min(request.wait_ms, held.poll_ms)
-            return await self._answer(held, poll, lease, until_ms, refused, at_once=bool(request.reports))
+            left_ms = min(request.wait_ms, held.poll_ms) - (self._clock.boot_ms() - arrived_ms)
+            until = asyncio.get_running_loop().time() + left_ms / 1000
+            return await self._answer(held, poll, lease, until, refused, at_once=bool(request.reports))
         finally:
             self._grants.forget(lease)
             held.polls.remove(poll)
@@ -318,7 +319,7 @@ class Gateway:
         return poll
 
     async def _answer(
-        self, held: _Held, poll: _Poll, lease: Request, until_ms: int, refused: list[RefusedReport], *, at_once: bool
+        self, held: _Held, poll: _Poll, lease: Request, until: float, refused: list[RefusedReport], *, at_once: bool
     ) -> PollOut:
         while True:
             poll.event.clear()
@@ -331,10 +332,10 @@ class Gateway:
             highest = runs[-1].token if runs else poll.after
             kill = sorted(token for token in held.ending - poll.killing if token <= highest)
             at_once = at_once or bool(runs or kill) or poll.replaced or self._stopping or poll.gone()
-            left_ms = until_ms - self._clock.boot_ms()
-            if at_once or left_ms <= 0:
+            left_s = until - asyncio.get_running_loop().time()
+            if at_once or left_s <= 0:
                 break
-            await self._wait(poll, left_ms / 1000)
+            await self._wait(poll, left_s)
         if not lease.lease_ms and self._clock.boot_ms() - held.granted_at_ms > held.row.ttl_ms // 8:
             await self._wait_for_grant(held, poll, lease)
         if lease.lease_ms:

@@ -178,7 +178,8 @@ def examine(value: Any, model: type[T], errors: list[FieldError], read_only: Ite
     try:
         return msgspec.convert(sound, model)
     except (ValueError, RecursionError) as error:  # the walk and the types disagree: say it, never fail
-        errors.append(FieldError("", str(error)))
+        if not errors:  # else it is what is left without what was left out
+            errors.append(FieldError("", str(error)))
         return None
 
 
@@ -253,8 +254,13 @@ def _walk(value: Any, info: inspect.Type, at: str, errors: list[FieldError], say
                 return value
             choices = ", ".join(f'"{v}"' for v in values)
             return _bad(value, f"one of {choices}", at, errors)
-        case inspect.StrType():
-            return value if isinstance(value, str) else _bad(value, says or "a string", at, errors)
+        case inspect.StrType(max_length=most):
+            if not isinstance(value, str):
+                return _bad(value, says or "a string", at, errors)
+            if most is not None and len(value) > most:
+                errors.append(FieldError(at, f"has {len(value)} characters; at most {most} are allowed"))
+                return _BAD
+            return value
         case inspect.BoolType():
             return value if isinstance(value, bool) else _bad(value, says or "true or false", at, errors)
         case inspect.IntType(ge=low, le=high):

@@ -1,0 +1,265 @@
+"""/v1/worker-sessions: who may open, poll and close them, what is wrong with a request, and what is not counted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raftsched.core.commands import Assign
+from raftsched.core.ids import parse_instance
+from raftsched.core.rows import SESSIONS
+from tests.support.local_api import Client, run
+from tests.support.tokens import As, guarded, make
+
+WORKER = {"name": "w1", "handlers": ["exec"], "incarnation": "i", "opening": 1}
+JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
+PATH = "/v1/worker-sessions"
+
+
+async def opened(call: Any, **more: Any) -> str:
+    status, answer = await call("POST", PATH, {**WORKER, **more})
+    assert status == 201, answer
+    session: str = answer["session"]
+    return session
+
+
+async def poll(call: Any, session: str, **said: Any) -> tuple[int, Any]:
+    status, answer = await call("POST", f"{PATH}/{session}/poll", said)
+    return status, answer
+
+
+async def give(call: Any, cluster: Any, session: str, **job: Any) -> int:
+    """Returns the token of one more run of the session."""
+    _, made = await call("POST", "/v1/jobs", {**JOB, **job})
+    _, ran = await call("POST", f"/v1/jobs/{made['id']}/run", {})
+    key = parse_instance(ran["id"])
+    assert key is not None
+    number: int = cluster.apply(Assign(key, int(session.partition("-")[0])))[0].number
+    return number
+
+
+async def waiting(call: Client) -> None:
+    """Until a poll waits."""
+    while not call.context.workers._waiting:  # noqa: ASYNC110 nothing tells of it
+        await asyncio.sleep(0)
+
+
+def test_a_session_from_its_opening_to_its_end(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        status, answer = await call("POST", PATH, {**WORKER, "queues": ["b", "a", "a"], "labels": {"gpu": "a100"}})
+        assert status == 201
+        assert (answer["queues"], answer["namespaces"], answer["lease_ms"]) == (["a", "b"], None, 10_000)
+        session = answer["session"]
+        token = await give(call, call.cluster, session)
+        status, answer = await poll(call, session, wait_ms=1_000)
+        assert (status, [one["token"] for one in answer["runs"]]) == (200, [token])
+        report = {"token": token, "outcome": "succeeded", "exit_code": 0, "output": "done\n", "result": {"a": [1]}}
+        status, answer = await poll(call, session, after=token, reports=[report])
+        assert (status, answer["runs"], answer["refused"]) == (200, [], [])
+        _, found = await call("GET", "/v1/instances?state=SUCCEEDED")
+        (shown,) = found["items"]
+        assert (shown["worker"], shown["node"], shown["result"]) == ("w1", None, {"a": [1]})
+        _, output = await call("GET", f"/v1/instances/{shown['id']}/output")
+        assert output == "done\n"
+        assert await call("POST", f"{PATH}/{session}/close", {"ran": []}) == (204, "")
+        assert await call("POST", f"{PATH}/{session}/close") == (204, ""), "over is over"
+        status, answer = await poll(call, session)
+        assert (status, answer["code"]) == (410, "session-over")
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "pointer"),
+    [
+        ("name", "a b", "/name"),
+        ("name", "x" * 129, "/name"),
+        ("handlers", [], "/handlers"),
+        ("handlers", ["exce"], "/handlers/0"),
+        ("handlers", ["call:"], "/handlers/0"),
+        ("handlers", ["exec"] * 1_001, "/handlers"),
+        ("queues", [], "/queues"),
+        ("queues", ["ok", "not ok"], "/queues/1"),
+        ("namespaces", [".."], "/namespaces/0"),
+        ("labels", {"": "x"}, "/labels/"),
+        ("labels", {"a": "x" * 257}, "/labels/a"),
+        ("labels", {str(i): "x" for i in range(33)}, "/labels"),
+        ("slots", 0, "/slots"),
+        ("weight", 1_001, "/weight"),
+        ("opening", -1, "/opening"),
+        ("incarnation", "ü" * 100, "/incarnation"),
+        ("sluts", 1, "/sluts"),
+    ],
+)
+def test_what_is_wrong_with_an_opening_is_named(tmp_path: Path, field: str, value: Any, pointer: str) -> None:
+    async def test(call: Client) -> None:
+        status, answer = await call("POST", PATH, {**WORKER, field: value})
+        assert (status, [one["pointer"] for one in answer["errors"]]) == (422, [pointer])
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("said", "pointer"),
+    [
+        ({"wait_ms": 30_001}, "/wait_ms"),
+        ({"max_runs": 501}, "/max_runs"),
+        ({"after": 2**63}, "/after"),
+        ({"reports": [{"token": 0}]}, "/reports/0/token"),
+        ({"reports": [{"token": 1, "outcome": "won"}]}, "/reports/0/outcome"),
+        ({"reports": [{"token": 1, "outcome": "failed", "exit_code": 2**40}]}, "/reports/0/exit_code"),
+        ({"reports": [{"token": 1, "outcome": "failed", "error": "x" * 4_097}]}, "/reports/0/error"),
+        ({"reports": [{"token": 1}] * 1_001}, "/reports"),
+        ({"trouble": "x" * 513}, "/trouble"),
+    ],
+)
+def test_what_is_wrong_with_a_poll_is_named(tmp_path: Path, said: dict[str, Any], pointer: str) -> None:
+    async def test(call: Client) -> None:
+        status, answer = await poll(call, await opened(call), **said)
+        assert (status, [one["pointer"] for one in answer["errors"]]) == (422, [pointer])
+
+    run(tmp_path, test)
+
+
+def test_a_name_that_is_taken_says_when_to_ask_again(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        await opened(call)
+        body, headers = json.dumps({**WORKER, "incarnation": "other"}), {"Content-Type": "application/json"}
+        async with call.session.post(f"{call.url}{PATH}", data=body, headers=headers) as answer:
+            assert (answer.status, (await answer.json(content_type=None))["code"]) == (409, "name-taken")
+            assert int(answer.headers["Retry-After"]) > 0
+
+    run(tmp_path, test)
+
+
+def test_a_token_opens_sessions_for_what_it_is_for(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        roles = await guarded(call)
+        mine = As(call, await make(roles["admin"], "m", "worker", namespaces=["media", "web"], queues=["gpu"]))
+        status, out = await mine("POST", PATH, WORKER)
+        assert (status, out["queues"], out["namespaces"]) == (201, ["gpu"], ["media", "web"]), "left out: all of these"
+        status, out = await mine("POST", PATH, {**WORKER, "name": "w2", "namespaces": ["web"]})
+        assert (status, out["namespaces"]) == (201, ["web"])
+        for more in ({"namespaces": ["web", "bank"]}, {"queues": ["default"]}):
+            status, out = await mine("POST", PATH, {**WORKER, "name": "w3", **more})
+            assert (status, out["code"]) == (403, "forbidden")
+        for role in ("viewer", "editor", "operator", "nobody"):
+            assert (await roles[role]("POST", PATH, {**WORKER, "name": "w4"}))[0] in (401, 403), role
+        assert (await roles["admin"]("POST", PATH, {**WORKER, "name": "w5"}))[0] == 201
+
+    run(tmp_path, test)
+
+
+def test_a_token_does_not_speak_for_a_session_that_is_given_more_than_it(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        roles = await guarded(call)
+        of_all = As(call, await make(roles["admin"], "all", "worker"))
+        of_web = As(call, await make(roles["admin"], "web", "worker", namespaces=["web"]))
+        session = await opened(of_all)
+        assert (await poll(of_web, session))[0] == 403
+        assert (await of_web("POST", f"{PATH}/{session}/close", {}))[0] == 403
+        assert (await poll(of_all, session))[0] == 200
+        assert (await poll(roles["operator"], session))[0] == 403
+        assert (await poll(roles["nobody"], session))[0] == 401
+
+    run(tmp_path, test)
+
+
+def test_the_incarnation_of_another_token_ends_no_session(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        roles = await guarded(call)
+        one = As(call, await make(roles["admin"], "one", "worker"))
+        other = As(call, await make(roles["admin"], "other", "worker"))
+        session = await opened(one)
+        status, answer = await other("POST", PATH, {**WORKER, "opening": 2})
+        assert (status, answer["code"]) == (409, "name-taken")
+        assert (await poll(one, session))[0] == 200
+        await opened(one, opening=2)
+        assert (await poll(one, session))[0] == 410
+
+    run(tmp_path, test)
+
+
+def test_a_poll_that_waits_while_its_token_is_revoked_is_given_nothing(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        roles = await guarded(call)
+        _, made = await roles["admin"]("POST", "/v1/tokens", {"name": "w", "role": "worker"})
+        worker = As(call, made["secret"])
+        session = await opened(worker)
+        waits = asyncio.ensure_future(poll(worker, session, wait_ms=2_000))
+        await waiting(call)
+        call.cluster.clock.forward(1_500)
+        assert (await roles["admin"]("DELETE", f"/v1/tokens/{made['id']}"))[0] == 204
+        await give(roles["editor"], call.cluster, session)
+        assert (await waits)[0] == 401
+
+    run(tmp_path, test)
+
+
+def test_polls_count_nothing_for_the_token_and_other_requests_do(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        roles = await guarded(call)
+        rate = {"rate": {"count": 1, "per": "1h"}, "burst": 2}
+        worker = As(call, await make(roles["admin"], "w", "worker", **rate))
+        session = await opened(worker)
+        for _ in range(20):
+            assert (await poll(worker, session))[0] == 200
+        assert (await poll(worker, "1-" + "0" * 32))[0] == 410
+        status, answer = await poll(worker, "1-" + "0" * 32)
+        assert (status, answer["code"]) == (429, "rate-limited"), "who guesses sessions is counted"
+        assert (await poll(worker, session))[0] == 200
+
+    run(tmp_path, test)
+
+
+def test_an_opening_is_noted_as_work_and_a_poll_is_not_noted(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        roles = await guarded(call)
+        worker = As(call, await make(roles["admin"], "w", "worker"))
+        session = await opened(worker)
+        token = await give(roles["editor"], call.cluster, session)
+        await poll(worker, session, reports=[{"token": token, "outcome": "succeeded"}])
+        _, found = await roles["operator"]("GET", "/v1/audit?actor=w")
+        assert [(one["operation"], one["kind"]) for one in found["items"]] == [("worker_sessions_open", "work")]
+        assert session.partition("-")[2] not in str(found)
+
+    run(tmp_path, test)
+
+
+def test_waiting_is_no_slow_request(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        session = await opened(call)
+        waits = asyncio.ensure_future(poll(call, session, wait_ms=2_000))
+        await waiting(call)
+        call.cluster.clock.forward(2_000)
+        await give(call, call.cluster, session)
+        assert (await waits)[0] == 200
+        _, text = await call("GET", "/metrics")
+        sums = [
+            line for line in text.splitlines() if line.startswith("raftsched_http_request") and "_sum" in line
+            and "/poll" in line
+        ]  # fmt: skip
+        assert sums
+        assert all(float(line.split()[-1]) < 1 for line in sums)
+
+    run(tmp_path, test)
+
+
+def test_there_are_no_more_workers_than_the_settings_allow(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        assert (await call("PATCH", "/v1/cluster/settings", {"workers_max": 1}))[0] == 200
+        session = await opened(call)
+        status, answer = await call("POST", PATH, {**WORKER, "name": "w2"})
+        assert (status, answer["code"]) == (429, "too-many")
+        assert (await call("POST", f"{PATH}/{session}/close", {}))[0] == 204
+        number = int((await opened(call, name="w2")).partition("-")[0])
+        with call.cluster.store.read() as view:
+            row = SESSIONS.get(view, number)
+        assert row is not None
+        assert row.node == "worker/w2"
+
+    run(tmp_path, test)
