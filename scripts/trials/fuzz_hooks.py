@@ -20,6 +20,7 @@ from schemathesis.openapi.checks import RejectedPositiveData, UseAfterFree
 
 from raftsched.api.http.durations import parse_time
 from raftsched.api.openapi import patterns
+from raftsched.core.limits import BOOT_ID_MAX
 from raftsched.quantities import parse_duration, parse_size
 from scripts.trials.fuzz_pool import Pool
 from scripts.trials.fuzz_report import CALLS
@@ -233,6 +234,16 @@ def _beyond_schemas(body: Any, error: dict[str, str]) -> bool:
         return error["pointer"] == "/user"  # its handler says so, which may be that of the job as it is
     if "goes with a rate" in said:
         return body.get("rate") is None
+    if error["pointer"] in ("/placement/on", "/placement/shards") and "does not go with" in said:
+        return True  # the other of them, or a path among the conditions, says so
+    if 'goes with the role "worker"' in said:
+        return body["role"] != "worker"
+    if "a worker's token is for workers only" in said:
+        return body["role"] == "worker"
+    if error["pointer"] == "/allowed" or re.fullmatch(r"/users/\d+", error["pointer"]):
+        return True  # rules and users have forms of their own
+    if error["pointer"] == "/incarnation":
+        return len(body["incarnation"].encode()) > BOOT_ID_MAX  # bytes
     if "a grant can only add" in said or "say one role for each namespace" in said:
         return len(body["grants"]) > 0  # the role, and the other grants, say so
     if error["pointer"] == "/keep" or (error["pointer"] == "/admin" and "required: true" in said):
