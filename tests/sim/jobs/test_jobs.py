@@ -32,7 +32,7 @@ def test_fresh_seeds(record_property: Callable[[str, object], None]) -> None:
     tasks = []
     for seed in range(first, first + 1_000):
         profile = ("mixed", "workers")[seed % 2]
-        tasks.append(Task(seed, nodes_of(seed, profile, True), SECONDS, profile, jobs=True))
+        tasks.append(Task(seed, nodes_of(seed, "mixed", True), SECONDS, profile, jobs=True))
     count, runs, failed = 0, 0, []
     for task, outcome in run_many(tasks):
         count += 1
