@@ -16,11 +16,13 @@ pytestmark = pytest.mark.e2e
 
 JOB = {"trigger": {"manual": True}, "handler": {"call": "note"}, "params": {"n": 1}, "overlap": "allow"}
 PATIENCE_S = 30.0
+TTL_S = 4.0
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster(3, flags=["--no-run"]) as running:
+        assert running.leader().request("PATCH", "/v1/cluster/settings", {"worker_ttl": f"{TTL_S:g}s"}).status == 200
         yield running
 
 
@@ -161,7 +163,7 @@ def test_a_session_outlives_two_leaders(cluster: Cluster, worker: FakeWorker) ->
         instance = started(cluster)
         token = worker.take()["token"]
         leader.kill()
-        until = time.monotonic() + 12.5  # a TTL and its margin: a lease that nobody renewed would be over
+        until = time.monotonic() + 2 * TTL_S  # a lease that nobody renewed would be over, with its margin
         while time.monotonic() < until:
             assert worker.poll(cluster.alive()) is not None, "the session is over"
         assert worker.report(token, "succeeded")["refused"] == []

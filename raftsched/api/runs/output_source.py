@@ -174,7 +174,9 @@ async def ask(
         member = any(m.node == node for m in meta(view).members)
     if not member:
         raise Problem("output-gone", f"Node {node}, {its}, is no longer a member.")
-    if session is None or not session.http:
+    # A node may take a worker's output before it has a session of its own.
+    http = session.http if session is not None else next((p.http for p in ctx.cluster.peers() if p.node_id == node), "")
+    if not http:
         raise Problem("output-unavailable", f"Node {node}, {its}, has no known address.")
     parameters = dict(request.query)
     parameters["attempt"] = str(attempt.number)
@@ -192,7 +194,7 @@ async def ask(
     if asked.resumed:
         passed[RESUME] = f"{attempt.number}.{asked.offset}"
     path = f"/v1/instances/{instance_text(row.key)}/output"
-    url = URL(url_of(session.http, path)).with_query(parameters)
+    url = URL(url_of(http, path)).with_query(parameters)
     headers = {HOP: ctx.node_id, **peer_header(ctx, node, url.raw_path_qs), **passed}
     # A run may be silent for long; only a stream of events says in between that it is there.
     silent_s = None if asked.follow and not asked.events else SILENT_S
@@ -203,7 +205,7 @@ async def ask(
             headers=headers,
             timeout=limit,
             allow_redirects=False,
-            ssl=await trust(ctx, session.http),
+            ssl=await trust(ctx, http),
         )
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         why = f"Node {node}, {its}, does not answer.{why_not(error)}"
