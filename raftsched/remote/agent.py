@@ -459,6 +459,8 @@ class Agent:
         self.pause.began(self._clock.boot_ms())
         if token in self._runs:
             self._outputs.begin(self._session, token)
+            if token in self._outbox:  # the end says it, and must not be forgotten for it
+                return
             self._report(Report(token=token, started_at_ms=started_at_ms))
 
     def _on_ended(self, token: int, end: RunEnd) -> None:

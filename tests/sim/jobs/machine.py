@@ -101,7 +101,8 @@ class JobsMachine(Machine):
             case PollIn():
                 return await self.gateway.poll(session, request, self.clock.boot_ms(), gone=gone)
             case CloseIn():
-                return await self.gateway.close(session, request)
+                await self.gateway.close(session, request)
+                return None
             case _:
                 raise AssertionError(request)
 

@@ -20,7 +20,7 @@ from raftsched.errors import KINDS, RaftschedError, StartupError
 from raftsched.handlers import KINDS as HANDLERS
 from raftsched.remote.agent import Agent
 from raftsched.remote.ports import NoAnswer, Refused, SessionOver
-from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputOut, OutputPlace, PollIn, PollOut
+from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputPlace, PollIn, PollOut, Printed, UploadOut
 from tests.sim.checks import Violation
 from tests.sim.clocks import MachineClock
 from tests.sim.jobs.keepers import Site
@@ -180,7 +180,7 @@ class SimServer:
 
     async def upload(
         self, session: str, token: int, offset: int, data: bytes, stream: str | None = None, *, end: bool = False
-    ) -> OutputOut:
+    ) -> UploadOut:
         raise AssertionError("nothing is printed here")
 
     async def _ask(self, session: str, request: Asked) -> Any:
@@ -196,7 +196,7 @@ class NoOutputs:
 
     def begin(self, session: str, token: int) -> None: ...
 
-    async def finish(self, session: str, token: int, output: OutputRef) -> OutputPlace | str | None:
+    async def finish(self, session: str, token: int, output: OutputRef) -> OutputPlace | str | list[Printed] | None:
         return None
 
     def forget(self, token: int) -> None: ...

@@ -47,6 +47,19 @@ def test_reports_do_not_wait_for_the_poll_that_waits() -> None:
     run(body)
 
 
+def test_a_start_that_is_heard_of_late_takes_the_place_of_no_end() -> None:
+    async def body(world: World) -> None:
+        await world.leased()
+        world.cluster.give(7)
+        await world.launched(7)
+        world.end(7)
+        world.begin(7)
+        await world.until(lambda: world.agent.running == 0)
+        assert world.cluster.ends() == [(7, "succeeded")]
+
+    run(body)
+
+
 def test_ends_that_arise_together_travel_together() -> None:
     async def body(world: World) -> None:
         await world.leased()
