@@ -56,7 +56,7 @@ class OpenIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     labels: dict[str, str] = {}
     handlers: Annotated[list[str], Meta(min_length=1, max_length=HANDLERS_MAX)]
     incarnation: Annotated[str, Meta(max_length=128)] = ""
-    opening: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    opening: Annotated[int, Meta(ge=0, le=2**63 - 1, description="an integer from 0 to 2^63 - 1")] = 0
     version: Annotated[str, Meta(max_length=64)] = ""
     users: Annotated[list[Annotated[str, Meta(max_length=128)]], Meta(max_length=HANDLERS_MAX)] = []
     allowed: WorkerRules | None = None
@@ -126,12 +126,14 @@ class PollIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     has been asked to end, and is ending. `pause_ms`, `trouble`: it can start nothing for so long, and why, in words;
     what comes nevertheless it reports as "not_begun"."""
 
-    after: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
-    wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MAX_MS)] = 0  # for runs, where there is nothing to say at once
-    max_runs: Annotated[int, Meta(ge=0, le=RUNS_MAX)] = RUNS_MAX
+    after: Annotated[int, Meta(ge=0, le=2**63 - 1, description="a token, or 0: an integer up to 2^63 - 1")] = 0
+    wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MAX_MS, description=f"milliseconds, 0 to {WAIT_MAX_MS:,}")] = (
+        0  # for runs, where there is nothing to say at once
+    )
+    max_runs: Annotated[int, Meta(ge=0, le=RUNS_MAX, description=f"an integer from 0 to {RUNS_MAX}")] = RUNS_MAX
     reports: Annotated[list[Report], Meta(max_length=REPORTS_MAX)] = []
     killing: Tokens = []
-    pause_ms: Annotated[int, Meta(ge=0, le=600_000)] = 0
+    pause_ms: Annotated[int, Meta(ge=0, le=600_000, description="milliseconds, 0 to 600,000")] = 0
     trouble: Annotated[str, Meta(max_length=512)] = ""
 
 
