@@ -13,8 +13,8 @@ import msgspec
 from raftsched.core import commands as c
 from raftsched.core.apply import cluster, dispatch
 from raftsched.core.apply.tx import Tx
-from raftsched.remote import agent
-from raftsched.worker import lease_holder
+from raftsched.remote import agent, reports
+from tests.sim.jobs import broken
 
 ALWAYS_HIGHER = 2**62
 
@@ -66,7 +66,11 @@ def taken_forgotten() -> Iterator[None]:
 
 
 @contextmanager
-def lease_goes_on() -> Iterator[None]:
-    """A worker does not see that its lease ran out: it asks on, and what it is granted counts."""
-    with patch.object(lease_holder.LeaseHolder, "over", lambda self, now: False):
+def any_report_counts() -> Iterator[None]:
+    """A report ends whatever attempt of its instance is live; nodes pass all on."""
+
+    async def made(self: Any, session: int, since_ms: int, told: Any) -> Any:
+        return [(report, self._command(session, since_ms, report, None)) for report in told], []
+
+    with patch.object(reports.Commands, "of", made), broken.reports_of_old_tokens():
         yield

@@ -80,6 +80,7 @@ MUTATIONS: dict[str, Mutation] = {
     "openings_in_order": Mutation(APART, "worker-openings", broken_remote.any_opening_replaces),
     "openings_of_one_process": Mutation(APART, "worker-openings", broken_remote.any_process_replaces),
     "taken_is_remembered": Mutation((truth.STARTED_TWICE,), "worker-elections", broken_remote.taken_forgotten),
+    "token_of_worker_report": Mutation((*APART, WRONG_OUTCOME), "worker-repeats", broken_remote.any_report_counts),
     # policies
     "retry_levels": Mutation((RETRIED_TOO_OFTEN,), "elections", broken.retries_without_end),
     "max_lost": Mutation((LOST_TOO_OFTEN,), "restarts", broken.lost_without_end),

@@ -183,6 +183,9 @@ PROFILES: dict[str, JobsProfile] = {
         every_s=1.0,
         run_s=8.0,
     ),
+    "worker-repeats": replace(
+        REMOTE, faults={"worker_lossy": 1}, every_s=1.0, first_fault_s=3.0, think_s=0.3, run_s=8.0
+    ),
     "worker-slewed": replace(
         REMOTE,
         faults={"worker_cut": 4, "worker_pause": 2, "worker_late": 2},
