@@ -3,8 +3,10 @@ docs/guarantees.md; what a node does about it, in raftsched.remote.gateway."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import Any
 
 from aiohttp import web
 
@@ -15,6 +17,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
+from raftsched.api.openapi import patterns
 from raftsched.api.openapi.operation import BODIES, Reply, operation
 from raftsched.api.workers.schema import (
     CloseIn,
@@ -33,6 +36,7 @@ POLL_MAX = 4 * 1024 * 1024
 CLOSING_MAX = 512 * 1024
 LOOKED_AT_S = 1.0  # a token may be revoked while a poll waits for longer
 
+_SESSION = re.compile(patterns.WORKER_SESSION, re.ASCII)
 _WRITES = ("no-leader", "overloaded", "stopping", "unknown-outcome")
 
 
@@ -75,7 +79,7 @@ async def open_session(ctx: ApiContext, call: Call[WorkerSessionIn]) -> web.Resp
     {200: Reply(PollAnswer, "Runs to begin, runs to end, and for how long the worker may run any.")},
     body=PollIn,
     body_max=POLL_MAX,
-    codes=(*BODIES, *_WRITES, "session-over", "too-many", "rate-limited", "disk-full"),
+    codes=(*BODIES, *_WRITES, "not-found", "session-over", "too-many", "rate-limited", "disk-full"),
     role="worker",
     scope="shared",
     repeatable=True,
@@ -89,7 +93,7 @@ async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
     request = call.request
     try:
         answer = await ctx.workers.poll(
-            call.path["session"],
+            _session_of(call),
             call.body,
             ctx.clock.boot_ms(),
             check=check_session,
@@ -113,7 +117,7 @@ async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
     body=CloseIn,
     body_required=False,
     body_max=CLOSING_MAX,
-    codes=(*BODIES, *_WRITES),
+    codes=(*BODIES, *_WRITES, "not-found"),
     role="worker",
     scope="shared",
     repeatable=True,
@@ -121,8 +125,16 @@ async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
 async def close(ctx: ApiContext, call: Call[CloseIn]) -> web.Response:
     """Ends a session. What the worker had is given to others at once. It may be sent again: a session that is over
     stays so."""
-    await ctx.workers.close(call.path["session"], call.body, check_session)
+    await ctx.workers.close(_session_of(call), call.body, check_session)
     return web.Response(status=204)
+
+
+def _session_of(call: Call[Any]) -> str:
+    """Raises Problem not-found for a text that no opening was ever answered with."""
+    text = call.path["session"]
+    if _SESSION.fullmatch(text) is None:
+        raise Problem("not-found", "There is no such session; its text is that which its opening was answered with.")
+    return text
 
 
 def _signed(commands: Sequence[bytes]) -> Sequence[bytes]:

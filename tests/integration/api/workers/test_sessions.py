@@ -125,6 +125,15 @@ def test_what_is_wrong_with_a_poll_is_named(tmp_path: Path, said: dict[str, Any]
     run(tmp_path, test)
 
 
+def test_what_cannot_be_a_session_is_none(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        for text in ("x", "1-", "1-" + "g" * 32, "1-" + "0" * 32 + "%0A", "-1-" + "0" * 32):
+            assert (await poll(call, text))[0] == 404
+            assert (await call("POST", f"{PATH}/{text}/close", {}))[0] == 404
+
+    run(tmp_path, test)
+
+
 def test_a_name_that_is_taken_says_when_to_ask_again(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         await opened(call)
