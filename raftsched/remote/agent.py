@@ -82,8 +82,7 @@ class Agent:
         by name, as "package.module:function". `allowed`: what jobs may name here; None: anything. `grace_ms`: what runs
         have to come to an end when the worker stops."""
         self.name = opening.name
-        self._opening = opening
-        self._turns = Turns(servers, rng)
+        self._opening, self._turns = opening, Turns(servers, rng)
         self._asked = self._turns.first  # for a session
         self._last_error, self._refused_s = "", REFUSED_S
         self._runner = runner
@@ -459,9 +458,8 @@ class Agent:
         self.pause.began(self._clock.boot_ms())
         if token in self._runs:
             self._outputs.begin(self._session, token)
-            if token in self._outbox:  # the end says it, and must not be forgotten for it
-                return
-            self._report(Report(token=token, started_at_ms=started_at_ms))
+            if token not in self._outbox:  # else its end is, which must not be forgotten
+                self._report(Report(token=token, started_at_ms=started_at_ms))
 
     def _on_ended(self, token: int, end: RunEnd) -> None:
         if token not in self._runs:
