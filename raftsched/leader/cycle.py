@@ -21,6 +21,8 @@ SPLITS_MAX = 10  # runs that one cycle splits: each makes as many instances as a
 # requirements can go to the same nodes.
 Requirements = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, str, str, tuple[Condition, ...]]
 
+Waiting = tuple[Policy, str, str]  # policy, namespace, and the one node that it must be or ""
+
 
 @dataclass(slots=True)
 class Cycle:
@@ -32,7 +34,7 @@ class Cycle:
     free: int  # slots; the leader's own while no others are free
     commands: list[Command] = field(default_factory=list)
     moves: list[bytes] = field(default_factory=list)  # to other lanes
-    busy: set[Requirements] = field(default_factory=set)  # no node for them is free, nor will be during this cycle
+    busy: dict[Requirements, Waiting] = field(default_factory=dict)  # no node is free for them in this cycle
     passed: int = 0
     splits: int = 0
     _eligible: dict[Requirements, tuple[list[NodeLoad], int]] = field(default_factory=dict)
@@ -84,9 +86,14 @@ class Cycle:
         return known
 
     @property
+    def found(self) -> int:
+        """How many instances something is proposed for."""
+        return len(self.commands) + len(self.moves)
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing more is to be proposed in this cycle."""
-        return self.free <= 0 or self.passed >= PASSED_MAX or len(self.commands) + len(self.moves) >= BATCH
+        return self.free <= 0 or self.passed >= PASSED_MAX or self.found >= BATCH
 
 
 def has_parts(instance: Instance, policy: Policy) -> bool:

@@ -18,7 +18,17 @@ from raftsched.core.limits import TARGETS_MAX
 from raftsched.core.model import Instance, Outcome, Placement, Policy
 from raftsched.core.rows import decode_node_rule
 from raftsched.core.tables import LANE_FREE, LANE_NOBODY, ReadView, Table, after, from_ready, lane_key, u64
-from raftsched.leader.cycle import BATCH, PASS_OVER, PASSED_MAX, SPLITS_MAX, Cycle, Requirements, has_parts, lacking_of
+from raftsched.leader.cycle import (
+    BATCH,
+    PASS_OVER,
+    PASSED_MAX,
+    SPLITS_MAX,
+    Cycle,
+    Requirements,
+    Waiting,
+    has_parts,
+    lacking_of,
+)
 from raftsched.leader.lanes import Lane, LaneWalk, Place, lanes_in_use, waiting
 from raftsched.leader.placement import NO_RULE, NodeLoad, candidates, choose
 from raftsched.leader.queue_limits import QueueLimits
@@ -29,6 +39,8 @@ KNOWN_MAX = 10_000  # needs remembered of those that were passed over
 PARKED_MAX = 1_000  # instances that no node could take, and that are not put aside yet
 NOTE_AFTER_MS = 10_000  # a node that restarts is back by then
 LEADER_LOOK_MS = 20  # between two looks, while all others are full, for what only the leader's own node could take
+FRONT = 32  # instances that a walk passes over before it counts as a search for those that the free nodes could take
+SEARCH_MS = 10  # between two searches, after one that found nothing
 
 
 @dataclass(slots=True)
@@ -68,6 +80,8 @@ class Dispatcher:
         self._find_lanes = True
         self._review: Place | None = b""  # from where to look again at what was put aside; None: nothing to do
         self._leader_full_ms = -LEADER_LOOK_MS  # when the leader's own node, alone with free slots, could take nothing
+        self._searched_ms = -SEARCH_MS  # when a search found nothing that the free nodes could take
+        self._busy: dict[Requirements, Waiting] = {}  # what the last walk passed over for want of a free node
         self.backlog = True  # READY may hold instances that something could be proposed for now
 
     # ------------------------------------------------------------ nodes
@@ -95,6 +109,7 @@ class Dispatcher:
     def _nodes_changed(self) -> None:
         """Looks at READY again: what no node could take may be taken by one now."""
         self._node_changes += 1
+        self._searched_ms = -SEARCH_MS
         self._parked.clear()
         self._review = b""
         self._find_lanes = True
@@ -133,8 +148,7 @@ class Dispatcher:
         lane = self._limits.changed(name)
         known = None if lane is None else self._lanes.get(lane)
         if known is not None and known.blocked:
-            known.blocked = False
-            self.backlog = True
+            self._unblock(known)
 
     @property
     def unblocked_at_ms(self) -> int | None:
@@ -146,8 +160,12 @@ class Dispatcher:
         """Unblocks the lanes whose rate lets runs start again; also when the clock went back."""
         for lane in self._lanes.values():
             if lane.blocked and lane.is_unblocked_by(now_ms):
-                lane.blocked = False
-                self.backlog = True
+                self._unblock(lane)
+
+    def _unblock(self, lane: Lane) -> None:
+        lane.blocked = False
+        self.backlog = True
+        self._searched_ms = -SEARCH_MS  # what is in it may be for the nodes that are free
 
     # ------------------------------------------------------------ assignments
 
@@ -213,7 +231,7 @@ class Dispatcher:
             self._limits.refresh(view)
             if self._find_lanes:
                 self._find_lanes_in_use(view)
-            if cycle.free:
+            if cycle.free and (self._searches(now_ms) or not self._all_busy(cycle)):
                 self._walk(view, cycle)
                 if last_resort and not cycle.commands:
                     self._leader_full_ms = now_ms
@@ -233,11 +251,20 @@ class Dispatcher:
 
     def _walk(self, view: ReadView, cycle: Cycle) -> None:
         """Goes through all lanes at once, the most urgent first. Where too many are passed over, the next cycles leave
-        these lanes out until the others were walked."""
+        these lanes out until the others were walked.
+
+        Nodes that are free for other runs than those at the front have the walk search for these. Where there are none,
+        that would be most of the work of each end of a run, so a search that found nothing is not repeated at once."""
         walks: dict[int, LaneWalk] = {}
         heap = [(lane.low, lane.number) for lane in self._lanes.values() if not lane.blocked and not lane.postponed]
         heapify(heap)
+        searches = self._searches(cycle.now_ms)
+        at_front: int | None = None  # what was found before the search began
         while heap and not cycle.is_over:
+            if at_front is None and cycle.passed >= FRONT:
+                at_front = cycle.found
+                if not searches:
+                    break
             low, number = heap[0]
             lane = self._lanes[number]
             if self._is_blocked(lane, cycle.now_ms):
@@ -253,6 +280,9 @@ class Dispatcher:
             else:
                 assert walk.head is not None
                 heapreplace(heap, (walk.head, number))  # others may come first now
+        if searches and at_front is not None and at_front == cycle.found:
+            self._searched_ms = cycle.now_ms
+        self._busy = cycle.busy
         cut = cycle.passed >= PASSED_MAX
         for number, walk in walks.items():
             self._lanes[number].postponed = cut and walk.done
@@ -261,6 +291,15 @@ class Dispatcher:
         if not cut:
             for lane in self._lanes.values():
                 lane.postponed = False
+
+    def _searches(self, now_ms: int) -> bool:
+        """Returns whether a walk may search behind the front for what the free nodes could take; also when the clock
+        went back."""
+        return not self._searched_ms <= now_ms < self._searched_ms + SEARCH_MS
+
+    def _all_busy(self, cycle: Cycle) -> bool:
+        """Returns whether there is still no free node for anything that the last walk passed over."""
+        return bool(self._busy) and not any(choose(cycle.eligible(*waits)[0]) for waits in self._busy.values())
 
     def _is_taken_care_of(self, key: bytes) -> bool:
         return key in self._proposed or key in self._parked or key in self._moving
@@ -322,7 +361,7 @@ class Dispatcher:
             walk.taken()
         else:
             need = cycle.requirements(policy, namespace, only)
-            cycle.busy.add(need)
+            cycle.busy[need] = policy, namespace, only
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
             self._known[key] = (need, policy, namespace)

@@ -16,6 +16,7 @@ from raftsched.core.tables import Table, u64
 from raftsched.leader import dispatcher as module
 from raftsched.leader.dispatcher import Dispatcher, count_running
 from tests.support.amounts import examples
+from tests.support.memory_view import MemoryView
 from tests.unit.leader.dispatch_house import House
 from tests.unit.leader.house import place
 
@@ -184,6 +185,78 @@ def test_who_is_busy_does_not_hold_up_others(monkeypatch: pytest.MonkeyPatch) ->
     assert [key for key in got if key in keys] == keys
 
 
+class TestSearch:
+    """A node is free, but not for what waits at the front."""
+
+    def house(self) -> tuple[House, int, list[bytes]]:
+        house = House()
+        session = house.session("n2", slots=1, handlers=("busy",))
+        waiting = house.ready(module.FRONT + 20, need="busy", priority=9)
+        house.session("n3", handlers=("exec",))
+        assert house.settle() == waiting[:1]
+        return house, session, waiting
+
+    def rows_of(self, house: House, monkeypatch: pytest.MonkeyPatch) -> tuple[list[bytes], int]:
+        """Returns what one pump assigns, and how many rows of READY it reads."""
+        read = 0
+        scan = MemoryView.scan
+
+        def counted(self, table, *args, **fields):  # type: ignore[no-untyped-def]
+            nonlocal read
+            for row in scan(self, table, *args, **fields):
+                read += table is Table.READY
+                yield row
+
+        with monkeypatch.context() as patch:
+            patch.setattr(MemoryView, "scan", counted)
+            return [assign.instance for assign in house.pump()], read
+
+    def test_one_that_found_nothing_is_not_repeated_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        house, _, waiting = self.house()
+        assert self.rows_of(house, monkeypatch) == ([], 0)
+        house.world.forward(module.SEARCH_MS)
+        assert self.rows_of(house, monkeypatch) == ([], len(waiting) - 1)
+
+    def test_a_slot_for_the_front_is_filled_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        house, session, waiting = self.house()
+        attempt = house.world.instance(waiting[0]).live
+        assert attempt is not None
+        house.dispatcher.ended(session, (attempt.token,))
+        got, read = self.rows_of(house, monkeypatch)
+        assert got == [waiting[1]]
+        assert read < module.FRONT + 10
+
+    def test_what_is_behind_the_front_is_found_with_the_next_one(self) -> None:
+        house, _, _ = self.house()
+        (behind,) = house.ready(1)
+        house.world.forward(module.SEARCH_MS)
+        assert [assign.instance for assign in house.pump()] == [behind]
+
+    def test_one_that_finds_something_goes_on(self) -> None:
+        house, _, _ = self.house()
+        house.world.forward(module.SEARCH_MS)
+        for _ in range(3):
+            (behind,) = house.ready(1)
+            assigns = house.pump()
+            assert [assign.instance for assign in assigns] == [behind]
+            house.apply(assigns)
+
+    def test_a_queue_that_goes_on_is_walked_at_once(self) -> None:
+        house, _, _ = self.house()
+        house.do(c.PutQueue("q", paused=True))
+        (paused,) = house.ready(1, queue="q")
+        house.world.forward(module.SEARCH_MS)
+        assert house.settle() == []
+        house.do(c.PutQueue("q"))
+        assert house.settle() == [paused]
+
+    def test_a_clock_that_goes_back_does_not_end_them(self) -> None:
+        house, _, _ = self.house()
+        (behind,) = house.ready(1)
+        house.world.forward(-1_000)
+        assert [assign.instance for assign in house.pump()] == [behind]
+
+
 @settings(max_examples=examples(60))
 @given(st.integers(0, 2**32))
 def test_whoever_is_free_gets_what_is_ready(seed: int) -> None:
@@ -191,9 +264,9 @@ def test_whoever_is_free_gets_what_is_ready(seed: int) -> None:
     note(f"seed {seed}")
     rng = random.Random(seed)
     house = House()
-    before = module.PASS_OVER, module.LEADER_LOOK_MS
+    before = module.PASS_OVER, module.LEADER_LOOK_MS, module.SEARCH_MS
     module.PASS_OVER = rng.choice([1, 3, before[0]])
-    module.LEADER_LOOK_MS = 0  # the clock stands still while it is pumped
+    module.LEADER_LOOK_MS = module.SEARCH_MS = 0  # the clock stands still while it is pumped
     needs = ["exec", "a", "b", "nobody"]
     try:
         for _ in range(25):
@@ -230,7 +303,7 @@ def test_whoever_is_free_gets_what_is_ready(seed: int) -> None:
         for node in house.dispatcher.loads().values():
             assert node.running == count_running(house.world.view, node.session.id)
     finally:
-        module.PASS_OVER, module.LEADER_LOOK_MS = before
+        module.PASS_OVER, module.LEADER_LOOK_MS, module.SEARCH_MS = before
 
 
 def _anew(house: House) -> Dispatcher:

@@ -151,6 +151,7 @@ class TestWhoIsBusy:
     def test_holds_up_nobody_in_however_many_lanes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "PASS_OVER", 3)
         monkeypatch.setattr(module, "PASSED_MAX", 6)
+        monkeypatch.setattr(module, "SEARCH_MS", 0)  # the clock stands still while it is pumped
         house = House()
         self.busy(house, lanes=12, each=10)
         house.session("n3")
@@ -163,6 +164,7 @@ class TestWhoIsBusy:
         assert sorted(got) == sorted(waiting)
 
     def test_is_read_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "SEARCH_MS", 0)  # the clock stands still while it is pumped
         house = House()
         self.busy(house, lanes=1, each=200)
         house.session("n3")
