@@ -15,7 +15,7 @@ from raftsched.errors import StartupError
 from raftsched.raft.membership.formation import alone
 from raftsched.raft.snapshots.files import require_room
 from raftsched.security.keyring import KEY_FILE, Keyring
-from raftsched.store import backup, records, snapshot
+from raftsched.store import backup, layout, records, snapshot
 from raftsched.store.backup import Contents, NotABackup
 from raftsched.store.environment import Environment
 from raftsched.store.store import MAP_BYTES
@@ -107,7 +107,8 @@ def _make(
         label = backup.verify(source, progress, file, keys)
     contents = backup.look(source)
     was = snapshot.SnapshotMeta(label.index, label.term, label.size, b"")
-    fresh = snapshot.unpack(copy, work / "store", was, map_bytes=MAP_BYTES, sync=False)
+    store = work / "store"
+    fresh = snapshot.unpack(copy, layout.tables_directory(store, 1), was, map_bytes=MAP_BYTES, sync=False)
     ahead = new_cluster.ahead(now_ms)
     index = label.index + ahead.entries
     cluster_id = rng.randbytes(16)
@@ -118,21 +119,15 @@ def _make(
             tx = Tx(WriteView(txn, env.tables))
             term = max(label.term, tx.meta.epoch) + ahead.terms
             new_cluster.bootstrap_from_backup(tx, index, cluster_id, member, ahead.tokens, paused=paused)
-            state = records.State(
-                term=term,
-                commit_index=index,
-                applied_index=index,
-                applied_term=label.term,
-                base_index=index,
-                base_term=label.term,
-                last_index=index,
-            )
-            txn.put(records.STATE, records.encode_state(state), db=env.own)
-            for name, value in own.items():
-                key = records.OWN + name.encode()
-                txn.put(key, records.encode_own(key, value), db=env.own)
     finally:
         env.close()
-    snapshot.sync_file(fresh.file)
-    snapshot.sync_directory(fresh.directory)
+    log_state = records.LogState(
+        term=term, commit_index=index, base_index=index, base_term=label.term, last_index=index, tables=1
+    )
+    rows = {}
+    for name, value in own.items():
+        key = records.OWN + name.encode()
+        rows[key] = records.encode_own(key, value)
+    state = records.State.of_tables(index, label.term)
+    layout.make(store, state, log_state, rows, map_bytes=MAP_BYTES, sync=True)
     return Restored(contents, cluster_id.hex(), index)

@@ -86,10 +86,11 @@ class MembersPort:
 
 @dataclass(slots=True)
 class CopyPort:
-    """`copy(file)` writes the state as of now, in any thread; it raises OSError. `directory` is where such files go;
-    nothing in it outlives the process."""
+    """`copy(file)` writes the state as of the newest `publish`, in any thread; it raises OSError. `publish` belongs to
+    the event loop. `directory` is where such files go; nothing in it outlives the process."""
 
     directory: Path
+    publish: Callable[[], None]
     copy: Callable[[Path], SnapshotMeta]
 
 

@@ -54,7 +54,6 @@ class NodePorts:
             wait_applied=self._wait_applied,
             committed=self._committed.index,
             applied_index=lambda: self._store.applied_index,
-            unapplied_ack_index=self._unapplied_ack_index,
             position=self._position,
         )
 
@@ -72,7 +71,7 @@ class NodePorts:
 
     def copies(self) -> CopyPort:
         """Returns the maker of copies of the store."""
-        return CopyPort(self._config.data / "snapshots", self._copy)
+        return CopyPort(self._config.data / "snapshots", self._store.publish, self._copy)
 
     def status(self) -> ClusterStatus:
         """Returns this node's view of the cluster."""
@@ -121,12 +120,8 @@ class NodePorts:
             self._waiting.remove((index, reached))
         return True
 
-    def _unapplied_ack_index(self) -> int:
-        acked = self._raft.acked_index
-        return acked if acked > self._raft.applied_index else 0
-
     def _position(self) -> tuple[str | None, int, int]:
-        return self._raft.leader_id, self._raft.term, self._raft.acked_index
+        return self._raft.leader_id, self._raft.term, self._raft.applied_index
 
     def _ready_for_more(self) -> Raft:
         """Raises NoLeader, RaftschedError("disk-full")."""

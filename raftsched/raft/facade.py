@@ -45,8 +45,8 @@ class Raft:
 
     `peers` are all nodes, id -> host:port, this one included. Callbacks run on the event loop; an exception in one is
     logged and goes no further. When the node must stop (disk error, damaged log, a bug), `on_fatal` is called once with
-    the exception, and nothing is answered or sent any more. `writers(post, name)` makes the two writers, for write
-    batches and for work on snapshots; `nonce(n)` returns the n random bytes of a handshake. `wire` seals connections;
+    the exception, and nothing is answered or sent any more. `writers(post, name)` makes the three writers, for write
+    batches, for work on snapshots and for checkpoints; `nonce(n)` returns the n random bytes of a handshake. `wire` seals connections;
     None: by certificates made at this start, or not at all without a key. The constructor and `start` raise
     StartupError."""
 
@@ -90,6 +90,7 @@ class Raft:
         self._directory = self.options.snapshot_dir or Path(tempfile.mkdtemp(prefix="raftsched-"))
         self._writer = writers(self._post, f"raft-writer-{node_id}")
         self._side = writers(self._post, f"raft-snapshots-{node_id}")
+        self._checkpoint_writer = writers(self._post, f"raft-checkpoints-{node_id}")
         self._barriers = Barriers(self.propose)
         self._stopped = False
         try:
@@ -107,6 +108,7 @@ class Raft:
                 guards=guards,
                 writer=self._writer,
                 side=self._side,
+                checkpoint_writer=self._checkpoint_writer,
                 snapshot_dir=self._directory,
                 on_fatal=self._fatal,
             )
@@ -159,6 +161,7 @@ class Raft:
         await self._transport.stop()
         await asyncio.to_thread(self._writer.close)
         await asyncio.to_thread(self._side.close)
+        await asyncio.to_thread(self._checkpoint_writer.close)
         with suppress(OSError):
             snapshots.clear(self._directory)
         self._remove_directory()
@@ -252,11 +255,6 @@ class Raft:
         return self._replica.journal.applied_index
 
     @property
-    def acked_index(self) -> int:
-        """The newest entry of which callers of this node have been told; reads show it as soon as it is applied."""
-        return max(self._replica.proposer.acked_index, self._replica.journal.applied_index)
-
-    @property
     def last_index(self) -> int:
         return self._replica.journal.last_index
 
@@ -332,12 +330,9 @@ class Raft:
         return await future
 
     def propose_then(self, commands: Sequence[bytes], timeout: float, reply: Reply) -> None:
-        """Proposes without a task that waits: `reply` is called from the event loop. Raises at once as `propose` would.
-
-        An answer without refusals comes as soon as a majority has the batch on its disks and it is applied here. Reads
-        show the result as soon as `applied_index` has reached `acked_index`."""
+        """Proposes without a task that waits: `reply` is called from the event loop. Raises at once as `propose` would."""
         _check(commands)
-        self._replica.propose(commands, self._clock.monotonic() + timeout, reply, early_ack=True)
+        self._replica.propose(commands, self._clock.monotonic() + timeout, reply)
 
     def submit(self, commands: Sequence[bytes]) -> None:
         """Proposes without an answer. Raises Overloaded."""

@@ -33,8 +33,11 @@ class Guards:
     stale_leader_answered: bool = True  # a deposed leader is told the newer term
     entries_below_batch: bool = True  # no entry is larger than one message may be
     # durability
-    turns_synced: bool = True  # a write that has returned is on the disk (given to Store.open)
+    turns_synced: bool = True  # a write of the log that has returned is on the disk (given to Store.open)
     meta_page_synced: bool = True  # and so is the meta page by which LMDB finds it (given to Store.open)
+    checkpoint_synced: bool = True  # a checkpoint names only what is on the disk (given to Store.open)
+    checkpoint_kept: bool = True  # and its pages are not used again before there is another one (the same)
+    apply_only_durable: bool = True  # nothing is applied before it is in the log on this disk
     hold_until_durable: bool = True  # votes and acknowledgements leave after the disk has them
     hold_for_gathered_turn: bool = True  # changes gathered while a batch is written are not durable when that one ends
     count_self_when_durable: bool = True  # the leader counts itself up to its own durable entry only
@@ -66,6 +69,7 @@ class Guards:
     jumped_proposals_answered: bool = True  # proposals a snapshot may have jumped over get "unknown outcome"
     keep_log_tail: bool = True  # compaction leaves a tail for laggards
     compaction_below_applied: bool = True  # entries that are not applied yet are never dropped
+    compaction_below_checkpoint: bool = True  # nor those that a crash would take from the tables
     # wire
     old_connections_dropped: bool = True  # only the newest connection of a peer is heard
     peers_authenticated: bool = True  # both ends prove that they hold the cluster key

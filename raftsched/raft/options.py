@@ -36,7 +36,7 @@ class RaftOptions:
     window_first_bytes: int = 256 * KIB  # of these, at the start of a connection (window.py)
     window_min_bytes: int = 64 * KIB  # of these, however slow the connection is
     inflight_max_messages: int = 256
-    apply_max_bytes: int = 4 * MIB  # entries applied by one write
+    apply_max_bytes: int = 128 * KIB  # entries applied at once; other events have their turn between
 
     # log kept in memory in front of the store, and kept in the store below the applied index
     memory_max_bytes: int = 32 * MIB

@@ -20,6 +20,7 @@ from raftsched.core.entry import EntryResult, encode_entry
 from raftsched.core.rows import read_meta
 from raftsched.errors import NoLeader
 from raftsched.raft import codec
+from raftsched.raft.checkpoints import Checkpoints
 from raftsched.raft.consensus.engine import Engine
 from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.guards import Guards
@@ -30,14 +31,13 @@ from raftsched.raft.membership.peer_set import PeerSet
 from raftsched.raft.membership.requests import Done, Request
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.ports import Links
-from raftsched.raft.proposals.batching import BatchPolicy
 from raftsched.raft.proposals.forwarding import Forwarding
 from raftsched.raft.proposals.proposer import Proposer, Reply, contained
 from raftsched.raft.proposals.queue import ProposalQueue
 from raftsched.raft.snapshots import Installer, Sender
 from raftsched.raft.timestamps import Timestamps
 from raftsched.raft.writer import Action, ContainedWriter, WriteDriver, Writer
-from raftsched.store import Store, WriteResult
+from raftsched.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +79,7 @@ class Replica:
         guards: Guards,
         writer: Writer,
         side: Writer,
+        checkpoint_writer: Writer,
         snapshot_dir: Path,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
@@ -100,12 +101,13 @@ class Replica:
             clock,
             on_written=self._on_written,
             on_fatal=self._fatal,
-            on_applied=self._early_ack_hook,
         )
         self.proposer = Proposer(rng.getrandbits(63) or 1, options, guards)
         self.queue = ProposalQueue(options)
-        self.batching = BatchPolicy(self.queue, self.proposer, self.journal)
         side = ContainedWriter(side, self._safely)
+        self.checkpoints = Checkpoints(
+            store, ContainedWriter(checkpoint_writer, self._safely), clock, on_fatal=self._fatal
+        )
         self.sender = Sender(
             store,
             self.journal,
@@ -273,25 +275,25 @@ class Replica:
         self._safely(self._tick)
 
     def _tick(self) -> None:
-        now = self._clock.monotonic()
-        self.engine.tick()
+        now, engine = self._clock.monotonic(), self.engine
+        engine.tick()
         self.sender.tick()
         self.installer.tick()
-        self.proposer.expire(now, self.engine.leader_id is not None)
+        self.proposer.expire(now, engine.leader_id is not None)
         self.peer_set.tick()
         self.forwarding.tick(now)
+        if not engine.installing:  # then the tables are about to be replaced
+            self.checkpoints.tick()
 
-    def propose(
-        self, commands: Sequence[bytes], deadline: float, reply: Reply | None, *, early_ack: bool = False
-    ) -> None:
-        """Proposes a batch; `deadline` in monotonic seconds, `early_ack` as in Proposer.acknowledge.
+    def propose(self, commands: Sequence[bytes], deadline: float, reply: Reply | None) -> None:
+        """Proposes a batch; `deadline` in monotonic seconds.
 
         Raises Overloaded, NoLeader when stopped, RaftschedError("too-large")."""
         if self.stopped:
             raise NoLeader("This node has stopped.")
         if self.guards.contain_callback_errors and reply is not None:
             reply = partial(contained, reply)
-        self.proposer.add(commands, deadline, reply, early_ack=early_ack, now=self._clock.monotonic())
+        self.proposer.add(commands, deadline, reply, now=self._clock.monotonic())
         self._links.wake()
 
     def submit(self, commands: Sequence[bytes]) -> None:
@@ -320,32 +322,36 @@ class Replica:
     # ------------------------------------------------------------ the end of a loop iteration
 
     def pump(self) -> None:
-        """Forms an entry, sends, starts a write batch: whatever is due after the events at hand."""
+        """Forms an entry, sends, starts a write batch, applies: whatever is due after the events at hand."""
         self._safely(self._pump, wake=False)
 
     def _pump(self) -> None:
         self._follow_role()
         self.forwarding.pump()
         engine = self.engine
-        awaits_answers = self._awaits_answers()
         if engine.is_leader:
             gathers = not self.changes.handing_over
-            if gathers and not awaits_answers and self.batching.due(self.driver.busy):
-                engine.append(encode_entry(self.timestamps.now_ms(), self.batching.take(engine.entry_bytes)))
-            engine.replicate(more_soon=(gathers and bool(self.queue)) or self.batching.commit_can_wait())
+            # One entry per write batch: meanwhile proposals are gathered, and the more there is to do the longer a
+            # batch takes to write.
+            if gathers and self.queue and not self.driver.busy:
+                engine.append(encode_entry(self.timestamps.now_ms(), self.queue.take(engine.entry_bytes)))
+            engine.replicate(more_soon=gathers and bool(self.queue))
             self.changes.pump()
-        if not awaits_answers and self.driver.pump() and not self.driver.busy:
+        if self.driver.pump() and not self.driver.busy:
             self._links.wake()  # it ran at once
+        self._apply()  # while the disk writes
 
-    def _awaits_answers(self) -> bool:
-        """Returns whether a leader on a slow disk should wait a little before its next write batch.
-
-        A batch has just been written here, and by now the followers have written the same entry as well. The next
-        batch waits for their answers, and so applies what they commit; otherwise callers would wait for the flush of
-        one more batch. The tick looks again at the latest."""
-        journal = self.journal
-        unanswered = journal.durable_index > journal.commit_index
-        return unanswered and bool(self.queue) and self.engine.is_leader and self.driver.ended_lately()
+    def _apply(self) -> None:
+        """Applies what is committed, a bounded part of it: other events have their turn between."""
+        if self.engine.installing:
+            return
+        entries = self.journal.to_apply(self.options.apply_max_bytes)
+        if not entries:
+            return
+        results = self._store.apply(entries)
+        self.journal.applied(entries[-1])
+        self._applied(results)
+        self._links.wake()
 
     def _follow_role(self) -> None:
         engine = self.engine
@@ -367,20 +373,15 @@ class Replica:
 
     # ------------------------------------------------------------ after a write batch
 
-    def _early_ack_hook(self) -> Callable[[WriteResult], None] | None:
-        return self._acknowledge if self.proposer.has_early_ack_waiters else None
+    def _on_written(self) -> None:
+        self._safely(self.engine.write_done)
 
-    def _acknowledge(self, result: WriteResult) -> None:
-        self._safely(partial(self.proposer.acknowledge, result.applied), wake=False)
+    # ------------------------------------------------------------ after entries were applied
 
-    def _on_written(self, result: WriteResult) -> None:
-        self._safely(partial(self._written, result))
-
-    def _written(self, result: WriteResult) -> None:
+    def _applied(self, entries: list[EntryResult]) -> None:
         engine = self.engine
-        engine.write_done()
         was_leading = self.leading
-        for entry in result.applied:
+        for entry in entries:
             if entry.index == engine.opening_index and entry.term == engine.term and engine.is_leader:
                 self.leading = True
             if not _OF_MEMBERS.isdisjoint(map(type, entry.actions)):
@@ -389,9 +390,8 @@ class Replica:
                 if batch.origin == self.proposer.origin:
                     self.forwarding.arrived(batch.seq)
                     self.proposer.applied(batch)
-        if result.applied:
-            self.peer_set.applied()
-            self._notify_applied(result.applied)
+        self.peer_set.applied()
+        self._notify_applied(entries)
         if self.leading != was_leading:
             self._notify_role()
 

@@ -1,8 +1,7 @@
 """Write batches: one thread writes what the event loop gathered, and what depends on it is released afterwards.
 
 At most one batch is being written at a time; the next one is gathered meanwhile. An exception while writing ends this
-node's part in the cluster: nothing that depended on the batch is released. One thing does not depend on it: answers to
-commands that a majority has on its disks already and that this batch only applies (see Store.write).
+node's part in the cluster: nothing that depended on the batch is released.
 """
 
 from __future__ import annotations
@@ -10,14 +9,13 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
 from raftsched.clock import Clock
 from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.guards import Guards
-from raftsched.store.write_batch import OnApplied, WriteBatch, WriteResult
+from raftsched.store.write_batch import WriteBatch
 
 SLOW_WRITE_S = 0.005  # most of such a write is the disk's
 
@@ -26,18 +24,15 @@ Done = Callable[[Any, BaseException | None], None]
 
 
 class Writer(Protocol):
-    """Runs jobs one after another in one thread; `done(result, error)` is called on the event loop, and before it
-    anything that the job posts meanwhile."""
+    """Runs jobs one after another in one thread; `done(result, error)` is called on the event loop."""
 
     def submit(self, job: Callable[[], Any], done: Done) -> None: ...
-    def post(self, call: Action) -> None: ...
     def close(self) -> None: ...
 
 
 class ThreadWriter:
-    """One thread for the life of the node: LMDB's write transaction must begin and end in the same one.
-
-    `post` brings a call to the event loop, from any thread. The thread starts with the first job."""
+    """One thread for the life of the node. `post` brings a call to the event loop, from any thread. The thread starts
+    with the first job."""
 
     def __init__(self, post: Callable[..., object], name: str) -> None:
         self._post = post
@@ -50,10 +45,6 @@ class ThreadWriter:
             self._started = True
             self._thread.start()
         self._jobs.put((job, done))
-
-    def post(self, call: Action) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self._post(call)
 
     def close(self) -> None:
         """Waits for the running job."""
@@ -84,15 +75,12 @@ class ContainedWriter:
     def submit(self, job: Callable[[], Any], done: Done) -> None:
         self._writer.submit(job, lambda result, error: self._safely(partial(done, result, error)))
 
-    def post(self, call: Action) -> None:
-        self._writer.post(partial(self._safely, call))
-
     def close(self) -> None:
         self._writer.close()
 
 
 class BatchStore(Protocol):
-    def write(self, batch: WriteBatch, on_applied: OnApplied | None = None) -> WriteResult: ...
+    def write(self, batch: WriteBatch) -> None: ...
 
 
 class WriteDriver:
@@ -106,19 +94,15 @@ class WriteDriver:
         guards: Guards,
         clock: Clock,
         *,
-        on_written: Callable[[WriteResult], None],
+        on_written: Action,
         on_fatal: Callable[[BaseException], None],
-        on_applied: Callable[[], OnApplied | None] = lambda: None,
     ) -> None:
-        """`on_applied` is asked before each batch that applies entries for a callback that takes the results on the
-        event loop, before the batch is on the disk."""
         self._store = store
         self._journal = journal
         self._writer = writer
         self._guards = guards
         self._clock = clock
         self._on_written = on_written
-        self._on_applied = on_applied
         self._on_fatal = on_fatal
         self._held: list[Action] = []  # released by the write that is being gathered
         self._running_held: list[Action] = []  # released by the running write
@@ -159,9 +143,7 @@ class WriteDriver:
             return False
         batch = self._journal.take()
         self._running_held, self._held = self._held, []
-        on_applied = self._on_applied() if batch.apply else None
-        post = None if on_applied is None else partial(self._post, on_applied)
-        self._start(lambda: self._store.write(batch, post), lambda result: self._written(batch, result))
+        self._start(lambda: self._store.write(batch), lambda _: self._written(batch))
         return True
 
     def _start(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
@@ -170,14 +152,10 @@ class WriteDriver:
         self._began_at = self._clock.monotonic()
         self._writer.submit(job, lambda result, error: self._finished(result, error, done))
 
-    def _post(self, on_applied: OnApplied, result: WriteResult) -> None:
-        """Runs in the writer's thread."""
-        self._writer.post(partial(on_applied, result))
-
-    def _written(self, batch: WriteBatch, result: WriteResult | None) -> None:
+    def _written(self, batch: WriteBatch) -> None:
         self._journal.done(batch)
         self._release()
-        self._on_written(result or WriteResult([]))
+        self._on_written()
 
     def _finished(self, result: Any, error: BaseException | None, done: Callable[[Any], None]) -> None:
         self.busy = False

@@ -20,6 +20,10 @@ _META = struct.Struct("<16xII8x8xI92xQQ")
 _MAGIC = 0xBEEFC0DE
 
 
+class CutOff(Exception):
+    """The file of an environment is shorter than it was."""
+
+
 def is_whole(directory: Path) -> bool:
     """Returns False when the store's data file was cut off."""
     if is_long_enough(directory / "data.mdb"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,20 @@ def table_name(table: Table) -> bytes:
 class Environment:
     """An open environment with its tables, which the constructor creates where they are missing. Raises lmdb.Error.
 
+    Of tables, of a node's log (which has no tables), or of both, as in snapshots and backups.
+
     `metasync`: sync the meta page as well, without which a synced commit is not found (lmdb.h, MDB_NOMETASYNC).
     `shared`: used by many threads, with LMDB's lock file beside the data; else by one thread alone."""
 
     def __init__(
-        self, directory: Path, *, map_bytes: int, sync: bool, metasync: bool = True, shared: bool = True
+        self,
+        directory: Path,
+        *,
+        map_bytes: int,
+        sync: bool,
+        metasync: bool = True,
+        shared: bool = True,
+        tables: Iterable[Table] = Table,
     ) -> None:
         self.lmdb = lmdb.open(
             str(directory),
@@ -40,12 +50,13 @@ class Environment:
             meminit=True,  # else pages carry along what lay in memory before: the values of secrets, for example
             lib_version=0,
         )
+        self.page_bytes: int = self.lmdb.stat()["psize"]
         self.tables: list[Any] = [None] * (max(Table) + 1)
         try:
             with self.lmdb.begin(write=True) as txn:
                 self.log = self.lmdb.open_db(b"log", txn=txn)
                 self.own = self.lmdb.open_db(b"local", txn=txn)
-                for table in Table:
+                for table in tables:
                     self.tables[table] = self.lmdb.open_db(table_name(table), txn=txn)
         except BaseException:
             self.lmdb.close()

@@ -10,7 +10,6 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,13 +114,7 @@ def unpack(source: Path, directory: Path, meta: SnapshotMeta, *, map_bytes: int,
         env = _open(fresh, map_bytes)
         try:
             _check(env, meta)
-            state = State(
-                applied_index=meta.index,
-                applied_term=meta.term,
-                base_index=meta.index,
-                base_term=meta.term,
-                last_index=meta.index,
-            )
+            state = State.of_tables(meta.index, meta.term)
             with env.lmdb.begin(write=True) as txn:
                 txn.drop(env.log, delete=False)
                 txn.drop(env.own, delete=False)
@@ -138,27 +131,6 @@ def unpack(source: Path, directory: Path, meta: SnapshotMeta, *, map_bytes: int,
             raise OSError(f"the snapshot cannot be made ready in {directory}: {error}") from None
         raise
     return fresh
-
-
-def adopt(fresh: Fresh, state: State, own: Sequence[tuple[bytes, bytes]], *, map_bytes: int, sync: bool) -> None:
-    """Gives the state this node's state record and own records; afterwards all of it is on the disk. Raises OSError,
-    and ValueError when the state is not there any more."""
-    if not fresh.file.is_file():
-        raise ValueError(f"the snapshot in {fresh.directory} was taken or discarded before")
-    try:
-        env = _open(fresh, map_bytes)
-        try:
-            _check(env, fresh.meta)
-            with env.lmdb.begin(write=True) as txn:
-                for key, raw in own:
-                    txn.put(key, raw, db=env.own)
-                txn.put(STATE, encode_state(state), db=env.own)
-        finally:
-            env.close()
-    except lmdb.Error as error:
-        raise OSError(f"the snapshot in {fresh.directory} cannot be written: {error}") from error
-    if sync:
-        sync_file(fresh.file)
 
 
 def _open(fresh: Fresh, map_bytes: int) -> Environment:

@@ -7,32 +7,37 @@ import itertools
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import lmdb
 import msgspec
 
-from raftsched.core.apply import Applier
+from raftsched.core.entry import EntryResult
 from raftsched.errors import StartupError
-from raftsched.store import records, snapshot
-from raftsched.store.datafile import is_whole
-from raftsched.store.environment import BROKEN, DATA, Environment
+from raftsched.store import layout, records, snapshot, tables
+from raftsched.store.checkpoint import Checkpoint
+from raftsched.store.datafile import CutOff, is_whole
+from raftsched.store.environment import BROKEN, Environment
 from raftsched.store.gate import Gate
-from raftsched.store.records import STATE, Damaged, State
+from raftsched.store.layout import LOG, NEXT, tables_directory
+from raftsched.store.records import STATE, Damaged, LogState, State
 from raftsched.store.snapshot import Fresh, SnapshotMeta
-from raftsched.store.view import StoreView, WriteView
-from raftsched.store.write_batch import LogEntry, OnApplied, WriteBatch, WriteResult
+from raftsched.store.tables import Rules, Tables
+from raftsched.store.view import StoreView
+from raftsched.store.write_batch import LogEntry, WriteBatch
 
-__all__ = ["CorruptLog", "Fresh", "SnapshotMeta", "Store", "StoreView"]
+__all__ = ["CorruptLog", "Fresh", "PendingCheckpoint", "Rules", "SnapshotMeta", "Store", "StoreView"]
 
 # Address space, not disk: the file grows with its pages. Doubled when a write does not fit.
 MAP_BYTES = 64 * 2**30
 CLOSE_WAIT_S = 5.0
 DROP_EXTRA = 256  # log entries a write may delete beyond as many as it appends
-NEXT = "next"
+REPLAY_BYTES = 1 << 20  # of entries that are applied at once when the store is opened
 
 log = logging.getLogger("raftsched.store")
 
@@ -49,14 +54,28 @@ class CorruptLog(Exception):
         )
 
 
-class Store:
-    """LMDB environment with log, tables and own records; see the package's docstring.
+@dataclass(frozen=True, slots=True)
+class PendingCheckpoint:
+    """A checkpoint on its way to the disk: begun and ended by the event loop, written by any thread between."""
 
-    In its directory: the environment (data.mdb, lock.mdb); `lock`, held by the process that has it open; `next`, where
-    a state from another node is made ready."""
+    of: Tables
+    made: Checkpoint
+    reader: Any
+
+    @property
+    def index(self) -> int:
+        """The entry that was applied last in it."""
+        return self.made.applied_index
+
+
+class Store:
+    """Log and own records in one LMDB environment, tables in another; see the package's docstring, and layout.py for
+    the files.
+
+    `write` belongs to one thread, `apply` and what has to do with it to another one."""
 
     def __init__(
-        self, directory: Path, env: Environment, lock: int, *, map_bytes: int, sync: bool, metasync: bool
+        self, directory: Path, env: Environment, lock: int, *, map_bytes: int, sync: bool, metasync: bool, rules: Rules
     ) -> None:
         self._directory = directory
         self._env = env
@@ -64,24 +83,42 @@ class Store:
         self._map_bytes = map_bytes
         self._sync = sync
         self._metasync = metasync
+        self._rules = rules
         self._gate = Gate(directory)
+        self._log_gate = Gate(directory)
+        self._checkpointing = threading.Lock()  # held while a checkpoint is written
         self._fresh_numbers = itertools.count(1)
         self._state = self._checked_state()
-        kept = self._checked_log()
-        self._first, self._last = kept.first, kept.last
-        # Of the log as it was found: (index, bytes of the kept entries before it), every 32 entries, and all its bytes.
-        self.log_marks = kept.marks
-        self.log_bytes = kept.bytes
+        layout.remove_others(directory, self._state.tables)
+        self._tables = self._open_tables(self._state.tables)
+        try:
+            kept = self._checked_log()
+            self._first, self._last = kept.first, kept.last
+            # Of the log as found: (index, bytes of the kept entries before it), every 32 entries, and all its bytes.
+            self.log_marks = kept.marks
+            self.log_bytes = kept.bytes
+            self._replay()
+        except BaseException:
+            self._tables.close()
+            raise
 
     @classmethod
-    def open(cls, directory: Path, *, sync: bool = True, metasync: bool = True, map_bytes: int = MAP_BYTES) -> Store:
-        """Opens the store, making it where it does not exist. Tests alone go without `sync`, or without `metasync` (see
-        Environment).
+    def open(
+        cls,
+        directory: Path,
+        *,
+        sync: bool = True,
+        metasync: bool = True,
+        map_bytes: int = MAP_BYTES,
+        rules: Rules = Rules(),  # noqa: B008
+    ) -> Store:
+        """Opens the store, making it where it does not exist, and applies what the log has beyond the tables, as far as
+        it is known to be committed. Tests alone go without `sync`, without `metasync` (see Environment), or with other
+        `rules`.
 
         Raises StartupError: in use by another process, not writable, damaged, or of another format."""
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = layout.lock(directory)
         except OSError as error:
             raise StartupError(f"The data directory {directory} cannot be used: {error.strerror}.") from None
         try:
@@ -91,12 +128,12 @@ class Store:
             raise StartupError(f"The data directory {directory} is in use by another node process.") from None
         env = None
         try:
-            if not is_whole(directory):
-                raise CorruptLog(f"The store in {directory} is cut off", directory)
-            if (directory / NEXT).exists():
-                shutil.rmtree(directory / NEXT)
-            env = Environment(directory, map_bytes=map_bytes, sync=sync, metasync=metasync)
-            store = cls(directory, env, lock, map_bytes=env.lmdb.info()["map_size"], sync=sync, metasync=metasync)
+            layout.prepare(directory, map_bytes=map_bytes, sync=sync)
+            if not is_whole(directory / LOG):
+                raise CutOff
+            env = layout.log_environment(directory / LOG, map_bytes=map_bytes, sync=sync, metasync=metasync)
+            size = env.lmdb.info()["map_size"]
+            store = cls(directory, env, lock, map_bytes=size, sync=sync, metasync=metasync, rules=rules)
             snapshot.sync_directory(directory)
             snapshot.sync_directory(directory.parent)
             return store
@@ -106,6 +143,13 @@ class Store:
             os.close(lock)
             if isinstance(error, CorruptLog):
                 raise StartupError(str(error)) from None
+            if isinstance(error, CutOff):
+                raise StartupError(str(CorruptLog(f"The store in {directory} is cut off", directory))) from None
+            if isinstance(error, Damaged):
+                what = f"The state record of this node (in {directory}) is damaged: {error}"
+                raise StartupError(str(CorruptLog(what, directory))) from None
+            if isinstance(error, records.UnknownFormat):
+                raise StartupError(f"The store in {directory} {error}.") from None
             if isinstance(error, BROKEN):
                 raise StartupError(
                     str(CorruptLog(f"The store in {directory} is damaged: {error}", directory))
@@ -116,30 +160,45 @@ class Store:
 
     def close(self) -> None:
         """Closes the store; idempotent. It waits for readers that are open in other threads, a few seconds at most; a
-        copy that is being written ends at once, and fails."""
+        copy that is being written ends at once, and fails. What was applied is brought to the disk first, so that the
+        next start has nothing to apply again."""
         if self._lock < 0:
             return
-        if others := self._gate.close(CLOSE_WAIT_S):
+        try:
+            self._last_checkpoint()
+        except (OSError, lmdb.Error) as error:  # the log has all of it
+            log.warning("the tables in %s could not be brought to the disk at the end: %s", self._directory, error)
+        if others := self._gate.close(CLOSE_WAIT_S) + self._log_gate.close(CLOSE_WAIT_S):
             log.warning("closing the store under %d open readers", others)
-        self._env.close()
+        with self._checkpointing:
+            self._tables.close()
+            self._env.close()
         os.close(self._lock)
         self._lock = -1
 
-    def _environment(self) -> Environment:
-        return Environment(self._directory, map_bytes=self._map_bytes, sync=self._sync, metasync=self._metasync)
+    def _last_checkpoint(self) -> None:
+        pending = self.begin_checkpoint()
+        if pending is not None:
+            self.write_checkpoint(pending)
+            self.end_checkpoint(pending)
+
+    def _open_tables(self, number: int) -> Tables:
+        directory = tables_directory(self._directory, number)
+        opened = Tables.open(directory, self._gate, map_bytes=self._map_bytes, sync=self._sync, rules=self._rules)
+        opened.follow(self.log_entries)
+        return opened
 
     # ------------------------------------------------------------ durable state
 
-    def _checked_state(self) -> State:
+    def _checked_state(self) -> LogState:
         """Returns the state record, and checks the own records. Raises CorruptLog, StartupError."""
         with self._env.lmdb.begin() as txn:
             own = dict(txn.cursor(self._env.own))
-            empty = next(iter(txn.cursor(self._env.log)), None) is None
         raw = own.pop(STATE, None)
         try:
-            if raw is None and (own or not empty):
+            if raw is None:
                 raise Damaged("it is missing")
-            state = State() if raw is None else records.decode_state(raw)
+            state = records.decode_log_state(raw)
         except records.UnknownFormat as error:
             raise StartupError(f"The store in {self._directory} {error}.") from None
         except Damaged as error:
@@ -152,9 +211,16 @@ class Store:
         """Walks over the whole log. Raises CorruptLog."""
         with self._env.lmdb.begin(buffers=True) as txn, txn.cursor(self._env.log) as cursor:
             try:
-                return records.check_log(cursor, self._state)
+                return records.check_log(cursor, self._state, self._tables.applied_index, self._tables.applied_term)
             except records.DamagedEntry as error:
                 raise self._corrupt_entry(error.index, error) from None
+
+    def _replay(self) -> None:
+        """Applies what is committed and not in the checkpoint."""
+        while self._tables.applied_index < self.commit_index:
+            entries = self.log_entries(self._tables.applied_index + 1, REPLAY_BYTES)
+            self._tables.apply([entry for entry in entries if entry.index <= self.commit_index])
+        self._tables.publish()
 
     def _corrupt(self, what: str, how: object) -> CorruptLog:
         return CorruptLog(f"The {what} of this node (in {self._directory}) is damaged: {how}", self._directory)
@@ -173,17 +239,22 @@ class Store:
 
     @property
     def commit_index(self) -> int:
-        """The commit index. Never ahead of the log: one transaction writes commit and log, and this is the
-        smaller one."""
+        """The commit index, as far as it was written. Never ahead of the log: one transaction writes commit and log,
+        and this is the smaller one."""
         return min(self._state.commit_index, self._last)
 
     @property
     def applied_index(self) -> int:
-        return self._state.applied_index
+        return self._tables.applied_index
 
     @property
     def applied_term(self) -> int:
-        return self._state.applied_term
+        return self._tables.applied_term
+
+    @property
+    def checkpoint_index(self) -> int:
+        """The entry up to which a crash takes nothing from the tables: the log is needed from the next one on."""
+        return self._tables.checkpoint_index
 
     def hard_state(self) -> tuple[int, str | None]:
         """Returns (current term, voted for)."""
@@ -192,7 +263,7 @@ class Store:
     def local(self, name: str) -> bytes | None:
         """Returns one of this node's own records. Raises CorruptLog."""
         key = records.OWN + name.encode()
-        with self._transaction() as txn:
+        with self._log_transaction() as txn:
             raw = txn.get(key, db=self._env.own)
         return None if raw is None else self._own_value(key, raw)
 
@@ -208,7 +279,7 @@ class Store:
     def size_bytes(self) -> int:
         """Returns the bytes of disk taken by the store, and by a state that is being made ready to replace it."""
         blocks = 0
-        for file in (self._directory / DATA, *(self._directory / NEXT).glob(f"*/{DATA}")):
+        for file in layout.files(self._directory):
             try:
                 blocks += file.stat().st_blocks
             except FileNotFoundError:  # swapped in or discarded just now
@@ -218,33 +289,27 @@ class Store:
     # ------------------------------------------------------------ reads
 
     @contextmanager
-    def _transaction(self) -> Iterator[Any]:
-        with self._gate.admitted():
-            try:
-                with self._env.lmdb.begin() as txn:
-                    yield txn
-            except lmdb.MemoryError as error:
-                raise MemoryError(str(error)) from None
-            except BROKEN as error:
-                raise self._corrupt("store", error) from error
+    def _log_transaction(self) -> Iterator[Any]:
+        with self._log_gate.admitted(), self._read_errors(), self._env.lmdb.begin() as txn:
+            yield txn
 
-    def _applied(self, txn: Any) -> int:
-        state = self._state_in(txn)
-        return 0 if state is None else state.applied_index
-
-    def _state_in(self, txn: Any) -> State | None:
-        raw = txn.get(STATE, db=self._env.own)
+    @contextmanager
+    def _read_errors(self) -> Iterator[None]:
         try:
-            return None if raw is None else records.decode_state(raw)
-        except (Damaged, records.UnknownFormat) as error:
-            raise self._corrupt("state record", error) from None
+            yield
+        except lmdb.MemoryError as error:
+            raise MemoryError(str(error)) from None
+        except BROKEN as error:
+            raise self._corrupt("store", error) from error
 
     @contextmanager
     def read(self) -> Iterator[StoreView]:
-        """Opens a consistent view. Keep it short: an open reader stops the reuse of pages, and the file never
-        shrinks."""
-        with self._transaction() as txn:
-            yield StoreView(txn, self._env.tables, self._applied)
+        """Opens a view: the thread that applies sees all that it applied, others see one state that was published (see
+        `publish`). Keep it short: an open reader stops the reuse of pages, and the file never shrinks."""
+        with self._gate.admitted(), self._read_errors():
+            tables = self._tables
+            with tables.transaction() as txn:
+                yield tables.view(txn)
 
     def log_bounds(self) -> tuple[int, int]:
         """Returns (first index, last index) of the log; an empty log gives (n + 1, n)."""
@@ -255,7 +320,7 @@ class Store:
         CorruptLog."""
         if index == self._state.base_index and index < self._first:
             return self._state.base_term
-        with self._transaction() as txn:
+        with self._log_transaction() as txn:
             raw = txn.get(records.index_key(index), db=self._env.log)
             if raw is None:
                 return self._base_term(txn, index)
@@ -264,8 +329,11 @@ class Store:
     def _base_term(self, txn: Any, index: int) -> int | None:
         """Returns the term of the entry before the log as this transaction sees it: a batch may have dropped it a
         moment ago."""
-        state = self._state_in(txn)
-        return state.base_term if state is not None and state.base_index == index else None
+        try:
+            state = records.decode_log_state(txn.get(STATE, db=self._env.own) or b"")
+        except (Damaged, records.UnknownFormat) as error:
+            raise self._corrupt("state record", error) from None
+        return state.base_term if state.base_index == index else None
 
     def _term_in(self, index: int, raw: bytes) -> int:
         """Returns the term of a stored entry. Raises CorruptLog."""
@@ -278,7 +346,7 @@ class Store:
         """Returns entries from `first` on, at least one if it is there, about `max_bytes` in all. Raises CorruptLog."""
         entries: list[LogEntry] = []
         size = 0
-        with self._transaction() as txn, txn.cursor(self._env.log) as cursor:
+        with self._log_transaction() as txn, txn.cursor(self._env.log) as cursor:
             found = cursor.set_key(records.index_key(first))
             while found:
                 key, raw = cursor.item()
@@ -292,32 +360,28 @@ class Store:
                 found = cursor.next()
         return entries
 
-    # ------------------------------------------------------------ write batches
+    # ------------------------------------------------------------ the log
 
-    def write(self, batch: WriteBatch, on_applied: OnApplied | None = None) -> WriteResult:
-        """Writes all of the batch or nothing. Always from the same thread. Any exception means: stop the node.
-
-        `on_applied` is called in this thread with the results of the applied entries when only the flush to the
-        disk is left. They may be acknowledged already, because committed entries are applied again, the same way,
-        if the flush fails; reads do not show them yet. It is called once or, when the batch has to be repeated,
-        perhaps not at all."""
-        self._gate.check_open()
+    def write(self, batch: WriteBatch) -> None:
+        """Writes all of the batch or nothing; when it returns, the batch is on the disk. Always from the same thread.
+        Any exception means: stop the node."""
+        self._log_gate.check_open()
         while True:
             try:
-                return self._run(batch, on_applied)
+                self._write(batch)
+                return
             except lmdb.MapFullError:
-                on_applied = None
                 self._grow()
             except BROKEN as error:
                 raise self._corrupt("store", error) from error
 
-    def _run(self, batch: WriteBatch, on_applied: OnApplied | None) -> WriteResult:
+    def _write(self, batch: WriteBatch) -> None:
         state = msgspec.structs.replace(self._state)
         first, last = self._first, self._last
         with self._env.lmdb.begin(write=True) as txn:
             if batch.truncate_from is not None and batch.truncate_from <= last:
-                if batch.truncate_from <= state.applied_index:
-                    raise RuntimeError(f"truncation at {batch.truncate_from} below applied {state.applied_index}")
+                if batch.truncate_from <= self.applied_index:
+                    raise RuntimeError(f"truncation at {batch.truncate_from} below applied {self.applied_index}")
                 self._delete(txn, batch.truncate_from, last + 1)
                 last = batch.truncate_from - 1
             for index, term, data in batch.append:
@@ -329,7 +393,6 @@ class Store:
                 state.term, state.voted_for = batch.hard_state
             if batch.commit_index is not None:
                 state.commit_index = batch.commit_index
-            result = self._apply(txn, batch, state)
             for name, value in batch.local.items():
                 key = records.OWN + name.encode()
                 if value is None:
@@ -340,28 +403,12 @@ class Store:
                 first = self._drop(txn, batch, state, first)
             state.last_index = last
             txn.put(STATE, records.encode_state(state), db=self._env.own)
-            if on_applied is not None and result.applied:
-                on_applied(result)
         self._state, self._first, self._last = state, first, last
-        return result
 
-    def _apply(self, txn: Any, batch: WriteBatch, state: State) -> WriteResult:
-        if not batch.apply:
-            return WriteResult([])
-        applier = Applier(WriteView(txn, self._env.tables))
-        applied = []
-        for index, term, data in batch.apply:
-            if index != state.applied_index + 1:
-                raise RuntimeError(f"applying {index} after {state.applied_index}")
-            applied.append(applier.entry(index, term, data))
-            state.applied_index, state.applied_term = index, term
-        applier.close()
-        return WriteResult(applied)
-
-    def _drop(self, txn: Any, batch: WriteBatch, state: State, first: int) -> int:
+    def _drop(self, txn: Any, batch: WriteBatch, state: LogState, first: int) -> int:
         """Compacts the log: never above what is applied, a bounded number of entries per batch."""
         assert batch.drop_below is not None
-        below = min(batch.drop_below, state.applied_index, first + len(batch.append) + DROP_EXTRA)
+        below = min(batch.drop_below, self.applied_index, first + len(batch.append) + DROP_EXTRA)
         if below <= first:
             return first
         raw = txn.get(records.index_key(below - 1), db=self._env.log)
@@ -377,16 +424,51 @@ class Store:
 
     def _grow(self) -> None:
         """Doubles the map; LMDB wants no transaction of this process open meanwhile."""
-        with self._gate.alone():
+        with self._log_gate.alone():
             self._map_bytes *= 2
             self._env.lmdb.set_mapsize(self._map_bytes)
+
+    # ------------------------------------------------------------ the tables
+
+    def apply(self, entries: Sequence[LogEntry]) -> list[EntryResult]:
+        """Applies committed entries, which are in the log on this disk; reads of this thread show the result, and after
+        a crash they are applied again, the same way. Always from the same thread, beside any `write`. Any exception
+        means: stop the node."""
+        self._gate.check_open()
+        try:
+            return self._tables.apply(entries)
+        except BROKEN as error:
+            raise self._corrupt("store", error) from error
+
+    def publish(self) -> None:
+        """Shows other threads what was applied. In the thread that applies."""
+        self._tables.publish()
+
+    def begin_checkpoint(self) -> PendingCheckpoint | None:
+        """Begins to make what was applied outlive a crash; None: it does. In the thread that applies."""
+        tables = self._tables
+        if tables.is_checkpointed:
+            return None
+        made = tables.begin_checkpoint()
+        return PendingCheckpoint(tables, made, tables.keep())
+
+    def write_checkpoint(self, pending: PendingCheckpoint) -> None:
+        """Brings it to the disk. In any thread. Raises OSError: stop the node."""
+        with self._checkpointing:
+            if pending.of is self._tables and self._lock >= 0:
+                pending.of.write_checkpoint(pending.made)
+
+    def end_checkpoint(self, pending: PendingCheckpoint) -> None:
+        """It was written. In the thread that applies."""
+        if pending.of is self._tables:
+            pending.of.end_checkpoint(pending.made, pending.reader)
 
     # ------------------------------------------------------------ snapshots
 
     def copy(self, target: Path) -> SnapshotMeta:
-        """Writes a compacted copy of the environment to a file, as of now, and does not sync it. Any thread; others go
-        on meanwhile. Raises OSError, also when the store grows, is replaced or closes under it; then there is no file.
-        """
+        """Writes a compacted copy of the tables to a file, as they were published last, and does not sync it. Any
+        thread; others go on meanwhile. Raises OSError, also when the store grows, is replaced or closes under it; then
+        there is no file."""
         try:
             self._copy(target)
             return snapshot.describe(target)
@@ -403,12 +485,13 @@ class Store:
             with suppress(OSError):
                 fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_DIRECT)
             with self._gate.admitted(copy_to=fd):
+                env = self._tables.env.lmdb
                 try:
-                    self._env.lmdb.copyfd(fd, compact=True)
+                    env.copyfd(fd, compact=True)
                 except lmdb.IncompatibleError:  # not after a page leak (lmdb.h, MDB_CP_COMPACT): then all as it is
                     os.ftruncate(fd, 0)
                     os.lseek(fd, 0, os.SEEK_SET)
-                    self._env.lmdb.copyfd(fd, compact=False)
+                    env.copyfd(fd, compact=False)
         finally:
             os.close(fd)
 
@@ -428,41 +511,45 @@ class Store:
     def swap(self, fresh: Fresh) -> None:
         """Puts the prepared state in place of tables and log. Identity, term, vote and own records stay as they are.
 
-        Writer thread only, between two write batches. A process that ends at any line of it leaves the whole old store
-        or the whole new one. Raises ValueError, and nothing was changed, when the state is not newer than the current
-        one or is gone. Any other exception means: stop the node."""
-        meta = fresh.meta
-        if meta.index <= self._state.applied_index:
-            raise ValueError(f"snapshot at {meta.index} is not newer than applied {self._state.applied_index}")
+        Writer thread only, between two write batches, while nothing is applied and after `publish`. A process that ends
+        at any line of it leaves the whole old store or the whole new one: the log's own transaction says which tables
+        go with it. Raises ValueError, and nothing was changed, when the state is not newer than the current one or is
+        gone. Any other exception means: stop the node."""
+        meta, old = fresh.meta, self._tables
+        if meta.index <= self.applied_index:
+            raise ValueError(f"snapshot at {meta.index} is not newer than applied {self.applied_index}")
+        if not fresh.file.is_file():
+            raise ValueError(f"the snapshot in {fresh.directory} was taken or discarded before")
+        number = self._state.tables + 1
+        directory = tables_directory(self._directory, number)
+        shutil.rmtree(directory, ignore_errors=True)
+        try:
+            tables.make(
+                fresh.directory, State.of_tables(meta.index, meta.term), map_bytes=self._map_bytes, sync=self._sync
+            )
+            os.rename(fresh.directory, directory)
+        except lmdb.Error as error:
+            raise OSError(f"the snapshot in {fresh.directory} cannot be written: {error}") from error
+        if self._sync:
+            snapshot.sync_directory(self._directory)
         state = msgspec.structs.replace(
             self._state,
             commit_index=max(self._state.commit_index, meta.index),
-            applied_index=meta.index,
-            applied_term=meta.term,
             base_index=meta.index,
             base_term=meta.term,
             last_index=meta.index,
+            tables=number,
         )
-        with self._transaction() as txn:
-            own = [(key, raw) for key, raw in txn.cursor(self._env.own) if key != STATE]
-        snapshot.adopt(fresh, state, own, map_bytes=self._map_bytes, sync=self._sync)
-        data = self._directory / DATA
-        # Held open, the old file is given back to the file system outside the gate: that takes long when it is large.
-        old = os.open(data, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            os.rename(fresh.file, data)
-            try:
-                if self._sync:
-                    snapshot.sync_directory(self._directory)
-                with self._gate.alone():
-                    self._env.close()
-                    self._env = self._environment()
-                    self._map_bytes = self._env.lmdb.info()["map_size"]
-                    self._state, self._first, self._last = state, meta.index + 1, meta.index
-                    self.log_marks, self.log_bytes = [], 0
-            except BaseException:
-                self._gate.closed = True  # nothing more may go into the old file: a restart does not find it
-                raise
-        finally:
-            os.close(old)
-        self.discard(fresh)
+            with self._env.lmdb.begin(write=True) as txn:
+                txn.drop(self._env.log, delete=False)
+                txn.put(STATE, records.encode_state(state), db=self._env.own)
+            with self._checkpointing, self._gate.alone():
+                old.close()
+                self._tables = self._open_tables(number)
+                self._state, self._first, self._last = state, meta.index + 1, meta.index
+                self.log_marks, self.log_bytes = [], 0
+        except BaseException:
+            self._gate.closed = self._log_gate.closed = True  # nothing more may go into the old state
+            raise
+        shutil.rmtree(old.directory, ignore_errors=True)

@@ -87,10 +87,11 @@ class Life:
         data = encode_entry(self._now, [(1, self._index, [c.encode(command) for command in commands])])
         entry = LogEntry(self._index, 1, data)
         drop = self._index - KEPT_ENTRIES
-        batch = WriteBatch(
-            append=[entry], commit_index=self._index, apply=[entry], drop_below=drop if drop > 1 else None
+        self.store.write(
+            WriteBatch(append=[entry], commit_index=self._index, drop_below=drop if drop > 1 else None)
         )
-        answers = self.store.write(batch).applied[0].batches[0].answers
+        answers = self.store.apply([entry])[0].batches[0].answers
+        self._checkpoint()
         assert answers is not None
         refused = next((answer for answer in answers if isinstance(answer, c.Rejected)), None)
         if refused is not None:
@@ -162,7 +163,7 @@ def bench_lives(plan: Plan, turns_ms: list[int]) -> None:
                     written_kib=written / ended / 1024,
                     cpu_us=(time.process_time() - cpu) / ended * 1e6,
                     pages_per_turn=written / turns / PAGE,
-                    file_mib=os.path.getsize(Path(directory) / "data.mdb") / 2**20,
+                    file_mib=sum(file.stat().st_size for file in Path(directory).glob("*/data.mdb")) / 2**20,
                 )
                 life.store.close()
 

@@ -33,12 +33,13 @@ from raftsched.remote.outputs import Outputs
 from raftsched.security.keyring import Keyring
 from raftsched.security.sealing import Sealer
 from raftsched.store.store import Store
-from raftsched.store.write_batch import LogEntry, WriteBatch
+from raftsched.store.write_batch import LogEntry
 from raftsched.worker.output import OutputStore
 from raftsched.worker.ports import Applied
 from tests.support.clock import ManualClock
 from tests.support.documented import check
 from tests.support.local_raft import LocalRaft
+from tests.support.stores import commit
 
 
 class LocalCluster:
@@ -86,13 +87,11 @@ class LocalCluster:
         self._index += 1
         data = encode_entry(self.clock.wall, [(1, self._seq, list(commands))])
         entry = LogEntry(self._index, 1, data)
-        result = self.store.write(
-            WriteBatch(append=[entry], hard_state=(1, None), commit_index=self._index, apply=[entry])
-        )
-        answers = result.applied[0].batches[0].answers
+        applied = commit(self.store, entry, hard_state=(1, None))
+        answers = applied[0].batches[0].answers
         assert answers is not None
         for on_applied in self.subscribers:
-            on_applied(result.applied)
+            on_applied(applied)
         for index, reached in self.waiting:
             if index <= self._index and not reached.done():
                 reached.set_result(None)
@@ -154,7 +153,7 @@ class LocalCluster:
         """A configuration entry, committed and applied."""
         self._index += 1
         entry = LogEntry(self._index, 1, encode_configuration(self.clock.wall, members))
-        self.store.write(WriteBatch(append=[entry], commit_index=self._index, apply=[entry]))
+        commit(self.store, entry)
         self.members = members
 
     async def change_members(self, change: Change, node: str, store_id: bytes | None, timeout_s: float) -> None:
@@ -221,7 +220,7 @@ class LocalCluster:
                 peer_keys=self.keys.derive_all(PURPOSE),
             ),
             output=self.outputs[node],
-            copies=CopyPort(self.directory / node / "snapshots", self.store.copy),
+            copies=CopyPort(self.directory / node / "snapshots", self.store.publish, self.store.copy),
             rng=self.rng,
             hosts=frozenset({"node.example"}),
             version="0",

@@ -100,6 +100,7 @@ async def _note(ctx: ApiContext) -> None:
 async def _copy(ctx: ApiContext, number: int) -> AsyncIterator[tuple[BinaryIO, SnapshotMeta]]:
     """The open file; its name is gone by then, and its bytes when it is closed. Raises Problem."""
     path = ctx.copies.directory / f"backup-{number}.snap"
+    ctx.copies.publish()
     work = asyncio.ensure_future(asyncio.to_thread(_take, ctx, path))
     try:
         file, meta = await asyncio.shield(work)

@@ -1,7 +1,8 @@
 """The Raft log as the engine sees it: memory in front of the store, and the write batch that is being gathered.
 
 Changes take effect in memory at once and are written by the next batch. Entries that are not durable yet are always in
-memory; durable ones may be evicted and are then read from the store.
+memory; durable ones may be evicted and are then read from the store. The commit index alone needs no write: it goes
+along with the next batch.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class LogStore(Protocol):
     @property
     def applied_term(self) -> int: ...
     @property
+    def checkpoint_index(self) -> int: ...
+    @property
     def log_marks(self) -> list[tuple[int, int]]: ...
     @property
     def log_bytes(self) -> int: ...
@@ -47,9 +50,8 @@ class Journal:
         self._options = options
         self._guards = guards
         self.first_index, self.last_index = store.log_bounds()
-        self.applied_index = store.applied_index  # applied by writes that have run
+        self.applied_index = store.applied_index
         self._applied_term = store.applied_term
-        self._applying = self.applied_index  # handed to the batch being written
         self.commit_index = store.commit_index
         if guards.commit_within_log:
             self.commit_index = min(self.commit_index, self.last_index)
@@ -126,8 +128,8 @@ class Journal:
 
     @property
     def dirty(self) -> bool:
-        """There is something to write or to apply."""
-        return self._dirty or self.commit_index > self._applying
+        """There is something to write."""
+        return self._dirty
 
     # ------------------------------------------------------------ changes
 
@@ -188,25 +190,37 @@ class Journal:
         if index > self.commit_index:
             self.commit_index = index
             self._batch.commit_index = index
-            self._dirty = True
 
     def put_local(self, name: str, value: bytes | None) -> None:
         self._batch.local[name] = value
         self._dirty = True
 
+    # ------------------------------------------------------------ what is to be applied
+
+    def to_apply(self, max_bytes: int) -> list[LogEntry]:
+        """Returns the next entries that are committed and on this disk: about `max_bytes`, and one at the least if
+        there is one. What is applied before it is in the log here might get into a checkpoint without it."""
+        last = self.commit_index
+        if self._guards.apply_only_durable:
+            last = min(last, self.durable_index)
+        if last <= self.applied_index:
+            return []
+        ready = [e for e in self.entries(self.applied_index + 1, max_bytes) if e.index <= last]
+        if not ready and self._guards.commit_within_log:
+            raise RuntimeError(f"committed entry {self.applied_index + 1} is not in the log")
+        return ready
+
+    def applied(self, entry: LogEntry) -> None:
+        """All entries up to this one were applied."""
+        self.applied_index, self._applied_term = entry.index, entry.term
+        self._membership.applied_to(self.applied_index)
+
     # ------------------------------------------------------------ write batches
 
     def take(self) -> WriteBatch:
-        """Returns the batch to write now, with the committed entries that are due to be applied."""
+        """Returns the batch to write now."""
         batch, self._batch = self._batch, WriteBatch()
         self._dirty = False
-        if self.commit_index > self._applying:
-            ready = self.entries(self._applying + 1, self._options.apply_max_bytes)
-            batch.apply = [entry for entry in ready if entry.index <= self.commit_index]
-            if batch.apply:
-                self._applying = batch.apply[-1].index
-            elif self._guards.commit_within_log:
-                raise RuntimeError(f"committed entry {self._applying + 1} is not in the log")
         drop_below = self._drop_below()
         if drop_below > self.first_index:
             batch.drop_below = drop_below
@@ -217,24 +231,20 @@ class Journal:
         return batch
 
     def done(self, batch: WriteBatch) -> None:
-        """The batch is on the disk: moves the durable and the applied index."""
+        """The batch is on the disk: moves the durable index."""
         self._running = None
         if batch.append:
             last = batch.append[-1].index
             if self._batch.truncate_from is not None:
                 last = min(last, self._batch.truncate_from - 1)
             self.durable_index = max(self.durable_index, last)
-        if batch.apply:
-            self.applied_index = batch.apply[-1].index
-            self._applied_term = batch.apply[-1].term
-            self._membership.applied_to(self.applied_index)
         self._evict()
 
     def reset(self, meta: SnapshotMeta) -> None:
         """Starts behind a snapshot that replaced state and log; term, vote and own records gathered meanwhile stay."""
         self.first_index, self.last_index = meta.index + 1, meta.index
         self.last_term = self._applied_term = meta.term
-        self.applied_index = self._applying = self.durable_index = meta.index
+        self.applied_index = self.durable_index = meta.index
         self.commit_index = max(self.commit_index, meta.index)
         self._memory, self._memory_bytes, self._memory_first = [], 0, meta.index + 1
         self._marks, self._bytes = [], 0
@@ -279,10 +289,11 @@ class Journal:
 
     def _drop_below(self) -> int:
         """Returns the index below which compaction drops entries. A tail of applied entries is kept, bounded by count
-        and by bytes."""
+        and by bytes; and all that a crash would take from the tables."""
         options = self._options
+        needed = self._store.checkpoint_index if self._guards.compaction_below_checkpoint else self.applied_index
         if not self._guards.keep_log_tail:
-            return self.applied_index + 1
+            return needed + 1
         below = self.applied_index - options.keep_entries
         while len(self._marks) > 1 and self._bytes - self._marks[1][1] > options.keep_bytes:
             self._marks.pop(0)
@@ -290,4 +301,4 @@ class Journal:
             below = max(below, self._marks[0][0])
         if self.pinned_index is not None:
             below = min(below, self.pinned_index)
-        return min(below, self.applied_index) if self._guards.compaction_below_applied else below
+        return min(below, needed) if self._guards.compaction_below_applied else below

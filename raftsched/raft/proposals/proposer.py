@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from raftsched.core.commands import UNKNOWN, Answer, Rejected
-from raftsched.core.entry import BatchResult, EntryResult
+from raftsched.core.commands import UNKNOWN, Answer
+from raftsched.core.entry import BatchResult
 from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcome
 from raftsched.raft.guards import Guards
 from raftsched.raft.options import RaftOptions
@@ -57,7 +57,6 @@ class _Call:
     size: int
     deadline: float  # monotonic seconds
     reply: Reply | None  # None: no caller waits, or it was answered already
-    early_ack: bool = False  # answered before the write batch that applied it is on this node's disk
     leader_by: float = 0.0  # monotonic seconds: when it gives up waiting for a leader; 0: there is one
 
 
@@ -70,7 +69,6 @@ class _Sealed:
     size: int
     calls: list[_Call] = field(default_factory=list)
     deadline: float = 0.0  # the latest of its calls
-    early_acks: int = 0  # number of its calls that take an early acknowledgement
     sent: int = 0  # times it was sent
 
 
@@ -79,7 +77,6 @@ class Proposer:
 
     def __init__(self, origin: int, options: RaftOptions, guards: Guards) -> None:
         self.origin = origin
-        self.acked_index = 0  # newest entry of which a caller has been told; reads show it once it is applied
         self._options = options
         self._guards = guards
         self._waiting: deque[_Call] = deque()  # have no number yet: were never sent
@@ -98,10 +95,9 @@ class Proposer:
         deadline: float,
         reply: Reply | None,
         *,
-        early_ack: bool = False,
         now: float = 0.0,
     ) -> None:
-        """Takes a call; `early_ack` as in `acknowledge`, `now` and `deadline` in monotonic seconds.
+        """Takes a call; `now` and `deadline` in monotonic seconds.
 
         Raises Overloaded, also when it would not be done by its deadline, and RaftschedError("too-large") when it
         fits no entry."""
@@ -121,7 +117,7 @@ class Proposer:
                 f"{self._bytes} bytes wait here, and {int(self._rate)} a second get through; try again in a while."
             )
         self._bytes += size
-        self._waiting.append(_Call(commands, size, deadline, reply, early_ack))
+        self._waiting.append(_Call(commands, size, deadline, reply))
         self._next_deadline = min(self._next_deadline, deadline)
 
     def sample(self, now: float) -> None:
@@ -194,51 +190,12 @@ class Proposer:
             sealed.size += call.size
             sealed.calls.append(call)
             sealed.deadline = max(sealed.deadline, call.deadline)
-            sealed.early_acks += call.early_ack
         sealed.sent = 1
         self._sealed[self._seq] = sealed
         return sealed
 
-    @property
-    def has_early_ack_waiters(self) -> bool:
-        """A call that was sent waits for an early acknowledgement."""
-        return any(sealed.early_acks for sealed in self._sealed.values())
-
-    def early_ack_calls(self, batch: Batch) -> int:
-        """Returns how many calls the batch has, if all are of this node and take an early acknowledgement; else 0."""
-        origin, seq, _ = batch
-        sealed = self._sealed.get(seq) if origin == self.origin else None
-        return len(sealed.calls) if sealed is not None and sealed.early_acks == len(sealed.calls) else 0
-
-    def acknowledge(self, entries: Sequence[EntryResult]) -> None:
-        """Answers the calls that take an early acknowledgement: before the write batch that applied them is flushed.
-
-        A majority has the entries on its disks, so what is lost of the batch here is applied again, the same way.
-        Refusals wait for the flush: whoever is refused may look why."""
-        for entry in entries:
-            for batch in entry.batches:
-                if batch.origin == self.origin:
-                    self._acknowledge(entry.index, batch)
-
-    def _acknowledge(self, index: int, result: BatchResult) -> None:
-        sealed = self._sealed.get(result.seq)
-        answers = result.answers
-        if sealed is None or not sealed.early_acks or answers is None:
-            return
-        self.acked_index = index  # before the replies: they pass it on
-        position = 0
-        for call in sealed.calls:
-            end = position + len(call.commands)
-            reply = call.reply
-            if reply is not None and call.early_ack:
-                own = answers[position:end]
-                if not any(type(answer) is Rejected for answer in own):
-                    call.reply = None
-                    reply(own, None)
-            position = end
-
     def applied(self, result: BatchResult) -> None:
-        """A batch of this node was applied here and is on the disk: answers its calls."""
+        """A batch of this node was applied here: answers its calls."""
         sealed = self._sealed.pop(result.seq, None)
         if sealed is None:
             return

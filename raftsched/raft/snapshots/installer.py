@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 class SwapStore(Protocol):
     def prepare(self, source: Path, meta: SnapshotMeta) -> Any: ...
+    def publish(self) -> None: ...
     def swap(self, fresh: Any) -> None: ...
     def discard(self, fresh: Any) -> None: ...
 
@@ -138,7 +139,8 @@ class Installer:
         if incoming.dropped:
             self._side.submit(lambda: self._store.discard(fresh), self._discarded)
             return
-        self._engine.installing = True
+        self._engine.installing = True  # from now on nothing is applied, either
+        self._store.publish()
         self._driver.exclusive(lambda: self._store.swap(fresh), lambda _: self._swapped(incoming))
         self._wake()
 

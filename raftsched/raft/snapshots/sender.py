@@ -26,6 +26,7 @@ _LOG_EVERY_S = 1.0  # progress is logged no more often
 
 
 class CopyStore(Protocol):
+    def publish(self) -> None: ...
     def copy(self, target: Path) -> SnapshotMeta: ...
     def size_bytes(self) -> int: ...
 
@@ -176,6 +177,7 @@ class Sender:
         path = files.sent_path(self._directory, self._number)
         size = self._store.size_bytes()
         self._keep_log(self._journal.applied_index, size)
+        self._store.publish()
 
         def job() -> SnapshotMeta:
             files.require_room(self._directory, size, self._options.snapshot_reserve_bytes)
