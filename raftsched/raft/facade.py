@@ -46,9 +46,9 @@ class Raft:
     `peers` are all nodes, id -> host:port, this one included. Callbacks run on the event loop; an exception in one is
     logged and goes no further. When the node must stop (disk error, damaged log, a bug), `on_fatal` is called once with
     the exception, and nothing is answered or sent any more. `writers(post, name)` makes the three writers, for write
-    batches, for work on snapshots and for checkpoints; `nonce(n)` returns the n random bytes of a handshake. `wire` seals connections;
-    None: by certificates made at this start, or not at all without a key. The constructor and `start` raise
-    StartupError."""
+    batches, for work on snapshots and for checkpoints; `nonce(n)` returns the n random bytes of a handshake. `wire`
+    seals connections; None: by certificates made at this start, or not at all without a key. The constructor and
+    `start` raise StartupError."""
 
     def __init__(
         self,
@@ -330,7 +330,8 @@ class Raft:
         return await future
 
     def propose_then(self, commands: Sequence[bytes], timeout: float, reply: Reply) -> None:
-        """Proposes without a task that waits: `reply` is called from the event loop. Raises at once as `propose` would."""
+        """Proposes without a task that waits: `reply` is called from the event loop, when the batch is applied here.
+        Raises at once as `propose` would."""
         _check(commands)
         self._replica.propose(commands, self._clock.monotonic() + timeout, reply)
 
@@ -412,8 +413,8 @@ class Raft:
         self._replica.step_down()
 
     def subscribe(self, on_applied: Callable[[list[EntryResult]], None]) -> None:
-        """Calls `on_applied` after each write batch that applied entries, and with no entries when a snapshot replaced
-        the state."""
+        """Calls `on_applied` with entries after they were applied, and with no entries when a snapshot replaced the
+        state."""
         self._replica.subscribe(on_applied)
 
     def subscribe_role(self, on_role: Callable[[], None]) -> None:

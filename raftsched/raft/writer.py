@@ -17,8 +17,6 @@ from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.guards import Guards
 from raftsched.store.write_batch import WriteBatch
 
-SLOW_WRITE_S = 0.005  # most of such a write is the disk's
-
 Action = Callable[[], None]
 Done = Callable[[Any, BaseException | None], None]
 
@@ -109,13 +107,7 @@ class WriteDriver:
         self._exclusive: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
         self.busy = False
         self.busy_since_ms: int | None = None  # boot clock
-        self._began_at = self._ended_at = clock.monotonic()  # of the newest job, seconds
         self.stopped = False
-
-    def ended_lately(self) -> bool:
-        """Returns whether the newest batch was slow and ended less than half of its own length ago."""
-        took = self._ended_at - self._began_at
-        return not self.busy and took >= SLOW_WRITE_S and self._clock.monotonic() - self._ended_at < took / 2
 
     def hold(self, action: Action) -> None:
         """Calls `action` once every change so far is durable; at once when there is nothing to wait for."""
@@ -149,7 +141,6 @@ class WriteDriver:
     def _start(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self.busy = True
         self.busy_since_ms = self._clock.boot_ms()
-        self._began_at = self._clock.monotonic()
         self._writer.submit(job, lambda result, error: self._finished(result, error, done))
 
     def _written(self, batch: WriteBatch) -> None:
@@ -160,7 +151,6 @@ class WriteDriver:
     def _finished(self, result: Any, error: BaseException | None, done: Callable[[Any], None]) -> None:
         self.busy = False
         self.busy_since_ms = None
-        self._ended_at = self._clock.monotonic()
         if self.stopped:
             return
         if error is not None and self._guards.stop_on_apply_error:

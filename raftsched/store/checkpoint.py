@@ -48,9 +48,7 @@ def take(data: int, number: int, applied_index: int, applied_term: int) -> Check
     magic, _, page_bytes = _PAGE_BYTES.unpack_from(first)
     if magic != _MAGIC or page_bytes < _LEAST_PAGE:
         raise ValueError("LMDB's file does not begin with a meta page")
-    return Checkpoint(
-        number, applied_index, applied_term, page_bytes, (first, os.pread(data, META_BYTES, page_bytes))
-    )
+    return Checkpoint(number, applied_index, applied_term, page_bytes, (first, os.pread(data, META_BYTES, page_bytes)))
 
 
 def write(directory: Path, checkpoint: Checkpoint, *, sync: bool = True) -> None:

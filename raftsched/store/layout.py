@@ -1,9 +1,9 @@
 """The directory of a store: made, found, or converted from the one environment of earlier versions.
 
-    lock          held by the process that has the store open
-    log/          LMDB: the log, this node's own records, its Raft state
-    tables-N/     LMDB: the tables, and their checkpoint; the log's state record says which N goes with it
-    next/         where a state from another node is made ready
+lock          held by the process that has the store open
+log/          LMDB: the log, this node's own records, its Raft state
+tables-N/     LMDB: the tables, and their checkpoint; the log's state record says which N goes with it
+next/         where a state from another node is made ready
 """
 
 from __future__ import annotations

@@ -1,21 +1,20 @@
 """The replicated tables: an LMDB environment of their own, which is not synced with each write.
 
-Entries are applied in one transaction after another, in the thread of the event loop. A transaction stays open over many
-entries: their pages are written once, when it is published. From time to time a checkpoint brings all of it to the
+Entries are applied in one transaction after another, in the thread of the event loop. A transaction stays open over
+many entries: their pages are written once, when it is published. From time to time a checkpoint brings all of it to the
 disk, in another thread, while the next entries are applied. After a crash the tables are those of the newest checkpoint
 (checkpoint.py), and the log has what was applied since.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import lmdb
 
@@ -33,7 +32,7 @@ from raftsched.store.write_batch import LogEntry
 
 PUBLISH_BYTES = 2 << 20  # of entries in one transaction: LMDB searches and moves a list of its pages with each one
 
-log = logging.getLogger("raftsched.store")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class Tables:
             with self.env.lmdb.begin() as txn:
                 state = records.decode_state(txn.get(STATE, db=self.env.own) or b"")
             self.applied_index, self.applied_term = state.applied_index, state.applied_term
-            self._published = self.applied_index
+            self._published = self.applied_index, self.applied_term
             self._number = self._newest = self._newest_number(directory)
             self.checkpoint_index = self.applied_index  # what a crash leaves
             self._keep()
@@ -143,10 +142,7 @@ class Tables:
     def apply(self, entries: Sequence[LogEntry]) -> list[EntryResult]:
         """Applies entries, the first of which follows what was applied last. Any exception means: stop the node."""
         try:
-            results = self._apply(entries)
-        except lmdb.MapFullError:
-            self._again()
-            results = self._apply(entries)
+            results = self._fitting(lambda: self._apply(entries))
         except BaseException:
             self._fail()
             raise
@@ -187,22 +183,30 @@ class Tables:
         return self._view
 
     def publish(self) -> None:
-        """Ends the open transaction: other threads see what was applied. It is on no disk before the next checkpoint."""
+        """Ends the open transaction: other threads see what was applied. No disk has it before the next checkpoint."""
         if self._txn is None:
             return
-        state = State.of_tables(self.applied_index, self.applied_term)
         try:
-            self._txn.put(STATE, records.encode_state(state), db=self.env.own)
-            self._txn.commit()
-        except lmdb.MapFullError:
-            self._again()
-            self.publish()
-            return
+            self._fitting(self._commit)
         except BaseException:
             self._fail()
             raise
-        self._txn = self._view = None
-        self._published = self.applied_index
+        self._published = self.applied_index, self.applied_term
+
+    def _commit(self) -> None:
+        if self._txn is not None:  # else a checkpoint was made meanwhile, for a larger map
+            state = State.of_tables(self.applied_index, self.applied_term)
+            self._txn.put(STATE, records.encode_state(state), db=self.env.own)
+            txn, self._txn, self._view = self._txn, None, None
+            txn.commit()
+
+    def _fitting(self, step: Callable[[], _T]) -> _T:
+        """Returns what the step returns, in a map that is large enough for it."""
+        while True:
+            try:
+                return step()
+            except lmdb.MapFullError:
+                self._again()
 
     def _fail(self) -> None:
         self._broken = True
@@ -216,8 +220,8 @@ class Tables:
     def _again(self) -> None:
         """The map was full: applies again, in a larger one, what was applied since the tables were last published. All
         of it is in the log, and has the same results again."""
-        self._abort()
-        wanted, self.applied_index = self.applied_index, self._published
+        wanted = self.applied_index
+        self._back()
         self._grow()
         while self.applied_index < wanted:
             entries = [e for e in self._entries(self.applied_index + 1, PUBLISH_BYTES) if e.index <= wanted]
@@ -226,9 +230,12 @@ class Tables:
             try:
                 self._apply(entries)
             except lmdb.MapFullError:
-                self._abort()
-                self.applied_index = self._published
+                self._back()
                 self._grow()
+
+    def _back(self) -> None:
+        self._abort()
+        self.applied_index, self.applied_term = self._published
 
     def _grow(self) -> None:
         """Doubles the map. LMDB wants no transaction of this process open meanwhile, the one that keeps the checkpoint

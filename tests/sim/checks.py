@@ -14,9 +14,9 @@ from zlib import crc32
 import msgspec
 
 from raftsched.core.cluster import Member
-from raftsched.core.entry import members_of
+from raftsched.core.entry import EntryResult, members_of
 from raftsched.core.tables import Table
-from raftsched.store import Store, WriteBatch, WriteResult
+from raftsched.store import Store, WriteBatch
 
 HASH_EVERY = 50  # applied entries between two looks at all tables, about
 
@@ -29,17 +29,19 @@ class Violation(AssertionError):
 
 @dataclass
 class DurableLog:
-    """The content of one disk, as its write batches left it."""
+    """The log of one disk, as its write batches left it, and the state of its tables, which a crash takes back as far
+    as their checkpoint."""
 
     store_id: bytes = b""
     first: int = 1
     last: int = 0
     applied: int = 0
+    checkpoint: int = 0  # the entry that was applied last in it
     back: bool = False  # in an earlier state than it was in: as good as another one
     terms: dict[int, int] = field(default_factory=lambda: {0: 0})  # also of the entry before the first
 
     def has(self, index: int, term: int) -> bool:
-        return self.applied >= index or (index <= self.last and self.terms.get(index) == term)
+        return index < self.first or (index <= self.last and self.terms.get(index) == term)
 
 
 def state_hash(store: Store) -> str:
@@ -133,7 +135,7 @@ class Checks:
 
     # ------------------------------------------------------------ durable facts
 
-    def written(self, name: str, store: Store, batch: WriteBatch, result: WriteResult) -> None:
+    def written(self, name: str, store: Store, batch: WriteBatch) -> None:
         """A write is on the disk."""
         disk = self.disks[name]
         if batch.hard_state is not None and batch.hard_state[1] is not None:
@@ -151,17 +153,31 @@ class Checks:
                 self.fail(f"{name} has another entry ({index}, term {term}) or another one before it than others")
             disk.terms[index] = term
             disk.last = index
-        for entry in result.applied:
-            self._apply(name, disk, entry.index, entry.term, entry)
         first, last = store.log_bounds()
+        if first > disk.checkpoint + 1:
+            self.fail(f"{name} drops the log up to {first - 1}, its checkpoint is of {disk.checkpoint}")
         for index in range(disk.first, first):
             disk.terms.pop(index - 1, None)
         disk.first = first
-        if last != disk.last or store.applied_index != disk.applied:
-            self.fail(f"{name} has the log up to {last}, applied {store.applied_index}; writes gave {disk}")
-        if result.applied and disk.applied >= self._next_hash.get(name, 0):
+        if last != disk.last:
+            self.fail(f"{name} has the log up to {last}; writes gave {disk}")
+
+    def applied(self, name: str, store: Store, results: Sequence[EntryResult]) -> None:
+        """Entries are in the tables, as this process sees them."""
+        disk = self.disks[name]
+        for entry in results:
+            if disk.terms.get(entry.index) != entry.term:
+                self.fail(f"{name} applies entry {entry.index}, which is not in the log on its disk")
+            self._apply(name, disk, entry.index, entry.term, entry)
+        if store.applied_index != disk.applied:
+            self.fail(f"{name} has applied {store.applied_index}; there were entries up to {disk.applied}")
+        if disk.applied >= self._next_hash.get(name, 0):
             self._next_hash[name] = (disk.applied // HASH_EVERY + 1) * HASH_EVERY
             self.same_state(name, store)
+
+    def checkpointed(self, name: str, index: int) -> None:
+        """A checkpoint is on the disk."""
+        self.disks[name].checkpoint = index
 
     def _truncated(self, name: str, disk: DurableLog, start: int) -> None:
         for index in range(start, disk.last + 1):
@@ -198,16 +214,23 @@ class Checks:
         if disk.last > index and disk.terms.get(index) == store.applied_term:
             self.fail(f"{name} gives up the entries from {index + 1} to {disk.last} for a snapshot of entry {index}")
         first, last = store.log_bounds()
-        self.disks[name] = DurableLog(disk.store_id, first, last, index, disk.back, {index: store.applied_term})
+        self.disks[name] = DurableLog(disk.store_id, first, last, index, index, disk.back, {index: store.applied_term})
         self.same_state(name, store)
 
     def loaded(self, name: str, store: Store) -> None:
-        """A node opens its store again."""
+        """A node opens its store again. Its tables are those of a checkpoint and what the log has beyond it, as far as
+        that was known to be committed."""
         disk = self.disks[name]
-        if self.swapping.pop(name, None) == store.applied_index != disk.applied:
+        found = store.applied_index
+        if self.swapping.pop(name, None) == found and store.log_bounds() != (disk.first, disk.last):
             self.installed(name, store)  # the process ended in the midst of it, and it is done
-        elif (store.log_bounds(), store.applied_index) != ((disk.first, disk.last), disk.applied):
-            self.fail(f"{name} finds log {store.log_bounds()}, applied {store.applied_index}; on its disk was {disk}")
+            return
+        most = max(disk.first - 1, min(self.highest, disk.last))
+        if store.log_bounds() != (disk.first, disk.last) or not disk.checkpoint <= found <= most:
+            self.fail(f"{name} finds log {store.log_bounds()}, applied {found}; on its disk was {disk}")
+        disk.applied = found
+        self._next_hash[name] = 0
+        self.same_state(name, store)
 
     def same_state(self, name: str, store: Store) -> str:
         mine = state_hash(store)

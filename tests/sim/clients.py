@@ -48,7 +48,7 @@ class Call:
     incarnation: int
     deadline: float
     jobs: list[tuple[Job, bytes, c.Command]]  # job, its body if this is done, the command
-    early_ack: bool  # the answer need not wait until reads show it
+    task: bool  # one waits for the answer
     over: bool = False
 
 
@@ -90,7 +90,7 @@ class Client:
             self._clients.asked, machine.name, machine.incarnation, now + timeout, changes, rng.random() < 0.5
         )
         commands = [self._sent(command) for _, _, command in changes]
-        machine.call(commands, timeout, partial(self._done, call), early_ack=call.early_ack)
+        machine.call(commands, timeout, partial(self._done, call), task=call.task)
         world.scheduler.at(call.deadline + LATE_S, self._gave_up, call)
 
     def _sent(self, command: c.Command) -> bytes:
@@ -158,8 +158,6 @@ class Client:
         world.trace.event(self.name, "ack", f"{call.number} at {call.node}")
         self._clients.acknowledged += 1
         machine = world.machines[call.node]
-        raft = machine.raft
-        ahead = call.early_ack and raft is not None and raft.acked_index > raft.applied_index
         for (job, body, command), answer in zip(call.jobs, answers, strict=True):
             if isinstance(answer, c.Rejected):
                 if not self.as_it_should_be(answer):
@@ -171,10 +169,10 @@ class Client:
                 assert answer.job is not None
                 job.job_id = answer.job.id
             job.may_be = {body}
-            wrong = None if ahead else self._clients.wrong(job, machine.store)
+            wrong = self._clients.wrong(job, machine.store)
             if wrong is not None:
                 world.checks.fail(f"{call.node} acknowledged call {call.number} and has not applied it: {wrong}")
-            if isinstance(command, c.Barrier) and not ahead:
+            if isinstance(command, c.Barrier):
                 self._reads(call, machine)
 
     def done(self, command: c.Command, answer: c.Accepted) -> None:

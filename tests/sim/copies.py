@@ -59,5 +59,6 @@ def put_back(copy: Copy, machine: Machine, world: World) -> None:
     machine.directory.mkdir()
     shutil.copytree(copy.path, machine.directory / "db")
     machine.unsynced.forget()
+    machine.unsynced_tables.forget()
     world.checks.rolled_back(machine.name, copy.disk)
     world.trace.event(machine.name, "went back", f"to {copy.disk.last}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-CALLS = ("rename", "replace", "unlink", "rmdir", "fsync")
+CALLS = ("rename", "replace", "unlink", "rmdir", "fsync", "fdatasync")
 
 
 class Crashed(BaseException):
@@ -23,14 +23,11 @@ class Crashed(BaseException):
 
 
 class Doom:
-    """The process ends at the `calls`-th of these calls from now on; whatever it would do then does not happen. With
-    `before_commit` it ends in the midst of a write instead, the `calls`-th that callers were told of before its commit.
-    """
+    """The process ends at the `calls`-th of these calls from now on; whatever it would do then does not happen."""
 
-    def __init__(self, directory: Path, calls: int, *, before_commit: bool = False) -> None:
+    def __init__(self, directory: Path, calls: int) -> None:
         self.at = ""  # the call that it ended at
         self._left = calls
-        self._before_commit = before_commit
         self._directory = directory  # where the old name of a renamed file is remembered
         self._undone: tuple[str, Path] | None = None  # a rename that is not synced: the target, what was there
 
@@ -42,8 +39,7 @@ class Doom:
 
     def _wrapped(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            if not self._before_commit:
-                self._count(name)
+            self._count(name)
             if name in ("rename", "replace"):
                 self._remember(str(args[1]))
             result = real(*args, **kwargs)
@@ -52,11 +48,6 @@ class Doom:
             return result
 
         return call
-
-    def told(self) -> None:
-        """What a write applied was told to its callers; it is not on the disk yet."""
-        if self._before_commit:
-            self._count("commit")
 
     def _count(self, call: str) -> None:
         self._left -= 1

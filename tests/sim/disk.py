@@ -1,8 +1,9 @@
 """A machine's disk: jobs take virtual time, are done whole or not at all, and fail while the disk is full.
 
 A job runs at once when its time has come; its report comes later. So a process killed in between has lost the job, or
-has it on the disk without knowing. That a write is whole or absent is LMDB's promise and not looked at here; that it
-was made to sync it is (power.py), and what a kill in the midst of other jobs leaves behind (crash.py).
+has it on the disk without knowing. That a write of the log is whole or absent is LMDB's promise and not looked at here;
+that it was made to sync it is (power.py), and what a kill in the midst of other jobs leaves behind (crash.py). The
+tables are written without syncs; what a loss of power leaves of them is any part of it (power.py).
 """
 
 from __future__ import annotations
@@ -54,15 +55,6 @@ class DiskWriter:
         self._jobs.append((job, done))
         if not self._busy:
             self._begin()
-
-    def post(self, call: Callable[[], None]) -> None:
-        """From within a job. The process may end right after it, before the job is done."""
-        if self._loop.busy_until > self._scheduler.now:
-            self._post(call)
-        else:
-            call()  # the event loop goes on while the disk is written
-        if self._disk.doom is not None:
-            self._disk.doom.told()
 
     def close(self) -> None:
         """What has not begun is not done any more."""

@@ -129,7 +129,7 @@ class Nemesis(Stories):
         """The next snapshot that a machine works on ends its process in the midst of that work."""
         machine = self._often_leader()
         if machine.disk.doom is None:
-            machine.disk.doom = Doom(machine.directory, self._rng.randint(1, 9), before_commit=self._rng.random() < 0.3)
+            machine.disk.doom = Doom(machine.directory, self._rng.randint(1, 9))
         return True
 
     def crashed(self, machine: Machine) -> None:

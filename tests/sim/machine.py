@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import lmdb
 
+from raftsched.core.entry import EntryResult
 from raftsched.errors import StartupError
 from raftsched.raft.codec import Frame
 from raftsched.raft.facade import Raft
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.transport.tls import Plain
 from raftsched.security.keyring import Keyring
-from raftsched.store import Fresh, OnApplied, SnapshotMeta, Store, WriteBatch, WriteResult
+from raftsched.store import Fresh, LogEntry, PendingCheckpoint, Rules, SnapshotMeta, Store, WriteBatch
+from raftsched.store.layout import LOG
 from tests.sim.checks import Violation
 from tests.sim.clocks import MachineClock
 from tests.sim.disk import Disk, DiskWriter
 from tests.sim.loop import Loop
-from tests.sim.power import Unsynced
+from tests.sim.power import Unsynced, UnsyncedTables
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -39,12 +41,24 @@ class WatchedStore(Store):
 
     machine: Machine
 
-    def write(self, batch: WriteBatch, on_applied: OnApplied | None = None) -> WriteResult:
+    def write(self, batch: WriteBatch) -> None:
         certain = self.machine.unsynced.before(self)
-        result = super().write(batch, on_applied)
+        super().write(batch)
         self.machine.unsynced.written(certain)
-        self.machine.written(batch, result)
-        return result
+        self.machine.written(batch)
+
+    def apply(self, entries: Sequence[LogEntry]) -> list[EntryResult]:
+        results = super().apply(entries)
+        self.machine.applied(results)
+        return results
+
+    def write_checkpoint(self, pending: PendingCheckpoint) -> None:
+        with self.machine.unsynced_tables.watched():
+            super().write_checkpoint(pending)
+        self.machine.checkpointed(pending)
+
+    def _last_checkpoint(self) -> None:
+        """Processes end by force here."""
 
     def copy(self, target: Path) -> SnapshotMeta:
         meta = super().copy(target)
@@ -63,7 +77,6 @@ class WatchedStore(Store):
     def swap(self, fresh: Fresh) -> None:
         self.machine.swapping(fresh.meta)
         super().swap(fresh)
-        self.machine.unsynced.forget()
         self.machine.installed(fresh.meta)
 
 
@@ -75,7 +88,8 @@ class Machine:
         self.directory = directory
         self.disk = Disk(random.Random(rng.random()))
         self.disk.crashed = self._crashed_in_job
-        self.unsynced = Unsynced(directory / "db")
+        self.unsynced = Unsynced(directory / "db" / LOG)
+        self.unsynced_tables = UnsyncedTables(directory / "db", random.Random(rng.random()))
         self.clock = MachineClock(
             world.scheduler,
             boot_s=rng.uniform(1, 1_000_000),
@@ -126,11 +140,13 @@ class Machine:
                 sync=guards.turns_synced,
                 metasync=guards.meta_page_synced,
                 map_bytes=MAP_BYTES,
+                rules=Rules(synced=guards.checkpoint_synced, kept=guards.checkpoint_kept),
             )
         except StartupError as error:
             self._refused(error)
             return
         store.machine = self
+        self.unsynced_tables.opened()
         loop.cost = self.cost
         self.loop, self.store = loop, store
         world.checks.loaded(self.name, store)
@@ -241,6 +257,8 @@ class Machine:
         """Writes that were not synced are taken back; files that nobody synced are cut short, or gone."""
         if self.unsynced.lose():
             self._world.trace.event(self.name, "lost", "writes that were not synced")
+        if pages := self.unsynced_tables.lose():
+            self._world.trace.event(self.name, "lost", f"{pages} pages of the tables")
         for path in sorted((self.directory / "snapshots").glob("*")):
             match self._rng.randrange(3):
                 case 0:
@@ -295,7 +313,9 @@ class Machine:
     def damage(self) -> bool:
         """Flips a bit in an entry of the log, or in one of its own records. The process must not run."""
         rng = self._rng
-        with lmdb.open(str(self.directory / "db"), max_dbs=40, map_size=1 << 30, sync=False, lib_version=0) as env:
+        with lmdb.open(
+            str(self.directory / "db" / LOG), max_dbs=40, map_size=1 << 30, sync=False, lib_version=0
+        ) as env:
             table = env.open_db(rng.choice([b"log", b"log", b"local"]))
             with env.begin(write=True) as txn:
                 rows = list(txn.cursor(table))
@@ -317,6 +337,7 @@ class Machine:
         self.directory.mkdir()
         self.damaged = False
         self.unsynced.forget()
+        self.unsynced_tables.forget()
         self.peers = {m.node: m.raft for m in self._world.checks.members} or self.peers
         self.join = self._world.formed and self._rng.random() < 0.7
         self._world.new_disk(self.name)
@@ -324,18 +345,17 @@ class Machine:
 
     # ------------------------------------------------------------ what is seen of it
 
-    def written(self, batch: WriteBatch, result: WriteResult) -> None:
+    def written(self, batch: WriteBatch) -> None:
         world = self._world
         assert self.store is not None
-        world.checks.written(self.name, self.store, batch, result)
-        if batch.append or batch.truncate_from is not None or result.applied or batch.hard_state is not None:
+        world.checks.written(self.name, self.store, batch)
+        if batch.append or batch.truncate_from is not None or batch.hard_state is not None:
             world.trace.event(
                 self.name,
                 "write",
                 f"cut {batch.truncate_from}" if batch.truncate_from is not None else "",
                 f"log {batch.append[0].index}-{batch.append[-1].index}" if batch.append else "",
                 f"vote {batch.hard_state}" if batch.hard_state is not None else "",
-                f"applied {result.applied[-1].index}" if result.applied else "",
             )
         if batch.hard_state is not None and batch.hard_state[1] == self.name == world.nemesis.campaigner:
             world.nemesis.campaigns(self)
@@ -343,6 +363,15 @@ class Machine:
             assert self.raft is not None
             if (self.name, world.checks.disks[self.name].store_id) not in world.checks.admitted:
                 world.checks.fail(f"{self.name} is no member with this disk, and votes for {batch.hard_state[1]}")
+
+    def applied(self, results: list[EntryResult]) -> None:
+        assert self.store is not None
+        self._world.checks.applied(self.name, self.store, results)
+        self._world.trace.event(self.name, "applied", results[-1].index)
+
+    def checkpointed(self, pending: PendingCheckpoint) -> None:
+        self._world.checks.checkpointed(self.name, pending.index)
+        self._world.trace.event(self.name, "checkpoint", pending.index)
 
     def copied(self, meta: SnapshotMeta) -> None:
         assert self.store is not None
@@ -471,10 +500,10 @@ class Machine:
         assert self.loop is not None
         self.loop.call_soon(self._ask, lambda raft: raft.transfer(to, timeout), done)
 
-    def call(self, commands: list[bytes], timeout: float, done: Done, *, early_ack: bool = False) -> None:
-        """Proposes on this node. `early_ack`: the answer may come before reads show what it says."""
+    def call(self, commands: list[bytes], timeout: float, done: Done, *, task: bool = True) -> None:
+        """Proposes on this node, with a `task` that waits for the answer or without."""
         assert self.loop is not None
-        if early_ack:
+        if not task:
             self.loop.call_soon(self._propose_then, commands, timeout, done)
         else:
             self.loop.call_soon(self._ask, lambda raft: raft.propose(commands, timeout), done)

@@ -70,6 +70,9 @@ MUTATIONS: dict[str, Mutation] = {
     "late_append_answers_commit": Mutation((OTHER_COMMITTED, NO_MAJORITY, NOT_CAUGHT_UP), "late-tails", seconds=13.0),
     # durability
     "turns_synced": Mutation((FORGOTTEN,), "kills"),
+    "checkpoint_synced": Mutation(test="tests/unit/store/test_checkpoint.py"),
+    "checkpoint_kept": Mutation(test="tests/unit/store/test_checkpoint.py"),
+    "apply_only_durable": Mutation(("is not in the log on its disk", "is damaged at entry"), "kills"),
     "meta_page_synced": Mutation((FORGOTTEN, VOTES_TWICE), "kills"),
     "hold_until_durable": Mutation((NOT_ON_DISK, NO_MAJORITY), "kills"),
     "hold_for_gathered_turn": Mutation((NOT_ON_DISK, NO_MAJORITY), "kills"),
@@ -110,6 +113,7 @@ MUTATIONS: dict[str, Mutation] = {
     "jumped_proposals_answered": Mutation(("not answered",), "patient-callers"),
     "keep_log_tail": Mutation(("makes a snapshot, and nobody is that far behind",), "laggards"),
     "compaction_below_applied": Mutation(("is not in the log",), "backlog", nodes=5),
+    "compaction_below_checkpoint": Mutation(("its checkpoint is of", "is damaged at entry"), "backlog", nodes=5),
     # wire
     "old_connections_dropped": Mutation(("goes back to entry",), "late-resets", masked_by="next_index_above_match"),
     "peers_authenticated": Mutation((NO_MAJORITY, OTHER_ENTRY, NOT_CAUGHT_UP, "two leaders in term"), "strangers"),

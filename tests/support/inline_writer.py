@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from raftsched.raft.writer import Action, Done
+from raftsched.raft.writer import Done
 
 
 class InlineWriter:
@@ -18,9 +18,6 @@ class InlineWriter:
             done(None, error)
         else:
             done(result, None)
-
-    def post(self, call: Action) -> None:
-        call()
 
     def close(self) -> None:
         """Does nothing: no job is ever under way."""

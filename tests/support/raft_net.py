@@ -1,7 +1,8 @@
 """A cluster of replicas in one process on virtual time, with faults: the network, the disks and the clock are made up.
 
 Connections keep order and lose everything on their way when they break; a late frame of an older connection may still
-arrive, with that connection's number. A write of the store takes a while and is lost when its node is killed before.
+arrive, with that connection's number. A write of the store takes a while and is lost when its node is killed before,
+and so is what was applied since the newest checkpoint.
 """
 
 from __future__ import annotations
@@ -55,10 +56,6 @@ class Thread:
         if len(self._jobs) == 1:
             self._begin()
 
-    def post(self, call: Callable[[], None]) -> None:
-        self._outcomes.append(call)
-        self._node.net.at(0.0, self._finish)
-
     def close(self) -> None:
         """A node that is killed closes nothing."""
 
@@ -99,7 +96,7 @@ class Node:
         self.inbox: list[tuple[str, int, codec.Frame]] = []
         self._awake = False
         snapshots.clear(net.directory / name)
-        net.stores[name].fresh.clear()
+        net.stores[name].crash()
         self.replica = Replica(
             store=net.stores[name],  # type: ignore[arg-type]
             node_id=name,
@@ -112,6 +109,7 @@ class Node:
             guards=net.guards,
             writer=Thread(self, [0.0005, 0.002, 0.02]),
             side=Thread(self, [0.0005, 0.002, 0.02, 0.1]),
+            checkpoint_writer=Thread(self, [0.002, 0.02, 0.5]),
             snapshot_dir=net.directory / name,
             on_fatal=self._fatal,
         )

@@ -33,9 +33,6 @@ class ManualWriter:
     def submit(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
         self.jobs.append((job, done))
 
-    def post(self, call: Callable[[], None]) -> None:
-        call()
-
     def run(self) -> None:
         while self.jobs:
             self.run_one()
@@ -76,6 +73,7 @@ class Solo:
         options: RaftOptions = OPTIONS,
         writer: ManualWriter | InlineWriter | None = None,
         side: ManualWriter | InlineWriter | None = None,
+        checkpoint_writer: ManualWriter | InlineWriter | None = None,
         is_member: bool = True,
         clock: ManualClock | None = None,
     ) -> None:
@@ -105,6 +103,7 @@ class Solo:
             guards=guards,
             writer=self.writer,
             side=side or InlineWriter(),
+            checkpoint_writer=checkpoint_writer or InlineWriter(),
             snapshot_dir=tmp_path,
             on_fatal=self.fatal.append,
         )
@@ -164,14 +163,13 @@ class Solo:
         assert self.engine.is_leader
         return term
 
-    def propose(self, *numbers_: int, timeout: float = 5.0, early_ack: bool = False) -> list[Any]:
+    def propose(self, *numbers_: int, timeout: float = 5.0) -> list[Any]:
         """Proposes unique commands; the list gets what comes back: answers or an error."""
         got: list[Any] = []
         self.replica.propose(
             [unique(n) for n in numbers_],
             self.clock.monotonic() + timeout,
             lambda answers, error: got.append(error or answers),
-            early_ack=early_ack,
         )
         self.settle()
         return got
@@ -190,7 +188,7 @@ class Solo:
     def crash(self, tmp_path: Path, guards: Guards = ALL) -> Solo:
         """Kill -9: another replica over what the disk has."""
         self.replica.stopped = True
-        self.store.fresh.clear()
+        self.store.crash()
         snapshots.clear(tmp_path)
         return Solo(tmp_path, guards, node=self.node, store=self.store, clock=self.clock)
 

@@ -31,6 +31,7 @@ def snapshot(tmp_path: Path, index: int, term: int) -> tuple[SnapshotMeta, bytes
     source = MemoryStore()
     source.applied_index, source.applied_term = index, term
     source.history = {n: (term, bytes([n % 251]) * 20) for n in range(1, index + 1)}
+    source.publish()
     meta = source.copy(tmp_path / "source")
     return meta, (tmp_path / "source").read_bytes()
 

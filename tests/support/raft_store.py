@@ -1,7 +1,8 @@
 """A store in memory with the interface of raftsched.store.Store, for consensus tests.
 
-A write batch that ran survives a "crash" (dropping the replica and making another over the same store); one that has
-not run is lost, as on a real disk. It remembers every entry it ever applied, for the checkers.
+A write batch that ran survives a crash; one that has not run is lost, as on a real disk. Of what was applied only the
+newest checkpoint survives: `crash` applies the rest again, as far as the log says that it is committed. It remembers
+every entry it ever applied, for the checkers.
 """
 
 from __future__ import annotations
@@ -9,20 +10,25 @@ from __future__ import annotations
 import hashlib
 import pickle
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from raftsched.core.apply import Applier
+from raftsched.core.entry import EntryResult
 from raftsched.core.tables import Table
-from raftsched.store import Fresh, LogEntry, OnApplied, SnapshotMeta, WriteBatch, WriteResult
+from raftsched.store import Fresh, LogEntry, SnapshotMeta, WriteBatch
 from raftsched.store.records import MARK_EVERY
+
+Rows = dict[Table, dict[bytes, bytes]]
+History = dict[int, tuple[int, bytes]]
 
 
 class MemoryView:
     """Ordered tables as dicts."""
 
-    def __init__(self, tables: dict[Table, dict[bytes, bytes]]) -> None:
+    def __init__(self, tables: Rows) -> None:
         self.tables = tables
 
     def get(self, table: Table, key: bytes) -> bytes | None:
@@ -43,21 +49,55 @@ class MemoryView:
         yield from reversed(rows) if reverse else rows
 
 
+class Applied(NamedTuple):
+    """A copy of the tables, and the entry that was applied last in them."""
+
+    index: int  # type: ignore[assignment]  # hides tuple.index on purpose
+    term: int
+    tables: Rows
+    history: History
+    life: int  # which tables they are: a crash and a snapshot replace them
+
+
 class MemoryStore:
     def __init__(self) -> None:
-        self.tables: dict[Table, dict[bytes, bytes]] = {table: {} for table in Table}
+        self.tables: Rows = {table: {} for table in Table}
         self.log: dict[int, tuple[int, bytes]] = {}
         self.own: dict[str, bytes] = {}
         self.term, self.voted_for = 0, None
         self.commit = self.applied_index = self.applied_term = 0
         self.base = (0, 0)
-        self.history: dict[int, tuple[int, bytes]] = {}  # every entry applied
+        self.history: History = {}  # every entry applied
         self.applied_twice: list[int] = []
-        self.fail: Exception | None = None  # raised by the next write that applies something
+        self.fail: Exception | None = None  # raised by the next write
+        self.fail_apply: Exception | None = None  # raised by the next apply
         self.verify = True
         self.damaged = 0  # snapshots that were not what they should be
+        self._life = 0
+        self._published = self._kept = self._copied()  # what other threads see, and what a crash leaves
+        self.checkpoint_index = 0
         self._prepared = 0
-        self.fresh: dict[Fresh, tuple[dict[Table, dict[bytes, bytes]], dict[int, tuple[int, bytes]]]] = {}
+        self.fresh: dict[Fresh, tuple[Rows, History]] = {}
+
+    def crash(self) -> None:
+        """What a kill leaves, opened again."""
+        self._life += 1
+        self._put_back(self._kept)
+        self.fresh.clear()
+        last = min(self.commit, self.log_bounds()[1])
+        self.apply([e for e in self.log_entries(self.applied_index + 1, 1 << 40) if e.index <= last])
+        self.publish()
+
+    def _copied(self) -> Applied:
+        tables = {table: dict(rows) for table, rows in self.tables.items()}
+        return Applied(self.applied_index, self.applied_term, tables, dict(self.history), self._life)
+
+    def _put_back(self, kept: Applied) -> None:
+        self.applied_index, self.applied_term = kept.index, kept.term
+        self.tables = {table: dict(rows) for table, rows in kept.tables.items()}
+        self.history = dict(kept.history)
+        self._published = self._kept = self._copied()
+        self.checkpoint_index = kept.index
 
     # ---- reads
 
@@ -107,11 +147,15 @@ class MemoryStore:
     def read(self) -> Iterator[MemoryView]:
         yield MemoryView(self.tables)
 
-    # ---- writes
+    # ---- the log
 
-    def write(self, batch: WriteBatch, on_applied: OnApplied | None = None) -> WriteResult:
+    def write(self, batch: WriteBatch) -> None:
+        if self.fail is not None:
+            error, self.fail = self.fail, None
+            raise error
         log = dict(self.log)
         if batch.truncate_from is not None:
+            assert batch.truncate_from > self.applied_index, "applied entries are cut off"
             for index in [i for i in log if i >= batch.truncate_from]:
                 del log[index]
         last = max(log, default=self.base[0])
@@ -119,23 +163,7 @@ class MemoryStore:
             assert index == last + 1, f"entry {index} does not follow {last}"
             log[index] = (term, data)
             last = index
-        if batch.apply and self.fail is not None:
-            error, self.fail = self.fail, None
-            raise error
-        tables = {table: dict(rows) for table, rows in self.tables.items()} if batch.apply else self.tables
-        applier, applied, at = Applier(MemoryView(tables)), [], self.applied_index
-        for index, term, data in batch.apply:
-            assert index == at + 1, f"applying {index} after {at}"
-            applied.append(applier.entry(index, term, data))
-            if index in self.history:
-                self.applied_twice.append(index)
-            self.history[index] = (term, data)
-            at, self.applied_term = index, term
-        if batch.apply:
-            applier.close()
-            if on_applied is not None:
-                on_applied(WriteResult(applied))
-        self.tables, self.log, self.applied_index = tables, log, at
+        self.log = log
         if batch.hard_state is not None:
             self.term, self.voted_for = batch.hard_state
         if batch.commit_index is not None:
@@ -148,7 +176,40 @@ class MemoryStore:
         if batch.drop_below is not None:
             for index in [i for i in sorted(self.log) if i < min(batch.drop_below, self.applied_index)]:
                 self.base = (index, self.log.pop(index)[0])
-        return WriteResult(applied)
+
+    # ---- the tables
+
+    def apply(self, entries: Sequence[LogEntry]) -> list[EntryResult]:
+        if self.fail_apply is not None:
+            error, self.fail_apply = self.fail_apply, None
+            raise error
+        applier, results = Applier(MemoryView(self.tables)), []
+        for index, term, data in entries:
+            assert index == self.applied_index + 1, f"applying {index} after {self.applied_index}"
+            results.append(applier.entry(index, term, data))
+            if index in self.history:
+                self.applied_twice.append(index)
+            self.history[index] = (term, data)
+            self.applied_index, self.applied_term = index, term
+        applier.close()
+        return results
+
+    def publish(self) -> None:
+        self._published = self._copied()
+
+    def begin_checkpoint(self) -> Applied | None:
+        if self.applied_index == self.checkpoint_index:
+            return None
+        self.publish()
+        return self._published
+
+    def write_checkpoint(self, pending: Applied) -> None:
+        if pending.life == self._life:
+            self._kept = pending
+
+    def end_checkpoint(self, pending: Applied) -> None:
+        if pending.life == self._life:
+            self.checkpoint_index = pending.index
 
     # ---- snapshots
 
@@ -156,9 +217,10 @@ class MemoryStore:
         return 0
 
     def copy(self, target: Path) -> SnapshotMeta:
-        raw = pickle.dumps((self.tables, self.history))
+        published = self._published
+        raw = pickle.dumps((published.tables, published.history))
         target.write_bytes(raw)
-        return SnapshotMeta(self.applied_index, self.applied_term, len(raw), hashlib.sha256(raw).digest())
+        return SnapshotMeta(published.index, published.term, len(raw), hashlib.sha256(raw).digest())
 
     def prepare(self, source: Path, meta: SnapshotMeta) -> Fresh:
         raw = source.read_bytes()
@@ -180,8 +242,8 @@ class MemoryStore:
             raise ValueError(f"snapshot at {meta.index} is not newer than {self.applied_index}")
         if fresh not in self.fresh:
             raise ValueError("the snapshot was taken or discarded before")
-        self.tables, self.history = self.fresh.pop(fresh)
         self.log = {}
         self.base = (meta.index, meta.term)
-        self.applied_index, self.applied_term = self.base
         self.commit = max(self.commit, meta.index)
+        self._life += 1
+        self._put_back(Applied(meta.index, meta.term, *self.fresh.pop(fresh), self._life))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from raftsched.core.entry import EntryResult
+from raftsched.raft.checkpoints import CheckpointStore
 from raftsched.store import LogEntry, Store, WriteBatch
 
 
@@ -23,7 +24,7 @@ def carry_out(store: Store, batch: WriteBatch, apply: Sequence[LogEntry] = ()) -
     return results
 
 
-def checkpoint(store: Store) -> None:
+def checkpoint(store: CheckpointStore) -> None:
     """What was applied outlives a crash from now on."""
     pending = store.begin_checkpoint()
     if pending is not None:

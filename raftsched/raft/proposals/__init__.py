@@ -1,6 +1,6 @@
 """The way of a command into the log, and of its answer back.
 
 `proposer` gathers this node's calls into batches and answers them when they are applied here; `forwarding` brings
-batches to the leader; `queue` is the leader's queue of them and `batching` decides when it makes an entry of it.
+batches to the leader; `queue` is the leader's queue of them, of which the replica makes an entry per write batch.
 `barrier` and `committed` are the two ways to find out what a read has to wait for.
 """

@@ -39,11 +39,6 @@ class ProposalQueue:
         return bool(self._batches)
 
     @property
-    def batches(self) -> list[Batch]:
-        """All that wait, the oldest first."""
-        return [batch for batch, _ in self._batches]
-
-    @property
     def room(self) -> int:
         """Bytes it still takes."""
         return self._options.queue_max_bytes - self._bytes

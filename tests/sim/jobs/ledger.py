@@ -6,6 +6,7 @@ its own of retries, lost workers and kills.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from raftsched.core.ids import instance_text
 from raftsched.core.model import Delivery, Instance, JobState, Outcome, Overlap, Policy
 from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table
-from raftsched.store import WriteBatch, WriteResult
+from raftsched.store import WriteBatch
 
 if TYPE_CHECKING:
     from tests.sim.jobs.machine import JobsMachine
@@ -100,13 +101,16 @@ class Ledger:
 
     # ------------------------------------------------------------ reading
 
-    def written(self, machine: JobsMachine, batch: WriteBatch, result: WriteResult) -> None:
-        """A write is on this machine's disk."""
+    def written(self, batch: WriteBatch) -> None:
+        """A write is on a machine's disk."""
         for index, term, data in batch.append:
             if index > self.last:
                 self._data[index, term] = data
+
+    def applied(self, machine: JobsMachine, results: Sequence[EntryResult]) -> None:
+        """Entries are in this machine's tables."""
         touched: list[tuple[str, int, bytes]] = []
-        for entry in result.applied:
+        for entry in results:
             if entry.index == self.last + 1:
                 self.last = entry.index
                 self._read(entry, touched)

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from raftsched.core.entry import EntryResult
 from raftsched.leader.leader import Leader
 from raftsched.raft.facade import Raft
 from raftsched.remote.gateway import Gateway
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut
-from raftsched.store import WriteBatch, WriteResult
+from raftsched.store import WriteBatch
 from raftsched.worker.condition_probes import ConditionProbes
 from raftsched.worker.worker import Worker
 from tests.sim.clocks import MachineClock
@@ -148,6 +149,10 @@ class JobsMachine(Machine):
         super().calm()
         self.site.calm()
 
-    def written(self, batch: WriteBatch, result: WriteResult) -> None:
-        super().written(batch, result)
-        self._jobs_world.ledger.written(self, batch, result)
+    def written(self, batch: WriteBatch) -> None:
+        super().written(batch)
+        self._jobs_world.ledger.written(batch)
+
+    def applied(self, results: list[EntryResult]) -> None:
+        super().applied(results)
+        self._jobs_world.ledger.applied(self, results)

@@ -138,8 +138,26 @@ def test_term_vote_and_log_survive_a_kill(tmp_path: Path) -> None:
     assert b.store.applied_twice == []
 
 
+def test_what_was_applied_after_the_newest_checkpoint_is_applied_again(tmp_path: Path) -> None:
+    """As far as this node's disk knows that it is committed; the rest when a leader says so."""
+    b = Solo(tmp_path)
+    b.feed("a", append(4, 0, 0, [4, 4, 4], commit=1))
+    b.feed("a", append(4, 3, 4, [4], commit=3))
+    b.feed("a", append(4, 4, 4, [], commit=4))  # no write
+    assert b.journal.applied_index == 4
+    again = b.crash(tmp_path)
+    assert again.journal.applied_index == 3
+    again.feed("a", append(4, 4, 4, [], commit=4))
+    assert again.journal.applied_index == 4
+    assert sorted(again.store.history) == [1, 2, 3, 4]
+    again.pass_time(2.0)
+    third = again.crash(tmp_path)
+    assert third.journal.applied_index == 4, "the checkpoint has it, however little is known to be committed"
+    assert third.store.applied_twice == []
+
+
 @both
-def test_an_exception_while_applying_stops_the_node(tmp_path: Path, guarded: bool) -> None:
+def test_an_exception_while_writing_stops_the_node(tmp_path: Path, guarded: bool) -> None:
     """Going on would acknowledge what is not on the disk."""
     b = Solo(tmp_path, Guards(stop_on_apply_error=guarded))
     b.feed("a", append(1, 0, 0, [1, 1]))
@@ -156,6 +174,21 @@ def test_an_exception_while_applying_stops_the_node(tmp_path: Path, guarded: boo
     else:
         assert said
         assert b.store.log_bounds() == (1, 2), "acknowledged, not on the disk"
+
+
+def test_an_exception_while_applying_stops_the_node(tmp_path: Path) -> None:
+    """Going on would answer for what is not so."""
+    b = Solo(tmp_path)
+    seen: list[int] = []
+    b.replica.subscribe(lambda entries: seen.extend(e.index for e in entries))
+    b.feed("a", append(1, 0, 0, [1, 1], commit=1))
+    b.store.fail_apply = OSError("disk full")
+    b.feed("a", append(1, 2, 1, [1], commit=2))
+    assert [str(error) for error in b.fatal] == ["disk full"]
+    b.sent.clear()
+    b.feed("a", codec.Ping(9, 1), append(1, 3, 1, [1], commit=3))
+    b.pass_time(2.0)
+    assert (b.sent, seen) == ([], [1])
 
 
 @both

@@ -237,16 +237,16 @@ def test_pre_votes_of_an_earlier_round_count_for_nothing(tmp_path: Path) -> None
 def test_a_leader_begins_when_its_opening_entry_is_applied(tmp_path: Path) -> None:
     """What it applies before that was committed by others, and shows nothing of what they left."""
     writer = ManualWriter()
-    b = Solo(tmp_path, writer=writer, options=replace(OPTIONS, apply_max_bytes=1))  # an entry a write
+    b = Solo(tmp_path, writer=writer, options=replace(OPTIONS, apply_max_bytes=1))  # an entry at a time
     writer.run()
     b.settle()
     b.feed("a", append(1, 0, 0, [1] * 8, commit=8))
     b.engine.campaign()
     while b.take(codec.VoteRequest) == []:
         writer.run_one()
-        b.settle()
+        b.replica.pump()
     for peer in "ac":
-        b.feed(peer, codec.VoteAnswer(b.engine.term, True))
+        b.replica.receive(peer, 1, codec.VoteAnswer(b.engine.term, True))
     opening = b.engine.opening_index
     assert b.engine.is_leader
     assert b.journal.applied_index < 8

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from raftsched.raft import codec
 from raftsched.raft.consensus.journal import Journal
-from raftsched.raft.guards import ALL
+from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.membership.configuration import Membership
 from raftsched.raft.options import RaftOptions
-from tests.support.raft_replica import entry
+from tests.support.raft_replica import ManualWriter, Solo, append, entry
 from tests.support.raft_store import MemoryStore
+from tests.support.stores import checkpoint
+
+both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
 
 SMALL = RaftOptions(memory_max_entries=8, memory_max_bytes=10_000, keep_entries=10)
 
@@ -23,6 +28,13 @@ def write(journal: Journal, store: MemoryStore) -> None:
     journal.done(batch)
 
 
+def apply(journal: Journal, store: MemoryStore) -> None:
+    """All that may be."""
+    while ready := journal.to_apply(1 << 20):
+        store.apply(ready)
+        journal.applied(ready[-1])
+
+
 def test_random_histories_read_like_a_plain_list() -> None:
     seed = random.SystemRandom().getrandbits(32)
     print("seed", seed)
@@ -31,7 +43,7 @@ def test_random_histories_read_like_a_plain_list() -> None:
         store, model, running = MemoryStore(), [], None
         journal = Journal(store, replace(SMALL, keep_entries=10_000), ALL, Membership("b", (), ALL))
         for step in range(120):
-            match rng.choice(["append", "append", "truncate", "take", "run", "commit"]):
+            match rng.choice(["append", "append", "truncate", "take", "run", "commit", "apply", "checkpoint"]):
                 case "append":
                     for _ in range(rng.randrange(1, 5)):
                         model.append((step, b""))
@@ -48,6 +60,15 @@ def test_random_histories_read_like_a_plain_list() -> None:
                     running = None
                 case "commit" if model:
                     journal.set_commit(rng.randrange(len(model)) + 1)
+                case "apply" if ready := journal.to_apply(rng.choice([1, 1 << 20])):
+                    assert [(e.index, e.term) for e in ready] == [
+                        (i, model[i - 1][0]) for i in range(journal.applied_index + 1, ready[-1].index + 1)
+                    ]
+                    assert ready[-1].index <= min(journal.commit_index, store.log_bounds()[1])
+                    store.apply(ready)
+                    journal.applied(ready[-1])
+                case "checkpoint":
+                    checkpoint(store)
             assert journal.last_index == len(model)
             assert journal.last_term == (model[-1][0] if model else 0)
             assert journal.durable_index <= len(model)
@@ -119,8 +140,7 @@ def test_compaction_keeps_a_bounded_tail(size: int, kept: int) -> None:
         journal.append(1, bytes(size) if size == 1 else bytes(100_000))
         store.history.clear()
         write(journal, store)
-    journal.applied_index = journal._applying = 200  # without applying these bytes
-    store.applied_index = 200
+    journal.applied_index = store.applied_index = store.checkpoint_index = 200  # without applying these bytes
     journal.append(1, b"")
     write(journal, store)
     first, last = store.log_bounds()
@@ -137,7 +157,7 @@ def test_the_byte_limit_counts_what_was_there_before_a_restart() -> None:
         for _ in range(40):  # less than the limit in each life
             journal.append(1, bytes(20_000))
         write(journal, store)
-        store.applied_index = journal.applied_index = journal._applying = journal.last_index
+        store.applied_index = journal.applied_index = store.checkpoint_index = journal.last_index
         journal.append(1, b"")
         write(journal, store)
         first, last = store.log_bounds()
@@ -153,6 +173,8 @@ def test_compaction_waits_for_a_snapshot_on_its_way_but_not_for_ever() -> None:
             journal.append(1, b"")
             journal.set_commit(journal.last_index)
             write(journal, store)
+            apply(journal, store)
+            checkpoint(store)
         assert abs(store.log_bounds()[0] - first) <= 1
 
 
@@ -174,4 +196,87 @@ def test_a_committed_entry_that_is_missing_is_a_damaged_log() -> None:
     journal.set_commit(1)
     store.log.clear()
     with pytest.raises(RuntimeError, match="not in the log"):
-        journal.take()
+        journal.to_apply(1 << 20)
+
+
+@both
+def test_nothing_is_applied_before_it_is_in_the_log_on_this_disk(guarded: bool) -> None:
+    """A checkpoint could have it, and after a crash the log would lack it."""
+    store = MemoryStore()
+    journal = Journal(store, SMALL, Guards(apply_only_durable=guarded), Membership("b", (), ALL))
+    journal.append(1, b"")
+    write(journal, store)
+    journal.append(1, b"")
+    batch = journal.take()
+    journal.append(1, b"")
+    journal.set_commit(3)  # a majority without this node has all of them
+    assert [e.index for e in journal.to_apply(1 << 20)] == ([1] if guarded else [1, 2, 3])
+    store.write(batch)
+    journal.done(batch)
+    assert [e.index for e in journal.to_apply(1 << 20)] == ([1, 2] if guarded else [1, 2, 3])
+
+
+def test_no_more_is_applied_at_once_than_there_is_room_for() -> None:
+    store = MemoryStore()
+    journal = Journal(store, SMALL, ALL, Membership("b", (), ALL))
+    for _ in range(3):
+        journal.append(1, entry(1))
+    write(journal, store)
+    journal.set_commit(2)
+    assert [e.index for e in journal.to_apply(1)] == [1]
+    assert [e.index for e in journal.to_apply(3 * len(entry(1)))] == [1, 2], "what is not committed is not applied"
+    apply(journal, store)
+    assert journal.to_apply(1) == []
+
+
+@both
+@pytest.mark.parametrize("tail", [True, False], ids=["with a tail", "without"])
+def test_the_log_keeps_what_a_crash_would_take_from_the_tables(guarded: bool, tail: bool) -> None:
+    store = MemoryStore()
+    guards = Guards(compaction_below_checkpoint=guarded, keep_log_tail=tail)
+    journal = Journal(store, SMALL, guards, Membership("b", (), ALL))
+
+    def commit() -> None:
+        journal.append(1, entry(1))
+        journal.set_commit(journal.last_index)
+        write(journal, store)
+        apply(journal, store)
+
+    for _ in range(5):
+        commit()
+    checkpoint(store)
+    for _ in range(40):
+        commit()
+    first = journal.first_index
+    assert (first <= store.checkpoint_index + 1) is guarded
+    if guarded:
+        store.crash()
+        assert store.applied_index == 45, "applied again from the log"
+        checkpoint(store)
+        commit()
+        assert journal.first_index > first, "after another checkpoint it may go"
+
+
+def test_a_commit_alone_is_not_written() -> None:
+    """It goes along with what is written next; a node that lost it learns it again from the leader."""
+    store = MemoryStore()
+    journal = Journal(store, SMALL, ALL, Membership("b", (), ALL))
+    journal.append(1, b"")
+    write(journal, store)
+    journal.set_commit(1)
+    assert not journal.dirty
+    journal.append(1, b"")
+    assert journal.take().commit_index == 1
+
+
+def test_nothing_waits_for_a_commit_to_be_on_the_disk(tmp_path: Path) -> None:
+    writer = ManualWriter()
+    b = Solo(tmp_path, writer=writer)
+    b.feed("a", append(1, 0, 0, [1, 1]))
+    writer.run()
+    b.settle()
+    b.sent.clear()
+    b.feed("a", append(1, 2, 1, [], commit=2))
+    assert writer.jobs == []
+    assert [f.next_index for f in b.take(codec.AppendAnswer)] == [3]
+    assert b.journal.applied_index == 2

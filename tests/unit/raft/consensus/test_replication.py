@@ -9,6 +9,7 @@ import pytest
 from raftsched.raft import codec
 from raftsched.raft.guards import Guards
 from tests.support.raft_replica import OPTIONS, ManualWriter, Solo, append, hello, unique
+from tests.support.stores import checkpoint
 
 both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
 
@@ -238,6 +239,7 @@ def test_compaction_leaves_a_tail_for_laggards(tmp_path: Path, guarded: bool) ->
     for number in range(10):
         b.propose(number)
         b.feed("a", codec.AppendAnswer(term, b.journal.last_index + 1, True, False))
+        checkpoint(b.store)
     b.sent.clear()
     b.feed("c", codec.AppendAnswer(term, 2, False, True))
     b.pass_time(0.1)

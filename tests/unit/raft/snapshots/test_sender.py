@@ -15,6 +15,7 @@ from raftsched.raft.options import RaftOptions
 from tests.support.raft_replica import ManualWriter, Solo, hello
 from tests.support.raft_snapshots import SMALL, converse, exchange
 from tests.support.raft_store import MemoryStore
+from tests.support.stores import checkpoint
 
 both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
 
@@ -26,11 +27,17 @@ def leader(
     a = Solo(tmp_path, guards, node="a", options=options, side=side)
     term = a.lead()
     for number in range(40):
-        a.propose(number)
-        a.feed("b", codec.AppendAnswer(term, a.journal.last_index + 1, True, False))
+        commit(a, number)
     a.sent.clear()
     a.feed("c", codec.AppendAnswer(term, 1, False, True))
     return a
+
+
+def commit(a: Solo, number: int) -> None:
+    """One command more, which survives a crash of `a`, so that its log need not keep it."""
+    a.propose(number)
+    a.feed("b", codec.AppendAnswer(a.engine.term, a.journal.last_index + 1, True, False))
+    checkpoint(a.store)
 
 
 def follower(tmp_path: Path, a: Solo, node: str = "c", side: ManualWriter | None = None) -> Solo:
@@ -338,8 +345,7 @@ def test_a_copy_that_is_too_old_is_replaced(tmp_path: Path) -> None:
     a = leader(tmp_path)
     (offer,) = a.take(codec.SnapshotOffer, "c")
     for number in range(100, 160):  # together far larger than the copy, which the log is pinned for
-        a.propose(number)
-        a.feed("b", codec.AppendAnswer(a.engine.term, a.journal.last_index + 1, True, False))
+        commit(a, number)
     assert a.journal.first_index > offer.index + 1
     a.sent.clear()
     (again,) = hear(a, 0.1)
@@ -354,8 +360,7 @@ def test_the_log_behind_the_copy_stays_while_it_is_on_its_way(tmp_path: Path) ->
     a = leader(tmp_path)
     (offer,) = a.take(codec.SnapshotOffer, "c")
     for number in range(100, 106):
-        a.propose(number)
-        a.feed("b", codec.AppendAnswer(a.engine.term, a.journal.last_index + 1, True, False))
+        commit(a, number)
     assert a.journal.first_index <= offer.index + 1
 
 
