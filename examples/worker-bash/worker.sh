@@ -10,7 +10,7 @@ IFS=, read -ra servers <<<"${RAFTSCHED_SERVERS:?has to name the nodes: URLs with
 name=${RAFTSCHED_WORKER:-$(hostname)} me=$(</proc/sys/kernel/random/uuid) call=$1 stop='' pid='' dir=$(mktemp -d); shift; trap 'stop=1' TERM INT; trap 'rm -rf "$dir"' EXIT
 ask() { # PATH, and JSON as input: $sent, $status, $dir/answer. A node that does not answer has its next turn last.
   sent=$(now); status=$(curl -s -m 4 -o "$dir/answer" -w '%{http_code}' -H 'Content-Type: application/json' \
-    ${RAFTSCHED_TOKEN:+-H "Authorization: Bearer $RAFTSCHED_TOKEN"} --data-binary @- "${servers[0]}$1")
+    ${RAFTSCHED_TOKEN:+-H @<(echo "Authorization: Bearer $RAFTSCHED_TOKEN")} --data-binary @- "${servers[0]}$1")
   case $status in 2*) return 0 ;; 4*) cat "$dir/answer" >&2; sleep 0.5 ;; *) servers=("${servers[@]:1}" "${servers[0]}"); sleep 0.2 ;; esac; return 1
 }
 renew() { local at; at=$((sent + $(jq .lease_ms "$dir/answer") - k)); kill_at=$((at > kill_at ? at : kill_at)); echo $kill_at >"$dir/new"; mv "$dir/new" "$dir/kill_at"; }

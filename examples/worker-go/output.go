@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -84,6 +85,14 @@ func (s *session) send(ctx context.Context, token int64, o *output, ended <-chan
 			}
 			answer, err := s.put(ctx, token, offset, piece, end)
 			if err != nil {
+				var no refusal
+				if errors.As(err, &no) && no.status < 500 && no.status != http.StatusTooManyRequests {
+					// This node has another part of it, and says which, or will never take it.
+					if no.status != http.StatusConflict || json.Unmarshal([]byte(no.text), &answer) != nil {
+						return nil
+					}
+					offset = answer.Offset
+				}
 				time.Sleep(200 * time.Millisecond)
 				continue
 			}

@@ -33,6 +33,7 @@ class Refusal extends Error {
   constructor(status, text) {
     super(`${status} ${text}`)
     this.status = status
+    this.text = text
     this.final = status < 500 && status !== 429
   }
 }
@@ -214,7 +215,8 @@ class Session {
             if (last && offset >= size) return placed.output
             continue
           } catch (error) {
-            if (error.final) return null
+            if (error.final && error.status !== 409) return null
+            if (error.final) offset = JSON.parse(error.text).offset // another node has another part of it
           }
         }
       }

@@ -52,6 +52,7 @@ from raftsched.worker.worker import STOP_PAUSE_MS, STOPS, TICK_S, UNRESPONSIVE_M
 OPEN_PATIENCE_S = 5.0  # for the answer of one node
 REFUSED_S = 2.0  # before a refused request is sent again, unless its answer names a time
 REFUSED_MAX_S = 30.0
+ERRORS_MAX = 64  # texts that are said once each while there is no session
 TAKEN_S = 3.0  # another has the name: it may be free at any moment
 LOOK_WAIT_MS = 250  # of a poll after one that failed: long enough to be granted a lease
 EMPTY_S = 0.05  # before the next poll, when one was answered at once and there was nothing
@@ -84,7 +85,8 @@ class Agent:
         self.name = opening.name
         self._opening, self._turns = opening, Turns(servers, rng)
         self._asked = self._turns.first  # for a session
-        self._last_error, self._refused_s = "", REFUSED_S
+        self._errors: set[str] = set()  # said since there was a session
+        self._refused_s = REFUSED_S
         self._runner = runner
         self._outputs = outputs
         self._clock = clock
@@ -216,15 +218,18 @@ class Agent:
             except Exception as exc:  # a worker that is there and runs nothing, for ever, would be worse
                 pause = self._no_session(exc)
             else:
-                self._last_error, self._refused_s = "", REFUSED_S
+                self._errors.clear()
+                self._refused_s = REFUSED_S
                 self._polling = self._loop.create_task(self._poll_on())
                 await asyncio.wait([self._polling])
             await asyncio.sleep(pause)
 
     def _no_session(self, why: Exception) -> float:
         """Returns how many seconds to wait before the next attempt."""
-        if str(why) != self._last_error:  # else it would say so for ever
-            self._last_error = str(why)
+        if str(why) not in self._errors:  # else it would say so for ever
+            if len(self._errors) >= ERRORS_MAX:
+                self._errors.clear()
+            self._errors.add(str(why))
             known = isinstance(why, RaftschedError | NoAnswer | Refused)
             log.warning("%s: no session yet: %s", self.name, why, exc_info=None if known else why)
         if isinstance(why, NoAnswer):
@@ -361,7 +366,7 @@ class Agent:
             return self._refused(exc, batch)
         except (NoAnswer, TimeoutError) as exc:
             self._urgent = self._urgent or urgent
-            log.info("%s: %s did not answer: %s", self.name, server.name, exc or "it takes too long")
+            log.info("%s: %s did not answer: %s", self.name, server.name, str(exc) or "it takes too long")
             return self._turns.failed(server)
         else:
             pause = self._taken(number, sent, request, out)
@@ -465,6 +470,8 @@ class Agent:
         if token not in self._runs:
             return
         if end.outcome is Outcome.LOST and not end.alone:
+            if self._ending:  # `stop` ends what runs: it is handed back when the session is closed
+                return
             # Ended for the lease's sake, so this lease is not what we took it for. No report: only the session's end,
             # which the next opening brings, can give the attempt to somebody else.
             self._lapse("a run was stopped for the sake of the lease")

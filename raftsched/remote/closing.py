@@ -27,7 +27,7 @@ async def close_session(name: str, turns: Turns, session: str, request: CloseIn,
                 except SessionOver:
                     return
                 except (NoAnswer, Refused, TimeoutError) as exc:
-                    log.info("%s: %s did not close the session: %s", name, server.name, exc or "no answer")
+                    log.info("%s: %s did not close the session: %s", name, server.name, str(exc) or "no answer")
                     await asyncio.sleep(turns.failed(server))
     log.warning("%s: its session ends by time", name)
 

@@ -58,7 +58,8 @@ class HttpServer:
         try:
             answer = await self._transport.ask(self._address, method, path, body, {"Content-Type": kind})
         except ClientError as error:
-            raise NoAnswer(error.detail) from None
+            # It speaks of all the nodes that a client has asked, and of its own patience; here it was one.
+            raise NoAnswer(error.detail.rpartition(f" {self._address} ")[2].rstrip(".")) from None
         if answer.status < 300:
             return answer
         refusal = error_of(answer.status, "", answer.body)

@@ -256,6 +256,25 @@ def test_told_to_stop_it_hands_back_what_takes_too_long(cluster: Cluster, exampl
             wait_final(cluster, node, instance)
 
 
+def test_the_node_that_has_its_output_is_killed(cluster: Cluster, example: Example) -> None:
+    """Another one is sent all of it."""
+    if example.language == "bash":
+        pytest.skip("the worker in bash sends what was printed when the run has ended")
+    asked = cluster.followers()[0]
+    others = cluster.followers_of(asked)
+    with example.started([asked, *others]) as worker:
+        instance = begin(others[0], "count", to=9_000, every_ms=1)
+        cluster.wait(
+            "output at the node", lambda: len(asked.request("GET", f"/v1/instances/{instance}/output").body) > 32_768
+        )
+        asked.kill()
+        row = wait_final(cluster, others[0], instance)
+        assert (row["state"], len(row["attempts"])) == ("SUCCEEDED", 1), worker.log.read_text()
+        printed = others[0].request("GET", f"/v1/instances/{instance}/output").body.decode()
+        assert [int(line.split()[1]) for line in printed.splitlines()] == list(range(1, 9_001))
+        assert worker.stop() == 0
+
+
 def test_the_node_that_it_asks_is_killed(cluster: Cluster, example: Example, tmp_path: Path) -> None:
     """The run goes on, and its end is reported to another node; once with a follower, once with the leader."""
     file = tmp_path / "lines"

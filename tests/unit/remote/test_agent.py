@@ -597,6 +597,35 @@ def test_a_second_signal_hurries() -> None:
     run(body)
 
 
+@pytest.mark.parametrize("hurried", [True, False])
+def test_what_is_ended_at_once_is_handed_back(hurried: bool) -> None:
+    """The runner ends what runs when it stops, as where a lease is over; but this one is not."""
+
+    async def body(world: World) -> None:
+        if not hurried:
+            world.agent._grace.grace_ms = 0
+        await world.leased()
+        world.cluster.give(7)
+        world.cluster.give(8)
+        await world.launched(7, 8)
+        winding = asyncio.create_task(world.agent.wind_down())
+        await asyncio.sleep(0.1)
+        world.agent.hurry()
+        await winding
+
+        async def stopping() -> None:
+            world.end(8)
+            world.end(7, Outcome.LOST, alone=False)
+            await asyncio.sleep(0.5)
+
+        world.runner.stopping = stopping
+        await world.agent.stop()
+        assert world.cluster.ends() == [(8, "succeeded")]
+        assert [close.ran for close in world.cluster.closed] == [[7]]
+
+    run(body)
+
+
 def test_a_worker_without_nodes_stops_all_the_same() -> None:
     async def body(world: World) -> None:
         await world.leased()
