@@ -17,7 +17,7 @@ from typing import Any
 import lmdb
 import msgspec
 
-from raftsched.core.entry import EntryResult
+from raftsched.core.entry import EntryResult, NewerLog
 from raftsched.errors import StartupError
 from raftsched.store import layout, records, snapshot, tables
 from raftsched.store.checkpoint import Checkpoint
@@ -116,7 +116,8 @@ class Store:
         it is known to be committed. Tests alone go without `sync`, without `metasync` (see Environment), or with other
         `rules`.
 
-        Raises StartupError: in use by another process, not writable, damaged, or of another format."""
+        Raises StartupError: in use by another process, not writable, damaged, of another format, or with a log that a
+        later version wrote."""
         try:
             lock = layout.lock(directory)
         except OSError as error:
@@ -141,7 +142,7 @@ class Store:
             if env is not None:
                 env.close()
             os.close(lock)
-            if isinstance(error, CorruptLog):
+            if isinstance(error, CorruptLog | NewerLog):
                 raise StartupError(str(error)) from None
             if isinstance(error, CutOff):
                 raise StartupError(str(CorruptLog(f"The store in {directory} is cut off", directory))) from None

@@ -61,6 +61,7 @@ class Tables:
         self._entries: Callable[[int, int], Sequence[LogEntry]] = lambda first, size: ()
         self.env = Environment(directory, map_bytes=map_bytes, sync=False)
         self._data = -1
+        self._writing = threading.Lock()
         self._guard: Any = None  # the reader that keeps the pages of the checkpoint
         try:
             self.map_bytes = self.env.lmdb.info()["map_size"]
@@ -69,7 +70,7 @@ class Tables:
                 state = records.decode_state(txn.get(STATE, db=self.env.own) or b"")
             self.applied_index, self.applied_term = state.applied_index, state.applied_term
             self._published = self.applied_index, self.applied_term
-            self._number = self._newest = self._newest_number(directory)
+            self._number = self._newest = self._written = self._newest_number(directory)
             self.checkpoint_index = self.applied_index  # what a crash leaves
             self._keep()
         except BaseException:
@@ -266,7 +267,10 @@ class Tables:
         """Brings it to the disk. In any thread; raises OSError."""
         if self._sync and self._rules.synced:
             os.fdatasync(self._data)
-        checkpoint.write(self.directory, made, sync=self._sync)
+        with self._writing:
+            if made.number > self._written:  # else the map has grown meanwhile, and its place is a newer one's
+                checkpoint.write(self.directory, made, sync=self._sync)
+                self._written = made.number
 
     def end_checkpoint(self, made: Checkpoint, reader: Any) -> None:
         """It is on the disk: `reader`, made when it began, keeps its pages from now on."""

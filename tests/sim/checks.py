@@ -177,7 +177,8 @@ class Checks:
 
     def checkpointed(self, name: str, index: int) -> None:
         """A checkpoint is on the disk."""
-        self.disks[name].checkpoint = index
+        disk = self.disks[name]
+        disk.checkpoint = max(disk.checkpoint, index)
 
     def _truncated(self, name: str, disk: DurableLog, start: int) -> None:
         for index in range(start, disk.last + 1):
@@ -228,7 +229,12 @@ class Checks:
         most = max(disk.first - 1, min(self.highest, disk.last))
         if store.log_bounds() != (disk.first, disk.last) or not disk.checkpoint <= found <= most:
             self.fail(f"{name} finds log {store.log_bounds()}, applied {found}; on its disk was {disk}")
-        disk.applied = found
+        if store.checkpoint_index < disk.checkpoint:
+            self.fail(f"{name} finds a checkpoint of entry {store.checkpoint_index}; on its disk was {disk}")
+        disk.applied, disk.checkpoint = (
+            found,
+            store.checkpoint_index,
+        )  # one may be there that the process did not hear of
         self._next_hash[name] = 0
         self.same_state(name, store)
 

@@ -19,8 +19,10 @@ from raftsched.raft.facade import Raft
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.transport.tls import Plain
 from raftsched.security.keyring import Keyring
-from raftsched.store import Fresh, LogEntry, PendingCheckpoint, Rules, SnapshotMeta, Store, WriteBatch
+from raftsched.store import Fresh, LogEntry, Rules, SnapshotMeta, Store, WriteBatch
+from raftsched.store.checkpoint import Checkpoint
 from raftsched.store.layout import LOG
+from raftsched.store.tables import Tables
 from tests.sim.checks import Violation
 from tests.sim.clocks import MachineClock
 from tests.sim.disk import Disk, DiskWriter
@@ -39,7 +41,20 @@ KEY = b"k" * 32
 class WatchedStore(Store):
     """The real store; what it did is told."""
 
-    machine: Machine
+    machine: Machine  # of the class while it is being opened, then its own
+
+    def _open_tables(self, number: int) -> Tables:
+        machine, tables = self.machine, super()._open_tables(number)
+        machine.unsynced_tables.opened()
+        write = tables.write_checkpoint
+
+        def watched(made: Checkpoint) -> None:
+            with machine.unsynced_tables.watched():
+                write(made)
+            machine.checkpointed(made.applied_index)
+
+        tables.write_checkpoint = watched  # type: ignore[method-assign]
+        return tables
 
     def write(self, batch: WriteBatch) -> None:
         certain = self.machine.unsynced.before(self)
@@ -51,11 +66,6 @@ class WatchedStore(Store):
         results = super().apply(entries)
         self.machine.applied(results)
         return results
-
-    def write_checkpoint(self, pending: PendingCheckpoint) -> None:
-        with self.machine.unsynced_tables.watched():
-            super().write_checkpoint(pending)
-        self.machine.checkpointed(pending)
 
     def _last_checkpoint(self) -> None:
         """Processes end by force here."""
@@ -134,6 +144,7 @@ class Machine:
         world.trace.event(self.name, "start", f"#{self.incarnation}")
         guards = world.guards
         loop = Loop(world.scheduler, self.name, world.network, self._stepped, self._crashed)
+        WatchedStore.machine = self
         try:
             store = WatchedStore.open(
                 self.directory / "db",
@@ -146,7 +157,6 @@ class Machine:
             self._refused(error)
             return
         store.machine = self
-        self.unsynced_tables.opened()
         loop.cost = self.cost
         self.loop, self.store = loop, store
         world.checks.loaded(self.name, store)
@@ -313,6 +323,8 @@ class Machine:
     def damage(self) -> bool:
         """Flips a bit in an entry of the log, or in one of its own records. The process must not run."""
         rng = self._rng
+        if not (self.directory / "db" / LOG).exists():  # it ended while it made its store
+            return False
         with lmdb.open(
             str(self.directory / "db" / LOG), max_dbs=40, map_size=1 << 30, sync=False, lib_version=0
         ) as env:
@@ -369,9 +381,9 @@ class Machine:
         self._world.checks.applied(self.name, self.store, results)
         self._world.trace.event(self.name, "applied", results[-1].index)
 
-    def checkpointed(self, pending: PendingCheckpoint) -> None:
-        self._world.checks.checkpointed(self.name, pending.index)
-        self._world.trace.event(self.name, "checkpoint", pending.index)
+    def checkpointed(self, index: int) -> None:
+        self._world.checks.checkpointed(self.name, index)
+        self._world.trace.event(self.name, "checkpoint", index)
 
     def copied(self, meta: SnapshotMeta) -> None:
         assert self.store is not None
