@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from raftsched.worker.output import OutputStore
 
 NAMESPACES_SEEN_MAX = 1_000
-VISIBLE_WAIT_S = 1.0
 CATCH_UP_S = 1.0  # before something is refused which may have been made elsewhere
 FRESH_S = 1.0  # how long settings and namespaces are remembered; apply checks them again
 
@@ -108,13 +107,6 @@ class ApiContext:
         note_proposed()
         return told
 
-    async def wait_until_visible(self) -> None:
-        """Waits until reads show what callers have been told, so that a caller finds the job whose creation was
-        acknowledged. A second at most: a disk that hangs for longer shows an old state."""
-        index = self.log.unapplied_ack_index()
-        if index:
-            await self.log.wait_applied(index, VISIBLE_WAIT_S)
-
     async def catch_up_soon(self) -> int | None:
         """Waits until this node has applied what the leader had committed when this was called, and returns the index.
         None: there is no leader, or it took too long. It costs the log nothing, and is no proof as the barrier is one
@@ -129,12 +121,12 @@ class ApiContext:
         return index
 
     def cluster_position(self) -> tuple[str | None, int, int]:
-        """Returns the leader, its term, and the newest index of which callers of this node have been told. Only the
-        answer to a write may give that index: reads may not show it yet."""
+        """Returns the leader, its term, and the newest index that is applied here. Only the answer to a write may give
+        that index: what a read shows may be older by the time of its answer."""
         if self.log.position is not None:
             return self.log.position()
         status = self.cluster.status()
-        return status.leader, status.term, max(status.applied_index, self.log.unapplied_ack_index())
+        return status.leader, status.term, status.applied_index
 
     def applied(self) -> int:
         """Returns an index that reads here show at the least."""

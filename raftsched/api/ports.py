@@ -32,10 +32,10 @@ class LogPort:
 
     `propose` returns one answer for each command, as applied on this node; it raises NoLeader, UnknownOutcome or
     Overloaded. `propose_then` is for callers that are no task: it raises at once what `propose` would raise at once,
-    and gives everything else to `reply`, possibly before reads on this node show it (`unapplied_ack_index`).
-    After `barrier` this node has applied all that was committed before; it raises NoLeader or Overloaded.
-    `wait_applied` returns True as soon as this node has applied the index, False when the time is over. `committed`
-    returns what the leader had committed, without an entry in the log; None: it did not answer in time."""
+    and gives everything else to `reply`. After `barrier` this node has applied all that was committed before; it raises
+    NoLeader or Overloaded. `wait_applied` returns True as soon as this node has applied the index, False when the time
+    is over. `committed` returns what the leader had committed, without an entry in the log; None: it did not answer in
+    time."""
 
     propose: Callable[[Sequence[bytes], float], Awaitable[list[Answer]]]
     barrier: Callable[[float], Awaitable[None]]
@@ -43,8 +43,6 @@ class LogPort:
     propose_then: ProposeThen | None = None  # None: by way of `propose`
     committed: Callable[[float], Awaitable[int | None]] | None = None  # None: what is applied is all there is
     applied_index: Callable[[], int] | None = None  # None: as ClusterPort.status has it
-    # Returns the index up to which callers have been answered, while reads do not show all of that yet; else 0.
-    unapplied_ack_index: Callable[[], int] = lambda: 0
     position: Callable[[], tuple[str | None, int, int]] | None = None  # see ApiContext.cluster_position
 
 

@@ -42,7 +42,7 @@ class Guards:
     hold_for_gathered_turn: bool = True  # changes gathered while a batch is written are not durable when that one ends
     count_self_when_durable: bool = True  # the leader counts itself up to its own durable entry only
     commit_within_log: bool = True  # a loaded commit index is never ahead of the loaded log
-    stop_on_apply_error: bool = True  # anything raised while applying stops the node
+    stop_on_apply_error: bool = True  # anything raised while a batch is written stops the node
     contain_callback_errors: bool = True  # a subscriber's exception does not reach the engine
     # elections
     pre_vote: bool = True  # a term is raised only when a majority would vote for the candidate

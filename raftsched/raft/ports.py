@@ -5,7 +5,7 @@ Consensus does no I/O: it calls these, and the replica or the facade performs th
 - messages to peers (`EngineHost.send`, `Links.send`), of which acknowledgements and votes go through `hold`, so that
   they leave only once the write batch they depend on is durable;
 - log entries, term, vote, commit index and own records: into the journal, whose `take` is the next write batch;
-- applied entries: to `Raft.subscribe`, after their batch is durable; to early acknowledgements just before;
+- applied entries: to `Raft.subscribe`, and their answers to whoever proposed on this node;
 - a change of role, term or leader: to `Raft.subscribe_role`;
 - a snapshot to prepare for a follower (`need_snapshot`), and a state that was swapped in (Installer's `installed`);
 - the members to be connected with (`Links.members_changed`);

@@ -13,11 +13,13 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+import lmdb
+
 from raftsched.store import records, tables
 from raftsched.store.datafile import CutOff, is_whole
 from raftsched.store.environment import DATA, Environment
 from raftsched.store.records import STATE, LogState, State
-from raftsched.store.snapshot import sync_directory, sync_file
+from raftsched.store.snapshot import ROOM_BYTES, sync_directory, sync_file
 
 LOCK = "lock"
 LOG = "log"
@@ -90,7 +92,8 @@ def _convert(directory: Path, *, map_bytes: int, sync: bool) -> None:
         raise CutOff
     target = tables_directory(directory, _FIRST)
     target.mkdir(mode=0o700)
-    old = Environment(directory, map_bytes=max(map_bytes, 2 * (directory / DATA).stat().st_size), sync=False)
+    map_bytes = max(map_bytes, 2 * (directory / DATA).stat().st_size + ROOM_BYTES)  # for the log alone as well
+    old = Environment(directory, map_bytes=map_bytes, sync=sync)  # which makes the tables that are new
     try:
         with old.lmdb.begin() as txn:
             own = {bytes(key): bytes(raw) for key, raw in txn.cursor(old.own)}
@@ -99,7 +102,11 @@ def _convert(directory: Path, *, map_bytes: int, sync: bool) -> None:
         if raw is None and (own or log):
             raise records.Damaged("it is missing")
         was = State() if raw is None else records.decode_state(raw)
-        old.lmdb.copy(str(target), compact=True)
+        try:
+            old.lmdb.copy(str(target), compact=True)
+        except lmdb.IncompatibleError:  # not after a page leak (lmdb.h, MDB_CP_COMPACT): then all as it is
+            remove(target / DATA)
+            old.lmdb.copy(str(target), compact=False)
     finally:
         old.close()
     env = Environment(target, map_bytes=map_bytes, sync=False, shared=False)

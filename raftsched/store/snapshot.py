@@ -107,7 +107,8 @@ def unpack(source: Path, directory: Path, meta: SnapshotMeta, *, map_bytes: int,
     ValueError when the file is not the state that `meta` describes; then neither file nor directory is left."""
     fresh = Fresh(directory, meta)
     try:
-        directory.mkdir(mode=0o700, parents=True)
+        directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # else it would be as the umask says
+        directory.mkdir(mode=0o700)
         _move(source, fresh.file)
         if not is_whole(directory):
             raise ValueError("snapshot file is cut off")
@@ -131,6 +132,15 @@ def unpack(source: Path, directory: Path, meta: SnapshotMeta, *, map_bytes: int,
             raise OSError(f"the snapshot cannot be made ready in {directory}: {error}") from None
         raise
     return fresh
+
+
+def require(fresh: Fresh, *, map_bytes: int) -> None:
+    """Raises ValueError unless the prepared state is the one that its meta data describe; lmdb.Error."""
+    env = _open(fresh, map_bytes)
+    try:
+        _check(env, fresh.meta)
+    finally:
+        env.close()
 
 
 def _open(fresh: Fresh, map_bytes: int) -> Environment:

@@ -461,8 +461,9 @@ class Store:
 
     def end_checkpoint(self, pending: PendingCheckpoint) -> None:
         """It was written. In the thread that applies."""
-        if pending.of is self._tables:
-            pending.of.end_checkpoint(pending.made, pending.reader)
+        with self._checkpointing:  # else the tables may be replaced meanwhile
+            if pending.of is self._tables:
+                pending.of.end_checkpoint(pending.made, pending.reader)
 
     # ------------------------------------------------------------ snapshots
 
@@ -525,6 +526,7 @@ class Store:
         directory = tables_directory(self._directory, number)
         shutil.rmtree(directory, ignore_errors=True)
         try:
+            snapshot.require(fresh, map_bytes=self._map_bytes)
             tables.make(
                 fresh.directory, State.of_tables(meta.index, meta.term), map_bytes=self._map_bytes, sync=self._sync
             )

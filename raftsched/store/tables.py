@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ from raftsched.store.datafile import CutOff, is_whole
 from raftsched.store.environment import DATA, Environment
 from raftsched.store.gate import Gate
 from raftsched.store.records import STATE, State
-from raftsched.store.snapshot import sync_directory
+from raftsched.store.snapshot import ROOM_BYTES, sync_directory
 from raftsched.store.view import StoreView, WriteView
 from raftsched.store.write_batch import LogEntry
 
@@ -275,6 +275,8 @@ class Tables:
     def end_checkpoint(self, made: Checkpoint, reader: Any) -> None:
         """It is on the disk: `reader`, made when it began, keeps its pages from now on."""
         if made.number < self._newest:  # the map has grown meanwhile, and there is a newer one
+            if reader is not None:
+                reader.abort()
             return
         self._release()
         self._guard = reader
@@ -297,6 +299,8 @@ def make(directory: Path, state: State, *, map_bytes: int, sync: bool) -> None:
     on the disk, except the name of the directory. Raises OSError, lmdb.Error."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     (directory / CHECKPOINT).unlink(missing_ok=True)
+    with suppress(FileNotFoundError):  # another node's may be larger than this one's map
+        map_bytes = max(map_bytes, (directory / DATA).stat().st_size + ROOM_BYTES)
     env = Environment(directory, map_bytes=map_bytes, sync=False)
     try:
         with env.lmdb.begin(write=True) as txn:

@@ -13,7 +13,6 @@ file_mib          of the data file at the end; it stays the same from when reten
 from __future__ import annotations
 
 import heapq
-import os
 import random
 import tempfile
 import time
@@ -29,6 +28,7 @@ from raftsched.core.ids import instance_key
 from raftsched.core.model import Outcome, Placement, Policy, Trigger, TriggerKind
 from raftsched.core.rows import META_KEY, decode_meta
 from raftsched.core.tables import Table
+from raftsched.raft.checkpoints import EVERY_S
 from raftsched.store import LogEntry, Store, WriteBatch
 from scripts.benches.figures import emit, note
 
@@ -37,6 +37,7 @@ KEPT_ENTRIES = 1_000
 DAY_MS = 86_400_000
 FILL = 1_000  # jobs of one turn
 PRUNE_ROWS = 250
+CHECKPOINT_MS = int(1_000 * EVERY_S)
 PRUNE_EVERY_MS = 1_000
 PAGE = 4_096
 
@@ -65,6 +66,7 @@ class Life:
         self._started: list[int] = []
         self._owed = 0.0  # jobs to be created
         self._next_prune_ms = 0
+        self._next_checkpoint_ms = 0
         self._session = self._found()
 
     def _found(self) -> int:
@@ -97,6 +99,15 @@ class Life:
         if refused is not None:
             raise RuntimeError(f"a command was refused: {refused.code} {refused.detail}")
         return answers
+
+    def _checkpoint(self) -> None:
+        """As often as a node makes one, by the time that passes here."""
+        if self._now >= self._next_checkpoint_ms:
+            self._next_checkpoint_ms = self._now + CHECKPOINT_MS
+            pending = self.store.begin_checkpoint()
+            if pending is not None:
+                self.store.write_checkpoint(pending)
+                self.store.end_checkpoint(pending)
 
     def fill(self) -> None:
         for _ in range(0, self._plan.stored, FILL):

@@ -85,9 +85,17 @@ def disk_bytes(directory: Path) -> int:
 
 
 def used_pages(node: NodeProcess) -> int:
-    """Pages of a node's store that hold something; its file has free ones, too. Read as LMDB's other processes do."""
-    where = str(node.data / STORE)
-    with lmdb.open(where, readonly=True, map_size=MAP_BYTES, max_dbs=64, max_readers=MAX_READERS) as env:
+    """Pages of a node's store that hold something; its files have free ones, too. Read as LMDB's other processes do."""
+    return sum(_pages(file.parent) for file in _files(node))
+
+
+def _files(node: NodeProcess) -> list[Path]:
+    """Those of the log and of the tables."""
+    return sorted((node.data / STORE).glob(f"*/{DATA}"))
+
+
+def _pages(directory: Path) -> int:
+    with lmdb.open(str(directory), readonly=True, map_size=MAP_BYTES, max_dbs=64, max_readers=MAX_READERS) as env:
         with env.begin() as txn:
             names = [bytes(name) for name in txn.cursor().iternext(values=False)]
         databases = [env.open_db(name, create=False) for name in names]
@@ -97,8 +105,8 @@ def used_pages(node: NodeProcess) -> int:
 
 
 def file_bytes(node: NodeProcess) -> int:
-    """Length of the store's file."""
-    return (node.data / STORE / DATA).stat().st_size
+    """Length of the store's files."""
+    return sum(file.stat().st_size for file in _files(node))
 
 
 def job_ids(node: NodeProcess) -> set[str]:

@@ -113,7 +113,7 @@ def test_a_node_with_a_damaged_log_says_what_to_do() -> None:
         create(cluster.leader(), {"name": "kept", "trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}})
         node = cluster.nodes[0]
         node.kill()
-        with lmdb.open(str(node.data / "store"), max_dbs=64, map_size=1 << 30, lib_version=0) as env:
+        with lmdb.open(str(node.data / "store" / "log"), max_dbs=64, map_size=1 << 30, lib_version=0) as env:
             log = env.open_db(b"log")
             with env.begin(write=True) as txn, txn.cursor(log) as cursor:
                 assert cursor.last()

@@ -34,7 +34,7 @@ BY_HAND = r"""
 d=$(tr '\0' '\n' < /proc/$NODE/cmdline | sed -n '/^--data$/{n;p;}')
 k=$(tr '\0' '\n' < /proc/$NODE/cmdline | sed -n '/^--cluster-key-file$/{n;p;}')
 echo "data $d"
-for file in "$d/local.token" "$d/cluster.key" "$k" "$d/store/data.mdb" "$d"/output/* "$d"/output/*/*; do
+for file in "$d/local.token" "$d/cluster.key" "$k" "$d"/store/*/data.mdb "$d"/output/* "$d"/output/*/*; do
   cat "$file" && echo "GOT $file"
 done
 ls "$d" && echo "GOT the list of $d"

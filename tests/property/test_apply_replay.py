@@ -19,6 +19,7 @@ from tests.property.author import Author
 from tests.support.amounts import examples
 from tests.support.invariants import violations
 from tests.support.memory_view import MemoryView
+from tests.support.stores import checkpoint, commit
 
 SEEDS = st.integers(0, 2**32)
 
@@ -67,7 +68,7 @@ def test_invariants_hold_where_the_limits_of_the_code_bite(seed: int) -> None:
 
 @settings(max_examples=examples(8))
 @given(SEEDS)
-def test_on_disk_cut_into_writes_and_through_a_snapshot(seed: int) -> None:
+def test_on_disk_cut_into_turns_through_a_snapshot_and_a_crash(seed: int) -> None:
     note(f"seed {seed}")
     author = Author(seed)
     log = author.write(120)
@@ -78,14 +79,23 @@ def test_on_disk_cut_into_writes_and_through_a_snapshot(seed: int) -> None:
     try:
         whole, cut = stores
         for entry in entries:
-            whole.write(WriteBatch(append=[entry], commit_index=entry.index, apply=[entry]))
+            commit(whole, entry)
         half = cuts.randint(1, len(entries) - 1)
         position = 0
         while position < half:
             end = min(half, position + cuts.choice([1, 2, 9, 40]))
             part = entries[position:end]
-            cut.write(WriteBatch(append=part, commit_index=end, apply=part))
+            cut.write(WriteBatch(append=part, commit_index=end))
+            while part:  # as Raft does, whatever one write had
+                some = cuts.randint(1, len(part))
+                cut.apply(part[:some])
+                part = part[some:]
+                if cuts.random() < 0.3:
+                    cut.publish()
+            if cuts.random() < 0.3:
+                checkpoint(cut)
             position = end
+        cut.publish()
         meta = cut.copy(directory / "snapshot")
         fresh = Store.open(directory / "fresh", sync=False)
         stores.append(fresh)
@@ -93,11 +103,15 @@ def test_on_disk_cut_into_writes_and_through_a_snapshot(seed: int) -> None:
         assert stored(fresh) == stored(cut)
         rest = entries[half:]
         for store in (cut, fresh):
-            store.write(WriteBatch(append=rest, commit_index=len(entries), apply=rest))
+            commit(store, *rest)
             assert stored(store) == stored(whole) == author.view.dump()
             assert store.applied_index == len(entries)
         with cut.read() as view:
             assert not violations(view)
+        shutil.copytree(directory / "cut", directory / "killed")  # it has its last checkpoint, and the log
+        killed = Store.open(directory / "killed", sync=False)
+        stores.append(killed)
+        assert stored(killed) == stored(whole)
     finally:
         for store in stores:
             store.close()

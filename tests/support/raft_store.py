@@ -242,6 +242,7 @@ class MemoryStore:
             raise ValueError(f"snapshot at {meta.index} is not newer than {self.applied_index}")
         if fresh not in self.fresh:
             raise ValueError("the snapshot was taken or discarded before")
+        assert self._published.index == self.applied_index, "a transaction of the tables is open"
         self.log = {}
         self.base = (meta.index, meta.term)
         self.commit = max(self.commit, meta.index)

@@ -137,7 +137,7 @@ class Damaged(Wiped):
     name: str = "damaged-file"
 
     async def hurt(self, world: World, node: Node) -> None:
-        store = node.data / "store" / "data.mdb"
+        store = world.rng.choice(sorted((node.data / "store").glob("*/data.mdb")))
         size = store.stat().st_size
         with store.open("r+b") as file:
             for _ in range(world.rng.randint(1, 8)):

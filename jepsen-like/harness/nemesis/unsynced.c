@@ -102,12 +102,35 @@ static void keep(int fd, off_t at, size_t size) {
   errno = saved;
 }
 
-static void synced(int fd) {
-  struct stat st;
+/* How many bytes of the undo file are about writes that a sync which begins now brings onto the disk. */
+static off_t to_sync(int fd) {
+  struct stat st, undo;
+  int saved = errno;
+  off_t n = 0;
+  pthread_mutex_lock(&lock);
+  struct file *f = find(fd, &st);
+  if (f && !fstat(f->undo, &undo)) n = undo.st_size;
+  pthread_mutex_unlock(&lock);
+  errno = saved;
+  return n;
+}
+
+/* These are on the disk; what was written to the file meanwhile may not be. */
+static void synced(int fd, off_t done) {
+  struct stat st, undo;
   int saved = errno;
   pthread_mutex_lock(&lock);
   struct file *f = find(fd, &st);
-  if (f && ftruncate(f->undo, 0)) abort();
+  if (f && !fstat(f->undo, &undo)) {
+    size_t rest = undo.st_size > done ? undo.st_size - done : 0;
+    char *kept = malloc(rest ? rest : 1), name[64];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", f->undo);
+    int in = open(name, O_RDONLY | O_CLOEXEC);
+    if (!kept || in < 0 || pread(in, kept, rest, done) != (ssize_t)rest || ftruncate(f->undo, 0)) abort();
+    if (rest && real_write(f->undo, kept, rest) != (ssize_t)rest) abort();
+    close(in);
+    free(kept);
+  }
   pthread_mutex_unlock(&lock);
   errno = saved;
 }
@@ -171,5 +194,12 @@ static void wait_for_hold(void) {
   errno = saved;
 }
 
-int fdatasync(int fd) { wait_for_hold(); int r = real_fdatasync(fd); if (!r) synced(fd); return r; }
-int fsync(int fd) { wait_for_hold(); int r = real_fsync(fd); if (!r) synced(fd); return r; }
+static int sync_by(int (*real)(int), int fd) {
+  wait_for_hold();
+  off_t done = to_sync(fd);
+  int r = real(fd);
+  if (!r) synced(fd, done);
+  return r;
+}
+int fdatasync(int fd) { return sync_by(real_fdatasync, fd); }
+int fsync(int fd) { return sync_by(real_fsync, fd); }

@@ -263,11 +263,9 @@ def admit(
     declared: Operation,
     name: str,
     who: Caller | None = None,
-    acked_index: int = 0,
 ) -> Caller:
     """Lets a request pass to its handler and returns its caller. Raises Problem unauthorized or forbidden, and
-    UnknownToken. `name`: of the operation. `who`: the caller, if already known. `acked_index`: see
-    RequestState.acked_index."""
+    UnknownToken. `name`: of the operation. `who`: the caller, if already known."""
     needed = role_of(declared)
     if needed is None or (request.path == METRICS_PATH and ctx.settings().metrics_open):
         if request.path not in HEALTH:
@@ -294,7 +292,7 @@ def admit(
             request.remote or "",
             namespace or "",
             declared.work,
-            RequestState(ctx.applied(), acked_index),
+            RequestState(ctx.applied()),
             needed,
         )
     )

@@ -110,23 +110,17 @@ ANYBODY = Caller(Role.ADMIN)
 class RequestState:
     """The progress of a request. It is shared with the tasks that the request starts.
 
-        `proposed`: something of it was proposed. `waited_s`: for so long it waited because its caller asked for that.
-    `read_index`: its reads show the log up to here at the least; 0: they were not made yet. `acked_index`: up to here
-    callers had been answered when it came. `body`: all of it, once read."""
+    `proposed`: something of it was proposed. `waited_s`: for so long it waited because its caller asked for that.
+    `read_index`: its reads show the log up to here at the least; 0: they were not made yet. `body`: all of it, once
+    read."""
 
-    __slots__ = ("acked_index", "body", "proposed", "read_index", "waited_s")
+    __slots__ = ("body", "proposed", "read_index", "waited_s")
 
-    def __init__(self, read_index: int = 0, acked_index: int = 0) -> None:
+    def __init__(self, read_index: int = 0) -> None:
         self.proposed = False
         self.body: bytes | None = None
         self.waited_s = 0.0
         self.read_index = read_index
-        self.acked_index = acked_index
-
-    @property
-    def stale(self) -> bool:
-        """Whether its reads do not show all that callers have been answered."""
-        return self.read_index < self.acked_index
 
 
 class RequestContext(NamedTuple):

@@ -11,7 +11,7 @@ from itertools import chain
 import aiohttp
 from aiohttp import web
 
-from raftsched.api.auth.access import METRICS_PATH, UnknownToken, admit, bearer_of, counted, digest_of, is_locked
+from raftsched.api.auth.access import UnknownToken, admit, bearer_of, counted, digest_of, is_locked
 from raftsched.api.auth.callers import NO_REQUEST, caller, enter_request, out_of_memory, request_state
 from raftsched.api.auth.lock import lock, unless_locked
 from raftsched.api.auth.refusals import STATUSES, note_refusal
@@ -164,19 +164,15 @@ def _operation(ctx: ApiContext, handler: Handler, operation_id: str) -> _Endpoin
     declared = OPERATIONS[handler]
 
     async def endpoint(request: web.Request) -> web.StreamResponse:
-        watches = declared.role == "open" or request.path == METRICS_PATH  # health is no matter of what was created
-        acked_index = 0 if watches else ctx.log.unapplied_ack_index()
-        if acked_index:
-            await ctx.wait_until_visible()
         try:
-            who = admit(ctx, request, declared, operation_id, acked_index=acked_index)
+            who = admit(ctx, request, declared, operation_id)
         except UnknownToken:
             shown, address = request.headers.get("Authorization"), request.remote or ""
             try:
                 who = await request.app[STRANGERS].let_in(ctx, digest_of(shown), address, bearer_of(shown))
             except Problem as unknown:
                 raise counted(ctx, address, unknown) from None
-            admit(ctx, request, declared, operation_id, who, acked_index)
+            admit(ctx, request, declared, operation_id, who)
         except Problem as problem:
             raise counted(ctx, request.remote or "", problem) from None
         with while_it_holds(ctx, request, who) if declared.streams else nullcontext():
@@ -191,8 +187,6 @@ def _operation(ctx: ApiContext, handler: Handler, operation_id: str) -> _Endpoin
                 if index is not None and index > state.read_index:
                     state.read_index = ctx.applied()
                     return await handler(ctx, call)
-                if state.stale:
-                    raise Problem("behind", "This node cannot show yet what it knows is done; ask another.") from None
                 raise
 
     return endpoint

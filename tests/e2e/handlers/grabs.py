@@ -59,7 +59,14 @@ def ancestors(node: int) -> list[int]:
 
 
 def steps(data: str, key_file: str, pids: list[int], raft_port: int) -> Iterator[tuple[str, Callable[[], Any]]]:
-    for path in (f"{data}/local.token", f"{data}/cluster.key", key_file, f"{data}/store/data.mdb", f"{data}/node.lock"):
+    for path in (
+        f"{data}/local.token",
+        f"{data}/cluster.key",
+        key_file,
+        f"{data}/store/log/data.mdb",
+        f"{data}/store/tables-1/data.mdb",
+        f"{data}/node.lock",
+    ):
         yield f"read {path}", lambda path=path: read(path)
     for path in (data, f"{data}/store", f"{data}/output", f"{data}/output/live", f"{data}/logs"):
         yield f"list {path}", lambda path=path: os.listdir(path)

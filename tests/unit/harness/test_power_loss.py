@@ -19,15 +19,20 @@ from raftsched.store import Store
 
 TURNS = 5
 
-# Opens a store and runs turns of one entry each; what it says then, all of them have returned.
+# Opens a store, which is on the disk, and runs turns of one entry each; what it says then, all of them have returned.
 RUNS = """
 import sys, time
 from pathlib import Path
 from raftsched.store import LogEntry, Store, WriteBatch
+from tests.support.stores import carry_out, checkpoint
 
+Store.open(Path(sys.argv[1]) / "store").close()
 store = Store.open(Path(sys.argv[1]) / "store", sync=sys.argv[3] == "True", metasync=sys.argv[4] == "True")
 for index in range(1, int(sys.argv[2]) + 1):
-    store.write(WriteBatch(append=[LogEntry(index, 1, b"x" * 100)], hard_state=(index, "n1")))
+    entry = LogEntry(index, 1, b"x" * 100)
+    carry_out(store, WriteBatch(append=[entry], hard_state=(index, "n1"), commit_index=index), [entry])
+    if index % 2 == 0:
+        checkpoint(store)
 print(index, flush=True)
 time.sleep(60)
 """
@@ -58,6 +63,7 @@ def lost_turns(tmp_path: Path, shim: str, sync: bool, metasync: bool) -> int:
     store = Store.open(data / "store", sync=False)
     kept = store.log_bounds()[1]
     assert store.hard_state()[0] == kept, "a turn is there or not"
+    assert store.applied_index == kept, "and what is committed in it is applied again"
     store.close()
     return TURNS - kept
 

@@ -227,7 +227,7 @@ def test_with_a_key_it_is_sealed_before_it_is_proposed(tmp_path: Path) -> None:
             row = find_secret(view, "billing", "smtp")
         assert row is not None
         assert sealer.open("billing", "smtp", row.nonce, row.value) == VALUE.encode()
-        for path in (tmp_path / "store").iterdir():
+        for path in filter(Path.is_file, (tmp_path / "store").rglob("*")):
             assert VALUE.encode() not in path.read_bytes()
 
     run(tmp_path, test)

@@ -250,6 +250,7 @@ def test_a_leader_begins_when_its_opening_entry_is_applied(tmp_path: Path) -> No
     opening = b.engine.opening_index
     assert b.engine.is_leader
     assert b.journal.applied_index < 8
+    b.settle()
     while writer.jobs:
         writer.run_one()
         b.settle()

@@ -182,6 +182,26 @@ def test_what_was_gathered_before_a_snapshot_is_written_before_it(tmp_path: Path
     assert [f.next_index for f in b.take(codec.AppendAnswer)] == [2, 5, 41]
 
 
+def test_nothing_is_applied_while_it_is_swapped_in(tmp_path: Path) -> None:
+    """Another thread replaces the tables meanwhile. What was applied before is published."""
+    writer = ManualWriter()
+    b = Solo(tmp_path, writer=writer)
+    b.feed("a", append(1, 0, 0, [1] * 3, commit=1))
+    writer.run()
+    b.settle()
+    meta, data = snapshot(tmp_path, 40, 1)
+    for frame in (append(1, 3, 1, [], commit=3), *whole(meta, data, 1)):
+        b.replica.receive("a", 1, frame)
+    assert b.engine.installing
+    b.settle()
+    b.pass_time(0.1)
+    assert (b.journal.commit_index, b.journal.applied_index, b.store.applied_index) == (3, 1, 1)
+    writer.run()
+    b.settle()
+    assert b.fatal == []
+    assert (b.journal.applied_index, b.store.applied_index) == (40, 40)
+
+
 def test_a_vote_given_while_it_is_swapped_in_is_kept(tmp_path: Path) -> None:
     writer = ManualWriter()
     b = Solo(tmp_path, writer=writer)

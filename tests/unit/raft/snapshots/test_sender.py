@@ -28,16 +28,18 @@ def leader(
     term = a.lead()
     for number in range(40):
         commit(a, number)
+    commit(a, 40, kept=False)
     a.sent.clear()
     a.feed("c", codec.AppendAnswer(term, 1, False, True))
     return a
 
 
-def commit(a: Solo, number: int) -> None:
-    """One command more, which survives a crash of `a`, so that its log need not keep it."""
+def commit(a: Solo, number: int, *, kept: bool = True) -> None:
+    """One command more. `kept`: it survives a crash of `a`, so that its log need not keep it."""
     a.propose(number)
     a.feed("b", codec.AppendAnswer(a.engine.term, a.journal.last_index + 1, True, False))
-    checkpoint(a.store)
+    if kept:
+        checkpoint(a.store)
 
 
 def follower(tmp_path: Path, a: Solo, node: str = "c", side: ManualWriter | None = None) -> Solo:
@@ -87,6 +89,17 @@ def test_a_follower_behind_the_log_gets_the_state_and_then_entries(tmp_path: Pat
     assert c.store.history == a.store.history
     assert a.engine.match_index("c") == a.journal.last_index
     assert a.engine.term == c.engine.term
+
+
+def test_a_copy_has_what_was_applied_when_it_was_begun(tmp_path: Path) -> None:
+    side = ManualWriter()
+    a = leader(tmp_path, side=side)
+    applied = a.journal.applied_index
+    a.propose(99)
+    a.feed("b", codec.AppendAnswer(a.engine.term, a.journal.last_index + 1, True, False))
+    assert a.journal.applied_index == applied + 1
+    side.run()
+    assert [offer.index for offer in a.take(codec.SnapshotOffer, "c")] == [applied]
 
 
 def test_no_more_is_on_its_way_than_the_window(tmp_path: Path) -> None:
@@ -148,6 +161,7 @@ def test_the_rate_is_shared(tmp_path: Path) -> None:
         a.propose(number)
         for peer in "bc":
             a.feed(peer, codec.AppendAnswer(term, a.journal.last_index + 1, True, False))
+        checkpoint(a.store)
     a.sent.clear()
     for peer in "de":
         a.feed(peer, codec.AppendAnswer(term, 1, False, True))
@@ -169,6 +183,7 @@ def test_one_copy_for_all_who_need_one(tmp_path: Path) -> None:
         a.propose(number)
         for peer in "bc":
             a.feed(peer, codec.AppendAnswer(term, a.journal.last_index + 1, True, False))
+        checkpoint(a.store)
     for peer in "de":
         a.feed(peer, codec.AppendAnswer(term, 1, False, True))
     assert len(side.jobs) == 1
