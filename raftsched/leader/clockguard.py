@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-PATIENCE_MS = 1_000  # how long to wait for the others' clocks to be measured
+PATIENCE_MS = 1_000  # how long to wait for the others' clocks to be measured,
+PATIENCE_AFTER_SET_MS = 60_000  # and after the clock was set, where none of them can be: most often it is wrong then
 
 
 class ClockGuard:
@@ -38,12 +39,14 @@ class ClockGuard:
 
     def measured(self, boot_ms: int, offsets: Sequence[int | None]) -> bool:
         """Returns whether a majority is known to agree with us, or has been waited for long enough. Where it stays open
-        which clock is right (one of three is down, and the other disagrees) the leader goes on."""
+        which clock is right (one of three is down, and the other disagrees) the leader goes on. A clock that was set,
+        and of which nobody said anything since, because links are slow, has to wait for longer."""
         agreeing = sum(1 for offset in offsets if offset is not None and abs(offset) <= self.limit_ms)
         if agreeing >= _majority(offsets) - 1:
             self._moved_ms = 0
             return True
-        return boot_ms - self._since_ms >= PATIENCE_MS
+        unheard = abs(self._moved_ms) > self.limit_ms and all(offset is None for offset in offsets)
+        return boot_ms - self._since_ms >= (PATIENCE_AFTER_SET_MS if unheard else PATIENCE_MS)
 
     def off(self, offsets: Sequence[int | None]) -> bool:
         """Returns whether a majority of the members agree on a time that is not ours. After it was set, and while

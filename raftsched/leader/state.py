@@ -216,8 +216,8 @@ class LeaderState:
             return TICK_MS
         self.lease_watch.tick()
         self._handover.tick(self.vitals, self.cluster.voters, self._clock.boot_ms())
-        now = self._clock.wall_ms()
-        if not self.clock_watch.is_trusted():
+        now, boot_ms = self._clock.wall_ms(), self._clock.boot_ms()
+        if not self.clock_watch.is_trusted(now, boot_ms):
             return CLOCK_LOOK_MS
         if self._reload_at_ms is not None and self._clock.boot_ms() >= self._reload_at_ms:
             self._reload(now)

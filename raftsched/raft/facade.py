@@ -281,9 +281,10 @@ class Raft:
         """Returns the lead of this node's wall clock over the log's time, as the previous leader showed it."""
         return self._replica.timestamps.ahead_ms()
 
-    def trust_clock(self) -> None:
-        """Stamps entries by this node's wall clock from now on: it was compared with the others'."""
-        self._replica.timestamps.trust()
+    def trust_clock(self, ahead_of_boot_ms: int) -> None:
+        """Stamps entries by this node's wall clock from now on, as long as it goes on from there: it was compared with
+        the others' when it was so far ahead of the boot clock."""
+        self._replica.timestamps.trust(ahead_of_boot_ms)
 
     def clock_offsets_ms(self) -> list[int | None]:
         """Returns the other voters' wall clocks minus ours, as measured by this leadership's heartbeats; None:

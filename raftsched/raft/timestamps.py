@@ -29,9 +29,10 @@ class Timestamps:
         """Takes the log's time from a leader's heartbeat. Its way here took a while, which does not matter."""
         self._heard_ms = now_ms - self._clock.boot_ms()
 
-    def trust(self) -> None:
-        """Takes this moment's wall clock as right: it was compared with the others'."""
-        self._known_ms = self._heard_ms = self._clock.wall_ms() - self._clock.boot_ms()
+    def trust(self, ahead_of_boot_ms: int) -> None:
+        """Takes the wall clock as right that was so far ahead of the boot clock: it was compared with the others'. It
+        may have been set again since."""
+        self._known_ms = self._heard_ms = ahead_of_boot_ms
 
     def ahead_ms(self) -> int:
         """Returns the lead of the wall clock over the time that the last leader showed; 0 if none did."""

@@ -91,8 +91,8 @@ class Machine:
     def clock_ahead_ms(self) -> int:
         return self.timestamps.ahead_ms()
 
-    def trust_clock(self) -> None:
-        self.timestamps.trust()
+    def trust_clock(self, ahead_of_boot_ms: int) -> None:
+        self.timestamps.trust(ahead_of_boot_ms)
 
     def write_age_ms(self) -> int:
         return 0

@@ -12,7 +12,8 @@ from itertools import accumulate
 from raftsched.raft.guards import Guards
 from raftsched.raft.membership.configuration import Membership
 
-_SLOW_ROUND_TRIP_MS = 100  # a slower answer says little about a clock
+_SLOW_ROUND_TRIP_MS = 100  # a slower answer says little about a clock,
+FAR_OFF_MS = 5_000  # unless that is off by more, whatever time the answer took
 
 
 @dataclass(slots=True)
@@ -53,8 +54,10 @@ class HeartbeatRounds:
         if state.sent_at_ms is None or sent_at_ms > state.sent_at_ms:
             state.sent_at_ms = sent_at_ms
         round_trip = now_ms - sent_at_ms
-        if round_trip <= _SLOW_ROUND_TRIP_MS:  # a slower one says too little: it may be wrong by half of it
-            state.offset_ms = peer_wall_ms + round_trip // 2 - wall_ms
+        offset = peer_wall_ms + round_trip // 2 - wall_ms
+        # A slower one may be wrong by half of it, which says too little, but for a clock that is much further off.
+        if round_trip <= _SLOW_ROUND_TRIP_MS or abs(offset) - round_trip // 2 > FAR_OFF_MS:
+            state.offset_ms = offset
 
     def quorum_sent_at_ms(self, now_ms: int) -> int | None:
         """Returns the newest boot time at which a round was sent that a majority (this node included) answered."""

@@ -114,7 +114,7 @@ class House:
     def clock_ahead_ms(self) -> int:
         return self.ahead
 
-    def trust_clock(self) -> None:
+    def trust_clock(self, ahead_of_boot_ms: int) -> None:
         self.trusted += 1
 
     def write_age_ms(self) -> int:

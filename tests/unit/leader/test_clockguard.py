@@ -8,7 +8,7 @@ import pytest
 
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import Fire, PutSettings
-from raftsched.leader.clockguard import PATIENCE_MS, ClockGuard
+from raftsched.leader.clockguard import PATIENCE_AFTER_SET_MS, PATIENCE_MS, ClockGuard
 from tests.support.memory_view import every
 from tests.unit.leader.house import House
 
@@ -26,7 +26,19 @@ def test_a_clock_that_was_set_is_noticed_once_and_waits_for_the_others() -> None
         assert not guard.measured(BOOT + 300 + PATIENCE_MS - 1, [None, None])
         assert not guard.measured(BOOT + 300 + PATIENCE_MS - 1, [None, 3_600_000]), "known, and not of our opinion"
         assert guard.measured(BOOT + 300 + PATIENCE_MS - 1, [None, 3])
-        assert guard.measured(BOOT + 300 + PATIENCE_MS, [None, None])
+        assert guard.measured(BOOT + 300 + PATIENCE_MS, [None, 3_600_000]), "one against one"
+
+
+def test_a_clock_that_was_set_is_not_taken_for_right_because_nobody_can_be_asked() -> None:
+    hour = 3_600_000
+    guard = ClockGuard(WALL, BOOT, LIMIT_MS)
+    assert guard.measured(BOOT + PATIENCE_MS, [None, None]), "nobody has set it"
+    assert guard.jumped(WALL + hour, BOOT)
+    assert not guard.measured(BOOT + PATIENCE_AFTER_SET_MS - 1, [None, None])
+    assert guard.measured(BOOT + PATIENCE_AFTER_SET_MS, [None, None])
+    assert guard.jumped(WALL, BOOT), "set back again"
+    assert guard.measured(BOOT + PATIENCE_MS, [None, None])
+    assert ClockGuard(WALL, BOOT, LIMIT_MS).measured(BOOT, []), "alone"
 
 
 @pytest.mark.parametrize(

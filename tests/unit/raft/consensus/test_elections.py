@@ -11,6 +11,7 @@ from raftsched.core.cluster import Member
 from raftsched.core.commands import Form, OpenLeadership
 from raftsched.core.entry import decode_entry, encode_configuration
 from raftsched.raft import codec
+from raftsched.raft.consensus.heartbeat import FAR_OFF_MS
 from raftsched.raft.guards import Guards
 from raftsched.raft.options import RaftOptions
 from tests.support.raft_replica import OPTIONS, ManualWriter, Solo, append, disk, hello
@@ -302,6 +303,17 @@ def test_clock_offsets_allow_for_the_way(tmp_path: Path) -> None:
     b.clock.forward(40)
     b.feed("a", codec.Pong(term, sent, b.clock.wall_ms() + 5_000, True))
     assert b.engine.heartbeats.offset_ms("a") == 5_020
+
+
+def test_a_slow_answer_tells_of_a_clock_that_is_far_off(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    term = b.lead()
+    for ahead, told in ((0, None), (FAR_OFF_MS, None), (-3_600_000, -3_599_600), (3_600_000, 3_600_400)):
+        b.engine.heartbeats.forget_offsets()
+        sent = b.clock.boot_ms()
+        b.clock.forward(800)
+        b.feed("a", codec.Pong(term, sent, b.clock.wall_ms() + ahead, True))
+        assert b.engine.heartbeats.offset_ms("a") == told
 
 
 def test_handing_over_goes_to_a_follower_that_has_everything(tmp_path: Path) -> None:

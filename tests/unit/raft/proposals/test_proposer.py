@@ -243,13 +243,13 @@ def test_a_wall_clock_that_was_set_stamps_nothing_until_it_is_trusted(tmp_path: 
         last = b.journal.last_index
         return decode_entry(b.journal.entries(last, 1 << 20)[0].data).now_ms
 
-    b.replica.timestamps.trust()
+    b.replica.timestamps.trust(b.clock.wall_ms() - b.clock.boot_ms())
     before = stamp()
     assert before == b.clock.wall_ms()
     b.clock.wall += jump
     b.pass_time(0.2)
     assert 0 <= stamp() - before <= 1_000
-    b.replica.timestamps.trust()
+    b.replica.timestamps.trust(b.clock.wall_ms() - b.clock.boot_ms())
     assert stamp() == b.clock.wall_ms()
 
 
@@ -272,7 +272,8 @@ def test_a_new_leader_with_a_wrong_clock_goes_on_from_the_time_that_the_old_one_
     b.feed("c", codec.Ping(2, 2, right + 9_000_000))  # nor does one that is deposed
     term = b.lead()
     assert right <= opening_ms(b, term) <= b.clock.wall_ms() - wrong
-    b.replica.timestamps.trust()  # compared, and after all it is the others that were wrong
+    # compared, and after all it is the others that were wrong
+    b.replica.timestamps.trust(b.clock.wall_ms() - b.clock.boot_ms())
     assert b.replica.timestamps.now_ms() == b.clock.wall_ms()
 
 
@@ -293,7 +294,7 @@ def test_heartbeats_show_the_logs_time_once_it_is_known(tmp_path: Path) -> None:
         return [frame.log_ms for _, frame in b.sent if isinstance(frame, codec.Ping)][-1]
 
     assert shown() == 0
-    b.replica.timestamps.trust()
+    b.replica.timestamps.trust(b.clock.wall_ms() - b.clock.boot_ms())
     before = b.clock.wall_ms()
     assert before <= shown() <= b.clock.wall_ms()
     b.clock.wall += 3_600_000
