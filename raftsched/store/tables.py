@@ -142,6 +142,7 @@ class Tables:
 
     def apply(self, entries: Sequence[LogEntry]) -> list[EntryResult]:
         """Applies entries, the first of which follows what was applied last. Any exception means: stop the node."""
+        self._check_owner()
         try:
             results = self._fitting(lambda: self._apply(entries))
         except BaseException:
@@ -179,14 +180,18 @@ class Tables:
             self._owner = threading.get_ident()
             self._view = WriteView(self._txn, self.env.tables)
             self._bytes = 0
-        elif self._owner != threading.get_ident():
-            raise RuntimeError("the tables are written by another thread")
         return self._view
+
+    def _check_owner(self) -> None:
+        """LMDB wants a transaction ended by the thread that began it, with whatever result."""
+        if self._txn is not None and self._owner != threading.get_ident():
+            raise RuntimeError("the tables are written by another thread")
 
     def publish(self) -> None:
         """Ends the open transaction: other threads see what was applied. No disk has it before the next checkpoint."""
         if self._txn is None:
             return
+        self._check_owner()
         try:
             self._fitting(self._commit)
         except BaseException:

@@ -89,9 +89,7 @@ class Life:
         data = encode_entry(self._now, [(1, self._index, [c.encode(command) for command in commands])])
         entry = LogEntry(self._index, 1, data)
         drop = self._index - KEPT_ENTRIES
-        self.store.write(
-            WriteBatch(append=[entry], commit_index=self._index, drop_below=drop if drop > 1 else None)
-        )
+        self.store.write(WriteBatch(append=[entry], commit_index=self._index, drop_below=drop if drop > 1 else None))
         answers = self.store.apply([entry])[0].batches[0].answers
         self._checkpoint()
         assert answers is not None

@@ -20,10 +20,11 @@ from raftsched.core.tables import Table
 from raftsched.errors import StartupError
 from raftsched.restore import restore
 from raftsched.security.keyring import Keyring
-from raftsched.store import LogEntry, Store, WriteBatch
+from raftsched.store import LogEntry, Store
 from raftsched.store.backup import TRAILER, NotABackup, label_of, look, trailer, verify
 from tests.support.invariants import violations
 from tests.support.memory_view import T0, World
+from tests.support.stores import commit
 
 
 class Saved:
@@ -38,7 +39,7 @@ class Saved:
         for data in world.log[self.index :]:
             self.index += 1
             entry = LogEntry(self.index, 1, data)
-            self.store.write(WriteBatch(append=[entry], hard_state=(1, "n1"), commit_index=self.index, apply=[entry]))
+            commit(self.store, entry, hard_state=(1, "n1"))
 
     def save(self, path: Path, keys: Keyring | None = None) -> Path:
         meta = self.store.copy(path)
@@ -167,8 +168,7 @@ def test_a_restored_state_is_sound_and_another_cluster(saved: Saved, world: Worl
             nonlocal index
             index += 1
             entry = LogEntry(index, 2000, encode_entry(T0, [(9, index, [encode(command)])]))
-            result = store.write(WriteBatch(append=[entry], hard_state=(2000, "n1"), commit_index=index, apply=[entry]))
-            answers = result.applied[0].batches[0].answers
+            answers = commit(store, entry, hard_state=(2000, "n1"))[0].batches[0].answers
             assert answers is not None
             return answers[0]
 

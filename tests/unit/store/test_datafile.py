@@ -8,19 +8,24 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from raftsched.core.tables import Table
 from raftsched.errors import StartupError
 from raftsched.store import LogEntry, Store, WriteBatch
 from raftsched.store.datafile import is_long_enough, is_whole
+from raftsched.store.layout import LOG
+from tests.support.stores import commit
+from tests.unit.store.test_state import create, dump
 
 
 @pytest.mark.slow
-def test_never_taken_for_whole_when_cut(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [LOG, "tables-1"])
+def test_never_taken_for_whole_when_cut(tmp_path: Path, part: str) -> None:
     store = Store.open(tmp_path, sync=False)
-    data = tmp_path / "data.mdb"
+    data = tmp_path / part / "data.mdb"
     for index in range(1, 60):
-        store.write(WriteBatch(append=[LogEntry(index, 1, b"x" * 9_000)]))
+        commit(store, create(index, b"x" * 9_000))
     store.close()
-    assert is_whole(tmp_path)
+    assert is_whole(tmp_path / part)
     raw = data.read_bytes()
     for size in (1, 100, 4_095, 4_096, 5_000, 8_192, len(raw) // 2, len(raw) - 40_960):
         data.write_bytes(raw[:size])
@@ -30,6 +35,7 @@ def test_never_taken_for_whole_when_cut(tmp_path: Path) -> None:
     data.write_bytes(raw)
     store = Store.open(tmp_path)
     assert store.log_bounds() == (1, 59)
+    assert len(dump(store)[Table.JOBS]) == 59
     store.close()
 
 
@@ -40,7 +46,7 @@ def test_a_page_taken_and_given_back_leaves_a_whole_file_short(tmp_path: Path) -
     store.close()
     rng = random.Random()
     short = 0
-    with lmdb.open(str(tmp_path), max_dbs=64, map_size=1 << 30, lib_version=0) as env:
+    with lmdb.open(str(tmp_path / LOG), max_dbs=64, map_size=1 << 30, lib_version=0) as env:
         other = env.open_db(b"other")
         for _ in range(200):
             with env.begin(write=True) as txn:
@@ -49,11 +55,11 @@ def test_a_page_taken_and_given_back_leaves_a_whole_file_short(tmp_path: Path) -
                     txn.put(key, bytes(rng.randrange(100_000)), db=other)
                     txn.put(key, b"small", db=other)
                     txn.delete(key, db=other)
-            if not is_long_enough(tmp_path / "data.mdb"):
+            if not is_long_enough(tmp_path / LOG / "data.mdb"):
                 short += 1
                 break
     assert short, "the state that is to be tested never came up"
-    assert is_whole(tmp_path)
+    assert is_whole(tmp_path / LOG)
     store = Store.open(tmp_path)
     assert store.log_entries(1, 100)[0].data == b"kept"
     store.close()

@@ -1,4 +1,5 @@
-"""kill -9 at any moment: what is found afterwards is the state after some write, whole."""
+"""kill -9 at any moment: what is found afterwards is the state after some write, whole, with all that it says is
+committed applied; whatever of it was published, and whichever checkpoint was the last one."""
 
 from __future__ import annotations
 
@@ -28,15 +29,28 @@ from tests.support.memory_view import T0, every, policy
 
 store = Store.open(Path(sys.argv[1]), sync=False, map_bytes=2**20)
 index = store.log_bounds()[1]
+turn = int(sys.argv[2])
+pending = None
 while True:
     log = []
     for _ in range(index % 5 + 1):
         index += 1
         job = c.CreateJob("d", f"j{index}", policy(every(1000)), b"x" * (index * 37 % 3000))
         log.append(LogEntry(index, 1, encode_entry(T0 + index, [(1, index, [encode(job)])])))
-    store.write(WriteBatch(append=log, commit_index=index, apply=log, hard_state=(index, "n1"),
-                        drop_below=index - 20, local={"last": str(index).encode()}))
+    store.write(WriteBatch(append=log, commit_index=index, hard_state=(index, "n1"),
+                        drop_below=min(index - 20, store.checkpoint_index), local={"last": str(index).encode()}))
     print(index, flush=True)
+    store.apply(log)
+    turn += 1
+    if turn % 2:
+        store.publish()
+    if turn % 5 == 0:
+        pending = store.begin_checkpoint()
+    if pending and turn % 5 == 1:
+        store.write_checkpoint(pending)
+    if pending and turn % 5 == 2:
+        store.end_checkpoint(pending)
+        pending = None
 """
 ROUNDS = 8
 
@@ -49,7 +63,9 @@ def test_log_state_and_tables_agree(tmp_path: Path) -> None:
     told = 0
     for _ in range(ROUNDS):
         writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path / "s")], stdout=subprocess.PIPE, env={**os.environ}
+            [sys.executable, "-c", WRITER, str(tmp_path / "s"), str(rng.randrange(100))],
+            stdout=subprocess.PIPE,
+            env={**os.environ},
         )
         assert writer.stdout is not None
         for _ in range(rng.randint(1, 60)):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,12 @@ from raftsched.core.commands import encode
 from raftsched.core.entry import NewerLog, encode_entry
 from raftsched.core.levels import SINCE, newest_level
 from raftsched.errors import StartupError
-from raftsched.store import CorruptLog, LogEntry, Store, WriteBatch, records
+from raftsched.store import CorruptLog, LogEntry, Store, WriteBatch, records, tables
+from raftsched.store.layout import LOG, tables_directory
 from raftsched.store.store import DROP_EXTRA
+from tests.support.stores import carry_out, commit
+
+BARRIER = encode_entry(1, [(1, 1, [encode(c.Barrier())])])
 
 
 def entries(first: int, count: int, term: int = 1, data: bytes = b"") -> list[LogEntry]:
@@ -49,12 +54,12 @@ class TestEmpty:
 
 class TestAppend:
     def test_in_order_and_kept(self, store: Store, tmp_path: Path) -> None:
-        store.write(WriteBatch(append=entries(1, 3, data=b"abc"), hard_state=(4, "n2"), commit_index=2))
+        store.write(WriteBatch(append=entries(1, 3, data=BARRIER), hard_state=(4, "n2"), commit_index=2))
         again = reopened(store, tmp_path)
         assert again.log_bounds() == (1, 3)
-        assert again.log_entries(2, 1000) == entries(2, 2, data=b"abc")
+        assert again.log_entries(2, 1000) == entries(2, 2, data=BARRIER)
         assert again.hard_state() == (4, "n2")
-        assert again.commit_index == 2
+        assert (again.commit_index, again.applied_index) == (2, 2)
         again.close()
 
     def test_a_gap_is_refused_and_nothing_is_written(self, store: Store) -> None:
@@ -71,9 +76,12 @@ class TestAppend:
         assert len(store.log_entries(8, 10**6)) == 3
         assert store.log_entries(11, 10) == []
 
-    def test_commit_never_shows_ahead_of_the_log(self, store: Store) -> None:
+    def test_commit_never_shows_ahead_of_the_log(self, store: Store, tmp_path: Path) -> None:
         store.write(WriteBatch(append=entries(1, 2), commit_index=7))
         assert store.commit_index == 2
+        again = reopened(store, tmp_path)
+        assert (again.commit_index, again.applied_index) == (2, 2)
+        again.close()
 
 
 class TestTruncate:
@@ -88,7 +96,8 @@ class TestTruncate:
 
     def test_everything_that_is_not_applied(self, store: Store, tmp_path: Path) -> None:
         log = entries(1, 5)
-        store.write(WriteBatch(append=log, commit_index=2, apply=log[:2], drop_below=3))
+        carry_out(store, WriteBatch(append=log, commit_index=2), log[:2])
+        store.write(WriteBatch(drop_below=3))
         first = store.log_bounds()[0]
         store.write(WriteBatch(truncate_from=3))
         assert store.log_bounds() == (first, 2)
@@ -104,7 +113,7 @@ class TestTruncate:
 
     def test_never_what_is_applied(self, store: Store) -> None:
         log = entries(1, 3)
-        store.write(WriteBatch(append=log, commit_index=2, apply=log[:2]))
+        carry_out(store, WriteBatch(append=log, commit_index=2), log[:2])
         with pytest.raises(RuntimeError, match="below applied"):
             store.write(WriteBatch(truncate_from=2))
         assert store.log_bounds() == (1, 3)
@@ -113,7 +122,7 @@ class TestTruncate:
 class TestDrop:
     def test_never_what_is_not_applied(self, store: Store) -> None:
         log = entries(1, 10)
-        store.write(WriteBatch(append=log, commit_index=4, apply=log[:4]))
+        carry_out(store, WriteBatch(append=log, commit_index=4), log[:4])
         store.write(WriteBatch(drop_below=9))
         assert store.log_bounds() == (4, 10)
         assert store.log_term(3) == 1  # the one just before
@@ -124,7 +133,7 @@ class TestDrop:
     ) -> None:
         """The write is in LMDB, and this thread has not heard of it."""
         log = [LogEntry(i, 10 + i, b"") for i in range(1, 6)]
-        store.write(WriteBatch(append=log, commit_index=5, apply=log))
+        commit(store, *log)
         before, first = store._state, store._first
         store.write(WriteBatch(drop_below=4))
         monkeypatch.setattr(store, "_state", before)
@@ -133,7 +142,7 @@ class TestDrop:
 
     def test_the_term_before_the_log_survives(self, store: Store, tmp_path: Path) -> None:
         log = [LogEntry(i, 10 + i, b"") for i in range(1, 6)]
-        store.write(WriteBatch(append=log, commit_index=5, apply=log))
+        commit(store, *log)
         store.write(WriteBatch(drop_below=4))
         again = reopened(store, tmp_path)
         assert again.log_bounds() == (4, 5)
@@ -142,7 +151,7 @@ class TestDrop:
 
     def test_a_bounded_number_per_turn(self, store: Store) -> None:
         log = entries(1, 3 * DROP_EXTRA)
-        store.write(WriteBatch(append=log, commit_index=len(log), apply=log))
+        commit(store, *log)
         store.write(WriteBatch(drop_below=len(log)))
         assert store.log_bounds()[0] == 1 + DROP_EXTRA
         store.write(WriteBatch(drop_below=len(log)))
@@ -152,33 +161,45 @@ class TestDrop:
 
 
 class TestApply:
-    def test_only_the_next_entry(self, store: Store) -> None:
+    @pytest.mark.parametrize("wrong", [[2], [1, 3], [1, 2, 2]], ids=str)
+    def test_only_the_next_entry(self, store: Store, tmp_path: Path, wrong: Sequence[int]) -> None:
         log = entries(1, 3)
-        for wrong in (log[1:2], [log[0], log[2]]):
-            with pytest.raises(RuntimeError, match="applying"):
-                store.write(WriteBatch(append=log, apply=wrong))
+        store.write(WriteBatch(append=log, commit_index=3))
+        with pytest.raises(RuntimeError, match="applying"):
+            store.apply([log[index - 1] for index in wrong])
         assert store.applied_index == 0
-        assert store.log_bounds() == (1, 0)
+        again = reopened(store, tmp_path)
+        assert (again.applied_index, again.log_bounds()) == (3, (1, 3))
+        again.close()
 
     def test_what_is_no_command_is_refused_and_the_node_goes_on(self, store: Store) -> None:
         """On every node alike: a member that is wrong, or newer, must not stop the others for good."""
         bad = encode_entry(1, [(1, 1, [b"\x91\xcd\x27\x0f", encode(c.Barrier())])])
         log = [LogEntry(1, 1, bad)]
-        result = store.write(WriteBatch(append=log, commit_index=1, apply=log))
-        answers = result.applied[0].batches[0].answers
+        answers = commit(store, *log)[0].batches[0].answers
         assert answers is not None
         assert isinstance(answers[0], c.Rejected)
         assert (answers[0].code, answers[1]) == ("unknown-command", c.Accepted())
         assert (store.log_bounds(), store.applied_index) == ((1, 1), 1)
 
-    def test_a_newer_log_stops_and_writes_nothing(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_newer_log_stops_and_nothing_of_it_is_kept(
+        self, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Rather that than diverge from nodes that know its commands."""
         with monkeypatch.context() as newer:
             newer.setitem(SINCE, c.Barrier, newest_level() + 1)
             log = [LogEntry(1, 1, encode_entry(1, [(1, 1, [encode(c.Barrier())])]))]
-        with pytest.raises(NewerLog, match=rf"level {newest_level() + 1}, .* up to {newest_level()}\. Upgrade it"):
-            store.write(WriteBatch(append=log, commit_index=1, apply=log))
-        assert store.log_bounds() == (1, 0)
+        says = rf"level {newest_level() + 1}, .* up to {newest_level()}\. Upgrade it"
+        with pytest.raises(NewerLog, match=says):
+            commit(store, *log)
+        assert (store.applied_index, store.log_bounds()) == (0, (1, 1))
+        with pytest.raises(StartupError, match=says):  # told again, rather than left out
+            reopened(store, tmp_path)
+        with monkeypatch.context() as upgraded:
+            upgraded.setitem(SINCE, c.Barrier, newest_level() + 1)
+            again = Store.open(tmp_path / "s", sync=False)
+        assert (again.applied_index, again.log_bounds()) == (1, (1, 1))
+        again.close()
 
     def test_results_in_order(self, store: Store) -> None:
         barrier = encode(c.Barrier())
@@ -186,10 +207,10 @@ class TestApply:
             LogEntry(1, 1, b""),
             LogEntry(2, 1, encode_entry(5, [(1, 1, [barrier, barrier]), (1, 1, [barrier])])),
         ]
-        result = store.write(WriteBatch(append=log, commit_index=2, apply=log))
-        assert [r.index for r in result.applied] == [1, 2]
-        assert result.applied[1].batches[0].answers == [c.Accepted(), c.Accepted()]
-        assert result.applied[1].batches[1].answers is None
+        applied = commit(store, *log)
+        assert [r.index for r in applied] == [1, 2]
+        assert applied[1].batches[0].answers == [c.Accepted(), c.Accepted()]
+        assert applied[1].batches[1].answers is None
 
 
 def test_own_records(store: Store, tmp_path: Path) -> None:
@@ -204,7 +225,7 @@ def test_own_records(store: Store, tmp_path: Path) -> None:
 @contextmanager
 def edited(directory: Path, table: bytes) -> Iterator[tuple[Any, Any]]:
     """Behind the store's back: (transaction, table)."""
-    with lmdb.open(str(directory), max_dbs=40, lib_version=0) as env:
+    with lmdb.open(str(directory / LOG), max_dbs=40, lib_version=0) as env:
         db = env.open_db(table)
         with env.begin(write=True) as txn:
             yield txn, db
@@ -228,10 +249,10 @@ class TestDamage:
     def directory(self, tmp_path: Path) -> Path:
         """Entries 3 to 9, up to 6 applied."""
         store = Store.open(tmp_path / "s", sync=False)
-        log = [LogEntry(i, 1 + i // 4, b"some bytes") for i in range(1, 10)]
+        log = [LogEntry(i, 1 + i // 4, BARRIER) for i in range(1, 10)]
         store.write(WriteBatch(append=log, local={"node_id": b"n1", "other": b"x" * 30}, hard_state=(4, "n2")))
-        applied = [LogEntry(i, 1 + i // 4, b"") for i in range(1, 7)]
-        store.write(WriteBatch(commit_index=7, apply=applied, drop_below=3))
+        carry_out(store, WriteBatch(commit_index=6), log[:6])
+        store.write(WriteBatch(drop_below=3))
         assert (store.log_bounds(), store.applied_index) == ((3, 9), 6)
         store.close()
         return tmp_path / "s"
@@ -313,15 +334,26 @@ class TestDamage:
                 txn.put(b"state", raw, db=db)
         Store.open(directory, sync=False).close()
 
-    def test_every_bit_of_a_state_record_counts(self) -> None:
-        state = records.State(term=300, voted_for="n2", commit_index=70_000, applied_index=69_000, applied_term=299)
+    @pytest.mark.parametrize(
+        ("state", "decode"),
+        [
+            (records.State(commit_index=70_000, applied_index=69_000, applied_term=299), records.decode_state),
+            (records.LogState(term=300, voted_for="n2", commit_index=70_000, tables=3), records.decode_log_state),
+        ],
+        ids=["tables", "log"],
+    )
+    def test_every_bit_of_a_state_record_counts(
+        self, state: records.State | records.LogState, decode: Callable[[bytes], object]
+    ) -> None:
         raw = bytearray(records.encode_state(state))
         for bit in range(8 * len(raw)):
             raw[bit // 8] ^= 1 << bit % 8
             with pytest.raises(records.Damaged):
-                records.decode_state(bytes(raw))
+                decode(bytes(raw))
             raw[bit // 8] ^= 1 << bit % 8
-        assert records.decode_state(bytes(raw)).voted_for == "n2"
+        found = decode(bytes(raw))
+        assert isinstance(found, type(state))
+        assert found.commit_index == 70_000
 
     @pytest.mark.parametrize("size", [0, 1, 4, 5, 12])
     def test_a_shortened_state_record(self, directory: Path, size: int) -> None:
@@ -375,7 +407,7 @@ class TestMarks:
     def test_sizes_of_what_is_kept(self, store: Store, tmp_path: Path) -> None:
         assert (store.log_marks, store.log_bytes) == ([], 0)
         log = [LogEntry(i, 1, b"x" * i) for i in range(1, 101)]
-        store.write(WriteBatch(append=log, apply=[LogEntry(i, 1, b"") for i in range(1, 101)]))
+        carry_out(store, WriteBatch(append=log), [LogEntry(i, 1, b"") for i in range(1, 101)])
         store.write(WriteBatch(drop_below=41))
         again = reopened(store, tmp_path)
         assert again.log_bounds() == (41, 100)
@@ -407,7 +439,8 @@ class TestOpen:
     @pytest.mark.parametrize(
         ("raw", "number"),
         [
-            (records.encode_state(records.State(format=99)), 99),
+            (records.encode_state(records.LogState(format=99)), 99),
+            (records.encode_state(records.State()), 3),  # log and tables in one
             (b"\x92\x63\xc4\x04" + crc32(b"\x92\x63\xc4\x04").to_bytes(4), 99),  # with other fields
             (b"\x93\x63\xa1x\xc4\x04" + crc32(b"\x93\x63\xa1x\xc4\x04").to_bytes(4), 99),
             (b"\x98\x01" + bytes(7), 1),  # before there were checksums
@@ -418,5 +451,14 @@ class TestOpen:
         with edited(tmp_path / "s", b"local") as (txn, db):
             txn.put(b"state", raw, db=db)
         for _ in range(2):
-            with pytest.raises(StartupError, match=f"has format {number}; this version reads 3"):
+            with pytest.raises(StartupError, match=f"has format {number}; this version reads 4"):
+                Store.open(tmp_path / "s")
+
+    def test_tables_of_another_format(self, tmp_path: Path) -> None:
+        Store.open(tmp_path / "s", sync=False).close()
+        directory = tables_directory(tmp_path / "s", 1)
+        shutil.rmtree(directory)
+        tables.make(directory, records.State(format=99), map_bytes=2**20, sync=False)
+        for _ in range(2):
+            with pytest.raises(StartupError, match="has format 99; this version reads 3"):
                 Store.open(tmp_path / "s")

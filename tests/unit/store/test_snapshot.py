@@ -15,7 +15,9 @@ import pytest
 from raftsched.core.tables import Table
 from raftsched.store import Fresh, LogEntry, SnapshotMeta, Store, WriteBatch, records, snapshot
 from raftsched.store.environment import DATA
-from tests.unit.store.test_state import batch, create, dump
+from raftsched.store.layout import LOG
+from tests.support.stores import carry_out, commit
+from tests.unit.store.test_state import create, dump
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def other(tmp_path: Path) -> Iterator[Store]:
     """One with an identity, a vote and a log of its own."""
     other = Store.open(tmp_path / "o", sync=False)
-    other.write(batch(create(1)))
+    commit(other, create(1))
     other.write(WriteBatch(append=[LogEntry(2, 1, b"tail")], hard_state=(7, "n3"), local={"id": b"other"}))
     yield other
     other.close()
@@ -40,42 +42,59 @@ def announced(path: Path, index: int, term: int = 1) -> SnapshotMeta:
     return SnapshotMeta(index, term, len(raw), hashlib.sha256(raw).digest())
 
 
+def data(directory: Path) -> Path:
+    """The file of a store's tables."""
+    (found,) = directory.glob(f"tables-*/{DATA}")
+    return found
+
+
 def swap(store: Store, source: Path, meta: SnapshotMeta) -> None:
     store.swap(store.prepare(source, meta))
 
 
 class TestCopy:
     def test_says_what_it_is(self, store: Store, tmp_path: Path) -> None:
-        store.write(batch(*(create(i) for i in range(1, 50))))
+        commit(store, *(create(i) for i in range(1, 50)))
         meta = store.copy(tmp_path / "copy")
         assert meta == announced(tmp_path / "copy", 49)
 
-    def test_of_an_empty_store(self, store: Store, tmp_path: Path) -> None:
+    def test_of_an_empty_store(self, store: Store, other: Store, tmp_path: Path) -> None:
         meta = store.copy(tmp_path / "copy")
         assert (meta.index, meta.term) == (0, 0)
-        with pytest.raises(ValueError, match="no state record"):
-            store.prepare(tmp_path / "copy", meta)
+        with pytest.raises(ValueError, match="not newer"):
+            swap(other, tmp_path / "copy", meta)
+
+    def test_is_of_what_was_published(self, store: Store, tmp_path: Path) -> None:
+        commit(store, create(1))
+        store.write(WriteBatch(append=[create(2)], commit_index=2))
+        store.apply([create(2)])
+        assert store.copy(tmp_path / "copy").index == 1
+        store.publish()
+        assert store.copy(tmp_path / "copy").index == 2
 
     def test_is_of_one_moment_and_holds_no_free_pages(self, store: Store, tmp_path: Path) -> None:
-        store.write(batch(*(create(i, os.urandom(9_000)) for i in range(1, 50))))
+        """Nor anything of the log."""
+        for index in range(1, 50):  # each of them frees the pages that it changes
+            commit(store, create(index, os.urandom(9_000)))
         first = store.copy(tmp_path / "one")
         log = [LogEntry(i, 1, os.urandom(9_000)) for i in range(50, 200)]
         store.write(WriteBatch(append=log))
-        store.write(WriteBatch(truncate_from=50))
         second = store.copy(tmp_path / "two")
         assert first.index == second.index == 49
-        assert second.size <= first.size + 8_192 < store.size_bytes() / 2
+        assert second.size <= first.size + 8_192
+        assert second.size < data(tmp_path / "s").stat().st_size / 2
+        assert log[0].data not in (tmp_path / "two").read_bytes()
 
     def test_one_that_fails_leaves_no_file(self, store: Store, tmp_path: Path) -> None:
-        store.write(batch(create(1)))
+        commit(store, create(1))
         with pytest.raises(OSError):
             store.copy(tmp_path / "nowhere" / "copy")
         store.close()  # and its reader is gone
 
     def test_from_a_store_with_a_leaked_page(self, store: Store, other: Store, tmp_path: Path) -> None:
         """LMDB refuses to compact such a one, after most of the file was written."""
-        store.write(batch(*(create(i) for i in range(1, 20))))
-        env = store._env.lmdb
+        commit(store, *(create(i) for i in range(1, 20)))
+        env = store._tables.env.lmdb
 
         class Leaking:
             def copyfd(self, fd: int, compact: bool) -> None:
@@ -84,9 +103,9 @@ class TestCopy:
                     os.ftruncate(fd, 10 << 20)
                     raise lmdb.IncompatibleError("page leak")
 
-        store._env.lmdb = Leaking()
+        store._tables.env.lmdb = Leaking()
         meta = store.copy(tmp_path / "copy")
-        store._env.lmdb = env
+        store._tables.env.lmdb = env
         swap(other, tmp_path / "copy", meta)
         assert dump(other) == dump(store)
 
@@ -94,7 +113,7 @@ class TestCopy:
 class TestRoundTrip:
     def test_own_identity_term_and_vote_stay(self, store: Store, other: Store, tmp_path: Path) -> None:
         store.write(WriteBatch(hard_state=(5, "n1"), local={"id": b"store", "more": b"x"}))
-        store.write(batch(*(create(i) for i in range(1, 50))))
+        commit(store, *(create(i) for i in range(1, 50)))
         meta = store.copy(tmp_path / "copy")
         swap(other, tmp_path / "copy", meta)
         assert not (tmp_path / "copy").exists()
@@ -112,8 +131,8 @@ class TestRoundTrip:
         other.close()
         again = Store.open(tmp_path / "o", sync=False)
         check(again)
-        again.write(batch(create(50)))
-        store.write(batch(create(50)))
+        commit(again, create(50))
+        commit(store, create(50))
         assert dump(again) == dump(store)
         again.close()
         again = Store.open(tmp_path / "o", sync=False)
@@ -124,28 +143,29 @@ class TestRoundTrip:
     def test_again_and_again(self, store: Store, other: Store, tmp_path: Path) -> None:
         for index in range(1, 60, 6):
             log = [create(i, os.urandom(3_000)) for i in range(index, index + 6)]
-            store.write(batch(*log[:3]))
+            commit(store, *log[:3])
             swap(other, tmp_path / "copy", store.copy(tmp_path / "copy"))
             for each in (store, other):
-                each.write(batch(*log[3:]))
+                commit(each, *log[3:])
             assert dump(other) == dump(store)
         assert list((tmp_path / "o" / "next").iterdir()) == []
+        assert len(list((tmp_path / "o").glob("tables-*"))) == 1
 
     def test_what_was_committed_further_is_remembered(self, store: Store, other: Store, tmp_path: Path) -> None:
-        store.write(batch(create(1), create(2)))
+        commit(store, create(1), create(2))
         other.write(WriteBatch(append=[LogEntry(3, 1, b"")], commit_index=3))
         swap(other, tmp_path / "copy", store.copy(tmp_path / "copy"))
         other.write(WriteBatch(append=[LogEntry(3, 1, b"")]))
         assert other.commit_index == 3
 
     def test_into_a_small_map(self, store: Store, tmp_path: Path) -> None:
-        store.write(batch(*(create(i, os.urandom(40_000)) for i in range(1, 50))))
+        commit(store, *(create(i, os.urandom(40_000)) for i in range(1, 50)))
         meta = store.copy(tmp_path / "copy")
         other = Store.open(tmp_path / "o", sync=False, map_bytes=2**19)
         swap(other, tmp_path / "copy", meta)
         assert dump(other) == dump(store)
         for index in range(50, 80):  # and it still grows
-            store.write(batch(create(index, os.urandom(40_000))))
+            commit(store, create(index, os.urandom(40_000)))
             other.write(WriteBatch(append=[LogEntry(index, 1, os.urandom(40_000))]))
         other.close()
 
@@ -154,7 +174,7 @@ class TestRoundTrip:
         if not shared.is_dir() or shared.stat().st_dev == other._directory.stat().st_dev:
             pytest.skip("there is only one file system")
         source = shared / f"raftsched-test-{os.getpid()}"
-        store.write(batch(*(create(i) for i in range(1, 9))))
+        commit(store, *(create(i) for i in range(1, 9)))
         try:
             swap(other, source, store.copy(source))
             assert not source.exists()
@@ -165,26 +185,27 @@ class TestRoundTrip:
 
 class TestRefused:
     def test_not_over_what_is_as_new(self, store: Store, tmp_path: Path) -> None:
-        store.write(batch(create(1), create(2)))
+        commit(store, create(1), create(2))
         meta = store.copy(tmp_path / "copy")
         fresh = store.prepare(tmp_path / "copy", meta)
         with pytest.raises(ValueError, match="not newer"):
             store.swap(fresh)
-        assert store.size_bytes() > os.stat(tmp_path / "s" / DATA).st_blocks * 512
+        own = sum(file.stat().st_blocks * 512 for file in (data(tmp_path / "s"), tmp_path / "s" / LOG / DATA))
+        assert store.size_bytes() > own
         store.discard(fresh)
-        assert store.size_bytes() == os.stat(tmp_path / "s" / DATA).st_blocks * 512
+        assert store.size_bytes() == own
 
     def test_not_when_entries_went_on_meanwhile(self, store: Store, other: Store, tmp_path: Path) -> None:
-        store.write(batch(create(1), create(2)))
+        commit(store, create(1), create(2))
         fresh = other.prepare(tmp_path / "copy", store.copy(tmp_path / "copy"))
-        other.write(WriteBatch(apply=[create(2)], commit_index=2))
+        carry_out(other, WriteBatch(commit_index=2), [create(2)])
         with pytest.raises(ValueError, match="not newer"):
             other.swap(fresh)
         assert other.applied_index == 2
 
     def test_not_twice_and_not_when_discarded(self, store: Store, other: Store, tmp_path: Path) -> None:
         """An empty environment in its place would be all that the node has."""
-        store.write(batch(*(create(i) for i in range(1, 9))))
+        commit(store, *(create(i) for i in range(1, 9)))
         first = other.prepare(tmp_path / "copy", store.copy(tmp_path / "copy"))
         second = other.prepare(tmp_path / "copy", store.copy(tmp_path / "copy"))
         other.discard(first)
@@ -200,7 +221,7 @@ class TestRefused:
 
     @pytest.mark.parametrize("damage", ["cut", "flip", "longer"])
     def test_a_damaged_file(self, store: Store, other: Store, tmp_path: Path, damage: str) -> None:
-        store.write(batch(*(create(i) for i in range(1, 20))))
+        commit(store, *(create(i) for i in range(1, 20)))
         path = tmp_path / "copy"
         meta = store.copy(path)
         raw = bytearray(path.read_bytes())
@@ -249,7 +270,7 @@ class TestRefused:
     def test_another_content_than_was_announced(
         self, store: Store, other: Store, tmp_path: Path, edit: Callable[..., object], says: str
     ) -> None:
-        store.write(batch(*(create(i) for i in range(1, 10))))
+        commit(store, *(create(i) for i in range(1, 10)))
         path = tmp_path / "copy"
         store.copy(path)
         with lmdb.open(str(path), subdir=False, lock=False, max_dbs=64, map_size=1 << 24, lib_version=0) as env:
@@ -263,7 +284,7 @@ class TestRefused:
         assert dump(other) == before
 
     def test_left_overs_are_removed_at_open(self, store: Store, other: Store, tmp_path: Path) -> None:
-        store.write(batch(create(1), create(2)))
+        commit(store, create(1), create(2))
         other.prepare(tmp_path / "copy", store.copy(tmp_path / "copy"))
         before = dump(other)
         other.close()
@@ -276,7 +297,7 @@ class TestRefused:
 class TestWhoElseIsThere:
     def test_readers_before_and_after_a_swap(self, store: Store, other: Store, tmp_path: Path) -> None:
         """A reader keeps the state that it began with; the swap waits for it; the next one sees the new state."""
-        store.write(batch(*(create(i) for i in range(1, 30))))
+        commit(store, *(create(i) for i in range(1, 30)))
         fresh = other.prepare(tmp_path / "copy", store.copy(tmp_path / "copy"))
         opened = threading.Event()
         seen: list[int] = []
@@ -304,10 +325,12 @@ class TestWhoElseIsThere:
         self, store: Store, other: Store, tmp_path: Path, what: str
     ) -> None:
         """It takes long, and writes and reads would wait for it."""
-        store.write(batch(*(create(i) for i in range(1, 30))))
+        commit(store, *(create(i) for i in range(1, 201)))
         fresh = other.prepare(tmp_path / "copy", store.copy(tmp_path / "copy"))
         size = 8 << 20
-        other.write(WriteBatch(append=[LogEntry(i, 1, bytes(size // 40)) for i in range(3, 43)]))
+        other.write(WriteBatch(truncate_from=2))
+        for index in range(2, 142, 10):
+            commit(other, *(create(i, os.urandom(size // 140)) for i in range(index, index + 10)))
         pipe = tmp_path / "pipe"  # nobody empties it until the copy was told to end
         os.mkfifo(pipe)
         end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -319,7 +342,7 @@ class TestWhoElseIsThere:
             except BaseException as error:
                 failed.append(error)
 
-        act = {"swap": lambda: other.swap(fresh), "grow": other._grow, "close": other.close}[what]
+        act = {"swap": lambda: other.swap(fresh), "grow": other._tables._grow, "close": other.close}[what]
         copier, actor = threading.Thread(target=copy), threading.Thread(target=act)
         copier.start()
         select.select([end], [], [])
@@ -343,7 +366,7 @@ class TestWhoElseIsThere:
         assert not pipe.exists()
         if what != "close":
             assert other.copy(tmp_path / "copy").index == other.applied_index
-            assert other.applied_index == (29 if what == "swap" else 1)
+            assert other.applied_index == (200 if what == "swap" else 141)
 
 
 def test_the_entries_of_new_directories_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

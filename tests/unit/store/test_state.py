@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -18,15 +19,12 @@ from raftsched.core.entry import encode_entry
 from raftsched.core.tables import Table
 from raftsched.store import LogEntry, Store, WriteBatch
 from tests.support.memory_view import T0, every, policy
+from tests.support.stores import commit
 
 
 def create(index: int, body: bytes = b"{}") -> LogEntry:
     command = c.CreateJob("default", f"job-{index}", policy(every(1000)), body)
     return LogEntry(index, 1, encode_entry(T0 + index, [(1, index, [encode(command)])]))
-
-
-def batch(*log: LogEntry) -> WriteBatch:
-    return WriteBatch(append=list(log), commit_index=log[-1].index, apply=list(log))
 
 
 def dump(store: Store) -> dict[Table, list[tuple[bytes, bytes]]]:
@@ -43,9 +41,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 class TestView:
     def test_sees_one_moment(self, store: Store) -> None:
-        store.write(batch(create(1)))
+        commit(store, create(1))
         with store.read() as view:
-            store.write(batch(create(2)))
+            commit(store, create(2))
             assert view.applied_index == 1
             assert len(list(view.scan(Table.JOBS))) == 1
             with store.read() as newer:
@@ -53,7 +51,7 @@ class TestView:
                 assert len(list(newer.scan(Table.JOBS))) == 2
 
     def test_scans_both_ways(self, store: Store) -> None:
-        store.write(batch(*(create(i) for i in range(1, 6))))
+        commit(store, *(create(i) for i in range(1, 6)))
         with store.read() as view:
             rows = list(view.scan(Table.JOBS))
             keys = [key for key, _ in rows]
@@ -75,20 +73,20 @@ class TestGrowth:
     def test_a_small_map_grows(self, tmp_path: Path) -> None:
         store = Store.open(tmp_path / "g", sync=False, map_bytes=2**19)
         for index in range(1, 60):
-            store.write(batch(create(index, os.urandom(32_000))))
+            commit(store, create(index, os.urandom(32_000)))
         before = dump(store)
         assert len(before[Table.JOBS]) == 59
         store.close()
         again = Store.open(tmp_path / "g", sync=False, map_bytes=2**19)
         assert dump(again) == before
-        again.write(batch(create(60)))
+        commit(again, create(60))
         again.close()
 
     def test_a_write_larger_than_the_map(self, tmp_path: Path) -> None:
         store = Store.open(tmp_path / "g", sync=False, map_bytes=2**19)
         log = [create(index, os.urandom(60_000)) for index in range(1, 40)]
-        result = store.write(batch(*log))
-        assert all(r.batches[0].answers is not None for r in result.applied)  # applied once, not once per try
+        applied = commit(store, *log)
+        assert all(r.batches[0].answers is not None for r in applied)  # applied once, not once per try
         assert store.applied_index == 39
         store.close()
 
@@ -110,7 +108,7 @@ class TestGrowth:
         reader.start()
         opened.wait()
         for index in range(1, 40):
-            store.write(batch(create(index, os.urandom(32_000))))
+            commit(store, create(index, os.urandom(32_000)))
         grown.set()
         reader.join(10)
         assert not reader.is_alive()
@@ -139,54 +137,60 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 class TestFullDisk:
     def test_a_write_fails_whole(self, tiny_disk: Path) -> None:
+        """Of the log, or of the tables. Both are on that disk."""
         store = Store.open(tiny_disk / "s")
-        done = 0
+        written = applied = 0
         try:
-            while done < 1_000:
-                store.write(batch(create(done + 1, os.urandom(30_000))))
-                done += 1
+            while applied < 1_000:
+                store.write(WriteBatch(append=[create(written + 1, os.urandom(30_000))], commit_index=written + 1))
+                written += 1
+                store.apply(store.log_entries(written, 1))
+                store.publish()
+                applied += 1
         except lmdb.Error:
             pass
-        assert 5 < done < 200
-        assert (store.applied_index, store.log_bounds()) == (done, (1, done))
-        assert len(dump(store)[Table.JOBS]) == done
+        assert 5 < applied <= written < 100
+        assert store.log_bounds() == (1, written)
+        assert len(dump(store)[Table.JOBS]) == applied
         store.close()
-        again = Store.open(tiny_disk / "s")
-        assert (again.applied_index, again.log_bounds()) == (done, (1, done))
-        assert len(dump(again)[Table.JOBS]) == done
+        shutil.copytree(tiny_disk / "s", tiny_disk.parent / "larger")
+        again = Store.open(tiny_disk.parent / "larger")
+        assert (again.applied_index, again.log_bounds()) == (written, (1, written))
+        assert len(dump(again)[Table.JOBS]) == written
         again.close()
 
     def test_a_copy_fails_and_leaves_no_file(self, tiny_disk: Path, tmp_path: Path) -> None:
         store = Store.open(tmp_path / "s", sync=False)
-        store.write(batch(*(create(i, os.urandom(60_000)) for i in range(1, 100))))
+        commit(store, *(create(i, os.urandom(60_000)) for i in range(1, 100)))
         with pytest.raises(OSError):
             store.copy(tiny_disk / "copy")
         assert list(tiny_disk.iterdir()) == []
         store.close()
 
 
-def test_without_memory_nothing_of_a_write_is_kept(
+def test_without_memory_nothing_of_an_apply_is_kept(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither what was applied before it ran out, nor the entries; read again after a restart as well."""
-    store.write(batch(create(1)))
+    """Neither what was applied before it ran out, nor anything later; a restart applies all of it."""
+    commit(store, create(1))
     before = dump(store)
 
     def out_of_memory(*_: object) -> Answer:
         raise MemoryError
 
+    barrier = LogEntry(3, 1, encode_entry(T0 + 3, [(1, 3, [encode(c.Barrier())])]))
     with monkeypatch.context() as patch:
         patch.setitem(dispatch.HANDLERS, c.Barrier, out_of_memory)
-        barrier = LogEntry(3, 1, encode_entry(T0 + 3, [(1, 3, [encode(c.Barrier())])]))
         with pytest.raises(MemoryError):
-            store.write(batch(create(2), barrier))
-    assert (dump(store), store.applied_index, store.log_bounds()) == (before, 1, (1, 1))
+            commit(store, create(2), barrier)
+    assert (dump(store), store.applied_index, store.log_bounds()) == (before, 1, (1, 3))
+    with pytest.raises(RuntimeError, match="not written any more"):
+        store.apply([create(2)])
     store.close()
     again = Store.open(tmp_path / "s", sync=False)
     try:
-        assert (dump(again), again.applied_index, again.log_bounds()) == (before, 1, (1, 1))
-        again.write(batch(create(2), barrier))
-        assert again.applied_index == 3
+        assert (again.applied_index, again.log_bounds()) == (3, (1, 3))
+        assert len(dump(again)[Table.JOBS]) == 2
     finally:
         again.close()
 
@@ -199,6 +203,6 @@ def test_no_memory_for_a_view(store: Store, monkeypatch: pytest.MonkeyPatch) -> 
             raise lmdb.MemoryError("mdb_txn_begin: Cannot allocate memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store._env, "lmdb", Without())
+        patch.setattr(store._tables.env, "lmdb", Without())
         with pytest.raises(MemoryError), store.read():
             pass

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from raftsched.store import Store, snapshot
+from raftsched.store import LogEntry, Store, WriteBatch
 from raftsched.store.environment import DATA
-from tests.unit.store.test_state import batch, create, dump
+from tests.support.stores import commit
+from tests.unit.store.test_state import create, dump
 
 # Runs itself in a child for each line that prepare and swap come by, until they come through; prints what was found.
 SCRIPT = """
 import os, shutil, sys
 from pathlib import Path
 from raftsched.store import LogEntry, Store, WriteBatch
-from tests.unit.store.test_state import create, dump, batch
+from tests.support.stores import commit
+from tests.unit.store.test_state import create, dump
 
-os.fsync = lambda fd: None  # a killed process needs none
+os.fsync = os.fdatasync = lambda fd: None  # a killed process needs none
 ROOM = Path(sys.modules["raftsched.store"].__file__).parent
-WHERE = {str(ROOM / name) for name in ("store.py", "snapshot.py", "gate.py")}
+WHERE = {str(ROOM / name) for name in ("store.py", "tables.py", "checkpoint.py", "snapshot.py", "gate.py")}
 base = Path(sys.argv[1])
 
 def make(name, count):
     store = Store.open(base / name, sync=False)
-    store.write(batch(*(create(i) for i in range(1, count + 1))))
+    commit(store, *(create(i) for i in range(1, count + 1)))
     return store
 
 new = make("new", 40)
@@ -74,7 +79,11 @@ while status == 9:
     assert store.hard_state() == (5, "n3"), line
     assert store.local("id") == b"mine", line
     assert not (here / "next").exists()
-    store.write(batch(create(index + 1)) if index == 40 else WriteBatch(hard_state=(6, None)))
+    assert len(list(here.glob("tables-*"))) == 1, line
+    if index == 40:
+        commit(store, create(41))
+    else:
+        store.write(WriteBatch(hard_state=(6, None)))
     store.close()
     print(index, flush=True)
     line += 1
@@ -97,52 +106,64 @@ def test_old_or_new(tmp_path: Path) -> None:
 class Recorder:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[str] = []
-        self._fsync, self._rename = os.fsync, os.rename
-        monkeypatch.setattr(os, "fsync", self.fsync)
-        monkeypatch.setattr(os, "rename", self.rename)
+        for name, word in (("fsync", "sync"), ("fdatasync", "sync"), ("rename", "rename")):
+            monkeypatch.setattr(os, name, self.recorded(word, getattr(os, name)))
+        monkeypatch.setattr(shutil, "rmtree", self.recorded("remove", shutil.rmtree))
 
-    def fsync(self, fd: int) -> None:
-        self.calls.append(f"sync {Path(os.readlink(f'/proc/self/fd/{fd}')).name}")
-        self._fsync(fd)
+    def recorded(self, word: str, function: Callable[..., None]) -> Callable[..., None]:
+        def call(*args: Any, **kwargs: Any) -> None:
+            path = os.readlink(f"/proc/self/fd/{args[0]}") if isinstance(args[0], int) else args[-1]
+            self.calls.append(f"{word} {Path(path).name}")
+            function(*args, **kwargs)
 
-    def rename(self, source: Path, target: Path) -> None:
-        self.calls.append(f"rename {target.name}")
-        self._rename(source, target)
+        return call
+
+
+class Written:
+    """The log's environment; `told` is called before each transaction that writes."""
+
+    def __init__(self, store: Store, told: Callable[[], None]) -> None:
+        self._env = store._env.lmdb
+        self._told = told
+        store._env.lmdb = self
+
+    def begin(self, **options: Any) -> Any:
+        if options.get("write"):
+            self._told()
+        return self._env.begin(**options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
 
 
 @pytest.mark.parametrize("sync", [True, False])
-def test_data_before_the_rename_and_the_directory_after_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool
-) -> None:
-    """Else a power loss could leave a name without its data, or give the old store back after answers went out."""
+def test_the_tables_before_the_log_that_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool) -> None:
+    """Else a power loss could leave a name without its data; and the old ones go last."""
     source = Store.open(tmp_path / "source", sync=False)
-    source.write(batch(create(1), create(2)))
+    commit(source, create(1), create(2))
     meta = source.copy(tmp_path / "copy")
     store = Store.open(tmp_path / "store", sync=sync)
-    recorder = Recorder(monkeypatch)
-    adopted = snapshot.adopt
-
-    def adopt(*args: object, **kwargs: object) -> None:
-        recorder.calls.append("adopt")
-        adopted(*args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(snapshot, "adopt", adopt)
-    fresh = store.prepare(tmp_path / "copy", meta)
-    store.swap(fresh)
-    wanted = [f"rename {DATA}", f"sync {DATA}", "adopt", f"sync {DATA}", f"rename {DATA}", "sync store"]
+    with monkeypatch.context() as patch:
+        recorder = Recorder(patch)
+        fresh = store.prepare(tmp_path / "copy", meta)
+        Written(store, lambda: recorder.calls.append("log"))
+        store.swap(fresh)
+    wanted = [f"rename {DATA}", f"sync {DATA}", "remove tables-2", f"sync {DATA}", "sync checkpoint", "sync 1"]
+    wanted += ["rename tables-2", "sync store", "log", "remove tables-1"]
     assert recorder.calls == (wanted if sync else [call for call in wanted if "sync" not in call])
     assert dump(store) == dump(source)
     store.close()
     source.close()
 
 
-@pytest.mark.parametrize("step", ["adopt", "rename", "sync_directory", "Environment"])
+@pytest.mark.parametrize("step", ["make", "rename", "sync_directory", "log", "open"])
 def test_a_step_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    """Before the rename nothing was changed; after it nothing more goes into the old file: no restart will find it."""
+    """Before the log names the new tables nothing was changed. From there on nothing more goes into the old ones, which
+    no restart may find."""
     source = Store.open(tmp_path / "source", sync=False)
-    source.write(batch(create(1), create(2)))
+    commit(source, create(1), create(2))
     store = Store.open(tmp_path / "store")
-    store.write(batch(create(1)))
+    commit(store, create(1))
     fresh = store.prepare(tmp_path / "copy", source.copy(tmp_path / "copy"))
     before, after = dump(store), dump(source)
 
@@ -150,29 +171,34 @@ def test_a_step_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step
         raise OSError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(
-            {
-                "adopt": "raftsched.store.snapshot.adopt",
+        if step == "log":
+            Written(store, fail)
+        else:
+            where = {
+                "make": "raftsched.store.tables.make",
                 "rename": "os.rename",
                 "sync_directory": "raftsched.store.snapshot.sync_directory",
-                "Environment": "raftsched.store.store.Environment",
-            }[step],
-            fail,
-        )
+                "open": "raftsched.store.tables.Tables.open",
+            }
+            patch.setattr(where[step], fail)
         with pytest.raises(OSError, match="no"):
             store.swap(fresh)
-    renamed = step in ("sync_directory", "Environment")
-    if renamed:
-        with pytest.raises(RuntimeError, match="closed"):
-            store.write(batch(create(2)))
-        with pytest.raises(RuntimeError, match="closed"), store.read():
-            pass
+    if step in ("log", "open"):
+        for use in (
+            lambda: store.write(WriteBatch(append=[create(2)])),
+            lambda: store.apply([create(2)]),
+            lambda: dump(store),
+            lambda: store.local("id"),
+        ):
+            with pytest.raises(RuntimeError, match="closed"):
+                use()
     else:
         assert dump(store) == before
-        store.write(batch(create(2)))
+        commit(store, create(2))
     store.close()
     again = Store.open(tmp_path / "store")
-    assert dump(again) == after
-    assert (again.log_bounds(), again.applied_index) == ((3, 2) if renamed else (1, 2), 2)
+    assert dump(again) == (before if step == "log" else after)
+    assert (again.log_bounds(), again.applied_index) == {"log": ((1, 1), 1), "open": ((3, 2), 2)}.get(step, ((1, 2), 2))
+    commit(again, LogEntry(again.applied_index + 1, 1, b""))
     again.close()
     source.close()

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from raftsched.store import Store
-from tests.unit.store.test_state import batch, create
+from tests.support.stores import commit
+from tests.unit.store.test_state import create
 
 
 def synced(store: Store) -> tuple[bool, bool]:
@@ -24,7 +25,7 @@ def test_every_commit_is_synced_with_its_meta_page(tmp_path: Path) -> None:
 
 def test_also_after_a_snapshot_has_replaced_the_store(tmp_path: Path) -> None:
     source = Store.open(tmp_path / "source", sync=False)
-    source.write(batch(create(1), create(2)))
+    commit(source, create(1), create(2))
     meta = source.copy(tmp_path / "copy")
     store = Store.open(tmp_path / "store")
     store.swap(store.prepare(tmp_path / "copy", meta))
