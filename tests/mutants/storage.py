@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_FAST = ("synced", "log", "snapshot", "state", "datafile", "swap_killed")
+_FAST = ("synced", "log", "snapshot", "state", "datafile", "checkpoint", "swap_killed")
 _STORE = tuple(f"unit/store/test_{name}.py" for name in _FAST)
 
 STORAGE = (

@@ -32,6 +32,8 @@ NOT_CAUGHT_UP = "not caught up"
 FEW_VOTES = "by the votes of"
 FORGOTTEN = "; on its disk was"
 
+POWER = "tests/unit/store/test_checkpoint_power_loss.py::test_without_the_rule_it_is_not"
+
 
 @dataclass(frozen=True)
 class Mutation:
@@ -70,8 +72,10 @@ MUTATIONS: dict[str, Mutation] = {
     "late_append_answers_commit": Mutation((OTHER_COMMITTED, NO_MAJORITY, NOT_CAUGHT_UP), "late-tails", seconds=13.0),
     # durability
     "turns_synced": Mutation((FORGOTTEN,), "kills"),
-    "checkpoint_synced": Mutation(test="tests/unit/store/test_checkpoint.py"),
-    "checkpoint_kept": Mutation(test="tests/unit/store/test_checkpoint.py"),
+    "checkpoint_synced": Mutation(
+        test="tests/unit/store/test_checkpoint_power_loss.py::test_without_the_rule_it_is_not"
+    ),
+    "checkpoint_kept": Mutation(test=POWER),
     "apply_only_durable": Mutation(("is not in the log on its disk", "is damaged at entry"), "kills"),
     "meta_page_synced": Mutation((FORGOTTEN, VOTES_TWICE), "kills"),
     "hold_until_durable": Mutation((NOT_ON_DISK, NO_MAJORITY), "kills"),
