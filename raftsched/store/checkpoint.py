@@ -93,6 +93,16 @@ def _slot(raw: bytes) -> Checkpoint | None:
         return None
 
 
+def make_durable(directory: Path) -> None:
+    """Brings what `find` has found to the disk: the process that wrote it may have ended before its sync, and others
+    rely on it from now on. Raises OSError."""
+    fd = os.open(directory / CHECKPOINT, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.fdatasync(fd)
+    finally:
+        os.close(fd)
+
+
 def put_back(data: Path, checkpoint: Checkpoint) -> None:
     """Makes LMDB's file, which nobody has open, the state of the checkpoint. Needs no sync: it is done again at each
     opening until a newer checkpoint is there. Raises OSError."""

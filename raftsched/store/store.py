@@ -133,6 +133,8 @@ class Store:
             if not is_whole(directory / LOG):
                 raise CutOff
             env = layout.log_environment(directory / LOG, map_bytes=map_bytes, sync=sync, metasync=metasync)
+            if sync:
+                env.lmdb.sync(True)  # an earlier process may have ended between a write and its sync
             size = env.lmdb.info()["map_size"]
             store = cls(directory, env, lock, map_bytes=size, sync=sync, metasync=metasync, rules=rules)
             snapshot.sync_directory(directory)

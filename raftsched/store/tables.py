@@ -83,6 +83,8 @@ class Tables:
         found = checkpoint.find(directory)
         if found is None:
             raise records.Damaged("its checkpoint is missing or cut off")
+        if sync:
+            checkpoint.make_durable(directory)
         if not (directory / DATA).exists():
             raise CutOff
         checkpoint.put_back(directory / DATA, found)

@@ -44,7 +44,9 @@ class WatchedStore(Store):
     machine: Machine  # of the class while it is being opened, then its own
 
     def _open_tables(self, number: int) -> Tables:
-        machine, tables = self.machine, super()._open_tables(number)
+        machine = self.machine
+        with machine.unsynced_tables.watched():
+            tables = super()._open_tables(number)
         machine.unsynced_tables.opened()
         write = tables.write_checkpoint
 
