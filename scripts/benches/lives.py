@@ -110,6 +110,7 @@ class Life:
     def fill(self) -> None:
         for _ in range(0, self._plan.stored, FILL):
             self._apply([self._create(self._now + self._rng.randrange(DAY_MS, 10 * DAY_MS)) for _ in range(FILL)])
+            self._next_checkpoint_ms = self._now  # so many jobs take their time
 
     def _create(self, at_ms: int) -> c.CreateJob:
         return c.CreateJob("default", None, Policy(trigger=Trigger(kind=TriggerKind.AT, at_ms=at_ms)), BODY)
