@@ -181,7 +181,7 @@ def _lock(data: Path) -> int:
     except OSError:
         os.close(fd)
         raise StartupError(
-            f"Another worker uses {data}; a second one on this machine needs a --name of its own."
+            f"Another worker uses {data}; a second one on this machine needs a --name of its own, or --data."
         ) from None
     return fd
 
