@@ -9,7 +9,7 @@ fi
 IFS=, read -ra servers <<<"${RAFTSCHED_SERVERS:?has to name the nodes: URLs with commas between them}"
 name=${RAFTSCHED_WORKER:-$(hostname)} me=$(</proc/sys/kernel/random/uuid) call=$1 stop='' pid='' dir=$(mktemp -d); shift; trap 'stop=1' TERM INT; trap 'rm -rf "$dir"' EXIT
 ask() { # PATH, and JSON as input: $sent, $status, $dir/answer. A node that does not answer has its next turn last.
-  sent=$(now); status=$(curl -s -m 4 -o "$dir/answer" -w '%{http_code}' -H 'Content-Type: application/json' \
+  sent=$(now); status=$(curl -s -m "${most:-4}" -o "$dir/answer" -w '%{http_code}' -H 'Content-Type: application/json' \
     ${RAFTSCHED_TOKEN:+-H @<(echo "Authorization: Bearer $RAFTSCHED_TOKEN")} --data-binary @- "${servers[0]}$1")
   case $status in 2*) return 0 ;; 4*) cat "$dir/answer" >&2; sleep 0.5 ;; *) servers=("${servers[@]:1}" "${servers[0]}"); sleep 0.2 ;; esac; return 1
 }
@@ -18,7 +18,7 @@ report() { jq -nc --slurpfile run "$dir/run" "${@:2}" "[{token: \$run[0].token} 
 end() { kill -KILL "-$pid" 2>/dev/null; wait "$pid"; code=$?; for _ in {1..20}; do kill -KILL "-$pid" || break; sleep 0.1; done; pid=''; } 2>/dev/null
 while [ -z "$stop" ]; do
   ask /v1/worker-sessions < <(jq -nc --arg n "$name" --arg c "call:$call" --arg me "$me" --argjson at "$(now)" '{name: $n, handlers: [$c], incarnation: $me, opening: $at, version: "worker-bash/1"}') || continue
-  { read -r id; read -r k; read -r wait; } < <(jq -r '.session, .kill_before_ms, .poll_ms' "$dir/answer")
+  { read -r id; read -r k; read -r wait; read -r most; } < <(jq -r '.session, .kill_before_ms, .poll_ms, .poll_ms * 0.0016' "$dir/answer")
   path=/v1/worker-sessions/$id after=0 killing='' kill_at=0; renew; echo '[]' >"$dir/reports"
   while [ "$(now)" -lt "$kill_at" ]; do
     if [ -n "$pid" ] && ! kill -0 "$pid" 2>/dev/null; then

@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What makes a checkpoint safe. Tests alone leave something out, to show the harm."""
+    """The rules that make a checkpoint safe. Tests alone leave one out, to show the harm."""
 
     synced: bool = True  # its pages are on the disk before it names them
     kept: bool = True  # its pages are not used again before there is another

@@ -149,7 +149,7 @@ def test_the_tables_before_the_log_that_names_them(tmp_path: Path, monkeypatch: 
         Written(store, lambda: recorder.calls.append("log"))
         store.swap(fresh)
     wanted = [f"rename {DATA}", f"sync {DATA}", "remove tables-2", f"sync {DATA}", "sync checkpoint", "sync 1"]
-    wanted += ["rename tables-2", "sync store", "log", "remove tables-1"]
+    wanted += ["rename tables-2", "sync store", "log", "sync checkpoint", "remove tables-1"]
     assert recorder.calls == (wanted if sync else [call for call in wanted if "sync" not in call])
     assert dump(store) == dump(source)
     store.close()
