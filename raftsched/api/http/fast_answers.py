@@ -55,10 +55,8 @@ def problem(error: RaftschedError) -> tuple[int, str, bytes]:
     return body.status, headers, _encode(body)
 
 
-def head(ctx: ApiContext, status: int, headers: str, length: int, acked: bool) -> bytes:
+def head(ctx: ApiContext, status: int, headers: str, length: int) -> bytes:
     leader, term, index = ctx.cluster_position()
-    if not acked:
-        index = ctx.applied()
     stale = "" if leader is not None else "Raftsched-Stale: true\r\n"
     stamp = _stamp(ctx.now_ms() // 1000, leader, term, ctx.security.strict_transport)
     return f"{_LINES[status]}{headers}Content-Length: {length}\r\n{stamp}{index}\r\n{stale}\r\n".encode()

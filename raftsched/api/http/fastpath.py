@@ -279,7 +279,7 @@ class Connection(asyncio.Protocol):
                 late = RaftschedError("request-timeout", f"The request did not come in full within {REQUEST_S:.0f} s.")
                 status, headers, body = problem(late)
                 headers += "Connection: close\r\n"
-                self._transport.write(head(self._factory.ctx, status, headers, len(body), acked=False) + body)
+                self._transport.write(head(self._factory.ctx, status, headers, len(body)) + body)
                 self._factory.counts.count(status, now - self._asked_at)
             self._transport.close()
         elif self._fallback is None and not self._held and now - self.active_at >= IDLE_S:
@@ -434,7 +434,7 @@ class Connection(asyncio.Protocol):
         except Exception as failure:
             self._send_problem(failure)
         else:
-            self._send(*reply, acked=True)
+            self._send(*reply)
 
     def _start_task(self) -> None:
         self._task = asyncio.ensure_future(self._create_in_task())
@@ -459,13 +459,12 @@ class Connection(asyncio.Protocol):
             error = RaftschedError("internal", "An error of this node; its log says more.")
         self._send(*problem(refused_create(self._factory.ctx, self._address(), error, self._call)))
 
-    def _send(self, status: int, headers: str, body: bytes, *, acked: bool = False) -> None:
-        """Sends the answer of the request at hand and starts the next one. `acked`: the answer may come before reads
-        show what was done."""
+    def _send(self, status: int, headers: str, body: bytes) -> None:
+        """Sends the answer of the request at hand and starts the next one."""
         factory = self._factory
         transport = self._transport
         if not transport.is_closing():
-            transport.write(head(factory.ctx, status, headers, len(body), acked) + body)
+            transport.write(head(factory.ctx, status, headers, len(body)) + body)
         self.active_at = now = factory.ctx.clock.monotonic()
         factory.counts.count(status, now - self._began)
         self._task = None
