@@ -80,7 +80,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "next_to": (_TIME, "Whose next fire time is before this."),
     "parent": ({"type": "string"}, "Parts of the run with this id; goes without job, namespace, from and to."),
     "node": ({"type": "string"}, "Whose newest attempt is on this node."),
-    "worker": ({"type": "string"}, "Whose newest attempt is on the remote worker of this name; goes without node."),
+    "worker": ({"type": "string"}, "Whose newest attempt is on the remote worker of this name; with node, none is."),
     "offset": (_whole(0, 2**53), "Bytes to leave out at the beginning; not together with `tail`."),
     "operation": ({"type": "string"}, "The operationId of what was asked for."),
     "order": ({"type": "string", "enum": ["asc", "desc"]}, "asc: the oldest first; desc: the newest first."),

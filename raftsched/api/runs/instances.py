@@ -41,7 +41,7 @@ from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table, u64
 
 INSTANCE_KEY_BYTES = 24
-_NO_NODE = "/"  # what no attempt was given to
+_NOWHERE = "/"  # what no attempt was given to
 _FILTERS = ("state", "node", "worker", "from", "to", "dead_letter", "fields", "limit", "cursor", *READ)
 _PAGE = PageOf(AnyOf((InstanceOut, partial("InstancePart", InstanceOut))))
 
@@ -127,13 +127,11 @@ class _Filter:
 
 
 def _executor(query: Query) -> str | None:
-    """Returns the node or worker whose instances are asked for; None: of all. Raises Problem invalid-parameter."""
+    """Returns the node or worker whose instances are asked for; None: of all."""
     node, worker = query.text("node"), query.text("worker")
     if worker is None:
-        return None if node is None else node_name(node) or _NO_NODE
-    if node is not None:
-        raise bad_parameter("worker", "goes without node: an attempt is on the one or on the other")
-    return worker_key(worker)
+        return None if node is None else node_name(node) or _NOWHERE
+    return worker_key(worker) if node is None else _NOWHERE  # no attempt is on both
 
 
 def _list_parts(ctx: ApiContext, call: Call[Any], query: Query, parent: str) -> web.Response:
