@@ -33,6 +33,7 @@ from raftsched.worker.users import CONFINES, Confines
 
 _READ = 256 * 1024
 _MODULE = "raftsched.worker.sentinel"
+START_ATTEMPTS = 3  # a supervisor that is killed while it starts is started again
 STOP_PATIENCE_S = 15.0  # for what runs to be ended; then the supervisor is killed
 FENCE_PATIENCE_S = 10.0  # the same; it is long enough for any tree, so this supervisor was stopped by somebody
 # What jobs see of the node's own environment (the supervisor already gets nothing else).
@@ -145,6 +146,14 @@ class Runner:
         if self.alive:
             return
         self._loop = asyncio.get_running_loop()
+        for _ in range(START_ATTEMPTS):
+            await self._start_once(patience_s)
+            if self.alive:
+                return
+        raise StartupError("The supervisor process ended while it started; its error output says why.")
+
+    async def _start_once(self, patience_s: float | None) -> None:
+        """Returns when the supervisor is ready, or has ended: somebody may have killed it."""
         lock = await self._lock.take(patience_s)
         try:
             ours = self._begin(lock)
@@ -162,8 +171,6 @@ class Runner:
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._loop.add_reader(ours, self._receive)
         await self._ready
-        if not self.alive:
-            raise StartupError("The supervisor process ended while it started; its error output says why.")
 
     def _begin(self, lock: int) -> socket.socket:
         """Starts the processes; returns the node's end. Raises OSError, with nothing started and nothing left open."""

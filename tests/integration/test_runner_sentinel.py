@@ -241,3 +241,49 @@ def keeper_of(pid: int, supervisor: int) -> int:
     while parent(pid) != supervisor:
         pid = parent(pid)
     return pid
+
+
+class Killed:
+    """Ends the first `count` supervisors that `runner` starts, before they are ready."""
+
+    def __init__(self, bed: Bed, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.starts = 0
+        self._count = count
+        self._spawn = bed.runner._spawn
+        monkeypatch.setattr(bed.runner, "_spawn", self)
+
+    def __call__(self, node_fd: int, life_fd: int, lock_fd: int) -> subprocess.Popen[bytes]:
+        process = self._spawn(node_fd, life_fd, lock_fd)
+        self.starts += 1
+        if self.starts <= self._count:
+            process.kill()
+        return process
+
+
+def test_a_supervisor_that_is_killed_while_it_starts_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        bed = Bed(tmp_path)
+        killed = Killed(bed, runner_module.START_ATTEMPTS - 1, monkeypatch)
+        async with bed:
+            assert killed.starts == runner_module.START_ATTEMPTS
+            end = await bed.run(Exec((sys.executable, "-S", "-c", "print('ran')"), {}))
+            assert end.outcome is Outcome.SUCCEEDED
+
+    asyncio.run(scene())
+
+
+def test_a_supervisor_that_always_ends_while_it_starts_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        bed = Bed(tmp_path)
+        killed = Killed(bed, runner_module.START_ATTEMPTS, monkeypatch)
+        with pytest.raises(StartupError, match="ended while it started"):
+            await within(bed.runner.start())
+        assert killed.starts == runner_module.START_ATTEMPTS
+        await within(bed.runner.stop())
+        bed.output.close()
+
+    asyncio.run(scene())
