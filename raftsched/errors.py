@@ -97,10 +97,14 @@ class RaftschedError(Exception):
 
 
 class WrongOffset(RaftschedError):
-    """A piece of output that does not begin where the node's copy ends, which is at `offset`."""
+    """A piece of output that does not begin where the node's copy ends, which is at `offset`. `ended`: the copy is
+    whole, so that no piece can follow."""
 
-    def __init__(self, offset: int) -> None:
-        super().__init__("wrong-offset", f"This node has the output up to offset {offset}; go on from there.")
+    def __init__(self, offset: int, *, ended: bool = False) -> None:
+        detail = f"This node has the output up to offset {offset}; go on from there."
+        if ended:
+            detail = f"The output has ended at offset {offset}: nothing more is taken. Only its end may be sent again."
+        super().__init__("wrong-offset", detail)
         self.offset = offset
 
 

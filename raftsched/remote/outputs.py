@@ -156,7 +156,7 @@ class Outputs:
             if copy.place is not None:
                 if end and offset + size == copy.offset:
                     return UploadOut(offset=copy.offset, output=copy.place)
-                raise WrongOffset(copy.offset)
+                raise WrongOffset(copy.offset, ended=True)
             if copy.capture is None:  # another node has it now
                 raise WrongOffset(0)
             if offset != copy.offset:

@@ -43,11 +43,12 @@ _CODES = ("session-over", "not-found", "wrong-offset", "too-many", "disk-full", 
 )
 async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """`offset` counts the bytes of both streams that were sent before; where it is not what the node has, 409
-    wrong-offset says in `offset` where to go on, which at another node is 0. The same piece may be sent again.
-    application/octet-stream is output of one `stream`, stdout unless given. application/vnd.raftsched.frames is a row
-    of pieces: the stream (one byte: 1 stdout, 2 stderr), the length (4 bytes, little endian), and so many bytes; stream
-    3 says in 8 bytes (little endian) how many bytes are left out there. `end`: nothing follows; the answer has what the
-    report of the run's end is to carry. More than --output-max of the node is left out in the middle."""
+    wrong-offset says in `offset` where to go on, which at another node is 0, or that the output has ended and nothing
+    more is taken. The same piece may be sent again. application/octet-stream is output of one `stream`, stdout unless
+    given. application/vnd.raftsched.frames is a row of pieces: the stream (one byte: 1 stdout, 2 stderr), the length (4
+    bytes, little endian), and so many bytes; stream 3 says in 8 bytes (little endian) how many bytes are left out
+    there. `end`: nothing follows; the answer has what the report of the run's end is to carry. More than --output-max
+    of the node is left out in the middle."""
     outputs = ctx.received
     if outputs is None:
         raise RaftschedError("stopping")

@@ -126,6 +126,22 @@ def test_a_piece_that_begins_elsewhere_is_told_where_to_begin(tmp_path: Path, of
     run(tmp_path, test)
 
 
+@pytest.mark.parametrize("offset", [0, 4])
+def test_a_piece_after_the_end_is_told_that_there_is_an_end(tmp_path: Path, offset: int) -> None:
+    async def test(node: Node) -> None:
+        token = node.assign()
+        place = (await node.put(token, 0, b"four", end=True)).output
+        for end in (False, True):
+            with pytest.raises(WrongOffset) as refused:
+                await node.put(token, offset, b"more of it", end=end)
+            assert "go on" not in refused.value.detail
+            assert "has ended at offset 4" in refused.value.detail
+            assert "nothing more is taken" in refused.value.detail
+        assert (await node.put(token, 4, end=True)).output == place, "the end may be sent again, as that says"
+
+    run(tmp_path, test)
+
+
 def test_many_pieces_at_once_are_taken_one_after_the_other(tmp_path: Path) -> None:
     async def test(node: Node) -> None:
         token = node.assign()
