@@ -37,6 +37,15 @@ _NAMES = {
     float: "a number",
     type(None): "null",
 }
+_RIGHT: dict[type[inspect.Type], str] = {
+    inspect.StructType: "an object",
+    inspect.DictType: "an object",
+    inspect.ListType: "a list",
+    inspect.StrType: "a string",
+    inspect.BoolType: "true or false",
+    inspect.IntType: "an integer",
+    inspect.FloatType: "a number",
+}
 
 
 def nests_deeper(value: Any, limit: int = DEPTH_MAX) -> bool:
@@ -198,7 +207,7 @@ def _refuse_unknown(
     change: Mapping[str, Any], info: inspect.StructType, at: str, errors: list[FieldError], read_only: frozenset[str]
 ) -> None:
     fields = {f.encode_name: f for f in info.fields}
-    _struct({key: None for key in change if key not in fields}, info, at, errors, read_only)
+    _given({key: None for key in change if key not in fields}, info, at, errors, read_only)
     for key, value in change.items():
         inner = _struct_in(fields[key].type) if key in fields else None
         if inner is not None and isinstance(value, Mapping):
@@ -252,29 +261,28 @@ def _walk(value: Any, info: inspect.Type, at: str, errors: list[FieldError], say
         case inspect.LiteralType(values=values):
             if isinstance(value, str) and value in values:
                 return value
-            choices = ", ".join(f'"{v}"' for v in values)
-            return _bad(value, f"one of {choices}", at, errors)
+            return _bad(value, _right(info), at, errors)
         case inspect.StrType(max_length=most):
             if not isinstance(value, str):
-                return _bad(value, says or "a string", at, errors)
+                return _bad(value, _right(info, says), at, errors)
             if most is not None and len(value) > most:
                 errors.append(FieldError(at, f"has {len(value)} characters; at most {most} are allowed"))
                 return _BAD
             return value
         case inspect.BoolType():
-            return value if isinstance(value, bool) else _bad(value, says or "true or false", at, errors)
+            return value if isinstance(value, bool) else _bad(value, _right(info, says), at, errors)
         case inspect.IntType(ge=low, le=high):
             if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT_MAX:
                 value = int(value)  # to JSON Schema, and to many who write JSON, 5.0 is an integer
             sound = isinstance(value, int) and not isinstance(value, bool)
             if sound and (low is None or value >= low) and (high is None or value <= high):
                 return value
-            return _bad(value, says or "an integer", at, errors)
+            return _bad(value, _right(info, says), at, errors)
         case inspect.FloatType(ge=low, le=high):
             sound = isinstance(value, int | float) and not isinstance(value, bool)
             if sound and (low is None or value >= low) and (high is None or value <= high):
                 return value
-            return _bad(value, says or "a number", at, errors)
+            return _bad(value, _right(info, says), at, errors)
     raise AssertionError(f"no rule for {info}")
 
 
@@ -282,9 +290,31 @@ def _plain(info: inspect.Type) -> inspect.Type:
     return _plain(info.type) if isinstance(info, inspect.Metadata) else info
 
 
+def _right(info: inspect.Type, says: str = "") -> str:
+    """Returns what would be right there; completes "it must be ..."."""
+    if isinstance(info, inspect.Metadata):
+        return _right(info.type, (info.extra_json_schema or {}).get("description", says))
+    if isinstance(info, inspect.UnionType):
+        return _right(next(one for one in info.types if not isinstance(one, inspect.NoneType)), says)
+    if isinstance(info, inspect.LiteralType):
+        return "one of " + ", ".join(f'"{value}"' for value in info.values)
+    return says or _RIGHT.get(type(info), "given")
+
+
 def _struct(value: Any, info: inspect.StructType, at: str, errors: list[FieldError], read_only: frozenset[str]) -> Any:
     if not isinstance(value, Mapping):
-        return _bad(value, "an object", at, errors)
+        return _bad(value, _right(info), at, errors)
+    sound = _given(value, info, at, errors, read_only)
+    for field in info.fields:
+        if field.required and field.encode_name not in value and len(errors) <= ERRORS_MAX:
+            errors.append(FieldError(at + pointer(field.encode_name), f"is missing; it must be {_right(field.type)}"))
+    return sound
+
+
+def _given(
+    value: Mapping[str, Any], info: inspect.StructType, at: str, errors: list[FieldError], read_only: frozenset[str]
+) -> dict[str, Any]:
+    """Returns what is sound of the fields that are there."""
     fields = {f.encode_name: f for f in info.fields}
     sound = {}
     hints = HINTS_MAX
@@ -308,14 +338,14 @@ def _struct(value: Any, info: inspect.StructType, at: str, errors: list[FieldErr
 
 def _mapping(value: Any, info: inspect.DictType, at: str, errors: list[FieldError], says: str) -> Any:
     if not isinstance(value, Mapping):
-        return _bad(value, says or "an object", at, errors)
+        return _bad(value, _right(info, says), at, errors)
     walked = {k: _walk(v, info.value_type, at + pointer(k), errors) for k, v in value.items()}
     return {k: v for k, v in walked.items() if v is not _BAD}
 
 
 def _sequence(value: Any, info: inspect.ListType, at: str, errors: list[FieldError], says: str) -> Any:
     if not isinstance(value, list):
-        return _bad(value, says or "a list", at, errors)
+        return _bad(value, _right(info, says), at, errors)
     if info.max_length is not None and len(value) > info.max_length:
         errors.append(FieldError(at, f"has {len(value)} items; at most {info.max_length} are allowed"))
         return _BAD

@@ -26,13 +26,14 @@ from raftsched.remote.gateway import allowed_of
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut
 
 _CALL = "call:"
+_HANDLERS = f'{", ".join(KINDS)}, or "{_CALL}" and the name of a handler'
 
 WorkerName = Annotated[str, by_rule(names.WORKER)]
 Queue = Annotated[str, by_rule(names.QUEUE)]
 HandlerOffered = Annotated[
     str,
     Meta(
-        description=f'{", ".join(KINDS)}, or "call:" and the name of a handler',
+        description=_HANDLERS,
         extra_json_schema={"pattern": f"^({'|'.join(KINDS)}|{_CALL}{names.HANDLER.regex})$"},
     ),
 ]
@@ -50,7 +51,9 @@ class WorkerSessionIn(OpenIn, forbid_unknown_fields=True, kw_only=True):
     labels: Labels = msgspec.field(default_factory=dict)
     handlers: Annotated[
         list[HandlerOffered],
-        Meta(max_length=HANDLERS_MAX, description="a list of handlers", extra_json_schema={"minItems": 1}),
+        Meta(
+            max_length=HANDLERS_MAX, description=f"a list of handlers: {_HANDLERS}", extra_json_schema={"minItems": 1}
+        ),
     ]
 
 

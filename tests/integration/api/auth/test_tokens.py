@@ -77,10 +77,11 @@ def test_under_a_key_the_secret_is_the_same_and_nobody_elses(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
-        ({}, ""),
+        ({}, "/name"),
+        ({}, "/role"),
         ([], ""),
-        ({"role": "editor"}, ""),
-        ({"name": "x"}, ""),
+        ({"role": "editor"}, "/name"),
+        ({"name": "x"}, "/role"),
         ({**CI, "role": "root"}, "/role"),
         ({**CI, "role": None}, "/role"),
         ({**CI, "name": ""}, "/name"),
@@ -98,7 +99,7 @@ def test_under_a_key_the_secret_is_the_same_and_nobody_elses(tmp_path: Path) -> 
         ({**CI, "expires_at": "2029-01-01T00:00:00Z"}, "/expires_at"),
         ({**CI, "secret": "rs_mine"}, "/secret"),
         ({**CI, "grants": None}, "/grants"),
-        ({**CI, "grants": [{"namespace": "a"}]}, ""),
+        ({**CI, "grants": [{"namespace": "a"}]}, "/grants/0/role"),
         ({**CI, "grants": [{"namespace": "A", "role": "operator"}]}, "/grants/0/namespace"),
         ({**CI, "grants": [{"namespace": "a", "role": "admin"}]}, "/grants/0/role"),
         ({**CI, "grants": [{"namespace": "a", "role": "editor"}]}, "/grants/0/role"),

@@ -103,6 +103,19 @@ def test_what_is_wrong_with_an_opening_is_named(tmp_path: Path, field: str, valu
     run(tmp_path, test)
 
 
+def test_what_an_opening_lacks_is_named(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        status, answer = await call("POST", PATH, {"name": "w1"})
+        assert status == 422
+        (error,) = answer["errors"]
+        assert error["pointer"] == "/handlers"
+        assert error["detail"].startswith("is missing; it must be a list of handlers: exec, ")
+        status, answer = await call("POST", PATH, {})
+        assert (status, [one["pointer"] for one in answer["errors"]]) == (422, ["/name", "/handlers"])
+
+    run(tmp_path, test)
+
+
 @pytest.mark.parametrize(
     ("said", "pointer"),
     [
@@ -110,6 +123,7 @@ def test_what_is_wrong_with_an_opening_is_named(tmp_path: Path, field: str, valu
         ({"max_runs": 501}, "/max_runs"),
         ({"after": 2**63}, "/after"),
         ({"reports": [{"token": 0}]}, "/reports/0/token"),
+        ({"reports": [{"outcome": "succeeded"}]}, "/reports/0/token"),
         ({"reports": [{"token": 1, "outcome": "won"}]}, "/reports/0/outcome"),
         ({"reports": [{"token": 1, "outcome": "failed", "exit_code": 2**40}]}, "/reports/0/exit_code"),
         ({"reports": [{"token": 1, "outcome": "failed", "error": "x" * 4_097}]}, "/reports/0/error"),
