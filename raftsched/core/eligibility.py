@@ -57,6 +57,18 @@ class Offer:
             return False
         return not self.looks_at(policy) or self.refusal(policy) is None
 
+    def takes_all_of(self, other: Offer) -> bool:
+        """Returns whether it can take each run that the other can. False where that is not plain to see."""
+        return (
+            self.slots > 0
+            and self.handlers >= other.handlers
+            and self.labels >= other.labels
+            and (not other.users or self.users == other.users)
+            and (self.allowed is None or self.allowed == other.allowed)
+            and (self.queues is None or (other.queues is not None and self.queues >= other.queues))
+            and (self.namespaces is None or (other.namespaces is not None and self.namespaces >= other.namespaces))
+        )
+
     def serves(self, queue: str, namespace: str) -> bool:
         """Returns whether it takes runs of this queue and this namespace."""
         return (self.queues is None or queue in self.queues) and (

@@ -222,7 +222,7 @@ class Dispatcher:
             return []
         nodes = [n for n in self._nodes.values() if assignable(n.session.id)]
         free = sum(max(0, n.free) for n in candidates(nodes))
-        last_resort = free == 0 and not self._leader_full_ms <= now_ms < self._leader_full_ms + LEADER_LOOK_MS
+        last_resort = free == 0 and self._looks_for_the_leader(nodes, now_ms)
         everyone = tuple(self._nodes.values())
         cycle = Cycle(nodes, everyone, now_ms, sum(max(0, n.free) for n in nodes) if last_resort else free)
         if not cycle.free and self._review is None:
@@ -242,6 +242,14 @@ class Dispatcher:
             cycle.commands.append(SortReady(tuple(cycle.moves)))
         self.backlog = self._review is not None or any(not lane.blocked for lane in self._lanes.values())
         return cycle.commands
+
+    def _looks_for_the_leader(self, nodes: list[NodeLoad], now_ms: int) -> bool:
+        """Returns whether a walk may look for what only the leader's own node could take; also when the clock went
+        back."""
+        if self._leader_full_ms <= now_ms < self._leader_full_ms + LEADER_LOOK_MS:
+            return False
+        others = [n.offer for n in nodes if not (n.leader or n.offer.drained)]
+        return not any(other.takes_all_of(n.offer) for n in nodes if n.leader for other in others)
 
     def _find_lanes_in_use(self, view: ReadView) -> None:
         self._find_lanes = False

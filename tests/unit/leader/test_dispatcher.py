@@ -86,6 +86,26 @@ def test_what_only_the_leader_could_take_is_looked_for_now_and_then_while_the_ot
     assert [a.instance for a in house.pump()] == [key]
 
 
+def test_nothing_is_looked_for_that_only_the_leader_could_take_where_another_takes_all_of_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House()
+    house.session("n1")
+    other = house.session("n2", slots=2)
+    house.ready(10)
+    house.apply(house.pump())
+    looks: list[None] = []
+    walk = house.dispatcher._walk
+    monkeypatch.setattr(house.dispatcher, "_walk", lambda *given: (looks.append(None), walk(*given)))
+    for _ in range(3):
+        house.world.forward(module.LEADER_LOOK_MS)
+        assert house.pump() == []
+    assert not looks
+    house.silent.add(other)  # nobody but the leader is given runs now
+    assert len(house.pump()) == 8
+    assert looks
+
+
 def test_no_more_than_there_are_slots() -> None:
     house = House()
     house.session("n2", slots=3)
