@@ -17,10 +17,12 @@ from raftsched.core.model import Outcome, OutputRef
 from raftsched.core.rows import INSTANCES, JOBS, META_KEY, decode_meta
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError
+from raftsched.nesting import DEPTH_MAX, nests_deeper
 from raftsched.remote.protocol import OutputPlace, Printed, RefusedReport, Report
 
 STALE = "The attempt is over already, or is not one of this session."
 RESULT_TOO_LARGE = f"its result has more than {RESULT_MAX:,} bytes, and was not kept"
+RESULT_TOO_DEEP = f"its result nests deeper than {DEPTH_MAX} levels, and was not kept"
 _OUTCOMES = {
     "succeeded": Outcome.SUCCEEDED,
     "failed": Outcome.FAILED,
@@ -120,9 +122,9 @@ class Commands:
             node, ref = self._outputs.verify(report.output)
         if report.outcome == "lost":
             return encode(LoseAttempt(session, token, ended, started, error, ref, node))
-        result = None if report.result is None else _json(report.result)
-        if result is not None and len(result) > RESULT_MAX:
-            result, error = None, (f"{error}; " if error else "")[: ERROR_MAX // 2] + RESULT_TOO_LARGE
+        result, unkept = _result(report)
+        if unkept:
+            error = (f"{error}; " if error else "")[: ERROR_MAX // 2] + unkept
         outcome = _OUTCOMES[report.outcome]
         return encode(
             Ended(session, token, outcome, started, ended, report.exit_code, error, result, ref, output_node=node)
@@ -134,6 +136,16 @@ class Commands:
             instance = None if key is None else INSTANCES.get(view, key)
             job = None if instance is None else JOBS.get(view, instance.job_id)
         return "" if job is None else job.namespace
+
+
+def _result(report: Report) -> tuple[bytes | None, str]:
+    """Returns the result as it is kept, and why it is not: empty where it is, or where there is none."""
+    if report.result is None:
+        return None, ""
+    if nests_deeper(report.result):  # before it is encoded, which may want more stack than there is
+        return None, RESULT_TOO_DEEP
+    result = _json(report.result)
+    return (None, RESULT_TOO_LARGE) if len(result) > RESULT_MAX else (result, "")
 
 
 def _stale(token: int) -> RefusedReport:

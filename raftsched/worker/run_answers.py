@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import msgspec
 
+from raftsched.nesting import json_nests_deeper
 from raftsched.worker import wire
 from raftsched.worker.executors.python import RESULT_MAX
 
@@ -30,7 +31,7 @@ def said_by(token: int, message: bytes) -> wire.Finished | None:
         return None
     if done.error is not None and len(done.error.encode("utf-8", "replace")) > wire.ERROR_MAX:
         return None
-    return done if done.result is None or _is_json(done.result) else None
+    return done if done.result is None or _is_result(done.result) else None
 
 
 def is_stale(token: int, message: bytes) -> bool:
@@ -42,10 +43,13 @@ def is_stale(token: int, message: bytes) -> bool:
     return isinstance(done, wire.Finished) and done.token == token
 
 
-def _is_json(raw: bytes) -> bool:
+def _is_result(raw: bytes) -> bool:
+    """Returns whether the process for python could have made it of what a function returned."""
     if len(raw) > RESULT_MAX:
         return False
     try:
+        if json_nests_deeper(raw):
+            return False
         msgspec.json.decode(raw)
     except (ValueError, RecursionError):
         return False

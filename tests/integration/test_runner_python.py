@@ -118,6 +118,11 @@ def test_results_that_cannot_be_kept_do_not_fail_the_run(tmp_path: Path) -> None
             end = await b.run(call("large", size=9_000))
             assert (end.outcome, end.result) == (Outcome.SUCCEEDED, None)
             assert end.error == "the result was dropped: 9002 bytes of JSON, the limit is 8192"
+            end = await b.run(call("deep", levels=64))
+            assert (end.error, end.result) == (None, b"[" * 64 + b"]" * 64)
+            end = await b.run(call("deep", levels=65))
+            assert (end.outcome, end.result) == (Outcome.SUCCEEDED, None)
+            assert end.error == "the result was dropped: it nests deeper than 64 levels"
             end = await b.run(call("not_json"))
             assert (end.outcome, end.result) == (Outcome.SUCCEEDED, None)
             assert end.error is not None

@@ -16,10 +16,9 @@ import msgspec
 from msgspec import inspect
 
 from raftsched.api.http.problems import ERRORS_MAX, FieldError, Problem, pointer
+from raftsched.nesting import DEPTH_MAX, nests_deeper
 
 T = TypeVar("T")
-DEPTH_MAX = 64  # of nested objects and lists in a body
-
 HINTS_MAX = 3  # unknown fields of an object for which a similar one is looked for: that takes a while
 _EXACT_MAX = 2**53  # integers up to here are exact as floats
 _DIGITS_MAX = 1_000  # of a number
@@ -46,16 +45,6 @@ _RIGHT: dict[type[inspect.Type], str] = {
     inspect.IntType: "an integer",
     inspect.FloatType: "a number",
 }
-
-
-def nests_deeper(value: Any, limit: int = DEPTH_MAX) -> bool:
-    """Returns whether objects and lists nest deeper than the limit: later readers have less stack than the first
-    one."""
-    if isinstance(value, dict):
-        return limit == 0 or any(nests_deeper(v, limit - 1) for v in value.values())
-    if isinstance(value, list):
-        return limit == 0 or any(nests_deeper(v, limit - 1) for v in value)
-    return False
 
 
 def parse(raw: bytes) -> Any:

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from raftsched import names
-from raftsched.api.http import strict
 from raftsched.api.http.durations import format_duration
 from raftsched.api.http.problems import FieldError, pointer
 from raftsched.api.jobs.fields import POLICY
@@ -32,6 +31,7 @@ from raftsched.core.limits import GRACE_MAX_MS, LABEL_KEY_MAX, LABEL_VALUE_MAX, 
 from raftsched.core.model import Delivery, Misfire, MisfirePolicy, Outcome, Overlap, Retention, Retry, Trigger
 from raftsched.core.notices import SYSTEM_QUEUES
 from raftsched.core.references import may_refer
+from raftsched.nesting import DEPTH_MAX, nests_deeper
 
 OVERLAPS = {v.name.lower(): v for v in Overlap}
 DELIVERIES = {v.name.lower(): v for v in Delivery}
@@ -173,8 +173,8 @@ def check_run(handler_bytes: int, params_bytes: int, errors: list[FieldError]) -
 
 def encode_params(params: dict[str, Any], settings: Settings, errors: list[FieldError]) -> bytes:
     """Returns the JSON of params; refuses what is too large or nests too deeply."""
-    if strict.nests_deeper(params):
-        errors.append(FieldError("/params", f"nests too deeply; at most {strict.DEPTH_MAX} levels are allowed"))
+    if nests_deeper(params):
+        errors.append(FieldError("/params", f"nests too deeply; at most {DEPTH_MAX} levels are allowed"))
         return b"{}"
     raw = _json(params)
     if may_refer(raw):

@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from raftsched.clock import SystemClock
+from raftsched.nesting import DEPTH_MAX, json_nests_deeper
 from raftsched.worker import wire
 from raftsched.worker.executors import functions
 from raftsched.worker.executors.functions import Changed, Function, Functions, Refused
@@ -210,4 +211,6 @@ def encode_result(value: Any) -> tuple[bytes | None, str | None]:
         return None, f"the result was dropped: it cannot be written as JSON ({exc})"
     if len(raw) > RESULT_MAX:
         return None, f"the result was dropped: {len(raw)} bytes of JSON, the limit is {RESULT_MAX}"
+    if json_nests_deeper(raw):
+        return None, f"the result was dropped: it nests deeper than {DEPTH_MAX} levels"
     return raw, None

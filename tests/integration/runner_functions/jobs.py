@@ -139,6 +139,13 @@ def large(size):
     return "x" * size
 
 
+def deep(levels):
+    value = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
 def not_json():
     return object()
 

@@ -29,6 +29,7 @@ from raftsched.core.model import Instance, InstanceState, Outcome, OutputRef, Ov
 from raftsched.core.rows import SESSIONS, decode_instance
 from raftsched.core.tables import Table
 from raftsched.errors import NoLeader, RaftschedError
+from raftsched.nesting import DEPTH_MAX
 from raftsched.remote.gateway import PROPOSE_S, RATE_BURST, Gateway, NameTaken
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputPlace, PollIn, PollOut, Printed, Report
 from tests.unit.worker.world import FakeRaft, LoopClock, Tables, run_jumping
@@ -581,6 +582,31 @@ def test_a_result_that_is_too_large_is_left_out_and_said() -> None:
         assert "65,536" in attempt.error
 
     run(body)
+
+
+@pytest.mark.parametrize("levels", [DEPTH_MAX + 1, 700, 100_000])
+def test_a_result_that_nests_too_deeply_is_left_out_and_said(levels: int) -> None:
+    """Whoever reads the run later may have less stack than who took the report."""
+
+    async def body(world: World) -> None:
+        session = await world.open()
+        for nest, kept in ((DEPTH_MAX, True), (levels, False)):
+            token = world.give(session)
+            report = Report(token=token, outcome="failed", error="no", exit_code=3, result=nested(nest))
+            assert (await world.poll(session, reports=[report])).refused == []
+            (attempt,) = world.instance().attempts
+            assert (attempt.outcome, attempt.exit_code) == (Outcome.FAILED, 3), "the end is in the log all the same"
+            assert (attempt.result is not None) == kept
+            assert attempt.error == ("no" if kept else "no; its result nests deeper than 64 levels, and was not kept")
+
+    run(body)
+
+
+def nested(levels: int) -> Any:
+    value: Any = []
+    for level in range(levels - 1):
+        value = {"a": value} if level % 2 else [value]
+    return value
 
 
 # ---------------------------------------------------------------- bounds

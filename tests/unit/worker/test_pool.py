@@ -216,6 +216,7 @@ def test_the_process_idle_longest_ends_for_one_that_another_namespace_needs(hous
         wire.encode(wire.Finished(1, wire.SUCCEEDED, 1_000, 1_000, exit_code=1 << 40)),
         wire.encode(wire.Finished(1, wire.SUCCEEDED, 1_000, 1_000, error="x" * 10_000)),
         wire.encode(wire.Finished(1, wire.SUCCEEDED, 1_000, 1_000, result=b"{no json")),
+        wire.encode(wire.Finished(1, wire.SUCCEEDED, 1_000, 1_000, result=b"[" * 65 + b"]" * 65)),
         wire.encode(wire.Fenced(1)),
         wire.encode(wire.Ready(1)),
     ],

@@ -139,6 +139,30 @@ def test_what_is_wrong_with_a_poll_is_named(tmp_path: Path, said: dict[str, Any]
     run(tmp_path, test)
 
 
+def test_a_result_that_nests_too_deeply_costs_no_end_and_no_reader(tmp_path: Path) -> None:
+    """It is left out as one that is too large: the run has ended, and all that shows it can be read."""
+
+    async def test(call: Client) -> None:
+        session = await opened(call, slots=9)
+        for levels in (64, 65, 300, 900):
+            token = await give(call, call.cluster, session)
+            result = json.loads("[" * levels + "]" * levels)
+            report = {"token": token, "outcome": "succeeded", "result": result}
+            status, answer = await poll(call, session, after=token, reports=[report])
+            assert (status, answer["refused"]) == (200, [])
+            _, found = await call("GET", "/v1/instances?state=SUCCEEDED&limit=1")
+            (shown,) = found["items"]
+            if levels > 64:
+                assert shown["result"] is None
+                assert shown["error"] == "its result nests deeper than 64 levels, and was not kept"
+            else:
+                assert shown["result"] == result
+            status, whole = await call("GET", f"/v1/instances/{shown['id']}")
+            assert (status, whole["attempts"][0]["token"]) == (200, token)
+
+    run(tmp_path, test)
+
+
 def test_what_cannot_be_a_session_is_none(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         for text in ("x", "1-", "1-" + "g" * 32, "1-" + "0" * 32 + "%0A", "-1-" + "0" * 32):
