@@ -37,6 +37,11 @@ def _namespaces(token: Mapping[str, Any]) -> str:
     return ", ".join([found, *(f"{grant['namespace']}={grant['role']}" for grant in token.get("grants", ()))])
 
 
+def _queues(token: Mapping[str, Any]) -> str | None:
+    """Returns the queues whose runs a worker may be given; None for who is given no runs."""
+    return _or_all(token.get("queues")) if token["role"] == "worker" else None
+
+
 def _or_all(names: Sequence[str] | None) -> str:
     return "all" if names is None else ", ".join(names)
 
@@ -45,6 +50,7 @@ _COLUMNS: list[Column] = [
     ("NAME", lambda t: t["name"]),
     ("ROLE", lambda t: t["role"]),
     ("NAMESPACES", _namespaces),
+    ("QUEUES", _queues),
     ("STATE", lambda t: t["state"]),
     ("EXPIRES", lambda t: t["expires_at"]),
     ("CREATED", lambda t: t["created_at"]),
@@ -92,7 +98,7 @@ def get(client: Client, token: str, fmt: str) -> None:
     found = _find(client, token)
     fields = {**found, "namespaces": _namespaces(found), "rate": _rate(found)}
     if found["role"] == "worker":
-        fields["queues"] = _or_all(found.get("queues"))
+        fields["queues"] = _queues(found)
     print_one(fmt, found, fields=fields)
 
 

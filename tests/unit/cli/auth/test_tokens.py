@@ -100,12 +100,21 @@ def test_list_get_and_revoke_by_name() -> None:
     with serve(lambda r: by_path(replace(r, path=r.path.partition("?")[0]))) as stub:
         at = ("--server", stub.url, "tokens")
         lines = run(*at, "list").stdout.splitlines()
-        assert lines[1].split() == ["web-ci", "editor", "web", "active", "-", "2030-01-01T00:00:00.000Z", "root"]
+        assert lines[1].split() == ["web-ci", "editor", "web", "-", "active", "-", "2030-01-01T00:00:00.000Z", "root"]
         assert run(*at, "list", "-o", "name").stdout == "web-ci\n"
         for ref in ("web-ci", ID):
             assert "editor" in run(*at, "get", ref).stdout
             assert run(*at, "revoke", ref).stdout == f"revoked: {ref}\n"
         assert run(*at, "revoke", "nobody").exit_code == 3
+
+
+def test_the_list_has_the_queues_of_workers() -> None:
+    gpu = {**TOKEN, "name": "gpu", "role": "worker", "namespaces": None, "queues": ["render", "train"]}
+    found = {"items": [gpu, {**gpu, "name": "any", "queues": None}, {**TOKEN, "queues": None}], "next": None}
+    with serve(lambda r: (200, found)) as stub:
+        titles, *lines = run("--server", stub.url, "tokens", "list").stdout.splitlines()
+    begin, end = titles.index("QUEUES"), titles.index("STATE")
+    assert [line[begin:end].strip() for line in lines] == ["render, train", "all", "-"]
 
 
 def test_create_prints_the_secret_alone() -> None:
