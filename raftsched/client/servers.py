@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -33,6 +34,14 @@ def parse_servers(text: str) -> list[Server]:
     if not servers:
         raise ValueError(f"no server given; {_WANTED}")
     return servers
+
+
+def refuse_paths(servers: Iterable[Server]) -> None:
+    """Refuses an address that has a path. A client may have a proxy with a path before it; whoever works with the nodes
+    themselves has not, and would be answered 404 for ever. Raises ValueError."""
+    for server in servers:
+        if server.path:
+            raise ValueError(f"{server} has a path, and nodes are asked without one; write {server._replace(path='')}")
 
 
 def _parse(text: str) -> Server:

@@ -12,7 +12,7 @@ from typing import Any
 
 from raftsched import names
 from raftsched.bounds import SLOTS_MAX
-from raftsched.client.servers import Server, parse_servers
+from raftsched.client.servers import Server, parse_servers, refuse_paths
 from raftsched.client.trust import SYSTEM, Trust
 from raftsched.config import runs as config_runs
 from raftsched.config.runs import AS_IT_IS, RunsConfig, build_runs
@@ -104,6 +104,10 @@ def build_worker(
         token = _token(file_of("token_file", settings["token_file"]))
     if not servers:
         raise ConfigError("server is missing; say --server http://host:7401, several with commas")
+    try:
+        refuse_paths(servers)
+    except ValueError as error:
+        raise ConfigError(f"server: {error}") from None
     return WorkerConfig(
         name=name,
         data=Path(text_of("data", settings["data"])) if settings.get("data") else default_data(name, environ),

@@ -60,6 +60,8 @@ def test_the_token_of_a_file(tmp_path: Path) -> None:
         ({"queues": "a/b"}, "is not a queue"),
         ({"namespaces": ["A"]}, "is not a namespace"),
         ({"server": "ftp://n1"}, "is not a server address"),
+        ({"server": "http://n1:7401/v1"}, "http://n1:7401/v1 has a path.* write http://n1:7401$"),
+        ({"server": "https://n1,https://n2/ui/"}, "https://n2:443/ui has a path.* write https://n2:443$"),
         ({"labels": "disk"}, "has no ="),
         ({"executors": "perl"}, "name some of"),
         ({"token_file": "/nowhere"}, "cannot be read"),
@@ -68,6 +70,13 @@ def test_the_token_of_a_file(tmp_path: Path) -> None:
 def test_what_cannot_be_is_named(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         build(**settings)
+
+
+def test_a_server_has_no_path_wherever_it_is_said() -> None:
+    """Every request would be answered 404, for ever."""
+    with pytest.raises(ConfigError, match="write http://n1:7401$"):
+        build_worker({"name": "w1", "data": "/w"}, {}, servers=tuple(parse_servers("n1/v1")))
+    assert build(server="http://n2:7401/").servers == tuple(parse_servers("n2"))
 
 
 def test_without_a_server() -> None:
