@@ -74,7 +74,7 @@ def test_what_cannot_be_is_named(settings: dict[str, Any], says: str) -> None:
 
 def test_a_server_has_no_path_wherever_it_is_said() -> None:
     """Every request would be answered 404, for ever."""
-    with pytest.raises(ConfigError, match="write http://n1:7401$"):
+    with pytest.raises(ConfigError, match=r"write http://n1:7401$"):
         build_worker({"name": "w1", "data": "/w"}, {}, servers=tuple(parse_servers("n1/v1")))
     assert build(server="http://n2:7401/").servers == tuple(parse_servers("n2"))
 
