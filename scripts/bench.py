@@ -1,5 +1,9 @@
 """Benchmarks of a local cluster: three node processes and the load on this machine, fsync on.
 
+With no PART it is `against`: raftsched and those of etcd, BullMQ and Dkron that are installed do the same work in
+turns, and each figure that a peer has too is printed with its ratio and the bar asked for. `scripts/bench --against
+dkron` chooses the peers.
+
 Each figure is printed as one JSON line on stdout; progress goes to stderr, and at the end a Markdown table of the
 figures beside their bars. `scripts/bench PART --help` says what a part measures and how; `scripts/bench table FILE ...`
 makes the table of lines that were kept with --json. Exit code 1: something that must hold did not (an acknowledged
@@ -10,15 +14,14 @@ which. How fast is fast enough is for the reader to judge: what else runs on the
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TextIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -42,20 +45,10 @@ from scripts.benches import (
     tls,
     workers,
 )
+from scripts.benches.event_loop import Loop, event_loop
 from scripts.benches.figures import note
-from scripts.benches.peers import against
+from scripts.benches.peers import against, ratios
 from tests.support.cluster import Cluster
-
-# Runs one coroutine in an event loop of its own.
-Loop = Callable[[Coroutine[Any, Any, Any]], Any]
-
-
-def event_loop() -> Loop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run
-    return uvloop.run  # type: ignore[no-any-return]
 
 
 def started(*flags: str) -> Cluster:
@@ -214,7 +207,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="scripts/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parts = top.add_subparsers(required=True, metavar="PART")
+    parts = top.add_subparsers(required=True, metavar="PART")  # words_of adds the one that is left out
 
     def part(
         name: str, words: str, measure: Callable[[Loop, argparse.Namespace], bool], *modules: ModuleType
@@ -308,7 +301,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--keep", type=float, default=8.0, help="seconds that history and events are kept (8)")
     made.add_argument("--seconds", type=float, default=10.0, help="measured, of the jobs' time (10)")
 
-    against.options(part("against", "raftsched against other installed systems", against.bench_against, against))
+    words = "raftsched against other installed systems; the part when none is named"
+    against.options(part("against", words, against.bench_against, against))
 
     made = part("table", "the Markdown table of JSON lines that were kept", kept_table, table)
     made.add_argument("files", type=Path, nargs="+", metavar="FILE", help="of JSON lines")
@@ -333,26 +327,42 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def words_of(arguments: Sequence[str]) -> list[str]:
+    """The arguments with the part first: with none, or where options come first, it is `against`."""
+    first, *others = arguments or ("",)
+    if first.startswith("--against"):  # the part, as it is said in passing
+        return [*first.removeprefix("--").split("="), *others]
+    if not first or (first.startswith("-") and first not in ("-h", "--help")):
+        return ["against", *arguments]
+    return list(arguments)
+
+
 def main() -> int:
-    words = sys.argv[1:]
-    if words and words[0].startswith("--against"):  # the part, as it is said in passing
-        words[:1] = words[0].removeprefix("--").split("=")
-    given = parser().parse_args(words)
+    given = parser().parse_args(words_of(sys.argv[1:]))
+    held = False
     with ExitStack() as files:
         outputs = [] if given.markdown else [sys.stdout]
         if given.json is not None:
             outputs.append(files.enter_context(given.json.open("a")))
         figures.write_to(*outputs)
         try:
-            held: bool = given.measure(event_loop(), given)
-        except (RuntimeError, AssertionError) as error:
-            note(f"scripts/bench: {error}")
-            held = False
-        else:
+            held = given.measure(event_loop(), given)
             if not held:
                 note("scripts/bench: something that must hold did not; see the figures above")
-    print(table.markdown(figures.lines()), file=sys.stdout if given.markdown else sys.stderr)
+        except (RuntimeError, AssertionError) as error:
+            note(f"scripts/bench: {error}")
+        finally:  # also of what was measured before Ctrl-C
+            each = given.measure is not against.bench_against
+            print_tables(sys.stdout if given.markdown else sys.stderr, figures.lines(), each=each)
     return 0 if held else 1
+
+
+def print_tables(out: TextIO, lines: Sequence[figures.Line], *, each: bool) -> None:
+    """Prints the figures beside their bars, and the ratios if peers were measured. Not `each`: no figures that have a
+    ratio, for they come once a round."""
+    compared = any(line["bench"] == ratios.BENCH for line in lines)
+    tables = [table.markdown(lines)] if each or not compared else []
+    print("\n\n".join(filter(None, (*tables, ratios.markdown(lines)))), file=out)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ and nodes share the machine.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from scripts.benches.figures import emit, percentile
@@ -34,10 +34,16 @@ BATCH = 200
 WARM_S = 1.0
 
 
-async def bench_create(cluster: Cluster, kinds: list[str], through: list[str], seconds: float) -> None:
+async def bench_create(
+    cluster: Cluster,
+    kinds: Sequence[str],
+    through: Sequence[str],
+    seconds: float,
+    batches_in_flight: Sequence[int] = BATCHES_IN_FLIGHT,
+) -> None:
     reached: dict[tuple[str, int], float] = {}
     for who in through:
-        for bench, in_flight, field, measure in _measurements(kinds):
+        for bench, in_flight, field, measure in _measurements(kinds, batches_in_flight):
             node = cluster.leader() if who == "leader" else cluster.followers()[0]
             found = await measure(cluster, node, in_flight, seconds)
             batch = {"batch": BATCH} if bench == "create-batch" else {}
@@ -49,13 +55,15 @@ async def bench_create(cluster: Cluster, kinds: list[str], through: list[str], s
                 emit("follower-share", of=bench, in_flight=in_flight, **batch, share=share)
 
 
-def _measurements(kinds: list[str]) -> list[tuple[str, int, str, Callable[..., Any]]]:
+def _measurements(
+    kinds: Sequence[str], batches_in_flight: Sequence[int]
+) -> list[tuple[str, int, str, Callable[..., Any]]]:
     """(bench, in flight, its rate's field, what measures it)"""
     found: list[tuple[str, int, str, Callable[..., Any]]] = []
     if "single" in kinds:
         found += [("create", number, "per_second", single_rate) for number in IN_FLIGHT]
     if "batch" in kinds:
-        found += [("create-batch", number, "jobs_per_second", batch_rate) for number in BATCHES_IN_FLIGHT]
+        found += [("create-batch", number, "jobs_per_second", batch_rate) for number in batches_in_flight]
     if "sdk" in kinds:
         found += [("create-sdk", number, "per_second", sdk_rate) for number in IN_FLIGHT]
     return found

@@ -98,9 +98,15 @@ def name(line: Line) -> str:
     return ", ".join([line["bench"], *system, *conditions])
 
 
+# Of what others did beside raftsched there is a table of its own (peers/ratios.py).
+ELSEWHERE = ("against", "peer")
+
+
 def markdown(lines: Iterable[Line]) -> str:
     rows = ["| figure | measured | bar | met |", "|---|---|---|---|"]
     for line in lines:
+        if line["bench"] in ELSEWHERE:
+            continue
         bars = {field: bar for (figure, field), bar in BARS.items() if figure == name(line)}
         told = [bar.words(quantity(field)) for field, bar in bars.items()]
         rows.append(f"| {name(line)} | {'; '.join(_measured(line, bars))} | {'; '.join(told)} | {_met(line, bars)} |")

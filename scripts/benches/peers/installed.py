@@ -35,6 +35,7 @@ class Places:
 
     python: str = sys.executable
     node_modules: Path = Path("node_modules")
+    programs: Path = Path()  # a directory for load programs that are built, once for all rounds
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Peer:
     versions: Callable[[Places], list[str]]
     # Runs these parts; the figures as they come. The directory is empty.
     measure: Callable[[Places, Mapping[str, Any], Path], Iterator[Line]]
+    build: Callable[[Places], object] = lambda _: None  # its load program, where it must be compiled. NotBuilt.
 
 
 # ---------------------------------------------------------------- running things
@@ -146,27 +148,50 @@ def etcd_versions(_: Places) -> list[str]:
     return [f"etcd {server[0].rpartition(' ')[2]}", f"its Go client {ETCD_CLIENT_VERSION.removeprefix('v')}"]
 
 
-def etcd_program(directory: Path) -> Path:
+def etcd_program(places: Places) -> Path:
+    """The place of the load program."""
+    return places.programs / "etcd" / "put"
+
+
+def etcd_build(places: Places) -> None:
     """The load program, built in a module that is thrown away (Go keeps what it compiled). NotBuilt."""
+    directory = etcd_program(places).parent
     directory.mkdir()
     shutil.copy(HERE / "etcd_put.go", directory / "main.go")
     for words in (
         ["mod", "init", "etcdput"],
         ["get", f"{ETCD_CLIENT}@{ETCD_CLIENT_VERSION}"],
-        ["build", "-o", "put", "."],
+        ["build", "-o", etcd_program(places).name, "."],
     ):
         done = subprocess.run(["go", *words], cwd=directory, capture_output=True, text=True, check=False)
         if done.returncode:
             raise NotBuilt(f"go {' '.join(words)}: {done.stderr.strip()[-2000:]}")
-    return directory / "put"
 
 
-def etcd_measure(_: Places, work: Mapping[str, Any], directory: Path) -> Iterator[Line]:
-    put = etcd_program(directory / "client")
+def etcd_measure(places: Places, work: Mapping[str, Any], directory: Path) -> Iterator[Line]:
     with servers.etcd(directory / "etcd") as endpoints:
         given = {**work, "endpoints": endpoints, "connections": ETCD_CONNECTIONS, "value_bytes": VALUE_BYTES}
-        for line in load([put], given, directory / "load.log", {}):
+        for line in load([etcd_program(places)], given, directory / "load.log", {}):
             yield {**line, "value_bytes": VALUE_BYTES}
+
+
+# ---------------------------------------------------------------- Dkron
+
+
+def dkron_missing(_: Places) -> list[str]:
+    return [] if shutil.which("dkron") else ["dkron: a release of https://dkron.io, its program on the PATH"]
+
+
+def dkron_versions(_: Places) -> list[str]:
+    """It prints "Name: Dkron", "Version: 4.0.1" and more, a line each; one that was built by hand has no version."""
+    told = dict(line.partition(": ")[::2] for line in (said("dkron", "version") or "").splitlines())
+    return [f"Dkron {told.get('Version', '').strip() or '?'}"]
+
+
+def dkron_measure(_: Places, work: Mapping[str, Any], directory: Path) -> Iterator[Line]:
+    with servers.dkron(directory / "dkron") as port:
+        # The same client as raftsched's, in this Python.
+        yield from load([sys.executable, HERE / "dkron_load.py"], {**work, "port": port}, directory / "load.log", {})
 
 
 # ---------------------------------------------------------------- on Redis
@@ -261,7 +286,7 @@ def on_postgres(
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer("etcd", frozenset(CREATES), etcd_missing, etcd_versions, etcd_measure),
+        Peer("etcd", frozenset(CREATES), etcd_missing, etcd_versions, etcd_measure, etcd_build),
         Peer(
             "bullmq", frozenset({*CREATES, "run", "burst", "periodic"}), bullmq_missing, bullmq_versions, bullmq_measure
         ),
@@ -271,5 +296,6 @@ PEERS = {
             apscheduler_measure,
         ),
         Peer("pgboss", frozenset({*CREATES, "run", "burst"}), pgboss_missing, pgboss_versions, pgboss_measure),
+        Peer("dkron", frozenset({"create"}), dkron_missing, dkron_versions, dkron_measure),
     )
 }  # fmt: skip

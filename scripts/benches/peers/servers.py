@@ -184,3 +184,49 @@ def _healthy(port: int) -> bool:
     with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
         return b'"true"' in answer.read()
     return False
+
+
+# ---------------------------------------------------------------- Dkron
+
+
+@contextmanager
+def dkron(directory: Path) -> Iterator[int]:
+    """The leader's port for HTTP. Three servers with Dkron's own defaults, on the loopback."""
+    ports = free_ports(9)
+    nodes = {f"d{i}": ports[3 * i : 3 * i + 3] for i in range(3)}  # HTTP, gossip, RPC
+    joined = ",".join(f"127.0.0.1:{gossip}" for _, gossip, _ in nodes.values())
+    directory.mkdir()
+    with ExitStack() as running:
+        for node, (http, gossip, rpc) in nodes.items():
+            options = {
+                "node-name": node, "data-dir": directory / node, "http-addr": f"127.0.0.1:{http}",
+                "bind-addr": f"127.0.0.1:{gossip}", "rpc-port": rpc, "retry-join": joined, "retry-interval": "1s",
+                "bootstrap-expect": 3, "log-level": "warn",
+            }  # fmt: skip
+            command = ["dkron", "agent", "--server", "--disable-usage-stats"]
+            command += [f"--{name}={value}" for name, value in options.items()]
+            # By SIGKILL: at SIGTERM it leaves the cluster, for which the last two wait in vain.
+            running.enter_context(
+                process(command, directory / f"{node}.log", ready=lambda: True, stop=signal.SIGKILL,
+                        environment={"GIN_MODE": "release"})
+            )  # fmt: skip
+        deadline = time.monotonic() + READY_S
+        while (leader := _leader_of([http for http, _, _ in nodes.values()])) is None:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"dkron did not get ready:\n{tail(directory / 'd0.log')}")
+            time.sleep(0.1)
+        yield leader
+
+
+def _leader_of(ports: Sequence[int]) -> int | None:
+    """The port of the server that says it leads; None while one of them does not know who does."""
+    leaders = [port for port in ports if _answers(port, "isleader")]
+    known = all(_answers(port, "leader") for port in ports)
+    return leaders[0] if len(leaders) == 1 and known else None
+
+
+def _answers(port: int, path: str) -> bool:
+    """Says whether the answer is a success."""
+    with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/{path}", timeout=2):
+        return True
+    return False

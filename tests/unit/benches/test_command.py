@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from scripts.bench import print_tables, words_of
+
 ROOT = Path(__file__).resolve().parents[3]
 PARTS = (
     *("create", "run", "burst", "periodic", "sustained", "scale", "snapshot"),
-    *("failover", "slowdisk", "lateness", "catchup", "bulk", "lives", "page", "table"),
+    *("failover", "slowdisk", "lateness", "catchup", "bulk", "lives", "page", "table", "against", "tls", "workers"),
 )
 
 
@@ -25,6 +28,35 @@ def test_help_names_every_part() -> None:
     told = bench("--help")
     assert told.returncode == 0, told.stderr
     assert set(PARTS) <= {line.split()[0] for line in told.stdout.splitlines() if line.strip()}
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ([], ["against"]),
+        (["--rounds", "3"], ["against", "--rounds", "3"]),
+        (["--against", "dkron", "--rounds", "3"], ["against", "dkron", "--rounds", "3"]),
+        (["--against=etcd,dkron"], ["against", "etcd,dkron"]),
+        (["create", "--seconds", "1"], ["create", "--seconds", "1"]),
+        (["--help"], ["--help"]),
+    ],
+)
+def test_the_part_is_against_when_none_is_named(given: list[str], read: list[str]) -> None:
+    assert words_of(given) == read
+
+
+def test_ratios_come_after_the_figures_and_in_place_of_those_of_each_round() -> None:
+    ours = {"bench": "create", "system": "raftsched", "in_flight": 32, "per_second": 1.0}
+    ratio = {
+        "bench": "against", "system": "etcd", "of": "create, 32 in flight", "field": "per_second", "rounds": 1,
+        **{whose + end: 2.0 for whose in ("ours", "theirs", "ratio") for end in ("", "_least", "_most")},
+    }  # fmt: skip
+    for each, lines, heads in ((True, [ours, ratio], 2), (False, [ours, ratio], 1), (False, [ours], 1)):
+        out = io.StringIO()
+        print_tables(out, lines, each=each)
+        assert out.getvalue().count("| figure |") == heads
+        assert ("| measured |" in out.getvalue()) == (each or ratio not in lines)
+        assert ("| create, 32 in flight | etcd | 2.00/s | 2.00/s | 2.00 |" in out.getvalue()) == (ratio in lines)
 
 
 @pytest.mark.parametrize("part", ["scale", "sustained"])

@@ -77,6 +77,10 @@ def test_every_bar_is_one_of_a_line_that_the_table_shows() -> None:
         assert bar.then is None or (bar.then >= bar.value if bar.least else bar.then <= bar.value), (figure, field)
 
 
+def test_peers_and_ratios_have_a_table_of_their_own() -> None:
+    assert rows(line("peer", versions="1"), line("against", of="create", ratio=2.0)) == []
+
+
 def test_a_row_says_when_others_used_the_machine() -> None:
     ((_, measured, *_), (_, quiet, *_)) = rows(
         line(per_second=1.0, cpu_others=0.58), line(per_second=1.0, cpu_others=0.1)
