@@ -14,6 +14,8 @@ from raftsched.embedded.logs import configure
 from raftsched.errors import StartupError
 from raftsched.remote.process import RemoteWorker
 
+TOKEN_FROM = "--token-file (or RAFTSCHED_TOKEN, --token)"  # as --help has it
+
 log = logging.getLogger("raftsched.worker")
 
 
@@ -31,7 +33,7 @@ def run(config: WorkerConfig) -> int:
 
 async def serve(config: WorkerConfig) -> int:
     """Runs a worker until SIGTERM or SIGINT; a second one ends what runs at once. Returns the exit code."""
-    worker = RemoteWorker(config, own_process=True)
+    worker = RemoteWorker(config, own_process=True, token_from=TOKEN_FROM)
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -20,6 +20,7 @@ from raftsched.core.allowed import Allowed
 from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import Outcome
 from raftsched.errors import RaftschedError
+from raftsched.remote import words
 from raftsched.remote.closing import close_session, end_of
 from raftsched.remote.outbox import Outbox
 from raftsched.remote.ports import NoAnswer, Outputs, Refused, Server, SessionOver
@@ -36,7 +37,7 @@ from raftsched.remote.protocol import (
     Run,
 )
 from raftsched.remote.protocol import Outcome as Told
-from raftsched.remote.tasks import ended_report, spec_of
+from raftsched.remote.tasks import WORKER_STOPPED, ended_report, spec_of
 from raftsched.remote.turns import Turns
 from raftsched.worker.grace import GracePeriod
 from raftsched.worker.lease_holder import HEARTBEAT_MS, LeaseHolder
@@ -46,7 +47,6 @@ from raftsched.worker.run_as import RunAs
 from raftsched.worker.runner import RunEnd
 from raftsched.worker.shortage import Pause
 from raftsched.worker.tasks import NODES_OWN, BadJob
-from raftsched.worker.wire import NODE_STOPPED
 from raftsched.worker.worker import STOP_PAUSE_MS, STOPS, TICK_S, UNRESPONSIVE_MS
 
 OPEN_PATIENCE_S = 5.0  # for the answer of one node
@@ -77,14 +77,16 @@ class Agent:
         allowed: Allowed | None = None,
         run_as: RunAs = NODES_OWN,
         grace_ms: int = 0,
+        token_from: str = "token=",
     ) -> None:
         """`opening`: what it says of itself. Its `incarnation` names this boot of this machine and what nobody else
         has (a data directory): only so can nothing be left of an earlier session after `Runs.fence`. `calls`: handlers
         by name, as "package.module:function". `allowed`: what jobs may name here; None: anything. `grace_ms`: what runs
-        have to come to an end when the worker stops."""
+        have to come to an end when the worker stops. `token_from`: how its user says a token, for who is refused."""
         self.name = opening.name
         self._opening, self._turns = opening, Turns(servers, rng)
         self._asked = self._turns.first  # for a session
+        self._token_from = token_from
         self._errors: set[str] = set()  # said since there was a session
         self._refused_s = REFUSED_S
         self._runner = runner
@@ -95,6 +97,7 @@ class Agent:
         self._allowed, self._run_as = allowed, run_as.of
         self.pause = Pause()
         self._lease = LeaseHolder()
+        self._unrenewed = ""  # why the newest poll did not renew it, in words; empty: it did
         self._session = ""  # the text that nodes know it by
         self._poll_ms = 0
         self._early_ms = 0  # so much sooner than the lease says the session wants its runs to be ended
@@ -202,7 +205,7 @@ class Agent:
         """Whatever is due by the clock; called every TICK_S."""
         now = self._clock.boot_ms()
         if self._lease.over(now):
-            self._lapse("its lease ran out")
+            self._run_out()
         if now >= self._ping_at:
             self._ping_at = now + HEARTBEAT_MS
             self._runner.ping()
@@ -231,7 +234,8 @@ class Agent:
                 self._errors.clear()
             self._errors.add(str(why))
             known = isinstance(why, RaftschedError | NoAnswer | Refused)
-            log.warning("%s: no session yet: %s", self.name, why, exc_info=None if known else why)
+            said = words.without_session(self._asked.name, why, self._token_from)
+            log.warning("%s: %s", self.name, said, exc_info=None if known else why)
         if isinstance(why, NoAnswer):
             return self._turns.failed(self._asked)
         pause, self._refused_s = self._refused_s, min(REFUSED_MAX_S, 2 * self._refused_s)
@@ -260,7 +264,7 @@ class Agent:
         number = int(out.session.partition("-")[0])
         self._session, self._poll_ms = out.session, min(out.poll_ms, WAIT_MAX_MS)
         self._early_ms = max(0, out.kill_before_ms - KILL_BEFORE_MS)
-        self._after = 0
+        self._after, self._unrenewed = 0, ""
         self._lease.adopt(number, out.ttl_ms, now)
         self._lease.heartbeat(sent)
         if not self._lease.grant(number, sent, out.lease_ms - self._early_ms, now):
@@ -272,7 +276,7 @@ class Agent:
     def _lapse(self, why: str) -> None:
         if self._lease.lapsed:
             return
-        log.warning("%s: session %d lapsed: %s", self.name, self._lease.session, why)
+        log.warning("%s: %s", self.name, words.lapsed(self._lease.session, why, stopping=self._stopping))
         self._lease.lapse()
         if not self._ending:
             self._runner.set_lease(0, 0)
@@ -286,6 +290,9 @@ class Agent:
         self._todo.clear()
         self._killing.clear()
         self._grace.look()
+
+    def _run_out(self) -> None:
+        self._lapse(words.because("its lease ran out", self._unrenewed))
 
     def _on_died(self) -> None:
         if self._stopping:
@@ -340,7 +347,7 @@ class Agent:
         server, number = self._turns.first, self._lease.session
         sent = self._clock.boot_ms()  # as late as possible: the lease counts from here
         if self._lease.over(sent):
-            self._lapse("its lease ran out")
+            self._run_out()
             return 0.0
         batch, urgent, self._urgent = self._outbox.take(), self._urgent, False
         left_ms = (self._lease.until_ms or 0) - sent
@@ -359,41 +366,52 @@ class Agent:
             async with asyncio.timeout(self._turns.patience_ms(wait_ms, left_ms) / 1000):
                 out = await server.poll(self._session, request)
         except SessionOver:
-            self._lapse("it was ended")
+            self._lapse(f"{server.name} says that it is over")
             return 0.0
         except Refused as exc:
             self._urgent = self._urgent or urgent
-            return self._refused(exc, batch)
+            return self._refused(server, exc, batch)
         except (NoAnswer, TimeoutError) as exc:
             self._urgent = self._urgent or urgent
-            log.info("%s: %s did not answer: %s", self.name, server.name, str(exc) or "it takes too long")
-            return self._turns.failed(server)
+            return self._unanswered(server, exc)
         else:
             pause = self._taken(number, sent, request, out)
             if out.lease_ms <= 0 and pause:  # it has no leader, or does not hear of it
+                self._unrenewed = f"{server.name} hears of no leader"
                 return self._turns.failed(server)
             self._turns.answered(server)
             return pause
         finally:
             self._outbox.give_back(batch)
 
-    def _refused(self, why: Refused, batch: Sequence[Report]) -> float:
+    def _unanswered(self, server: Server, why: Exception) -> float:
+        self._unrenewed = words.unanswered(server.name, why)
+        pause = self._turns.failed(server)
+        left_ms = (self._lease.until_ms or 0) - self._clock.boot_ms()
+        log.info("%s: %s", self.name, words.goes_on(self._unrenewed, self._turns.first.name, left_ms))
+        return pause
+
+    def _refused(self, server: Server, why: Refused, batch: Sequence[Report]) -> float:
         if why.status in _NOT_READABLE and batch:
             for report in self._outbox.not_readable(batch, why.detail):
                 log.warning("%s: the end of attempt %d cannot be reported: %s", self.name, report.token, why.detail)
                 self._settle(report)
             return EMPTY_S
-        log.warning("%s: a poll was refused: %s", self.name, why.detail)
+        self._unrenewed = words.refused(server.name, why)
+        left_ms = (self._lease.until_ms or 0) - self._clock.boot_ms()
+        log.warning("%s: %s", self.name, words.goes_on(self._unrenewed, self._turns.first.name, left_ms))
         return min(why.after_s or REFUSED_S, REFUSED_S) * (0.75 + 0.25 * self._rng.random())
 
     def _taken(self, number: int, sent: int, request: PollIn, out: PollOut) -> float:
         now = self._clock.boot_ms()
         if self._lease.over(now):
-            self._lapse("its lease ran out")
+            self._run_out()
         if self._lease.lapsed or number != self._lease.session:
             return 0.0
-        if self._lease.grant(number, sent, out.lease_ms - self._early_ms, now) and not self._ending:
-            self._runner.set_lease(number, self._lease.until_ms or 0)
+        if self._lease.grant(number, sent, out.lease_ms - self._early_ms, now):
+            self._unrenewed = ""
+            if not self._ending:
+                self._runner.set_lease(number, self._lease.until_ms or 0)
         refused = {report.token: report for report in out.refused}
         for report in self._outbox.answered(request.reports):
             self._settle(report, refused[report.token].detail if report.token in refused else "")
@@ -442,7 +460,7 @@ class Agent:
         for token, run in todo.items():
             self._runs[token] = ()
             if self._stopping:  # it was given before the leader heard that this worker stops: others may take it
-                self._report_unstarted(token, "not_begun", NODE_STOPPED)
+                self._report_unstarted(token, "not_begun", WORKER_STOPPED)
             elif token in self._killing:
                 self._report_unstarted(token, "killed", "killed before it was started")
             else:
@@ -474,7 +492,7 @@ class Agent:
                 return
             # Ended for the lease's sake, so this lease is not what we took it for. No report: only the session's end,
             # which the next opening brings, can give the attempt to somebody else.
-            self._lapse("a run was stopped for the sake of the lease")
+            self._lapse(words.because("a run was ended for the sake of the lease", self._unrenewed))
             return
         self._note_start(end)
         if end.output is None:

@@ -27,9 +27,11 @@ async def close_session(name: str, turns: Turns, session: str, request: CloseIn,
                 except SessionOver:
                     return
                 except (NoAnswer, Refused, TimeoutError) as exc:
-                    log.info("%s: %s did not close the session: %s", name, server.name, str(exc) or "no answer")
-                    await asyncio.sleep(turns.failed(server))
-    log.warning("%s: its session ends by time", name)
+                    pause = turns.failed(server)
+                    why = f"{server.name} did not close the session: {str(exc) or 'no answer'}"
+                    log.info("%s: %s; %s is asked next", name, why, turns.first.name)
+                    await asyncio.sleep(pause)
+    log.warning("%s: no node closed its session, which ends when its lease has; what it had counts as lost then", name)
 
 
 async def end_of(task: asyncio.Task[None] | None) -> None:

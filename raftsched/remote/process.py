@@ -53,13 +53,16 @@ class RemoteWorker:
         own_process: bool = False,
         calls: Mapping[str, str] | None = None,
         inside: Mapping[str, Handler] | None = None,
+        token_from: str = "token=",
     ) -> None:
-        """`calls`: handlers by name, as "package.module:function"; `inside`: those that run in this process."""
+        """`calls`: handlers by name, as "package.module:function"; `inside`: those that run in this process.
+        `token_from`: how its user says a token, for who is refused."""
         self.config = config
         self.clock = clock or SystemClock()
         self._own_process = own_process
         self._calls = calls or {}
         self._inside = inside or {}
+        self._token_from = token_from
         self._parts = AsyncExitStack()
         self._agent: Agent | None = None
 
@@ -125,6 +128,7 @@ class RemoteWorker:
             allowed=config.allowed,
             run_as=run_as,
             grace_ms=config.grace_ms,
+            token_from=self._token_from,
         )
         parts.push_async_callback(runner.stop)  # also where the agent could not start
         parts.push_async_callback(self._agent.stop)

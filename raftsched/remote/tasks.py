@@ -16,7 +16,9 @@ from raftsched.worker.reports import report_of
 from raftsched.worker.run_as import UnknownUser
 from raftsched.worker.runner import RunEnd, RunSpec
 from raftsched.worker.tasks import BadJob, Resolved, task_of
+from raftsched.worker.wire import NODE_STOPPED
 
+WORKER_STOPPED = "Its worker stopped, and handed it back."
 _encode = msgspec.json.Encoder().encode
 
 _TOLD: Mapping[Outcome, Told] = {
@@ -71,7 +73,7 @@ def ended_report(token: int, end: RunEnd, hidden: tuple[str, ...], output: Kept)
         started_at_ms=told.started_at_ms,
         ended_at_ms=told.ended_at_ms,
         exit_code=told.exit_code,
-        error=told.error,
+        error=WORKER_STOPPED if told.error == NODE_STOPPED else told.error,
         result=msgspec.json.decode(told.result) if told.result else None,
         output=output,
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from typing import Any
 
 import pytest
@@ -295,6 +297,59 @@ def test_nothing_is_started_when_too_little_of_the_lease_is_left() -> None:
     run(body, nodes=1)
 
 
+def test_a_link_that_is_lost_is_told_with_the_node_and_what_comes_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "raftsched.remote.agent")
+
+    async def body(world: World) -> None:
+        session = await world.leased()
+        world.cluster.give(7)
+        await world.launched(7)
+        caplog.clear()
+        with world.cut_off():
+            await world.until(lambda: "no session yet" in caplog.text)
+        first = caplog.messages[0]
+        assert first.startswith(
+            "w1: n1 did not answer: cannot be connected to. n2 is asked next; what runs goes on for "
+        )
+        (over,) = [said for said in caplog.messages if "lapsed" in said]
+        assert over.startswith(f"w1: session {session} lapsed: its lease ran out, because n")
+        assert "did not answer: cannot be connected to" in over
+        assert over.endswith(". What ran under it is ended, and others may run it. A new session is asked for.")
+        none = next(said for said in caplog.messages if "no session" in said)
+        assert re.fullmatch(
+            r"w1: no session yet, so nothing runs here: n[12]: cannot be connected to\. The worker asks again\.", none
+        )
+
+    run(body, nodes=2)
+
+
+def test_who_ended_a_session_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(world: World) -> None:
+        session = await world.leased()
+        world.cluster.end()
+        await world.until(lambda: world.agent.session > session)
+        assert f"w1: session {session} lapsed: n1 says that it is over. " in caplog.text
+
+    run(body, nodes=1)
+
+
+@pytest.mark.parametrize("status", [401, 409])
+def test_who_is_refused_for_want_of_a_token_is_told_how_to_say_one(
+    caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    async def body(world: World) -> None:
+        await world.agent.stop()
+        world.agent = world.make(world.runner)
+        world.nodes[0].refuses = Refused("unauthorized", "This cluster wants a token.", status)
+        await world.agent.start()
+        await world.until(lambda: "no session yet" in caplog.text)
+        assert "n1: This cluster wants a token. " in caplog.text
+        hint = "Say a token of the role worker with --token-file. "
+        assert (hint in caplog.text) == (status == 401)
+
+    run(body, nodes=1)
+
+
 def test_a_session_that_is_over_ends_all_at_once() -> None:
     async def body(world: World) -> None:
         session = await world.leased()
@@ -561,6 +616,7 @@ def test_what_is_left_after_the_grace_period_is_handed_back() -> None:
         world.runner.stopping = stopping
         await world.agent.stop()
         assert world.cluster.ends() == [(7, "killed")]
+        assert world.cluster.reports[-1].error == "Its worker stopped, and handed it back."
         assert [close.ran for close in world.cluster.closed] == [[8]]  # no end of it was told
 
     run(body)

@@ -235,6 +235,7 @@ class World:
             clock=self.clock,
             rng=random.Random(self.seed),
             grace_ms=GRACE_MS,
+            token_from="--token-file",
         )
 
     async def until(self, true: Callable[[], Any], seconds: float = 60) -> None:
