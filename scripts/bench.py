@@ -205,9 +205,10 @@ def late_starts(loop: Loop, given: argparse.Namespace) -> bool:
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
-        prog="scripts/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parts = top.add_subparsers(required=True, metavar="PART")  # words_of adds the one that is left out
+        prog="scripts/bench", usage="scripts/bench [-h] [PART] ...", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parts = top.add_subparsers(prog=top.prog, required=True, metavar="PART")  # words_of adds one that is left out
 
     def part(
         name: str, words: str, measure: Callable[[Loop, argparse.Namespace], bool], *modules: ModuleType
