@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from raftsched.bounds import TIME_MAX_MS
 from raftsched.core import commands as c
 from raftsched.core.access import Grant, Role
 from raftsched.core.apply import apply_entry
@@ -16,10 +17,12 @@ from raftsched.core.cluster import Member, NodeRule, Settings
 from raftsched.core.commands import Command, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.filters import JobFilter
+from raftsched.core.ids import instance_key
 from raftsched.core.model import (
     DAY_MS,
     JobState,
     Outcome,
+    Overlap,
 )
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.notices import SYSTEM_NAMESPACE
@@ -70,8 +73,32 @@ class Author:
         )
         self._entry([c.Form(b"x", members), c.OpenLeadership(1, "n1"), c.PutSettings(small)])
         for _ in range(entries):
-            self._entry([self._asked(self._command()) for _ in range(self.random.randint(0, 4))])
+            commands: list[Command] = []
+            for _ in range(self.random.randint(0, 4)):
+                command = self._command()
+                commands += [self._asked(command), *self._at_once(command)]
+            self._entry(commands)
         return self.log
+
+    def _at_once(self, command: Command) -> list[Command]:
+        """What is asked for in the same entry about an instance that the command makes, if it does."""
+        r = self.random
+        if not isinstance(command, c.Fire) or not 0 <= command.nominal_at_ms <= TIME_MAX_MS or r.random() < 0.4:
+            return []
+        job_id, at_ms = command.job_id, command.nominal_at_ms
+        if not 0 <= job_id < 2**64:
+            return []
+        key = instance_key(at_ms, job_id)
+        follows: list[Command] = [
+            c.Assign(key, self._session()),
+            c.Assign(key, self._session()),
+            c.Kill(key),
+            c.Backfill(job_id, command.revision, (at_ms,)),
+            c.Split(key),
+            c.SetJobState(job_id, JobState.EXPIRED, True),
+            command,
+        ]
+        return r.sample(follows, r.randint(1, 3))
 
     def _asked(self, command: Command) -> Command:
         """Now and then by somebody."""
@@ -123,7 +150,7 @@ class Author:
             self._fire: 14,
             self._assign: 12,
             self._end: 12,
-            self._create: 6,
+            self._create: 14,
             self._start: 3,
             self._edit: 4,
             self._state: 4,
@@ -163,7 +190,18 @@ class Author:
         return command
 
     def _create(self) -> Command:
+        """Mostly a job that needs nothing which may not be there."""
         r = self.random
+        if r.random() < 0.7:
+            plain = policy(r, self.now)
+            plain = msgspec.structs.replace(
+                plain,
+                conditions=(),
+                notify=(),
+                overlap=r.choice([plain.overlap, Overlap.ALLOW]),
+                trigger=msgspec.structs.replace(plain.trigger, calendar=None),
+            )
+            return c.CreateJob(r.choice(["d", "default"]), r.choice([None, None, None, "a", "b", "e"]), plain, b"{}")
         name = r.choice([None, "a", "b", "c", "x" * 600])
         return c.CreateJob(
             r.choice(["d", "d", "d", "default", "default", SYSTEM_NAMESPACE]),
@@ -173,9 +211,9 @@ class Author:
             r.random() < 0.2,
             r.random() < 0.5,
             r.random() < 0.2,
-            *self._named(),
-            r.choice([None, None, 0, 1, 2, 3, 511, 512, -1]),
-            r.choice([None, None, None, 0, self._space_revision()]),
+            *(named := self._named() if r.random() < 0.3 else (b"", b"")),
+            r.choice([None, None, 0, 1, 2, 3, 511, 512, -1]) if named[0] else None,
+            r.choice([None] * 9 + [0, self._space_revision(), self._space_revision()]),
         )
 
     def _edit(self) -> Command:
