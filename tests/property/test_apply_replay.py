@@ -13,6 +13,8 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from raftsched.core.apply import Applier, attempts, calendars, jobs, operations
+from raftsched.core.apply.tx import Tx
+from raftsched.core.model import Instance
 from raftsched.core.tables import ReadView, Table
 from raftsched.store import LogEntry, Store, WriteBatch
 from tests.property.author import Author
@@ -127,3 +129,24 @@ def test_the_author_reaches_every_table(table: Table) -> None:
         if next(iter(author.view.scan(table)), None) is not None:
             return
     raise AssertionError(f"{table.name} stays empty")
+
+
+class WrittenAtOnce(Tx):
+    """A transaction that writes what is made in an entry when it is made."""
+
+    def put_made(self, instance: Instance, key: bytes) -> None:
+        self.put_instance(instance, key)
+
+
+@settings(max_examples=examples(60))
+@given(SEEDS)
+def test_what_an_entry_makes_may_be_written_at_its_end(seed: int) -> None:
+    note(f"seed {seed}")
+    views = MemoryView(), MemoryView()
+    plain, at_once = (Applier(view) for view in views)
+    at_once._tx = WrittenAtOnce(views[1])
+    for index, data in enumerate(Author(seed).write(150), 1):
+        assert plain.entry(index, 1, data) == at_once.entry(index, 1, data)
+    plain.close()
+    at_once.close()
+    assert views[0].dump() == views[1].dump()

@@ -36,13 +36,14 @@ _SUCCEEDED, _LOST = Outcome.SUCCEEDED, Outcome.LOST
 
 
 def assign(tx: Tx, c: Assign) -> Answer:
-    instance = tx.instance(c.instance)
+    made = tx.made.get(c.instance)  # it was fired in the same entry; nothing of it is changed before all is checked
+    instance = tx.instance(c.instance) if made is None else made
     if instance is None or not waits_in_ready(instance) or instance.parts is not None:
         return STALE
     session = tx.session(c.session)
     if session is None or not session.open or (instance.only_on and instance.only_on != session.node):
         return STALE
-    job_raw = tx.view.get(JOBS, u64(instance.job_id))
+    job_raw = tx.view.get(JOBS, u64(instance.job_id)) if made is None or tx.meta.queues else b""
     if job_raw is None:
         return STALE
     refused = _refused_now(tx, session.node)

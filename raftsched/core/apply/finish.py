@@ -26,7 +26,7 @@ from raftsched.core.model import (
     StepKind,
     TriggerKind,
 )
-from raftsched.core.tables import BY_JOB, INSTANCES, Table, after, by_job_key, from_by_job, u64
+from raftsched.core.tables import BY_JOB, Table, after, by_job_key, from_by_job, u64
 from raftsched.core.transitions import instance_after, job_after
 
 _WAITING, _SUCCEEDED, _FINAL = InstanceState.WAITING, InstanceState.SUCCEEDED, StepKind.FINAL
@@ -283,7 +283,7 @@ def unused_request(tx: Tx, job: Job, nominal_at_ms: int) -> int:
     """Returns a request number for the time: 0, unless the trigger came back to a time that it had run or skipped
     before."""
     request = 0
-    while tx.view.get(INSTANCES, instance_key(nominal_at_ms, job.id, request)) is not None:
+    while tx.has_instance(instance_key(nominal_at_ms, job.id, request)):
         request += 1
     return request
 

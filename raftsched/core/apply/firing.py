@@ -265,7 +265,7 @@ def add_instance(
     why: str | None,
     since_ms: int | None = None,
 ) -> Instance:
-    """Makes an instance of the job and lets it wait. `why`: None, its time came; else a code: "missed" (it is made up
+    """Makes an instance of the job and lets it wait. The caller does not change it. `why`: None, its time came; else a code: "missed" (it is made up
     for), "manual", "backfill". `since_ms`: since when it counts as waiting, if not from now."""
     instance = Instance(
         job_id=job.id,
@@ -291,7 +291,7 @@ def add_instance(
     enqueue(tx, job, instance)
     if listed_by_job(job, instance):
         tx.view.put(Table.BY_JOB, by_job_key(key), bytes((instance.state,)))
-    tx.put_instance(instance, key)
+    tx.put_made(instance, key)
     return instance
 
 

@@ -31,7 +31,7 @@ def _run_now(tx: Tx, c: RunNow) -> Answer:
     if refused is not None:
         return refused
     key = instance_key(tx.now, job.id, c.request)
-    if tx.view.get(Table.INSTANCES, key) is not None:
+    if tx.has_instance(key):
         return Accepted(job=job, instance=key, created=False)
     if job.state is JobState.EXPIRED:
         return Rejected("illegal-transition", "The job is EXPIRED; rerun an instance, or create a job anew.")
@@ -113,6 +113,7 @@ def _backfill(tx: Tx, c: Backfill) -> Answer:
         return Rejected("too-large", f"{len(c.times)} times are asked for; {limit} is the limit.")
     if not all(a < b for a, b in pairwise(c.times)) or (c.times and c.times[0] < 0):
         return Rejected("invalid-parameter", "The times of a backfill ascend, from 1970 on.")
+    tx.write_made()
     times = times_without_run(tx.view, job, c.times, tx.now)
     active_max = tx.meta.settings.active_max
     if len(times) > active_max:  # however long they wait

@@ -76,6 +76,8 @@ class Tx:
         # Rows of READY and TIMERS to be written: what fires while a node is free is assigned at once, and needs none
         self.ready_rows: dict[bytes, None] = {}
         self.timer_rows: dict[bytes, None] = {}
+        # Instances that this entry made and that are not written yet: what is assigned in the same entry is written once
+        self.made: dict[bytes, Instance] = {}
         # What the index rows of the instances and jobs read or stored in this entry follow from
         self.indexed: dict[bytes, Indexed] = {}
         self.indexed_jobs: dict[int, IndexedJob] = {}
@@ -98,6 +100,8 @@ class Tx:
 
     def close_entry(self, index: int) -> None:
         """Writes what was gathered in the entry."""
+        if self.made:
+            self.write_made()
         self.events.close(index, self.actions)
         self.audit.close(index)
         if self.minutes.open is not None:
@@ -180,6 +184,8 @@ class Tx:
     def instance(self, key: bytes) -> Instance | None:
         if len(key) != KEY_SIZE:
             return None
+        if key in self.made:
+            self.write_made()
         raw = self.view.get(INSTANCES, key)
         if raw is None:
             return None
@@ -187,18 +193,38 @@ class Tx:
         self.indexed[key] = indexed(instance)
         return instance
 
+    def has_instance(self, key: bytes) -> bool:
+        return key in self.made or self.view.get(INSTANCES, key) is not None
+
     def put_instance(self, instance: Instance, key: bytes | None = None) -> None:
         """Stores the instance and brings its index rows in step with it. `key`: its own, for callers who have it."""
-        instance.modified_at_ms = self.now
         if key is None:
             key = instance.key
+        self._follow(instance, key)
+        self.made.pop(key, None)
+        self.view.put(INSTANCES, key, encode_row(instance))
+
+    def put_made(self, instance: Instance, key: bytes) -> None:
+        """Stores an instance that was not there before, with the end of the entry or when it is read: the caller
+        changes it no more."""
+        self._follow(instance, key)
+        self.made[key] = instance
+
+    def write_made(self) -> None:
+        """Writes what `put_made` was given, before the rows of INSTANCES are read."""
+        for key, instance in self.made.items():
+            self.view.put(INSTANCES, key, encode_row(instance))
+        self.made.clear()
+
+    def _follow(self, instance: Instance, key: bytes) -> None:
+        """Brings the index rows and the events in step with the instance."""
+        instance.modified_at_ms = self.now
         old_state, old_keys = self.indexed.get(key, NEW)
         state, keys = self.indexed[key] = indexed(instance)
         if keys != old_keys:
             move(self, key, instance.job_id, old_keys, keys)
         if state is not old_state:
             self.events.instance(instance, _STATE)
-        self.view.put(INSTANCES, key, encode_row(instance))
 
     def drop_instance(self, instance: Instance) -> None:
         """Deletes the instance and its index rows, but for that of BY_JOB."""
