@@ -103,6 +103,7 @@ ELSEWHERE = ("against", "peer")
 
 
 def markdown(lines: Iterable[Line]) -> str:
+    """A row for each figure; nothing at all without figures."""
     rows = ["| figure | measured | bar | met |", "|---|---|---|---|"]
     for line in lines:
         if line["bench"] in ELSEWHERE:
@@ -110,7 +111,7 @@ def markdown(lines: Iterable[Line]) -> str:
         bars = {field: bar for (figure, field), bar in BARS.items() if figure == name(line)}
         told = [bar.words(quantity(field)) for field, bar in bars.items()]
         rows.append(f"| {name(line)} | {'; '.join(_measured(line, bars))} | {'; '.join(told)} | {_met(line, bars)} |")
-    return "\n".join(rows)
+    return "\n".join(rows) if len(rows) > 2 else ""
 
 
 def quantity(field: str) -> Callable[[Any], str]:

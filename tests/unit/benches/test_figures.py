@@ -78,7 +78,7 @@ def test_every_bar_is_one_of_a_line_that_the_table_shows() -> None:
 
 
 def test_peers_and_ratios_have_a_table_of_their_own() -> None:
-    assert rows(line("peer", versions="1"), line("against", of="create", ratio=2.0)) == []
+    assert table.markdown([line("peer", versions="1"), line("against", of="create", ratio=2.0)]) == ""
 
 
 def test_a_row_says_when_others_used_the_machine() -> None:
