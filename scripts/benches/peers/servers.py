@@ -14,7 +14,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -43,14 +43,20 @@ def process(
             extra_groups=[] if user else None,
         )  # fmt: skip
     try:
-        deadline = time.monotonic() + READY_S
-        while not ready():
-            if started.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{Path(command[0]).name} did not get ready:\n{tail(log)}")
-            time.sleep(0.05)
+        wait(Path(command[0]).name, ready, {log: started})
         yield started
     finally:
         end(started, stop)
+
+
+def wait(name: str, ready: Callable[[], bool], started: Mapping[Path, subprocess.Popen[bytes]]) -> None:
+    """Until it is ready. RuntimeError with the end of a log when that takes too long, or a process has ended."""
+    deadline = time.monotonic() + READY_S
+    while not ready():
+        ended = [log for log, process in started.items() if process.poll() is not None]
+        if ended or time.monotonic() > deadline:
+            raise RuntimeError(f"{name} did not get ready:\n{tail((ended or list(started))[0])}")
+        time.sleep(0.05)
 
 
 def end(started: subprocess.Popen[bytes], by: signal.Signals = signal.SIGTERM) -> None:
@@ -160,6 +166,7 @@ def etcd(directory: Path) -> Iterator[list[str]]:
     nodes = {f"e{i}": (ports[2 * i], ports[2 * i + 1]) for i in range(3)}
     members = ",".join(f"{node}=http://127.0.0.1:{peer}" for node, (_, peer) in nodes.items())
     directory.mkdir()
+    started = {}
     with ExitStack() as running:
         for node, (port, peer) in nodes.items():
             urls = {
@@ -170,13 +177,9 @@ def etcd(directory: Path) -> Iterator[list[str]]:
             command += [word for name, at in urls.items() for word in (f"--{name}", f"http://127.0.0.1:{at}")]
             command += ["--max-txn-ops", "1000", "--log-level", "warn"]
             # The first gets ready when there is a majority only: all are started, then all are waited for.
-            running.enter_context(process(command, directory / f"{node}.log", ready=lambda: True))
-        deadline = time.monotonic() + READY_S
-        for node, (port, _) in nodes.items():
-            while not _healthy(port):
-                if time.monotonic() > deadline:
-                    raise RuntimeError(f"etcd did not get ready:\n{tail(directory / f'{node}.log')}")
-                time.sleep(0.05)
+            log = directory / f"{node}.log"
+            started[log] = running.enter_context(process(command, log, ready=lambda: True))
+        wait("etcd", lambda: all(_healthy(port) for port, _ in nodes.values()), started)
         yield [f"127.0.0.1:{port}" for port, _ in nodes.values()]
 
 
@@ -192,29 +195,33 @@ def _healthy(port: int) -> bool:
 @contextmanager
 def dkron(directory: Path) -> Iterator[int]:
     """The leader's port for HTTP. Three servers with Dkron's own defaults, on the loopback."""
-    ports = free_ports(9)
-    nodes = {f"d{i}": ports[3 * i : 3 * i + 3] for i in range(3)}  # HTTP, gossip, RPC
+    free = free_ports(9)
+    nodes = {f"d{i}": free[3 * i : 3 * i + 3] for i in range(3)}  # HTTP, gossip, RPC
     joined = ",".join(f"127.0.0.1:{gossip}" for _, gossip, _ in nodes.values())
     directory.mkdir()
+    started = {}
     with ExitStack() as running:
         for node, (http, gossip, rpc) in nodes.items():
             options = {
                 "node-name": node, "data-dir": directory / node, "http-addr": f"127.0.0.1:{http}",
-                "bind-addr": f"127.0.0.1:{gossip}", "rpc-port": rpc, "retry-join": joined, "retry-interval": "1s",
-                "bootstrap-expect": 3, "log-level": "warn",
+                "bind-addr": f"127.0.0.1:{gossip}", "advertise-addr": f"127.0.0.1:{gossip}", "rpc-port": rpc,
+                "retry-join": joined, "retry-interval": "1s", "bootstrap-expect": 3, "log-level": "warn",
             }  # fmt: skip
             command = ["dkron", "agent", "--server", "--disable-usage-stats"]
             command += [f"--{name}={value}" for name, value in options.items()]
-            # By SIGKILL: at SIGTERM it leaves the cluster, for which the last two wait in vain.
-            running.enter_context(
-                process(command, directory / f"{node}.log", ready=lambda: True, stop=signal.SIGKILL,
-                        environment={"GIN_MODE": "release"})
-            )  # fmt: skip
-        deadline = time.monotonic() + READY_S
-        while (leader := _leader_of([http for http, _, _ in nodes.values()])) is None:
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"dkron did not get ready:\n{tail(directory / 'd0.log')}")
-            time.sleep(0.1)
+            log = directory / f"{node}.log"
+            started[log] = running.enter_context(
+                process(command, log, ready=lambda: True, environment={"GIN_MODE": "release"})
+            )
+        leader = None
+
+        def ready() -> bool:
+            nonlocal leader
+            leader = _leader_of([http for http, _, _ in nodes.values()])
+            return leader is not None
+
+        wait("dkron", ready, started)
+        assert leader is not None
         yield leader
 
 

@@ -364,5 +364,15 @@ def test_a_server_that_does_not_start_says_why_and_one_that_does_is_ended(tmp_pa
     assert started.returncode is not None
 
 
+def test_of_several_servers_the_one_that_has_ended_says_why(tmp_path: Path) -> None:
+    lives, ends = tmp_path / "lives.log", tmp_path / "ends.log"
+    with (
+        servers.process([sys.executable, "-c", "input()"], ends, ready=lambda: True) as ended,
+        servers.process([sys.executable, "-c", "import time; time.sleep(60)"], lives, ready=lambda: True) as living,
+        pytest.raises(RuntimeError, match=r"some did not get ready:\n[\s\S]*EOFError"),
+    ):
+        servers.wait("some", lambda: False, {lives: living, ends: ended})
+
+
 def test_places_are_found_without_being_told() -> None:
     assert Places().python == sys.executable
