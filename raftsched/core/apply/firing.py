@@ -265,8 +265,9 @@ def add_instance(
     why: str | None,
     since_ms: int | None = None,
 ) -> Instance:
-    """Makes an instance of the job and lets it wait. The caller does not change it. `why`: None, its time came; else a code: "missed" (it is made up
-    for), "manual", "backfill". `since_ms`: since when it counts as waiting, if not from now."""
+    """Makes an instance of the job and lets it wait. The caller does not change it. `why`: None, its time came; else a
+    code: "missed" (it is made up for), "manual", "backfill". `since_ms`: since when it counts as waiting, if not from
+    now."""
     instance = Instance(
         job_id=job.id,
         nominal_at_ms=nominal_at_ms,

@@ -16,7 +16,6 @@ from raftsched.core.ids import BACKFILL, instance_key
 from raftsched.core.intervals import next_every
 from raftsched.core.limits import U64_MAX
 from raftsched.core.model import JobState
-from raftsched.core.tables import Table
 
 
 def run_now(tx: Tx, c: RunNow) -> Answer:

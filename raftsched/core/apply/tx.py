@@ -76,7 +76,7 @@ class Tx:
         # Rows of READY and TIMERS to be written: what fires while a node is free is assigned at once, and needs none
         self.ready_rows: dict[bytes, None] = {}
         self.timer_rows: dict[bytes, None] = {}
-        # Instances that this entry made and that are not written yet: what is assigned in the same entry is written once
+        # Instances that this entry made and has not written yet: one that is assigned at once is written once
         self.made: dict[bytes, Instance] = {}
         # What the index rows of the instances and jobs read or stored in this entry follow from
         self.indexed: dict[bytes, Indexed] = {}
