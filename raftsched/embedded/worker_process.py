@@ -14,7 +14,7 @@ from raftsched.embedded.logs import configure
 from raftsched.errors import StartupError
 from raftsched.remote.process import RemoteWorker
 
-TOKEN_FROM = "--token-file (or RAFTSCHED_TOKEN, --token)"  # as --help has it
+TOKEN_FROM = "--token-file (or RAFTSCHED_TOKEN, --token)"  # as --help has it  # nosec B105
 
 log = logging.getLogger("raftsched.worker")
 
