@@ -16,13 +16,18 @@ from raftsched.errors import StartupError
 
 log = logging.getLogger("raftsched.node")
 
+# How long one thread may keep another from the interpreter. What waits for the event loop mostly is the thread that
+# writes the log: it needs the interpreter between any two calls of LMDB, and all callers wait for it.
+SWITCH_S = 0.000_3
 GC_THRESHOLDS = (20_000, 20, 50)  # objects made and not freed before each look; young before older, older before old
 
 
 def run(config: NodeConfig) -> int:
     """Runs a node until it ends, and returns the exit code. Uses uvloop where it is installed."""
     configure(config.log_format, config.id)
-    descriptors.raise_limit()  # not in a process that does other things as well
+    # Not in a process that does other things as well:
+    descriptors.raise_limit()
+    sys.setswitchinterval(SWITCH_S)
     try:
         import uvloop
     except ImportError:
