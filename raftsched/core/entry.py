@@ -121,7 +121,7 @@ def decode_entry(data: bytes) -> Entry | None:
         entry: Entry = _decoder.decode(data)
     except UNDECODABLE:
         return _piecewise(data)
-    if entry.level < newest_level() and not any_later(c for batch in entry.batches for c in batch.commands):
+    if entry.level < newest_level() and not any(any_later(batch.commands) for batch in entry.batches):
         return entry
     return entry if entry.level == newest_level() else _piecewise(data)
 

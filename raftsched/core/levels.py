@@ -7,7 +7,7 @@ the first level need no mention, and an entry without a level is of the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from raftsched.core.commands import Attributed, CreateWorkerToken, Idempotent, OpenWorker, Split
 
@@ -21,6 +21,7 @@ def _tag(kind: type) -> int:
     return number
 
 
+_HOLDERS = frozenset((Attributed, Idempotent))
 _ATTRIBUTED, _IDEMPOTENT = _tag(Attributed), _tag(Idempotent)
 _BIN_SIZES = {0xC4: 1, 0xC5: 2, 0xC6: 4}  # bytes of the length, by the first one of a bin 8, 16 or 32
 
@@ -36,8 +37,12 @@ def level_of(commands: Iterable[bytes]) -> int:
     return max((since.get(_innermost(raw), FIRST_LEVEL) for raw in commands), default=FIRST_LEVEL)
 
 
-def any_later(commands: Iterable[object]) -> bool:
-    """Returns whether one of these (decoded) commands, or one that it holds, is of a later level than the first."""
+def any_later(commands: Collection[object]) -> bool:
+    """Returns whether one of these (decoded) commands, or one that it holds, is of a later level than the first.
+
+    This is asked of all commands of each entry, and hardly ever is one of a kind that has to be looked at."""
+    if SINCE.keys().isdisjoint(map(type, commands)) and _HOLDERS.isdisjoint(map(type, commands)):
+        return False
     levels = _levels()
     return any(_is_later(command, levels) for command in commands)
 
