@@ -176,9 +176,11 @@ def _body(label: str, body: Any) -> Any:
 
 def _query(label: str, query: dict[str, Any]) -> dict[str, Any]:
     """A cursor is none of those that were answered. An index that is not there yet would be waited for, five seconds
-    each time, and then 503 is right: this node may be behind."""
+    each time, and then 503 is right: this node may be behind. Parts are asked for by their parent alone."""
     if isinstance(query.get("cursor"), str) and query["cursor"]:
         del query["cursor"]
+    if isinstance(query.get("parent"), str) and query["parent"]:
+        query = {name: value for name, value in query.items() if name not in ("job", "namespace", "from", "to")}
     if query.get("follow", "true" if label in ("GET /v1/events", "GET /v1/changes") else None) == "true":
         query["follow"] = "false"  # it might never end
     if label in BY_FILTER:

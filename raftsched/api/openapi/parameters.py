@@ -78,7 +78,10 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "namespace": ({"type": "string", "pattern": names.NAMESPACE.pattern}, "Only this namespace."),
     "next_from": (_TIME, "Whose next fire time is this or later."),
     "next_to": (_TIME, "Whose next fire time is before this."),
-    "parent": ({"type": "string"}, "Parts of the run with this id; goes without job, namespace, from and to."),
+    "parent": (
+        {"type": "string", "pattern": INSTANCE_ID},
+        "Parts of the run with this id; goes without job, namespace, from and to.",
+    ),
     "node": ({"type": "string"}, "Whose newest attempt is on this node."),
     "worker": ({"type": "string"}, "Whose newest attempt is on the remote worker of this name; with node, none is."),
     "offset": (_whole(0, 2**53), "Bytes to leave out at the beginning; not together with `tail`."),
