@@ -52,7 +52,7 @@ def check(expr: str, zone: str, low: int, high: int) -> None:
     assert gone.until_ms == (expected[-1] if expected else None)
 
 
-@settings(max_examples=examples(450), deadline=None, print_blob=True)
+@settings(max_examples=examples(250), deadline=None, print_blob=True)
 @given(expr=many_fields(), zone=st.sampled_from(ZONES), data=st.data())
 def test_around_a_clock_change(expr: str, zone: str, data: st.DataObject) -> None:
     moments = changes(zone) or [1_790_000_000]
@@ -64,7 +64,7 @@ def test_around_a_clock_change(expr: str, zone: str, data: st.DataObject) -> Non
         assert not list(Oracle(expr, zone).fires(change - 5 * HOUR, change + 6 * HOUR))
 
 
-@settings(max_examples=examples(200), deadline=None, print_blob=True)
+@settings(max_examples=examples(120), deadline=None, print_blob=True)
 @given(
     expr=many_fields(),
     zone=st.sampled_from(ZONES),
