@@ -329,13 +329,17 @@ def parser() -> argparse.ArgumentParser:
 
 
 def words_of(arguments: Sequence[str]) -> list[str]:
-    """The arguments with the part first: with none, or where options come first, it is `against`."""
-    first, *others = arguments or ("",)
-    if first.startswith("--against"):  # the part, as it is said in passing
-        return [*first.removeprefix("--").split("="), *others]
-    if not first or (first.startswith("-") and first not in ("-h", "--help")):
-        return ["against", *arguments]
-    return list(arguments)
+    """The arguments with the part first: with none, or where options come first, it is `against`, whose peers may be
+    said with `--against` as well."""
+    words = list(arguments)
+    if words and (not words[0].startswith("-") or words[0] in ("-h", "--help")):
+        return words
+    for at, word in enumerate(words):
+        if word == "--against":
+            return ["against", *words[at + 1 : at + 2], *words[:at], *words[at + 2 :]]
+        if word.startswith("--against="):
+            return ["against", word.removeprefix("--against="), *words[:at], *words[at + 1 :]]
+    return ["against", *words]
 
 
 def main() -> int:

@@ -37,6 +37,11 @@ def test_help_names_every_part() -> None:
         (["--rounds", "3"], ["against", "--rounds", "3"]),
         (["--against", "dkron", "--rounds", "3"], ["against", "dkron", "--rounds", "3"]),
         (["--against=etcd,dkron"], ["against", "etcd,dkron"]),
+        (
+            ["--rounds", "3", "--against", "dkron", "--count", "9"],
+            ["against", "dkron", "--rounds", "3", "--count", "9"],
+        ),
+        (["--rounds", "3", "--against=dkron"], ["against", "dkron", "--rounds", "3"]),
         (["create", "--seconds", "1"], ["create", "--seconds", "1"]),
         (["--help"], ["--help"]),
     ],
