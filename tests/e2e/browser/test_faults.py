@@ -15,6 +15,7 @@ from tests.support.cluster import Cluster, NodeProcess
 pytestmark = pytest.mark.e2e
 MANUAL = {"trigger": {"manual": True}, "handler": {"shell": "true"}}
 LINES = 400
+WHOLE_RUN_MS = 150_000  # runs give way to everything else: 10 s on a machine with nothing else to do
 # A line each 25 ms, numbered: what is missing or comes twice can be named.
 COUNTING = f"i=0; while [ $i -lt {LINES} ]; do echo line-$i.; i=$((i+1)); sleep 0.025; done"
 
@@ -85,7 +86,7 @@ def test_live_output_is_whole_though_the_leader_is_killed(cluster: Cluster, tab:
     mark(page)
     leader.kill()
     try:
-        expect(page.locator("main")).to_contain_text(f"line-{LINES - 1}.")
+        expect(page.locator("main")).to_contain_text(f"line-{LINES - 1}.", timeout=WHOLE_RUN_MS)
         expect(page.locator("main")).to_contain_text("succeeded")
         assert marked(page)
         whole = World(cluster).cluster.alive()[0].request("GET", f"/v1/instances/{run}/output").body.decode()
