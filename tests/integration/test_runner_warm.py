@@ -7,12 +7,14 @@ import json
 import os
 import random
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from raftsched.core.model import Outcome
+from raftsched.worker.executors.remains import KEPT_MAX
 from raftsched.worker.wire import Python
 from tests.integration.runner_bed import Bed
 from tests.integration.test_runner_python import HERE, bed, result
@@ -74,6 +76,35 @@ def test_what_cannot_be_put_back_ends_the_process(tmp_path: Path, what: str) -> 
             again = result(await b.run(leaves))
             assert again != first
             assert result(await b.run(call("changes", what="nothing"))) != again
+
+    asyncio.run(body())
+
+
+def test_connections_and_files_that_a_function_keeps_stay(tmp_path: Path) -> None:
+    async def body() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            async with bed(tmp_path) as b:
+                first = result(await b.run(call("changes", what="nothing")))
+                for what in ("connection", "file"):
+                    keeps = call("keeps", what=what, path=str(tmp_path / "file"), port=server.getsockname()[1])
+                    assert result(await b.run(keeps)) == first
+                    assert result(await b.run(call("changes", what="nothing"))) == first
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("what", ["then locks it", "then a lock in its place", "then fails", "file"])
+def test_what_is_kept_ends_with_the_process_where_others_may_wait_for_it(tmp_path: Path, what: str) -> None:
+    """`file`: far too many of them."""
+
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            path = str(tmp_path / "file")
+            first = result(await b.run(call("keeps", what="file", path=path)))
+            assert result(await b.run(call("changes", what="nothing"))) == first
+            end = await b.run(call("keeps", what=what, path=path, count=KEPT_MAX))
+            assert (end.outcome is Outcome.FAILED) == (what == "then fails")
+            assert result(await b.run(call("changes", what="nothing"))) != first
 
     asyncio.run(body())
 

@@ -81,7 +81,7 @@ class PythonService:
                 os._exit(0)
             self._functions.look(done.started_at_ms or 0)
             runs += 1
-            if runs >= self._runs_max or self._remains.any(self._memory_max):
+            if runs >= self._runs_max or self._remains.any(self._memory_max, done.outcome == wire.SUCCEEDED):
                 flags |= wire.DIRTY
             if printed() or shared.reads != reads:
                 flags |= wire.WROTE

@@ -2,6 +2,10 @@
 
 The kernel is asked, not Python: threads and timers may be those of a C library. What a module starts or opens while it
 is imported belongs to the process and stays: threads of its libraries, and descriptors.
+
+Connections and files that a function opens when it is called first, and keeps for its next calls, stay as well, if nobody
+else can wait for their end: no lock is held, nothing listens. That is so after a run that succeeded; one that failed may
+have left a transaction open in them, which ends with the process.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ import fcntl
 import gc
 import os
 import signal
+import socket
+import stat
 import struct
 import termios
 import time
@@ -24,6 +30,7 @@ _STREAMS = (0, 1, 2)
 _OF_THE_C_LIBRARY = sum(1 << (number - 1) for number in range(32, signal.SIGRTMIN))  # it catches them for its threads
 _ENDING_S = 0.000_5  # a thread that was waited for may still be on its last steps, which nothing tells of
 _ENDING_TIMES = 10
+KEPT_MAX = 32  # descriptors that functions keep open in a process
 
 
 class Remains:
@@ -45,23 +52,29 @@ class Remains:
         self._threads = _number(status, b"\nThreads:")
         self._usual = _tellings(status)  # the last ones that were well
         self._descriptors = self._open_descriptors()
+        self._known = _numbers()  # the descriptors that stay without being looked at
+        self._kept: list[int] = []  # those that functions keep open
 
     def imported(self) -> None:
         """A module was imported; what it started and opened stays."""
         try:
             self._threads = max(self._threads, _number(self._status(), b"\nThreads:"))
-            self._descriptors = max(self._descriptors, self._open_descriptors())
+            count = self._open_descriptors()
+            if count > self._descriptors:
+                self._descriptors = count
+                self._known = _numbers().difference(self._kept)
         except OSError:
             pass  # without a descriptor left; `any` says so
 
-    def any(self, memory_max: int) -> bool:
-        """Also when the process has more than `memory_max` bytes in memory."""
+    def any(self, memory_max: int, succeeded: bool) -> bool:
+        """Returns whether something is left after a run, and also when the process has more than `memory_max` bytes in
+        memory."""
         try:
-            return self._any(memory_max)
+            return self._any(memory_max, succeeded)
         except (OSError, ValueError):  # no descriptor left, another root directory, ...
             return True
 
-    def _any(self, memory_max: int) -> bool:
+    def _any(self, memory_max: int, succeeded: bool) -> bool:
         if _thread._count() or has_children() or not is_subreaper():
             return True
         if [os.fstat(fd).st_ino for fd in _STREAMS] != self._files:
@@ -81,7 +94,7 @@ class Remains:
         # Timers of timer_create(2) count as queued signals of the user: there are none when that number is zero.
         if tellings[1].find(b"\nSigQ:\t0/") < 0 and self._timers_fd >= 0 and os.pread(self._timers_fd, 16, 0):
             return True
-        return self._descriptors_stay()
+        return self._descriptors_stay(succeeded)
 
     def _threads_stay(self) -> bool:
         for _ in range(_ENDING_TIMES):
@@ -90,13 +103,16 @@ class Remains:
                 return False
         return True
 
-    def _descriptors_stay(self) -> bool:
+    def _descriptors_stay(self, succeeded: bool) -> bool:
         count = self._open_descriptors()
         if count > self._descriptors:
             gc.collect()  # those of objects that hold each other
             count = self._open_descriptors()
-        if count > self._descriptors:
-            return True
+        if count > self._descriptors or self._kept:
+            # Also when there are as many as before: in the place of one that was kept there may be another.
+            self._kept = sorted(_numbers() - self._known)
+            if self._kept and not (succeeded and len(self._kept) <= KEPT_MAX and all(map(_may_stay, self._kept))):
+                return True
         self._descriptors = count
         return False
 
@@ -135,6 +151,41 @@ def printed() -> bool:
         return any(_INT.unpack(fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0] for fd in (1, 2))
     except OSError:
         return True
+
+
+def _numbers() -> set[int]:
+    """Returns the numbers of the open descriptors."""
+    return {fd for fd in map(int, os.listdir("/proc/self/fd")) if _is_open(fd)}
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:  # that by which the list was read
+        return False
+    return True
+
+
+def _may_stay(fd: int) -> bool:
+    """Returns whether nobody waits for the end of this descriptor: it is a file without a lock on it, or a connection
+    to elsewhere."""
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        told = _open(f"/proc/self/fdinfo/{fd}")
+        try:
+            return b"\nlock:" not in os.read(told, _STATUS_MAX)
+        finally:
+            os.close(told)
+    if not stat.S_ISSOCK(mode):
+        return False
+    one = socket.socket(fileno=fd)
+    try:
+        if one.type != socket.SOCK_STREAM or one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            return False
+        one.getpeername()  # raises when it is none, or not any more
+        return True
+    finally:
+        one.detach()
 
 
 def _open(path: str) -> int:

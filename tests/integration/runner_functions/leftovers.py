@@ -250,3 +250,20 @@ def helped():
 def says_at_exit():
     atexit.register(print, "at exit")
     return os.getpid()
+
+
+def keeps(what: str, path: str, port: int = 0, count: int = 1) -> int:
+    """Opens descriptors which stay open with the module, and goes on with those that are there."""
+    if what == "file":
+        kept.extend(os.open(path, os.O_WRONLY | os.O_CREAT) for _ in range(count))
+    elif what == "connection":
+        kept.append(socket.create_connection(("127.0.0.1", port)))
+    elif what == "then locks it":
+        fcntl.flock(kept[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+    elif what == "then a lock in its place":
+        os.close(kept.pop())
+        kept.append(os.open(path, os.O_WRONLY | os.O_CREAT))
+        fcntl.flock(kept[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+    elif what == "then fails":
+        raise ValueError("on purpose")
+    return os.getpid()
