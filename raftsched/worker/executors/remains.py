@@ -108,11 +108,11 @@ class Remains:
         if count > self._descriptors:
             gc.collect()  # those of objects that hold each other
             count = self._open_descriptors()
-        if count > self._descriptors or self._kept:
-            # Also when there are as many as before: in the place of one that was kept there may be another.
+        if count != self._descriptors:
             self._kept = sorted(_numbers() - self._known)
-            if self._kept and not (succeeded and len(self._kept) <= KEPT_MAX and all(map(_may_stay, self._kept))):
-                return True
+        # Each time: a lock may have been taken since, or another descriptor be in the place of one that was kept.
+        if self._kept and not (succeeded and len(self._kept) <= KEPT_MAX and all(map(_may_stay, self._kept))):
+            return True
         self._descriptors = count
         return False
 
