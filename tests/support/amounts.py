@@ -1,12 +1,14 @@
-"""How much a test tries: all of it, or a share where `./scripts/test quick` runs."""
+"""How much a test tries: all of it, or a share where `./scripts/test quick` or all of `./scripts/test` runs."""
 
 from __future__ import annotations
 
 import os
 
-QUICK = os.environ.get("RAFTSCHED_TESTS") == "quick"
+TESTS = os.environ.get("RAFTSCHED_TESTS", "")
+_PARTS = {"quick": 20, "share": 3}  # of which one is tried; new ones in each run
 
 
 def examples(count: int) -> int:
-    """The number of examples to try: `count`, or a twentieth of it (5 at the least) in a quick run."""
-    return max(5, count // 20) if QUICK else count
+    """The number of examples to try: `count`, or in a quick run a twentieth, in a shared run a third of it (5 at the
+    least)."""
+    return max(5, count // _PARTS[TESTS]) if TESTS in _PARTS else count
