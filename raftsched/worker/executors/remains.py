@@ -3,9 +3,9 @@
 The kernel is asked, not Python: threads and timers may be those of a C library. What a module starts or opens while it
 is imported belongs to the process and stays: threads of its libraries, and descriptors.
 
-Connections and files that a function opens when it is called first, and keeps for its next calls, stay as well, if nobody
-else can wait for their end: no lock is held, nothing listens. That is so after a run that succeeded; one that failed may
-have left a transaction open in them, which ends with the process.
+Connections and files that a function opens when it is called first, and keeps for its next calls, stay as well, if
+nobody else can wait for their end: no lock is held, nothing listens. That is so after a run that succeeded; one that
+failed may have left a transaction open in them, which ends with the process.
 """
 
 from __future__ import annotations
