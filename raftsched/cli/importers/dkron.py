@@ -14,6 +14,7 @@ from typing import Any
 
 from raftsched.cli.importers.foreign import (
     Entry,
+    Names,
     Notes,
     Reading,
     Unmapped,
@@ -46,24 +47,18 @@ def read_dkron(documents: list[Document], *, timezone: str, prefix: str, now_ms:
     """`timezone`: of jobs that name none, which Dkron runs in its servers' local time. `now_ms`: UTC; what was due once
     and is past is not imported."""
     reading = Reading()
-    names: dict[str, str] = {}
+    names = Names()
     for document in documents:
         text = str(document.value.get("name") or "")
         place = f"job {text}" if text else document.place
         notes = Notes()
         try:
-            name = job_name(text, prefix, notes)
-            before = names.setdefault(name, place)
-            if before is not place:
-                raise Unmapped(f"it would be called {name!r} here, as {before} is; rename one of them")
+            name = names.take(job_name(text, prefix, notes), place)
             job = _job(document.value, timezone, now_ms, notes)
         except Unmapped as error:
             reading.refused.append((place, text, str(error)))
             continue
-        if notes.lacking:
-            job["suspended"] = True
-        reading.entries.append(Entry(place, text, name, None, job))
-        reading.notes += [(place, said) for said in notes.said]
+        reading.add(Entry(place, text, name, None, job), notes)
     return reading
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
 from raftsched import names
-from raftsched.bounds import EVERY_MIN_MS
+from raftsched.bounds import EVERY_MIN_MS, TIME_MAX_MS
 from raftsched.schedule.errors import TriggerError
 from raftsched.schedule.expression import parse
 from raftsched.schedule.zones import zone_info
@@ -49,6 +50,18 @@ class Reading:
     entries: list[Entry] = field(default_factory=list)
     refused: list[tuple[str, str, str]] = field(default_factory=list)  # place, what it is called, reason
     notes: list[tuple[str, str]] = field(default_factory=list)  # place, what is otherwise than it was
+    todo: set[tuple[str, str]] = field(default_factory=set)  # those notes that ask for something to be done by hand
+
+    def add(self, entry: Entry, notes: Notes) -> None:
+        """Takes a job with what was noted of it; one that lacks something is suspended."""
+        if notes.lacking:
+            entry.job["suspended"] = True
+        self.entries.append(entry)
+        self.note(entry.place, notes)
+
+    def note(self, place: str, notes: Notes) -> None:
+        self.notes += [(place, said) for said in notes.said]
+        self.todo |= {(place, said) for said in notes.todo}
 
 
 @dataclass
@@ -56,13 +69,19 @@ class Notes:
     """About one job."""
 
     said: list[str] = field(default_factory=list)
+    todo: list[str] = field(default_factory=list)  # those of `said` that ask for something to be done by hand
     lacking: bool = False  # it cannot run as it should until somebody sees to it
 
     def say(self, text: str) -> None:
         self.said.append(text)
 
+    def ask(self, text: str) -> None:
+        """Notes what somebody has to do; the job can run without it."""
+        self.said.append(text)
+        self.todo.append(text)
+
     def lack(self, text: str) -> None:
-        self.said.append(f"{text}; the job comes in suspended")
+        self.ask(f"{text}; the job comes in suspended")
         self.lacking = True
 
     def leave(self, given: Mapping[str, Any], known: Collection[str], at: str) -> None:
@@ -83,6 +102,20 @@ def job_name(text: str, prefix: str, notes: Notes) -> str:
             raise Unmapped(f"its name {text[:60]!r} has nothing that a name here may have: a-z, 0-9, '.', '_' and '-'")
         notes.say(f"its name is {name!r} here")
     return name
+
+
+class Names:
+    """The names that the jobs of one reading have taken."""
+
+    def __init__(self) -> None:
+        self._taken: dict[tuple[str | None, str], str] = {}
+
+    def take(self, name: str, place: str, namespace: str | None = None) -> str:
+        """Returns the name. Raises Unmapped when another job has it."""
+        before = self._taken.setdefault((namespace, name), place)
+        if before is not place:
+            raise Unmapped(f"it would be called {name!r} here, as {before} is; rename one of them")
+        return name
 
 
 def text_map(value: Any, at: str) -> dict[str, str]:
@@ -146,14 +179,31 @@ def cron_trigger(text: str, zone: str, *, seconds: bool, notes: Notes) -> dict[s
     return _checked(" ".join("*" + item[1:] if item.startswith("?") else item for item in fields), zone, text)
 
 
-def _checked(cron: str, zone: str, text: str) -> dict[str, Any]:
+def quartz_trigger(text: str, zone: str) -> dict[str, Any]:
+    """A cron expression as Quartz reads it. Raises Unmapped."""
+    fields = " ".join(text.split())
+    if len(fields.split()) not in (6, 7):
+        raise Unmapped(f"the schedule {text[:60]!r} has {len(fields.split())} fields; Quartz has 6, or 7 with a year")
+    return _checked(fields, zone, text, "quartz")
+
+
+def _checked(cron: str, zone: str, text: str, dialect: str = "") -> dict[str, Any]:
     """Refuses what the cluster would refuse, so that a dry run says it, too."""
     try:
-        parse(cron, "", 0)
+        parse(cron, dialect, 0)
         zone_info(zone)
     except TriggerError as error:
         raise Unmapped(f"the schedule {text[:60]!r}: {error.detail}") from None
-    return {"cron": cron, "timezone": zone}
+    found: dict[str, Any] = {"cron": cron, "timezone": zone}
+    return {**found, "dialect": dialect} if dialect else found
+
+
+def instant(ms: int) -> str:
+    """A time in UTC milliseconds, as the API takes it. Raises Unmapped."""
+    if not 0 <= ms <= TIME_MAX_MS:
+        raise Unmapped(f"{ms} ms is no time from 1970 to 9999")
+    text = datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{ms % 1000:03}Z" if ms % 1000 else f"{text}Z"
 
 
 def every(period_ms: int, notes: Notes) -> str:

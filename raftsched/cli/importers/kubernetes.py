@@ -7,10 +7,22 @@ secrets) has to be on the nodes, so it is named in notes, and a job that would n
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from raftsched.cli.importers.foreign import Entry, Notes, Reading, Unmapped, cron_trigger, job_name, text_map, whole
+from raftsched import names as rules
+from raftsched.cli.importers.foreign import (
+    Entry,
+    Names,
+    Notes,
+    Reading,
+    Unmapped,
+    cron_trigger,
+    job_name,
+    text_map,
+    whole,
+)
 from raftsched.cli.terminal.documents import Document
 
 _OVERLAP = {"Allow": "allow", "Forbid": "forbid", "Replace": "replace"}
@@ -23,16 +35,22 @@ _SPEC = frozenset(
     ["schedule", "timeZone", "startingDeadlineSeconds", "concurrencyPolicy", "suspend", "successfulJobsHistoryLimit",
      "failedJobsHistoryLimit", "jobTemplate"]
 )  # fmt: skip
-_JOB = frozenset(["backoffLimit", "activeDeadlineSeconds", "completions", "parallelism", "template"])
-_JOB_DEFAULTS: Mapping[str, Any] = {"completionMode": "NonIndexed", "podReplacementPolicy": "TerminatingOrFailed"}
-_POD = frozenset(["containers", "initContainers", "restartPolicy", "nodeSelector", "volumes"])
-_POD_DEFAULTS: Mapping[str, Any] = {
-    "dnsPolicy": "ClusterFirst",
-    "schedulerName": "default-scheduler",
-    "terminationGracePeriodSeconds": 30,
-}
+_JOB = frozenset(
+    ["backoffLimit", "activeDeadlineSeconds", "completions", "parallelism", "completionMode", "ttlSecondsAfterFinished",
+     "podFailurePolicy", "successPolicy", "backoffLimitPerIndex", "maxFailedIndexes", "suspend", "template"]
+)  # fmt: skip
+_JOB_DEFAULTS: Mapping[str, Any] = {"podReplacementPolicy": "TerminatingOrFailed"}
+_POD = frozenset(
+    ["containers", "initContainers", "restartPolicy", "nodeSelector", "volumes", "activeDeadlineSeconds",
+     "terminationGracePeriodSeconds", "serviceAccountName", "serviceAccount", "securityContext"]
+)  # fmt: skip
+_POD_DEFAULTS: Mapping[str, Any] = {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
+_POD_GRACE_S = 30  # what Kubernetes gives unless it is told otherwise
+GRACE_MAX_S = 3600
+SHARDS_MAX = 1_000
+_INDEX = "JOB_COMPLETION_INDEX"  # how Kubernetes tells a pod which one it is
 _CONTAINER = frozenset(
-    ["name", "image", "command", "args", "env", "envFrom", "workingDir", "resources", "volumeMounts"]
+    ["name", "image", "command", "args", "env", "envFrom", "workingDir", "resources", "volumeMounts", "securityContext"]
 )
 _CONTAINER_DEFAULTS: Mapping[str, Any] = {
     "terminationMessagePath": "/dev/termination-log",
@@ -49,7 +67,7 @@ RETRIES_MAX = 100
 def read_cronjobs(documents: list[Document], *, timezone: str, prefix: str) -> Reading:
     """`timezone`: of CronJobs that name none, which Kubernetes runs in that of its control plane."""
     reading = Reading()
-    names: dict[tuple[str | None, str], str] = {}
+    names = Names()
     for document in documents:
         given = document.value
         metadata = given.get("metadata") if isinstance(given.get("metadata"), dict) else {}
@@ -70,17 +88,12 @@ def read_cronjobs(documents: list[Document], *, timezone: str, prefix: str) -> R
                 raise Unmapped("it has no metadata.name")
             name = job_name(text, prefix, notes)
             namespace = str(metadata["namespace"]) if metadata.get("namespace") else None
-            before = names.setdefault((namespace, name), place)
-            if before is not place:
-                raise Unmapped(f"another one, {before}, has that name already; keep one")
+            names.take(name, place, namespace)
             job = _job(given, metadata, timezone, notes)
         except Unmapped as error:
             reading.refused.append((place, text, str(error)))
             continue
-        if notes.lacking:
-            job["suspended"] = True
-        reading.entries.append(Entry(place, text, name, namespace, job))
-        reading.notes += [(place, said) for said in notes.said]
+        reading.add(Entry(place, text, name, namespace, job), notes)
     return reading
 
 
@@ -88,16 +101,16 @@ def _job(given: Mapping[str, Any], metadata: Mapping[str, Any], zone: str, notes
     spec = _object(given, "spec")
     template = _object(_object(spec, "jobTemplate", "spec."), "spec", "spec.jobTemplate.")
     pod = _object(_object(template, "template", "job "), "spec", "pod ")
-    for field in ("completions", "parallelism"):
-        if (whole(template.get(field), field) or 1) > 1:
-            raise Unmapped(f"it has {field}: {template[field]}; a job here is one process, write several jobs")
-    job: dict[str, Any] = {"trigger": _trigger(spec, zone, notes), "handler": _handler(pod, notes)}
+    namespace = str(metadata.get("namespace") or "")
+    job: dict[str, Any] = {"trigger": _trigger(spec, zone, notes), "handler": _handler(pod, namespace, notes)}
     policy = spec.get("concurrencyPolicy") or "Allow"
     if policy not in _OVERLAP:
         raise Unmapped(f"its concurrencyPolicy is {policy!r}; {', '.join(_OVERLAP)} are known")
     job["overlap"] = _OVERLAP[policy]
     if spec.get("suspend") is True:
         job["suspended"] = True
+    if template.get("suspend") is True:
+        notes.lack("its runs begin suspended (jobTemplate.spec.suspend), which no run does here")
     deadline = whole(spec.get("startingDeadlineSeconds"), "startingDeadlineSeconds")
     if deadline is not None:
         job["misfire"] = {"policy": "skip", "grace": f"{deadline}s"}
@@ -107,7 +120,11 @@ def _job(given: Mapping[str, Any], metadata: Mapping[str, Any], zone: str, notes
     }
     if any(count is not None for count in kept.values()):
         job["retention"] = {name: count for name, count in kept.items() if count is not None}
-    job |= _attempts(template, notes)
+    job |= _attempts(template, pod, notes)
+    age = whole(template.get("ttlSecondsAfterFinished"), "ttlSecondsAfterFinished")
+    if age is not None:
+        job["retention"] = {**job.get("retention", {}), "max_age": f"{max(age, 1)}s"}
+    shards = _shards(template, job["handler"], notes)
     labels = text_map(metadata.get("labels"), "metadata.labels")
     if labels:
         job["labels"] = labels
@@ -116,6 +133,9 @@ def _job(given: Mapping[str, Any], metadata: Mapping[str, Any], zone: str, notes
         words = " ".join(f"{k}={v}" for k, v in nodes.items())
         notes.say(f"nodeSelector became labels that a node needs: raftsched nodes label NODE {words}")
         job["placement"] = {"labels": nodes}
+    if shards:
+        job["placement"] = {**job.get("placement", {}), "shards": shards}
+    _said(template, pod, notes)
     annotations = [key for key in text_map(metadata.get("annotations"), "annotations") if key != _APPLIED]
     for key in annotations:
         notes.say(f"annotation {key} has no counterpart here; it is left out")
@@ -150,7 +170,65 @@ def _trigger(spec: Mapping[str, Any], zone: str, notes: Notes) -> dict[str, Any]
     return trigger
 
 
-def _attempts(template: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
+def _shards(template: Mapping[str, Any], handler: dict[str, Any], notes: Notes) -> int:
+    """The parts of a run; 0: it has none. Kubernetes' pods are told their index as a variable of another name."""
+    completions, parallelism = (whole(template.get(field), field) for field in ("completions", "parallelism"))
+    mode = str(template.get("completionMode") or "NonIndexed")
+    if mode not in ("NonIndexed", "Indexed"):
+        raise Unmapped(f"its completionMode is {mode[:40]!r}; NonIndexed and Indexed are known")
+    if parallelism == 0:
+        notes.lack("its parallelism is 0, so that nothing ran")
+    count = completions if completions is not None else (parallelism or 1)
+    if mode == "Indexed" and completions is None:
+        raise Unmapped("it is Indexed and says no completions")
+    if count <= 1 and mode != "Indexed":
+        return 0
+    if not 1 <= count <= SHARDS_MAX:
+        raise Unmapped(f"it has {count} completions; a run has 1 to {SHARDS_MAX:,} parts here")
+    if completions is None:
+        notes.say(f"its {count} pods that share a queue became {count} shards; all of them have to succeed")
+    elif parallelism is not None and parallelism < count:
+        notes.say(
+            f"parallelism {parallelism} is left out: all {count} shards of a run may run at one time (see queues)"
+        )
+    if mode == "Indexed":
+        words = " ".join(_with_index(word) for word in handler.pop("exec"))
+        handler["shell"] = f'export {_INDEX}="$RAFTSCHED_SHARD_INDEX"; exec {words}'
+    return count
+
+
+def _with_index(word: str) -> str:
+    """A word for sh, with the variable in place of the reference to it."""
+    parts = word.split(f"$({_INDEX})")
+    if len(parts) == 1:
+        return shlex.quote(word)
+    return f'"${{{_INDEX}}}"'.join(shlex.quote(part) if part else "" for part in parts)
+
+
+def _said(template: Mapping[str, Any], pod: Mapping[str, Any], notes: Notes) -> None:
+    """Notes fields whose meaning needs words."""
+    rules_of = template.get("podFailurePolicy")
+    if isinstance(rules_of, dict) and rules_of.get("rules"):
+        notes.ask("podFailurePolicy is left out: each attempt that fails is retried, whatever its exit code")
+    for field, what in (
+        ("successPolicy", "all shards of a run have to succeed"),
+        ("backoffLimitPerIndex", "each shard is retried as retry says"),
+        ("maxFailedIndexes", "a run goes on with its other shards when one has failed"),
+    ):
+        if template.get(field) is not None:
+            notes.say(f"{field} is left out: {what}")
+    account = pod.get("serviceAccountName") or pod.get("serviceAccount")
+    if account and account != "default":
+        notes.ask(f"serviceAccountName {account} is left out: its token and its rights are not here")
+    containers = pod.get("containers")
+    for given in (pod, *(containers if isinstance(containers, list) else [])):
+        context = given.get("securityContext") if isinstance(given, dict) else None
+        if context:
+            names = ", ".join(context) if isinstance(context, dict) else str(context)
+            notes.say(f"securityContext ({names[:100]}) is left out; user says as whom a job runs")
+
+
+def _attempts(template: Mapping[str, Any], pod: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
     found: dict[str, Any] = {}
     limit = whole(template.get("backoffLimit"), "backoffLimit")
     retries = BACKOFF_LIMIT if limit is None else limit
@@ -159,15 +237,21 @@ def _attempts(template: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
     if retries:
         rule = {"first": "10s", "factor": 2, "max": "6m", "attempts": min(retries, RETRIES_MAX)}
         found["retry"] = {"exponential": rule}
-    deadline = whole(template.get("activeDeadlineSeconds"), "activeDeadlineSeconds")
+    deadlines = [whole(given.get("activeDeadlineSeconds"), "activeDeadlineSeconds") for given in (template, pod)]
+    deadline = min((value for value in deadlines if value), default=None)
     if deadline:
         found["timeout"] = f"{deadline}s"
         if retries:
             notes.say("activeDeadlineSeconds became the timeout of each attempt, not of all together")
+    grace = whole(pod.get("terminationGracePeriodSeconds"), "terminationGracePeriodSeconds")
+    if grace is not None and grace != _POD_GRACE_S:
+        found["grace"] = f"{min(grace, GRACE_MAX_S)}s"
+        if grace > GRACE_MAX_S:
+            notes.say(f"terminationGracePeriodSeconds {grace} is an hour here, the longest grace")
     return found
 
 
-def _handler(pod: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
+def _handler(pod: Mapping[str, Any], namespace: str, notes: Notes) -> dict[str, Any]:
     containers = pod.get("containers")
     if not isinstance(containers, list) or not all(isinstance(c, dict) for c in containers) or not containers:
         raise Unmapped("its pod has no containers")
@@ -182,8 +266,13 @@ def _handler(pod: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
             f"it runs what its image {container.get('image')!r} starts by itself; say it as command, for nothing here"
             " looks into images"
         )
-    env = _env(container, notes)
-    handler: dict[str, Any] = {"exec": [_expand(word, env) for word in command + _words(container, "args")]}
+    env = _env(container, namespace, notes)
+    plain = {name: value for name, value in env.items() if isinstance(value, str)}
+    handler: dict[str, Any] = {"exec": [_expand(word, plain) for word in command + _words(container, "args")]}
+    for word in command + _words(container, "args"):
+        for found in _REFERENCE.finditer(word):
+            if found[1] in env and found[1] not in plain:
+                notes.lack(f"its command is given $({found[1]}), a secret, which is only a variable here")
     if env:
         handler["env"] = env
     if container.get("workingDir"):
@@ -208,22 +297,39 @@ def _words(container: Mapping[str, Any], key: str) -> list[str]:
     return [str(word) for word in found]
 
 
-def _env(container: Mapping[str, Any], notes: Notes) -> dict[str, str]:
-    env: dict[str, str] = {}
+def _env(container: Mapping[str, Any], namespace: str, notes: Notes) -> dict[str, Any]:
+    """Values are texts, or references to secrets."""
+    env: dict[str, Any] = {}
     for item in container.get("env") or []:
         if not isinstance(item, dict) or not item.get("name"):
             raise Unmapped("its env has an item without a name")
         name = str(item["name"])
         if item.get("valueFrom"):
-            kind, _, source = _source(item["valueFrom"])
+            kind, key, source = _source(item["valueFrom"])
+            if kind == "fieldRef" and key == "metadata.namespace" and namespace:
+                env[name] = namespace
+                continue
+            secret = _secret(item["valueFrom"], key) if kind == "secretKeyRef" else None
+            if secret is not None:
+                env[name] = {"$secret": secret}
+                put = f"secrets set {namespace or 'default'}/{secret}"
+                notes.ask(f"env {name} is the secret {secret} here, which has to be there before the import: {put}")
+                continue
             notes.lack(f"env {name} comes from a {kind}{source}, which is not here: give the value with jobs edit")
         else:
             value = item.get("value")
-            env[name] = _expand("" if value is None else str(value), env)
+            known = {other: text for other, text in env.items() if isinstance(text, str)}
+            env[name] = _expand("" if value is None else str(value), known)
     for item in container.get("envFrom") or []:
         kind, _, source = _source(item)
         notes.lack(f"envFrom: the variables of a {kind}{source} are not here: give them with jobs edit")
     return env
+
+
+def _secret(item: Mapping[str, Any], key: str) -> str | None:
+    """The secret here for a key of one there: each has one value. None: it has no name that is possible."""
+    name = f"{item['secretKeyRef'].get('name') or ''}.{key}".lower()
+    return name if key and not name.startswith(".") and rules.SECRET.allows(name) else None
 
 
 def _source(item: Any) -> tuple[str, str, str]:
