@@ -54,6 +54,20 @@ kind: CronJob
 metadata: {name: k, namespace: billing}
 spec: {schedule: "@daily", jobTemplate: {spec: {template: {spec: {containers: [{image: i, command: ["true"]}]}}}}}
 """
+TIMER = "[Timer]\nOnCalendar=Mon..Fri 02:30\nPersistent=true\n"
+SERVICE = "[Service]\nType=oneshot\nExecStart=/bin/true 'a b'\n"
+FOREIGN = {
+    "units/backup.timer": TIMER,
+    "units/backup.service": SERVICE,
+    "systemctl.txt": f"# /etc/systemd/system/backup.timer\n{TIMER}\n# /etc/systemd/system/backup.service\n{SERVICE}",
+    "beat.py": "beat_schedule = {'add': {'task': 'shop.tasks.add', 'schedule': crontab(0, 2), 'args': (1, 2)}}\n",
+    "jobs.xml": (
+        '<job-scheduling-data version="2.0"><schedule>'
+        "<job><name>clean</name><job-class>com.acme.CleanupJob</job-class></job><trigger><cron><name>t</name>"
+        "<job-name>clean</job-name><cron-expression>0 0 2 ? * MON-FRI</cron-expression></cron></trigger>"
+        "</schedule></job-scheduling-data>"
+    ),
+}
 
 
 class Place:
@@ -73,6 +87,7 @@ class Place:
             "curl": f'case "$*" in *dkron:8080*) cat dkron.json;; *) exec {curl} --fail-with-body -S "$@";; esac',
             "crontab": "echo '*/5 * * * * echo from cron'",
             "kubectl": "cat cronjobs.yaml",
+            "systemctl": "cat systemctl.txt",
         }
         for name, script in scripts.items():
             (binaries / name).write_text(f"#!/bin/sh\n{script}\n")
@@ -81,6 +96,9 @@ class Place:
         (directory / ".venv/bin/activate").write_text("")
         (directory / "dkron.json").write_text(json.dumps(DKRON))
         (directory / "cronjobs.yaml").write_text(CRONJOB)
+        for name, text in FOREIGN.items():
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            (directory / name).write_text(text)
         (directory / "backup.crontab").write_text("*/5 * * * * echo backup\n")
         (directory / "shop.yaml").write_text(SHOP)
         (directory / "holidays.ics").write_text(HOLIDAYS)

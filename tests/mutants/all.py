@@ -2,7 +2,8 @@
 
 from tests.mutants.applying import APPLYING
 from tests.mutants.consensus import CONSENSUS
+from tests.mutants.importing import IMPORTING
 from tests.mutants.mutant import Mutant
 from tests.mutants.storage import STORAGE
 
-MUTANTS: dict[str, Mutant] = {mutant.name: mutant for mutant in (*CONSENSUS, *STORAGE, *APPLYING)}
+MUTANTS: dict[str, Mutant] = {mutant.name: mutant for mutant in (*CONSENSUS, *STORAGE, *APPLYING, *IMPORTING)}

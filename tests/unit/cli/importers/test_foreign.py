@@ -7,29 +7,20 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.jobs.parse import read_job
 from raftsched.cli.importers.dkron import read_dkron
 from raftsched.cli.importers.foreign import Reading
 from raftsched.cli.importers.kubernetes import read_cronjobs
 from raftsched.cli.terminal.documents import Document, read_documents
-from raftsched.core.cluster import Settings
 from tests.support.stub_server import serve
 from tests.unit.cli.house import JOB, run
+from tests.unit.cli.importers.house import NOW_MS, accepted, reasons, said
 
-NOW_MS = 1_795_183_656_000  # 2026-11-20
 SHELL = {"executor": "shell", "executor_config": {"shell": "true", "command": "date"}}
 
 
 def dkron(*jobs: dict[str, Any], prefix: str = "") -> Reading:
     documents = [Document(f"item {n}", job) for n, job in enumerate(jobs, 1)]
     return accepted(read_dkron(documents, timezone="Europe/Madrid", prefix=prefix, now_ms=NOW_MS))
-
-
-def accepted(reading: Reading) -> Reading:
-    """What was read is what a node takes."""
-    for entry in reading.entries:
-        read_job(json.dumps({**entry.job, "name": entry.name}).encode(), Settings(), NOW_MS)
-    return reading
 
 
 def one(job: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -227,12 +218,12 @@ def test_a_whole_cronjob() -> None:
         "retry": {"exponential": {"first": "10s", "factor": 2, "max": "6m", "attempts": 4}},
         "labels": {"app.kubernetes.io/name": "billing"}, "placement": {"labels": {"disk": "ssd"}},
     }  # fmt: skip
-    said = "\n".join(f"{place}: {note}" for place, note in reading.notes)
+    told = "\n".join(f"{place}: {note}" for place, note in reading.notes)
     for word in ("limits.cpu: 500m", "requests", "registry/billing:1", "each attempt", "nodeSelector",
                  "annotation team", "serviceAccountName", "Service web: it is no CronJob"):  # fmt: skip
-        assert word in said
+        assert word in told
     for word in ("last-applied", "dnsPolicy", "imagePullPolicy", "uid", "securityContext"):
-        assert word not in said
+        assert word not in told
 
 
 SMALL = """
@@ -265,7 +256,13 @@ def test_a_cronjob_that_says_little_has_the_defaults_of_kubernetes() -> None:
 @pytest.mark.parametrize(
     "container, lacks",
     [
-        ("{command: [x], env: [{name: PW, valueFrom: {secretKeyRef: {name: db, key: pw}}}]}", "secretKeyRef db/pw"),
+        ("{command: [x], env: [{name: PW, valueFrom: {secretKeyRef: {name: db}}}]}", "secretKeyRef db"),
+        ("{command: [x, $(PW)], env: [{name: PW, valueFrom: {secretKeyRef: {name: db, key: pw}}}]}", "given $(PW)"),
+        (
+            "{command: [x], env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]}",
+            "fieldRef status.podIP",
+        ),
+        ("{command: [x], envFrom: [{secretRef: {name: db}}]}", "secretRef db"),
         ("{command: [x], envFrom: [{configMapRef: {name: conf}}]}", "configMapRef conf"),
         ("{command: [x], volumeMounts: [{name: d, mountPath: /data}]}", "/data has to be on the nodes"),
     ],
@@ -291,7 +288,9 @@ def test_what_lacks_something_comes_in_suspended(container: str, lacks: str) -> 
         ("kind: CronJob\nspec: {}\n", "no metadata.name"),
         ("kind: Job\nmetadata: {name: a}\n", "no CronJob"),
         ("name: a\n", "no kind"),
-        (SMALL_RUN.replace("{spec: {template", "{spec: {parallelism: 3, template"), "one process"),
+        (SMALL_RUN.replace("{spec: {template", "{spec: {completions: 1001, template"), "1 to 1,000 parts"),
+        (SMALL_RUN.replace("{spec: {template", "{spec: {completionMode: Indexed, template"), "says no completions"),
+        (SMALL_RUN.replace("{spec: {template", "{spec: {completionMode: Odd, template"), "are known"),
         (SMALL_RUN.replace("spec: {containers", "spec: {initContainers: [1], containers"), "initContainers"),
     ],
 )  # fmt: skip
@@ -299,6 +298,67 @@ def test_what_kubernetes_has_and_cannot_be_had_here_is_refused(text: str, reason
     reading = cronjobs(text)
     assert not reading.entries
     assert reason in reading.refused[0][2]
+
+
+def template_of(fields: str, container: str = "{command: [a, $(JOB_COMPLETION_INDEX)]}") -> Reading:
+    text = (SMALL % ("@hourly", container)).replace("{spec: {template", f"{{spec: {{{fields}, template")
+    return cronjobs(text)
+
+
+@pytest.mark.parametrize(
+    "fields, job",
+    [
+        ("completions: 3", {"placement": {"shards": 3}}),
+        ("parallelism: 2", {"placement": {"shards": 2}}),
+        ("completions: 3, parallelism: 2, completionMode: Indexed",
+         {"placement": {"shards": 3},
+          "handler": {"shell":
+                      'export JOB_COMPLETION_INDEX="$RAFTSCHED_SHARD_INDEX"; exec a "${JOB_COMPLETION_INDEX}"'}}),
+        ("completions: 1, parallelism: 1", {"handler": {"exec": ["a", "$(JOB_COMPLETION_INDEX)"]}}),
+        ("ttlSecondsAfterFinished: 3600", {"retention": {"max_age": "3600s"}}),
+        ("suspend: true", {"suspended": True}),
+        ("parallelism: 0", {"suspended": True}),
+    ],
+)  # fmt: skip
+def test_parts_and_ages(fields: str, job: dict[str, Any]) -> None:
+    reading = template_of(fields)
+    assert {key: reading.entries[0].job[key] for key in job} == job
+    assert "placement" in job or "placement" not in reading.entries[0].job
+
+
+def test_what_of_a_job_template_works_differently_is_told() -> None:
+    fields = (
+        "completions: 5, parallelism: 2, podFailurePolicy: {rules: [{action: FailJob}]}, successPolicy: {rules: []},"
+        " backoffLimitPerIndex: 1, maxFailedIndexes: 2, novelty: 1"
+    )
+    notes = said(template_of(fields))
+    for word in ("parallelism 2 is left out", "podFailurePolicy", "successPolicy", "backoffLimitPerIndex",
+                 "maxFailedIndexes", "novelty has no counterpart"):  # fmt: skip
+        assert word in notes
+
+
+def test_secrets_and_the_namespace_are_known_here() -> None:
+    env = ("[{name: PW, valueFrom: {secretKeyRef: {name: DB, key: pw}}},"
+           " {name: NS, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}]")  # fmt: skip
+    text = (SMALL % ("@hourly", f"{{command: [x, $(NS)], env: {env}}}")).replace(
+        "{name: a}", "{name: a, namespace: fin}"
+    )
+    (entry,) = cronjobs(text).entries
+    assert entry.job["handler"] == {"exec": ["x", "fin"], "env": {"PW": {"$secret": "db.pw"}, "NS": "fin"}}
+    assert "suspended" not in entry.job
+    assert "secrets set fin/db.pw" in said(cronjobs(text))
+
+
+def test_ends_of_pods() -> None:
+    text = SMALL_RUN.replace("spec: {containers", "spec: {activeDeadlineSeconds: 60, terminationGracePeriodSeconds: 5, "
+                             "securityContext: {runAsUser: 0}, containers")  # fmt: skip
+    (entry,) = cronjobs(text).entries
+    assert (entry.job["timeout"], entry.job["grace"]) == ("60s", "5s")
+    assert "securityContext (runAsUser)" in said(cronjobs(text))
+
+
+def test_two_of_one_name_are_one_too_many() -> None:
+    assert "would be called 'a'" in reasons(cronjobs(f"{SMALL_RUN}---{SMALL_RUN}"))[0]
 
 
 def test_the_command_sends_reports_and_ends_with_1_when_something_was_refused() -> None:
@@ -310,7 +370,9 @@ def test_the_command_sends_reports_and_ends_with_1_when_something_was_refused() 
         assert [r.path for r in stub.requests] == ["/v1/namespaces/default/jobs/a"]
         assert stub.requests[0].json["timeout"] == "2h"
         assert stub.requests[0].json["suspended"] is True
-        assert result.stdout == "dkron: 1 imported, 1 refused; times in UTC unless a job says otherwise\n"
+        assert (
+            result.stdout == "dkron: 1 imported, 1 with a note, 1 refused; times in UTC unless a job says otherwise\n"
+        )
         assert "job b: refused: it runs whenever a has succeeded" in result.stderr
         assert "job a: note: it names no timezone" in result.stderr
         stub.requests.clear()

@@ -1,0 +1,156 @@
+"""Timers of systemd -> jobs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from raftsched.cli.importers.foreign import Entry, Names, Notes, Reading, Unmapped, every, job_name
+from raftsched.cli.importers.systemd.calendar import read_calendar
+from raftsched.cli.importers.systemd.commands import Specifiers
+from raftsched.cli.importers.systemd.services import service_fields
+from raftsched.cli.importers.systemd.spans import span_ms
+from raftsched.cli.importers.systemd.units import Unit, read_files
+from raftsched.cli.importers.wall_fields import wall_trigger
+from raftsched.quantities import format_duration
+
+if TYPE_CHECKING:
+    from raftsched.cli.importers.reading import How
+
+JITTER_MAX_MS = 86_400_000
+GRACE = "1m"  # of what is skipped when it is missed: long enough for a change of leader
+_AT_START = ("OnActiveSec", "OnBootSec", "OnStartupSec")
+_KNOWN = frozenset({
+    *_AT_START, "OnCalendar", "OnUnitActiveSec", "OnUnitInactiveSec", "RandomizedDelaySec", "Persistent",
+    "AccuracySec", "Unit", "RemainAfterElapse",
+})  # fmt: skip
+_TRUE = ("1", "yes", "true", "on", "y", "t")
+_USERS = re.compile(r"(/home/[^/]+|/root)/\.(?:config|local/share)/systemd/user/.*")
+
+
+def read_units(files: list[tuple[str, bytes]], how: How) -> Reading:
+    """Jobs of the timers among unit files. Raises a usage error for what is no text."""
+    units, problems = read_files(files)
+    reading = Reading(notes=problems)
+    names = Names()
+    used: set[str] = set()
+    timers = [unit for unit in units.values() if unit.name.endswith(".timer")]
+    for timer in timers:
+        notes = Notes()
+        try:
+            entries = _jobs(timer, units, used, how, names, notes)
+        except Unmapped as error:
+            reading.refused.append((timer.name, timer.path, str(error)))
+            continue
+        for entry in entries:
+            reading.add(entry, notes if entry is entries[0] else Notes(lacking=notes.lacking))
+    for unit in units.values():
+        if unit.name.endswith(".service") and unit.name not in used and unit.found:
+            reading.notes.append((unit.name, "no timer among these files starts it; it is left out"))
+    if not timers and not problems:
+        reading.notes.append((files[0][0] if files else "", "there is no timer among these files"))
+    return reading
+
+
+def _jobs(timer: Unit, units: dict[str, Unit], used: set[str], how: How, names: Names, notes: Notes) -> list[Entry]:
+    if not timer.found:
+        raise Unmapped("only drop-ins of it were given; give the timer itself too")
+    stem = timer.name.removesuffix(".timer")
+    if stem.endswith("@"):
+        raise Unmapped("it is a template; give its instances, such as backup@home.timer, by systemctl cat")
+    service_name = Specifiers(timer.name, None, set()).resolve(timer.last("Timer", "Unit")) or f"{stem}.service"
+    prefix, at, rest = service_name.partition("@")
+    used |= {service_name, *([f"{prefix}@.service"] if at and rest != ".service" else [])}
+    service = _service(service_name, prefix, bool(at), units)
+    triggers = _triggers(timer, how, notes)
+    fields = service_fields(service, service_name, _home(service.path), notes)
+    job: dict[str, Any] = {**fields, "overlap": "forbid", "labels": {"source": f"systemd:{timer.name[:240]}"}}
+    _common(timer, triggers, job, notes)
+    base = job_name(stem.replace("\\x2d", "-"), how.prefix, notes)
+    found = []
+    for number, trigger in enumerate(triggers, 1):
+        name = names.take(base if number == 1 else f"{base[:120]}-{number}", f"{timer.name} ({number})")
+        body = {"trigger": trigger, **job}
+        if "at" in trigger:
+            body.pop("misfire", None)
+        found.append(Entry(timer.name, timer.name, name, None, body))
+    if len(triggers) > 1:
+        notes.say(f"its {len(triggers)} OnCalendar= became as many jobs, whose runs may overlap one another")
+    return found
+
+
+def _service(name: str, prefix: str, instance: bool, units: dict[str, Unit]) -> Unit:
+    if not name.endswith(".service"):
+        raise Unmapped(f"it starts {name}, which is no service")
+    for wanted in (name, *([f"{prefix}@.service"] if instance else [])):
+        unit = units.get(wanted)
+        if unit is not None and unit.found:
+            return unit
+    raise Unmapped(f"its service {name} is not among the files; give it too")
+
+
+def _home(path: str) -> str | None:
+    """The home of the user whose systemd manages the unit; None: of a user that the path does not tell."""
+    match = _USERS.fullmatch(path)
+    if match:
+        return match[1]
+    return None if "/user/" in str(PurePath(path).parent) + "/" else "/root"
+
+
+def _triggers(timer: Unit, how: How, notes: Notes) -> list[dict[str, Any]]:
+    calendars = timer.all("Timer", "OnCalendar")
+    active, inactive = timer.all("Timer", "OnUnitActiveSec"), timer.all("Timer", "OnUnitInactiveSec")
+    at_start = [name for name in _AT_START if timer.all("Timer", name)]
+    if calendars and (active or inactive):
+        raise Unmapped("it has OnCalendar= and a time after the last run, whichever comes first; keep one of them here")
+    if at_start and not calendars and not active and not inactive:
+        raise Unmapped(
+            f"it runs once after a start ({at_start[0]}), and a cluster does not start as a machine does: give it a"
+            " time, or leave it with systemd"
+        )
+    if len(active) + len(inactive) > 1:
+        raise Unmapped("it has several times after the last run, whichever comes first; keep one of them")
+    if not calendars and not active and not inactive:
+        raise Unmapped("it has no time at which it is due (OnCalendar=, OnUnitActiveSec=, ...)")
+    for name in at_start:
+        value = timer.last("Timer", name)
+        first = "" if calendars else "; the first run is one period after the job is created"
+        notes.say(f"{name}={value} is left out: a cluster does not start as a machine does{first}")
+    if calendars:
+        return [_calendar(text, how) for text in calendars]
+    name, text = ("OnUnitActiveSec", active[0]) if active else ("OnUnitInactiveSec", inactive[0])
+    period = span_ms(text, name)
+    if not period:
+        raise Unmapped(f"its {name}={text} is no period")
+    return [{"every": every(period, notes), "mode": "fixed_rate" if active else "fixed_delay"}]
+
+
+def _calendar(text: str, how: How) -> dict[str, Any]:
+    fields, zone = read_calendar(text)
+    try:
+        return wall_trigger(fields, zone or how.timezone, how.now_ms)
+    except Unmapped as error:
+        raise Unmapped(f"OnCalendar={text[:80]}: {error}") from None
+
+
+def _common(timer: Unit, triggers: list[dict[str, Any]], job: dict[str, Any], notes: Notes) -> None:
+    """Fields that all jobs of a timer share: jitter and misfire."""
+    delay_text = timer.last("Timer", "RandomizedDelaySec")
+    delay = span_ms(delay_text, "RandomizedDelaySec") if delay_text else 0
+    if delay is None or delay > JITTER_MAX_MS:
+        notes.say(f"RandomizedDelaySec={delay_text} is more than a day, the longest jitter; it is a day here")
+        delay = JITTER_MAX_MS
+    if delay:
+        for trigger in triggers:
+            trigger["jitter"] = format_duration(delay)
+    if timer.all("Timer", "OnCalendar"):
+        persistent = timer.last("Timer", "Persistent").lower() in _TRUE
+        job["misfire"] = {"policy": "once"} if persistent else {"policy": "skip", "grace": GRACE}
+    if timer.all("Timer", "AccuracySec"):
+        notes.say(f"AccuracySec={timer.last('Timer', 'AccuracySec')} is left out: a run starts within its second")
+    rest = [name for name in timer.settings.get("Timer", {}) if name not in _KNOWN and not name.startswith("X-")]
+    for name in rest:
+        value = timer.last("Timer", name)
+        if value.lower() in _TRUE:
+            notes.say(f"{name}={value} has no counterpart here; it is left out")
