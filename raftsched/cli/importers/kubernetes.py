@@ -103,7 +103,7 @@ def _job(given: Mapping[str, Any], metadata: Mapping[str, Any], zone: str, notes
     pod = _object(_object(template, "template", "job "), "spec", "pod ")
     namespace = str(metadata.get("namespace") or "")
     job: dict[str, Any] = {"trigger": _trigger(spec, zone, notes), "handler": _handler(pod, namespace, notes)}
-    policy = spec.get("concurrencyPolicy") or "Allow"
+    policy = str(spec.get("concurrencyPolicy") or "Allow")
     if policy not in _OVERLAP:
         raise Unmapped(f"its concurrencyPolicy is {policy!r}; {', '.join(_OVERLAP)} are known")
     job["overlap"] = _OVERLAP[policy]
@@ -282,7 +282,8 @@ def _handler(pod: Mapping[str, Any], namespace: str, notes: Notes) -> dict[str, 
         handler["limits"] = {"memory": memory}
     notes.say(f"image {container.get('image')} is not used: {handler['exec'][0]} has to be on the nodes")
     if container.get("volumeMounts"):
-        places = ", ".join(str(v.get("mountPath")) for v in container["volumeMounts"] if isinstance(v, dict))
+        mounts = _list(container, "volumeMounts")
+        places = ", ".join(str(v.get("mountPath")) for v in mounts if isinstance(v, dict))
         notes.lack(f"volumes are not mounted: {places} has to be on the nodes")
     elif pod.get("volumes"):
         notes.say("volumes of the pod are left out; no container mounts them")
@@ -291,16 +292,20 @@ def _handler(pod: Mapping[str, Any], namespace: str, notes: Notes) -> dict[str, 
 
 
 def _words(container: Mapping[str, Any], key: str) -> list[str]:
+    return [str(word) for word in _list(container, key)]
+
+
+def _list(container: Mapping[str, Any], key: str) -> list[Any]:
     found = container.get(key) or []
     if not isinstance(found, list):
         raise Unmapped(f"its {key} is not a list")
-    return [str(word) for word in found]
+    return found
 
 
 def _env(container: Mapping[str, Any], namespace: str, notes: Notes) -> dict[str, Any]:
     """Values are texts, or references to secrets."""
     env: dict[str, Any] = {}
-    for item in container.get("env") or []:
+    for item in _list(container, "env"):
         if not isinstance(item, dict) or not item.get("name"):
             raise Unmapped("its env has an item without a name")
         name = str(item["name"])
@@ -320,7 +325,7 @@ def _env(container: Mapping[str, Any], namespace: str, notes: Notes) -> dict[str
             value = item.get("value")
             known = {other: text for other, text in env.items() if isinstance(text, str)}
             env[name] = _expand("" if value is None else str(value), known)
-    for item in container.get("envFrom") or []:
+    for item in _list(container, "envFrom"):
         kind, _, source = _source(item)
         notes.lack(f"envFrom: the variables of a {kind}{source} are not here: give them with jobs edit")
     return env
@@ -353,13 +358,15 @@ def _expand(text: str, env: Mapping[str, str]) -> str:
 
 def _resources(container: Mapping[str, Any], notes: Notes) -> str | None:
     resources = container.get("resources") or {}
-    limits = resources.get("limits") if isinstance(resources, dict) else None
-    for key, value in (limits or {}).items():
+    limits = (resources.get("limits") or {}) if isinstance(resources, dict) else None
+    if not isinstance(limits, dict):
+        raise Unmapped("its resources or their limits are no object")
+    for key, value in limits.items():
         if key != "memory":
             notes.say(f"resources.limits.{key}: {value} has no counterpart here; it is left out")
     if isinstance(resources, dict) and resources.get("requests"):
         notes.say("resources.requests has no counterpart here: a node's slots say how much it takes")
-    memory = (limits or {}).get("memory")
+    memory = limits.get("memory")
     if memory is None:
         return None
     found = _QUANTITY.fullmatch(str(memory))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched import names as rules
-from raftsched.bounds import DESCRIPTION_MAX
+from raftsched.bounds import DESCRIPTION_MAX, DURATION_MAX_MS
 from raftsched.cli.importers.celery.django import Task, is_dump, read_tasks
 from raftsched.cli.importers.celery.literals import Call, NotLiteral, read_module
 from raftsched.cli.importers.celery.schedules import SOLAR, clocked, interval, time_ms, trigger_of
@@ -113,9 +113,13 @@ class _Jobs:
         expires = options.get("expires")
         if isinstance(expires, timedelta):
             expires = expires.total_seconds()
-        if isinstance(expires, int | float) and not isinstance(expires, bool) and expires >= 1:
+        if isinstance(expires, int | float) and not isinstance(expires, bool):
+            if not 1 <= expires <= DURATION_MAX_MS / 1000:
+                raise Unmapped(f"its expires is {expires} seconds; use 1 or more, up to a hundred years")
             if "at" not in job["trigger"]:
                 job["misfire"] = {"policy": "skip", "grace": format_duration(int(expires * 1000))}
+        elif expires is not None and "at" in job["trigger"]:
+            notes.say("expires is left out: what is due once runs, however late")
         elif expires is not None:
             ends = time_ms(expires, self.zone, "expires")
             if ends <= self.how.now_ms:
