@@ -16,6 +16,13 @@ class JobDue(msgspec.Struct, frozen=True, gc=False):
     fire_at_ms: int
 
 
+class JobNear(msgspec.Struct, frozen=True, gc=False):
+    """A fire time that was set long ago has come near: it is among those that the leader looks at."""
+
+    job_id: int
+    fire_at_ms: int
+
+
 class JobUnscheduled(msgspec.Struct, frozen=True):
     """A calendar job waits for its next time: the leader proposes ScheduleJob."""
 
@@ -126,6 +133,7 @@ class ConditionsWanted(msgspec.Struct, frozen=True):
 
 Action = (
     JobDue
+    | JobNear
     | JobUnscheduled
     | InstanceReady
     | InstanceTimer

@@ -199,6 +199,14 @@ class Wake(Command, frozen=True, tag=23):
     at_ms: int
 
 
+class BringNear(Command, frozen=True, tag=170):
+    """The due times of the days before `until_day` come near: at most `limit` rows of FAR become rows of DUE, the first
+    ones first. The first such command says from which day on due times are stored in FAR. A repeat changes nothing."""
+
+    until_day: int
+    limit: int
+
+
 class Prune(Command, frozen=True, tag=24):
     """Delete what retention no longer keeps, at most `limit` PURGE and KEYS rows due by `until_ms`; also idle
     proposers."""
@@ -374,6 +382,7 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     105: (SetOidc, "access.set_oidc"),
     109: (ForgetSecrets, "access.forget_secrets"),
     110: (CreateWorkerToken, "access.create_worker_token"),
+    170: (BringNear, "far.bring_near"),
 }
 
 if TYPE_CHECKING:
@@ -465,7 +474,8 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     instance: bytes | None = None  # instance key
     created: bool = False  # CreateJob: False when the name held the same content; RunNow: False for a repeat. Under a
     # key that is known: as the first time
-    number: int | None = None  # OpenSession: the session; Prune: rows deleted; Backfill: runs made
+    # OpenSession: the session; Prune: rows deleted; Backfill: runs made; BringNear: rows moved
+    number: int | None = None
     row: Instance | None = None
     operation: Operation | None = None
     note: bytes = b""  # Note: the answer that is remembered

@@ -30,6 +30,7 @@ class Heartbeat(msgspec.Struct, array_like=True, frozen=True):
     pause_ms: int = 0  # for so long it is to be given nothing: it could not start what it was given
     trouble: str = ""  # why it starts nothing, for people
     disk: DiskUse | None = None  # None: its disk does not say
+    level: int = 1  # the newest set of commands that its version knows (core.levels)
 
 
 class Grant(msgspec.Struct, array_like=True, frozen=True):

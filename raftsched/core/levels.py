@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from raftsched.core.commands import Attributed, CreateWorkerToken, Idempotent, OpenWorker, Split
+from raftsched.core.commands import Attributed, BringNear, CreateWorkerToken, Idempotent, OpenWorker, Split
 
 FIRST_LEVEL = 1
 
-SINCE: dict[type, int] = {OpenWorker: 2, CreateWorkerToken: 2, Split: 2}  # commands of later levels -> their level
+# Commands of later levels -> their level
+SINCE: dict[type, int] = {OpenWorker: 2, CreateWorkerToken: 2, Split: 2, BringNear: 3}
 
 
 def _tag(kind: type) -> int:

@@ -20,7 +20,7 @@ from raftsched.core.model import Job, JobState, Policy
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.references import REFERENCES_MAX, may_refer, references
 from raftsched.core.rows import decode_job
-from raftsched.core.tables import KEY_MAX, ReadView, Table, after, name_key, u64
+from raftsched.core.tables import KEY_MAX, ReadView, Table, after, day_key, far_day, from_u64, name_key, u64
 
 TAG_SIZE = 8  # bytes
 DEFAULT_NAMESPACE = "default"
@@ -29,11 +29,23 @@ _ID_TIME_BITS = 20  # an id is a time and these
 
 
 class Walk(NamedTuple):
-    """The rows that hold every job that can match. They are in the order of ids but for NAMES and DUE."""
+    """The rows that hold every job that can match; of DUE together with `far`. They are in the order of ids but for
+    NAMES, DUE and FAR."""
 
     table: Table
     low: bytes
     high: bytes | None
+
+    @property
+    def far(self) -> Walk:
+        """The second part of a walk by DUE: the rows of FAR, by whole days."""
+        last = None if self.high is None else after(day_key(far_day(from_u64(self.high[:8]))))
+        return Walk(Table.FAR, day_key(far_day(from_u64(self.low[:8]))), last)
+
+    @property
+    def parts(self) -> tuple[Walk, ...]:
+        """The walks that together come by every job that can match, in whatever order."""
+        return (self, self.far) if self.table is Table.DUE else (self,)
 
     def rows(self, view: ReadView, after_key: bytes | None = None, *, reverse: bool = False) -> Iterator[Any]:
         """(key, value) of each, from where an earlier walk stopped."""
@@ -159,7 +171,7 @@ def content_of_body(body: bytes) -> tuple[str | None, dict[str, str]]:
 
 def walk(wanted: JobFilter, until_id: int | None = None) -> Walk:
     """The shortest range there is for it, as far as that can be told. `until_id`: jobs up to this one are meant, by
-    somebody who goes on for long: not by rows of DUE, which move ahead when jobs fire, nor after jobs that are made
+    somebody who goes on for long: not by due times, which move ahead when jobs fire, nor after jobs that are made
     meanwhile."""
     if wanted.namespace is not None and wanted.name is not None:
         low = name_key(wanted.namespace, wanted.name)

@@ -13,6 +13,7 @@ from raftsched.core.actions import (
     InstanceReady,
     InstanceTimer,
     JobDue,
+    JobNear,
     JobUnscheduled,
     MembersChanged,
     NodeRuleChanged,
@@ -31,6 +32,7 @@ from raftsched.leader.clock_watch import ClockWatch
 from raftsched.leader.cluster import Cluster
 from raftsched.leader.condition_probes import ConditionProbes
 from raftsched.leader.dispatcher import Dispatcher, count_running
+from raftsched.leader.far_times import FarTimes
 from raftsched.leader.firing import Firing
 from raftsched.leader.handover import Handover
 from raftsched.leader.lease_watch import LeaseWatch
@@ -95,6 +97,7 @@ class LeaderState:
             self.timers.tick,
             self.scheduling.tick,
             Pruning(leader, self.is_current, since_ms).tick,
+            FarTimes(leader, self.cluster, self.vitals, self.is_current).tick,
             self._note_queues,
             self._continue_operations,
             self.assigning.tick,
@@ -139,7 +142,7 @@ class LeaderState:
         soon = False
         for action in actions:
             match action:
-                case JobDue():
+                case JobDue() | JobNear():
                     self.firing.window.add(u64(action.job_id), action.fire_at_ms, now)
                     soon = True
                 case InstanceReady():

@@ -21,10 +21,12 @@ class Vitals:
         self._troubles: dict[str, tuple[str, int]] = {}  # node -> why it starts nothing, and when it said so
         self._heard: dict[str, int] = {}  # node -> when its newest heartbeat came
         self._disks: dict[str, DiskUse] = {}  # node -> of its newest heartbeat
+        self._levels: dict[str, int] = {}  # node -> of its newest heartbeat
 
     def heard(self, node: str, beat: Heartbeat, now_ms: int) -> None:
         self._heard[node] = now_ms
         self._short[node] = beat.short_of_disk
+        self._levels[node] = beat.level
         if beat.disk is not None:
             self._disks[node] = beat.disk
         else:
@@ -59,6 +61,10 @@ class Vitals:
         """Returns how long ago each node's newest heartbeat came, in ms; nodes that sent this leadership none are left
         out."""
         return {node: max(0, now_ms - at_ms) for node, at_ms in self._heard.items()}
+
+    def know(self, level: int, nodes: Set[str]) -> bool:
+        """Returns whether all these nodes have said that they know the commands of the level (core.levels)."""
+        return all(self._levels.get(node, 0) >= level for node in nodes)
 
     def pauses(self, node: str | None, now_ms: int) -> bool:
         """Returns whether a node is to be assigned nothing for a while: it could not start runs."""

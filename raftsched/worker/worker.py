@@ -22,6 +22,7 @@ from raftsched.core.allowed import Allowed
 from raftsched.core.commands import CloseSession, Ended, LoseAttempt, OpenSession, Started, encode
 from raftsched.core.leasing import AttemptsFinished, DiskUse, Heartbeat, decode_grant
 from raftsched.core.leasing import encode as encode_message
+from raftsched.core.levels import newest_level
 from raftsched.core.model import Outcome
 from raftsched.core.rows import decode_instance, job_of, newest_session
 from raftsched.core.tables import ReadView, Table, after, from_u64, u64
@@ -237,11 +238,10 @@ class Worker:
             self._nudge.set()
 
     def _say(self, session: int, holds: bool, now: int) -> None:
-        leader, trouble = self._raft.leader_id, self.trouble
-        if leader is not None:
+        if (leader := self._raft.leader_id) is not None:
             pause_ms = STOP_PAUSE_MS if self._stopping else self.pause.left_ms(now)
             wall_ms, short, disk = self._clock.wall_ms(), self._short_of_disk(), self._disk_use()
-            beat = Heartbeat(session, holds, now, wall_ms, short, pause_ms, trouble, disk)
+            beat = Heartbeat(session, holds, now, wall_ms, short, pause_ms, self.trouble, disk, newest_level())
             self._raft.send(leader, "heartbeat", encode_message(beat))
 
     def _heartbeat(self) -> None:

@@ -11,6 +11,7 @@ from raftsched.core.apply import (  # noqa: F401 - found by the names of the reg
     calendars,
     checks,
     cluster,
+    far,
     firing,
     instances,
     jobs,

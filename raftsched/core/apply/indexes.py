@@ -1,24 +1,25 @@
 """Index rows: each follows from fields of the job or the instance that it is about, and from nothing else.
 
-This module alone writes READY, HELD, TIMERS, DEAD, PURGE and DUE. `Tx` notes what the index rows follow from when it
-reads a row, and compares when it stores the row: a command changes fields, and cannot forget an index. A command calls
-`reindex` itself where the index rows are needed before it stores the row.
+This module alone writes READY, HELD, TIMERS, DEAD, PURGE, DUE and FAR. `Tx` notes what the index rows follow from when
+it reads a row, and compares when it stores the row: a command changes fields, and cannot forget an index. A command
+calls `reindex` itself where the index rows are needed before it stores the row.
 
 READY, of an instance, follows from its state (WAITING, neither held nor checking), `lane` and `score_ms`; HELD from
-`held` and `ready_at_ms`; TIMERS from `wake_at_ms`, DEAD from `dead_at_ms`, PURGE from `purge_at_ms`. DUE, of a job,
-follows from `fire_at_ms` and PURGE from `purge_at_ms`; the counts of jobs and TAGS from its state and content.
+`held` and `ready_at_ms`; TIMERS from `wake_at_ms`, DEAD from `dead_at_ms`, PURGE from `purge_at_ms`. DUE or FAR, of a
+job, follows from `fire_at_ms` and PURGE from `purge_at_ms`; the counts of jobs and TAGS from its state and content.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from raftsched.core.actions import InstanceReady, InstanceTimer, JobDue
+from raftsched.core.actions import InstanceReady, InstanceTimer, JobDue, JobNear
 from raftsched.core.model import Instance, InstanceState, Job, JobState, scheduled_ms
 from raftsched.core.namespaces import Namespace
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
     DUE,
+    FAR,
     LANE_NOBODY,
     PURGE,
     READY,
@@ -26,6 +27,8 @@ from raftsched.core.tables import (
     Table,
     dead_key,
     due_key,
+    far_key,
+    from_u64,
     held_key,
     purge_key,
     ready_key,
@@ -46,7 +49,7 @@ _IS_TAGGED = [False, *(state in TAGGED_STATES for state in JobState)]
 Keys = tuple[int | None, int, int | None, int | None, int | None, int | None]
 # What an instance was when it was read or stored last: its state, and the keys of its index rows
 Indexed = tuple[InstanceState | None, Keys]
-# The same of a job: fire_at_ms in DUE, purge_at_ms in PURGE
+# The same of a job: fire_at_ms in DUE or FAR, purge_at_ms in PURGE
 IndexedJob = tuple[int | None, int | None]
 
 NO_ROWS: Keys = (None, 0, None, None, None, None)
@@ -145,7 +148,7 @@ def listed_by_job(job: Job, instance: Instance) -> bool:
 
 
 def reindex_job(tx: Tx, job: Job) -> None:
-    """Brings the rows of DUE and PURGE in step with the job."""
+    """Brings the rows of DUE, FAR and PURGE in step with the job."""
     was = tx.indexed_jobs.get(job.id, NEW_JOB)
     now = job.fire_at_ms, job.purge_at_ms
     if now == was:
@@ -155,15 +158,40 @@ def reindex_job(tx: Tx, job: Job) -> None:
     fire_at_ms, purge_at_ms = now
     if fire_at_ms != old_fire:
         if old_fire is not None:
-            tx.view.delete(DUE, due_key(old_fire, job.id))
+            _drop_due(tx, old_fire, job.id)
         if fire_at_ms is not None:
-            tx.view.put(DUE, due_key(fire_at_ms, job.id), b"")
+            _put_due(tx, fire_at_ms, job.id)
             tx.actions.append(JobDue(job.id, job.revision, fire_at_ms))
     if purge_at_ms != old_purge:
         if old_purge is not None:
             tx.view.delete(PURGE, purge_key(old_purge, job.id))
         if purge_at_ms is not None:
             tx.view.put(PURGE, purge_key(purge_at_ms, job.id), b"")
+
+
+def _put_due(tx: Tx, fire_at_ms: int, job_id: int) -> None:
+    """Stores a due time: in FAR when it is far ahead."""
+    far_from = tx.meta.far_from
+    if far_from and (key := far_key(fire_at_ms, job_id)) >= far_from:
+        tx.view.put(FAR, key, u64(fire_at_ms))
+    else:
+        tx.view.put(DUE, due_key(fire_at_ms, job_id), b"")
+
+
+def _drop_due(tx: Tx, fire_at_ms: int, job_id: int) -> None:
+    """Deletes a due time. One that is far ahead is in DUE all the same when it was stored before there was FAR."""
+    far_from = tx.meta.far_from
+    if far_from and (key := far_key(fire_at_ms, job_id)) >= far_from and tx.view.delete(FAR, key):
+        return
+    tx.view.delete(DUE, due_key(fire_at_ms, job_id))
+
+
+def move_near(tx: Tx, key: bytes, value: bytes) -> None:
+    """Makes a row of FAR one of DUE. The caller sees to it that `far_from` is behind it."""
+    fire_at_ms, job_id = from_u64(value), from_u64(key[4:])
+    tx.view.delete(FAR, key)
+    tx.view.put(DUE, due_key(fire_at_ms, job_id), b"")
+    tx.actions.append(JobNear(job_id, fire_at_ms))
 
 
 def count_job(tx: Tx, job: Job) -> None:
