@@ -14,6 +14,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.fields import wanted_fields
 from raftsched.api.http.replies import reply_page
+from raftsched.api.jobs.due import due_page
 from raftsched.api.jobs.filters import PARAMETERS, of_query
 from raftsched.api.jobs.partial import FIELDS, PartialJobs
 from raftsched.api.jobs.render import job_json
@@ -23,6 +24,7 @@ from raftsched.api.rows import page
 from raftsched.api.runs.states import JOB_STATES, several
 from raftsched.core.model import Job
 from raftsched.core.selection import match, walk
+from raftsched.core.tables import ReadView, Table, from_u64
 
 
 @listing(
@@ -44,13 +46,23 @@ async def list_jobs(ctx: ApiContext, call: Call[None]) -> web.Response:
     last = query.cursor("jobs")
     way = walk(wanted)
     now_ms = ctx.now_ms()
-    with ctx.read() as view:
+    if way.table is Table.DUE:
 
-        def take(key: bytes, value: bytes) -> Job | None:
-            raw = way.job(view, key, value)
-            return None if raw is None else match(wanted, raw)
+        def take_due(view: ReadView, key: bytes) -> Job | None:
+            raw = way.job(view, key, b"")
+            job = None if raw is None else match(wanted, raw)
+            changed = job is not None and job.fire_at_ms != from_u64(key[:8])  # since its row was looked at
+            return None if changed else job
 
-        jobs, last = page(way.rows(view, last, reverse=reverse), query.limit(), take)
+        jobs, last = await due_page(ctx, way, last, query.limit(), take_due, reverse=reverse)
+    else:
+        with ctx.read() as view:
+
+            def take(key: bytes, value: bytes) -> Job | None:
+                raw = way.job(view, key, value)
+                return None if raw is None else match(wanted, raw)
+
+            jobs, last = page(way.rows(view, last, reverse=reverse), query.limit(), take)
     if fields is None:
         shown = [job_json(job, now_ms, ctx.calendar, ctx.live_attempt(job)) for job in jobs]
     else:

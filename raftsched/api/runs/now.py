@@ -19,20 +19,24 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ, check_namespace
+from raftsched.api.jobs.due import due_page
 from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import JobHead, decode_head, get_instance
 from raftsched.api.runs.waiting import waits_for
 from raftsched.core import rows
 from raftsched.core.executors import node_name, worker_name
+from raftsched.core.filters import JobFilter
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Instance
 from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
+from raftsched.core.selection import walk
 from raftsched.core.tables import ReadView, Table, from_dead, from_lane, from_ready, from_u64, lane_key
 
 LOOK_MAX = 1_000  # rows looked at for each number
 SHOWN = 8  # of each kind
 LANES_MAX = 32
+_ALL_DUE = JobFilter(next_from_ms=0)
 FRESH_S = 0.5  # how long an answer does for all who ask for the same
 
 
@@ -161,7 +165,8 @@ class _Heads:
 async def _look(ctx: ApiContext, namespace: str | None) -> NowOut:
     heads = _Heads(namespace)
     with ctx.read() as view:
-        out = _running_and_due(view, lambda key: heads.of(view, key))
+        out = _running_now(view, lambda key: heads.of(view, key))
+    out.due, _ = await due_page(ctx, walk(_ALL_DUE), None, SHOWN, lambda view, key: _due(key, heads.of(view, key[8:])))
     await asyncio.sleep(0)  # others have their turn, here and after each lane
     with ctx.read() as view:
         _see_dead(view, lambda key: heads.of(view, key), out)
@@ -178,7 +183,7 @@ async def _look(ctx: ApiContext, namespace: str | None) -> NowOut:
     return out
 
 
-def _running_and_due(view: ReadView, head: _Head) -> NowOut:
+def _running_now(view: ReadView, head: _Head) -> NowOut:
     live = sorted(islice(view.scan(Table.ASSIGNED), LOOK_MAX), key=lambda row: row[0][8:])  # by their tokens
     mine = [(key, job) for _, key in live if (job := head(key[8:16])) is not None]
     return NowOut(
@@ -186,7 +191,7 @@ def _running_and_due(view: ReadView, head: _Head) -> NowOut:
         running_exact=len(live) < LOOK_MAX,
         runs=[_running(row, job) for key, job in mine[:SHOWN] if (row := get_instance(view, key)) is not None],
         waiting=[],
-        due=list(islice(_due(view, head), SHOWN)),
+        due=[],
         dead_letters=0,
         dead_letters_exact=True,
         dead=[],
@@ -221,11 +226,8 @@ def _dead(row: Instance, job: JobHead) -> DeadOut:
     return DeadOut(instance_text(row.key), job_text(job.id), job.name, job.namespace, since, row.reason, row.error)
 
 
-def _due(view: ReadView, head: _Head) -> Iterator[DueOut]:
-    for row, _ in islice(view.scan(Table.DUE), LOOK_MAX):
-        job = head(row[8:])
-        if job is not None:
-            yield DueOut(job_text(job.id), job.name, job.namespace, format_time(from_u64(row[:8])))
+def _due(row: bytes, job: JobHead | None) -> DueOut | None:
+    return None if job is None else DueOut(job_text(job.id), job.name, job.namespace, format_time(from_u64(row[:8])))
 
 
 def _ready(view: ReadView, lane: int) -> Iterator[bytes]:

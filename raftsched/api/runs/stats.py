@@ -201,10 +201,11 @@ async def _count_jobs(ctx: ApiContext, wanted: JobFilter) -> dict[str, int] | No
     if wanted.is_empty:
         counts = own_jobs(cluster)
         return {state.name: counts[state] for state in _SHOWN}
-    way = walk(wanted)
+    parts = list(walk(wanted).parts)
     found: Counter[JobState] = Counter()
     last = None
     for _ in range(LOOK_MAX // LOOK_ROWS):
+        way = parts[0]
         with ctx.read() as view:
             rows = list(islice(way.rows(view, last), LOOK_ROWS))
             for key, value in rows:
@@ -212,9 +213,13 @@ async def _count_jobs(ctx: ApiContext, wanted: JobFilter) -> dict[str, int] | No
                 job = None if raw is None else match(wanted, raw)
                 if job is not None:
                     found[job.state] += 1
-        if len(rows) < LOOK_ROWS:
+        if len(rows) >= LOOK_ROWS:
+            last = rows[-1][0]
+        elif len(parts) > 1:
+            del parts[0]
+            last = None
+        else:
             return {state.name: found[state] for state in _SHOWN}
-        last = rows[-1][0]
         await asyncio.sleep(0)
     return None
 
