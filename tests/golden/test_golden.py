@@ -22,7 +22,12 @@ from tests.support.memory_view import MemoryView
 # Files whose structs have got fields since (file -> which). Their bytes may go on where they ended once, no more; a
 # newer file holds the new fields, byte for byte.
 _WORKERS = "Session, Settings, Meta, Attempt, Policy, Ended and LoseAttempt: what remote workers need"
-GROWN: dict[str, str] = {"0001-first": _WORKERS, "0002-minutes": _WORKERS}
+_FAR = "Meta: where far due times begin"
+GROWN: dict[str, str] = {
+    "0001-first": f"{_WORKERS}; {_FAR}",
+    "0002-minutes": f"{_WORKERS}; {_FAR}",
+    "0003-workers": _FAR,
+}
 
 # What came after a file was made (file -> whole tables, and single rows): it is not held against the file.
 LATER: dict[str, frozenset[Table | tuple[Table, bytes]]] = {

@@ -29,7 +29,7 @@ from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.operations import BulkAction
 from raftsched.core.rows import decode_calendar, decode_instance, decode_job, decode_namespace, decode_operation
 from raftsched.core.secrets import DeleteSecret, PutSecret
-from raftsched.core.tables import Table, from_u64
+from raftsched.core.tables import Table, far_day, from_u64
 from raftsched.core.webhooks import DeleteWebhook, PutWebhook, ResealWebhook, RotateSecret, TestWebhook, WebhookSpec
 from tests.property.jobs_at_random import CALENDARS, HOOKS, QUEUES, body, endings, policy
 from tests.support.invariants import violations
@@ -168,6 +168,7 @@ class Author:
             self._recheck: 2,
             self._split: 8,
             self._prune: 4,
+            self._bring_near: 2,
             self._delete: 1,
             self._queue: 3,
             self._sort: 3,
@@ -254,6 +255,11 @@ class Author:
         upcoming = r.choice([None, nominal + 60_000, nominal + 60_000, 5])
         count = len(missed) + r.choice([0, 0, 3])
         return c.Fire(job_id, revision, nominal, upcoming, missed, count, None, calendar, r.random() < 0.5)
+
+    def _bring_near(self) -> Command:
+        r = self.random
+        day = far_day(max(0, self.now)) + r.choice([-1, 0, 0, 1, 1, 2, 20])
+        return c.BringNear(r.choice([day] * 9 + [self._number()]), r.choice([1, 1, 2, 3, 500, self._number()]))
 
     def _schedule(self) -> Command:
         key = self._key(Table.UNSCHEDULED)

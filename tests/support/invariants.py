@@ -35,6 +35,7 @@ from raftsched.core.tables import (
     by_job_key,
     dead_key,
     due_key,
+    far_key,
     from_lane,
     from_u64,
     held_key,
@@ -73,16 +74,24 @@ def violations(view: ReadView) -> list[str]:
 
 def _jobs(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
     due: dict[bytes, bytes] = {}
+    far: dict[bytes, bytes] = {}
     names: dict[bytes, bytes] = {}
     unscheduled = {from_u64(k) for k, _ in view.scan(Table.UNSCHEDULED)}
-    last_id = decode_meta(view.get(Table.META, b"meta")).last_id
+    meta = decode_meta(view.get(Table.META, b"meta"))
+    last_id = meta.last_id
     for job_id, job in jobs.items():
         trigger = job.policy.trigger
         what = f"job {job_id} ({job.state.name}, {trigger.kind.name})"
         if job.id != job_id or job_id > last_id:
             found.append(f"{what} has the id {job.id}, the last one made is {last_id}")
         if job.fire_at_ms is not None:
-            due[due_key(job.fire_at_ms, job_id)] = b""
+            far_row = far_key(job.fire_at_ms, job_id)
+            if view.get(Table.FAR, far_row) is None:  # which is as good, however far it is: the leader looks there
+                due[due_key(job.fire_at_ms, job_id)] = b""
+            else:
+                far[far_row] = u64(job.fire_at_ms)
+                if not meta.far_from or far_row < meta.far_from:
+                    found.append(f"{what} is near, and the leader does not look where its due time is")
             if job.nominal_at_ms is None or not 0 <= job.fire_at_ms - job.nominal_at_ms <= max(0, trigger.jitter_ms):
                 found.append(f"{what} fires at {job.fire_at_ms} for {job.nominal_at_ms}")
             if job.state is not JobState.SCHEDULED:
@@ -113,6 +122,7 @@ def _jobs(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
         if job.gap is not None and view.get(Table.INSTANCES, job.gap) is None:
             found.append(f"{what} names a gap that is gone")
     same(found, view, Table.DUE, due)
+    same(found, view, Table.FAR, far)
     same(found, view, Table.NAMES, names)
     for job_id in unscheduled - jobs.keys():
         found.append(f"UNSCHEDULED holds {job_id}, which is gone")

@@ -15,9 +15,9 @@ from raftsched.core.apply import attempts, cluster, dispatch, finish, firing, ma
 from raftsched.core.apply.due import set_due
 from raftsched.core.apply.tx import Tx
 from raftsched.core.model import FINAL, Delivery
-from raftsched.core.rows import decode_instance
+from raftsched.core.rows import decode_instance, read_meta
 from raftsched.core.tables import Table, u64
-from raftsched.leader import lanes, leases, scheduling, window
+from raftsched.leader import far_times, lanes, leases, scheduling, window
 from raftsched.raft.consensus import heartbeat
 from raftsched.worker import lease_holder, worker
 
@@ -358,4 +358,22 @@ def calendar_from_now() -> Iterator[None]:
         return real(job, now_ms, now_ms, calendar)
 
     with patch.object(scheduling, "schedule_command", schedule_command):
+        yield
+
+
+# ---------------------------------------------------------------- far due times
+
+
+@contextmanager
+def far_for_ever() -> Iterator[None]:
+    """Due times are stored as far ahead, and never come near."""
+    real = far_times.FarTimes.tick
+
+    def tick(self: Any, now_ms: int) -> None:
+        with self._host.read() as view:
+            begun = read_meta(view).far_from > b""
+        if not begun:
+            real(self, now_ms)
+
+    with patch.object(far_times.FarTimes, "tick", tick):
         yield

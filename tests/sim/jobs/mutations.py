@@ -92,6 +92,7 @@ MUTATIONS: dict[str, Mutation] = {
     # keys
     "keys_are_remembered": Mutation((DONE_TWICE,), "elections", broken.keys_forgotten),
     # firing
+    "far_times_come_near": Mutation(LOST, "elections", broken.far_for_ever),
     "fire_compares_nominal": Mutation((dues.FIRED_TWICE,), "elections", broken.fires_anything),
     "past_times_are_loaded": Mutation(LOST, "elections", broken.only_future_loaded),
     "gaps_are_recorded": Mutation((dues.MISSED,), "elections", broken.no_gaps),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from pathlib import Path
+from unittest.mock import patch
 
 from raftsched.core.cluster import Settings
 from raftsched.errors import StartupError
@@ -23,6 +24,8 @@ from tests.sim.jobs.switches import ALL, Switches
 from tests.sim.jobs.truth import Truth
 from tests.sim.machine import Machine
 from tests.sim.world import Outcome, World, play, scratch
+
+FAR_DAY_MS = 2_000  # due times lie days ahead then, and come near all the time
 
 
 class _Errors(logging.Handler):
@@ -134,7 +137,7 @@ def simulate_jobs(
     outcome = Outcome(seed, nodes, profile)
     with scratch() as directory:
         world = JobsWorld(seed, nodes, profile, directory, switches, verbose)
-        with world.outside.watched(), world.order.watched():
+        with world.outside.watched(), world.order.watched(), patch("raftsched.core.tables.FAR_DAY_MS", FAR_DAY_MS):
             play(world, seconds, outcome)
         outcome.runs, outcome.commands = len(world.truth.runs), world.ledger.counts
     return outcome

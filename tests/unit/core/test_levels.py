@@ -10,7 +10,7 @@ from raftsched.core.cluster import Member
 from raftsched.core.commands import NESTING_MAX, UNDECODABLE, Accepted, Rejected, check, decode, encode
 from raftsched.core.entry import decode_entry, encode_configuration, encode_entry, members_of
 from raftsched.core.keyed import Idempotent
-from raftsched.core.levels import SINCE, any_later, level_of
+from raftsched.core.levels import SINCE, any_later, level_of, newest_level
 from tests.support.memory_view import World, policy
 
 JUNK = [
@@ -81,16 +81,17 @@ def test_an_entry_of_the_first_level_is_as_it_ever_was() -> None:
 
 
 def test_an_entry_carries_the_newest_level_of_its_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SINCE, c.PauseCluster, 3)
+    later = newest_level() + 1
+    monkeypatch.setitem(SINCE, c.PauseCluster, later)
     old, new = encode(c.Barrier()), encode(c.PauseCluster(True))
     someones = encode(c.Attributed(msgspec.Raw(encode(Idempotent(b"k" * 32, b"d" * 32, new)))))
-    assert [level_of([raw]) for raw in (old, new, someones, b"c1")] == [1, 3, 3, 1]
+    assert [level_of([raw]) for raw in (old, new, someones, b"c1")] == [1, later, later, 1]
     world = World()
     for raw in (new, someones):
         data = encode_entry(world.now, [(9, world.index, [old, raw])])
         entry = decode_entry(data)
         assert entry is not None
-        assert entry.level == 3
+        assert entry.level == later
         world.entry(data)
     assert world.meta.paused
 

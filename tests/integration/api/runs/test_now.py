@@ -11,7 +11,8 @@ import pytest
 from raftsched.api.context import ApiContext
 from raftsched.api.runs import now
 from raftsched.core import commands as c
-from raftsched.core.model import Outcome
+from raftsched.core.model import DAY_MS, Outcome
+from raftsched.core.tables import far_day
 from tests.support.local_api import Client, LocalCluster, run
 from tests.support.memory_view import after, policy
 from tests.support.tokens import guarded, limited
@@ -81,6 +82,21 @@ def test_a_glance(tmp_path: Path) -> None:
         assert [(d["job"], d["namespace"]) for d in found["due"]] == [("later", "fin")]
         assert (found["dead_letters"], [(d["job"], d["error"]) for d in found["dead"]]) == (1, [("bad", "it broke")])
         assert second[8:16] != first[8:16]
+
+    run(tmp_path, test)
+
+
+def test_what_comes_next_is_shown_however_far_it_is(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        cluster = call.cluster
+        cluster.apply(c.BringNear(far_day(cluster.clock.wall) + 1, 1))
+        for days in (3, 9, 2, 5):
+            cluster.apply(c.CreateJob("fin", f"in-{days}", policy(after(days * DAY_MS)), b"{}"))
+        assert [due["job"] for due in (await glance(call))["due"]] == ["in-2", "in-3", "in-5", "in-9"]
+        made(cluster, "fin", "soon", run=False)
+        cluster.apply(c.BringNear(far_day(cluster.clock.wall) + 5, 10))
+        cluster.clock.forward(1_000)
+        assert [due["job"] for due in (await glance(call))["due"]] == ["soon", "in-2", "in-3", "in-5", "in-9"]
 
     run(tmp_path, test)
 
