@@ -90,7 +90,7 @@ def _defaults_in() -> str:
 
 def _job_shown() -> str:
     lines = [
-        "class JobShown(msgspec.Struct):",
+        "class JobShown(msgspec.Struct, kw_only=True):",
         '    """The content of a job in an answer: what Job.body holds, with its defaults filled in."""',
         "",
     ]
@@ -141,8 +141,8 @@ def _policy_of() -> str:
                 derived += [f"        if {condition}:"] * bool(condition)
                 derived.append(f"        {'    ' * bool(condition)}more[{name!r}] = {value}")
     head = (
-        "def policy_of(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: Trigger | None, "
-        "namespace: str) -> Policy:"
+        "def policy_of(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], "
+        "kept: tuple[Trigger, ...], namespace: str) -> Policy:"
     )
     doc = '    """Returns what core looks at; refusals are added to `errors`, then the result is of no use."""'
     more = "    more: dict[str, Any] = {}  # what is not as it is by default"
@@ -228,6 +228,8 @@ def _answered(module: ModuleType, name: str) -> list[str]:
             kind = ast.unparse(node.annotation)
             if node.target.id.endswith("_at"):
                 kind = kind.replace("str", "datetime")
+            if node.value is not None:
+                kind += f" = {ast.unparse(node.value)}"
             lines.append(f"    {node.target.id}: {kind}{source[node.lineno - 1][node.end_col_offset :]}")
     return lines
 

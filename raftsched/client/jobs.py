@@ -21,7 +21,7 @@ from raftsched.client.models_bulk import DryRun, Operation, Revision, Stats
 from raftsched.client.models_generated import Job
 from raftsched.client.operations import Operations, Underway
 from raftsched.client.pages import pages, part_of
-from raftsched.client.spec import Action, BulkFilter, InstanceFilter, JobFilter, JobState, Moment
+from raftsched.client.spec import Action, BulkFilter, Duration, InstanceFilter, JobFilter, JobState, Moment
 from raftsched.client.spec_generated import JobSpec
 from raftsched.client.transport import Transport, encode, items
 from raftsched.client.wire import condition, segment
@@ -79,7 +79,8 @@ class Jobs:
         return answer.decoded(Job)
 
     async def patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: int | None = None) -> Job:
-        """RFC 7396: what is given is changed, None takes out; `trigger` and `handler` are replaced whole."""
+        """RFC 7396: what is given is changed, None takes out; `trigger`, `triggers` and `handler` are
+        replaced whole, and of the first two one by the other."""
         answer = await self._transport.send("PATCH", path_of(ref), body=encode(changes), headers=condition(if_match))
         return answer.decoded(Job)
 
@@ -189,9 +190,10 @@ class Jobs:
         body = {k: v for k, v in (("params", params), ("priority", priority)) if v is not None}
         return await self._transport.post(Run, f"{path_of(ref)}/run", body)
 
-    async def pause(self, ref: JobRef) -> Job:
-        """Not scheduled until it is resumed; what runs goes on."""
-        return await self._transport.post(Job, f"{path_of(ref)}/pause")
+    async def pause(self, ref: JobRef, *, until: Moment | None = None, length: Duration | None = None) -> Job:
+        """Not scheduled until it is resumed, by itself at the time `until`, or after `length`, where one of these is
+        given; what runs goes on. A later pause replaces an earlier one."""
+        return await self._transport.post(Job, f"{path_of(ref)}/pause", _lasting(until, length))
 
     async def resume(self, ref: JobRef) -> Job:
         """Schedules it again. What was missed meanwhile is not caught up; see `backfill`."""
@@ -234,12 +236,15 @@ class Jobs:
         ids: Sequence[str] | None = None,
         all: bool = False,
         kill: bool = False,
+        until: Moment | None = None,
+        length: Duration | None = None,
         **filters: Unpack[BulkFilter],
     ) -> Underway:
         """The same done to many jobs: those with these ids, or all that match the filter, or with `all` every one.
         Returns when the cluster has accepted it: await what is returned for its end, or iterate it for its progress.
-        `kill`: with expire, what runs is asked to end. InvalidError when it is not said which in exactly one way."""
-        body = _many(action, ids, all, filters, kill=kill)
+        `kill`: with expire, what runs is asked to end. `until`, `length`: with pause, as there. InvalidError when it is
+        not said which in exactly one way."""
+        body = {**_many(action, ids, all, filters, kill=kill), **_lasting(until, length)}
         operation = await self._transport.post(Operation, "/v1/jobs:actions", body)
         return Underway(Operations(self._transport), operation)
 
@@ -264,6 +269,11 @@ class Jobs:
         async for page in pages(self._transport, dict[str, Any], "/v1/jobs", part_of(fields, filters), most):
             for job in page:
                 yield job
+
+
+def _lasting(until: Moment | None, length: Duration | None) -> dict[str, Any]:
+    """Returns what a request says of how long a pause lasts."""
+    return {name: value for name, value in (("until", until), ("for", length)) if value is not None}
 
 
 class _State(msgspec.Struct):

@@ -87,6 +87,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None  # the run of which it is a part
     shard: dict[str, int] | None = None  # of a part: index and count
     parts: dict[str, Any] | None = None  # of a run with parts: total, succeeded, failed, killed, and more
+    trigger: str | None = None  # id of the one that it came from, of a job with several
 
     @property
     def final(self) -> bool:
@@ -102,8 +103,11 @@ class Deleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
+    """`trigger`: the id of the one of several triggers."""
+
     at: datetime
     note: str | None = None
+    trigger: str | None = None
 
 
 class DueDay(msgspec.Struct, frozen=True, kw_only=True):

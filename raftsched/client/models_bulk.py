@@ -38,6 +38,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: int
     refused: int
     refusals: list[Refusal]
+    until: datetime | None = None  # when those that it pauses are scheduled again
 
     @property
     def final(self) -> bool:

@@ -28,8 +28,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     last_end_at: datetime | None
     last_executor: str | None
     error: str | None  # that suspended it
+    resumes_at: datetime | None = None  # it was paused until then
     # its content, as given, with the defaults filled in
-    trigger: dict[str, Any]
+    trigger: dict[str, Any] | None = None
+    triggers: list[dict[str, Any]] = []
+    max_runs: int | None = None
     handler: dict[str, Any]
     params: dict[str, Any] = {}
     description: str | None = None

@@ -44,6 +44,12 @@ Trigger = TypedDict(
 SecretRef = TypedDict("SecretRef", {"$secret": str})
 
 
+class NamedTrigger(Trigger, total=False):
+    """One of several triggers of a job."""
+
+    id: str
+
+
 class HttpCall(TypedDict, total=False):
     url: str
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]

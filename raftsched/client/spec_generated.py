@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
-from raftsched.client.spec import Condition, Duration, Handler, Misfire, Notify, Placement, Retention, Retry, Trigger
+from raftsched.client.spec import (
+    Condition,
+    Duration,
+    Handler,
+    Misfire,
+    NamedTrigger,
+    Notify,
+    Placement,
+    Retention,
+    Retry,
+    Trigger,
+)
 
 
 class JobSpec(TypedDict, total=False):
@@ -15,6 +26,8 @@ class JobSpec(TypedDict, total=False):
     namespace: str
     suspended: bool
     trigger: Trigger
+    triggers: Sequence[NamedTrigger]
+    max_runs: int
     handler: Handler
     params: Mapping[str, Any]
     description: str

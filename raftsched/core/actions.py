@@ -23,6 +23,13 @@ class JobNear(msgspec.Struct, frozen=True, gc=False):
     fire_at_ms: int
 
 
+class JobPaused(msgspec.Struct, frozen=True):
+    """A job was paused until a time: the leader proposes ResumeJob then."""
+
+    job_id: int
+    resume_at_ms: int
+
+
 class JobUnscheduled(msgspec.Struct, frozen=True):
     """A calendar job waits for its next time: the leader proposes ScheduleJob."""
 
@@ -134,6 +141,7 @@ class ConditionsWanted(msgspec.Struct, frozen=True):
 Action = (
     JobDue
     | JobNear
+    | JobPaused
     | JobUnscheduled
     | InstanceReady
     | InstanceTimer

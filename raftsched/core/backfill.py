@@ -12,6 +12,11 @@ def times_without_run(view: ReadView, job: Job, times: tuple[int, ...], now_ms: 
     """Returns those of the nominal times that are past, will not come by themselves any more, and were never run as far
     as history reaches."""
     end_ms = now_ms
+    for state in job.triggers:
+        if state.owed_since_ms is not None:
+            end_ms = min(end_ms, state.owed_since_ms)
+        elif state.nominal_at_ms is not None:
+            end_ms = min(end_ms, state.nominal_at_ms - 1)
     owed_since = view.get(Table.UNSCHEDULED, u64(job.id))
     if owed_since is not None:
         end_ms = min(end_ms, from_u64(owed_since))

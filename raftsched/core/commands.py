@@ -37,6 +37,7 @@ from raftsched.core.cluster import (
     PutSettings,
 )
 from raftsched.core.command import Command
+from raftsched.core.firing import Fire, ScheduleJob, TriggerFire, TriggerSchedule
 from raftsched.core.keyed import Idempotent, StoredResponse
 from raftsched.core.model import Instance, Job, JobState, Outcome, OutputRef, Placement, Policy
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
@@ -55,6 +56,7 @@ __all__ = [  # beside what is defined here
     "CreateWorkerToken",
     "DeleteQueue",
     "EndSession",
+    "Fire",
     "ForgetSecrets",
     "Form",
     "Idempotent",
@@ -66,12 +68,15 @@ __all__ = [  # beside what is defined here
     "PutQueue",
     "PutSettings",
     "RevokeToken",
+    "ScheduleJob",
     "SeedTokens",
     "SetAccess",
     "SetOidc",
     "StartOperation",
     "StepOperation",
     "StoredResponse",
+    "TriggerFire",
+    "TriggerSchedule",
 ]
 
 # ---------------------------------------------------------------- commands: jobs
@@ -108,13 +113,15 @@ class EditJob(Command, frozen=True, tag=11):
 
 
 class SetJobState(Command, frozen=True, tag=12):
-    """To SCHEDULED (resume), SUSPENDED (pause) or EXPIRED. A repeat changes nothing."""
+    """To SCHEDULED (resume), SUSPENDED (pause) or EXPIRED. A repeat changes nothing, but that a pause replaces the time
+    until which an earlier one was to last."""
 
     job_id: int
     state: JobState
     kill: bool = False  # EXPIRED: also ask what runs to end
     if_revision: int | None = None
     error: str | None = None  # SUSPENDED: why, when not a person but the leader suspends it
+    resume_at_ms: int | None = None  # SUSPENDED: until when; None: until somebody resumes it
 
 
 class DeleteJob(Command, frozen=True, tag=13):
@@ -154,35 +161,6 @@ class Backfill(Command, frozen=True, tag=16):
 # ---------------------------------------------------------------- commands: the leader's
 
 
-class ScheduleJob(Command, frozen=True, tag=20):
-    """The next nominal time of a calendar trigger (None: it has none, ever). Refused unless `revision` fits and the
-    job waits for it."""
-
-    job_id: int
-    revision: int
-    nominal_at_ms: int | None
-    calendar: int = 0  # revision of the calendar that it was computed with; refused unless it is still that
-    never_fires: bool = False  # there are times, but the calendar excludes all of them
-
-
-class Fire(Command, frozen=True, tag=21, gc=False):
-    """A due job. Compare-and-set on (job, revision, nominal_at_ms): twice is impossible.
-
-    `now` decides on lateness. For calendar triggers the leader adds what only it can compute: `missed` (the nominal
-    times after `nominal_at_ms` that are past too, the newest `catch_up_max` of them), `missed_count` of all of them,
-    `missed_until_ms` the last, and `next_nominal_at_ms`. For others apply computes these by itself."""
-
-    job_id: int
-    revision: int
-    nominal_at_ms: int
-    next_nominal_at_ms: int | None = None
-    missed: tuple[int, ...] = ()
-    missed_count: int = 0
-    missed_until_ms: int | None = None
-    calendar: int = 0  # as in ScheduleJob
-    never_fires: bool = False  # of `next_nominal_at_ms`, as in ScheduleJob
-
-
 class Assign(Command, frozen=True, tag=22, gc=False):
     """A waiting instance goes to a session. Refused unless it waits and the session is open, while the cluster is
     paused or the node drained, and beyond the limits of its queue."""
@@ -205,6 +183,13 @@ class BringNear(Command, frozen=True, tag=170):
 
     until_day: int
     limit: int
+
+
+class ResumeJob(Command, frozen=True, tag=44):
+    """A job was paused until this time, which has come. Compare-and-set: refused when it is paused otherwise now."""
+
+    job_id: int
+    resume_at_ms: int
 
 
 class Prune(Command, frozen=True, tag=24):
@@ -355,6 +340,7 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     41: (Rerun, "instances.rerun"),
     42: (Requeue, "instances.requeue"),
     43: (Discard, "instances.discard"),
+    44: (ResumeJob, "jobs.resume_job"),
     50: (PutNodeRule, "nodes.put_node_rule"),
     53: (OpenWorker, "cluster.open_worker"),
     60: (PutCalendar, "calendars.put_calendar"),

@@ -58,6 +58,16 @@ def name_taken(namespace: str, name: str, how: str = "") -> Rejected:
     return Rejected("name-taken", f"The name {name} is taken in namespace {namespace}{how}.")
 
 
+def unknown_calendar(policy: Policy, known: Callable[[str], bool]) -> Rejected | None:
+    """Refuses a job that names a calendar that is not there. `known`: whether there is one of this name."""
+    for place, trigger in enumerate(policy.all_triggers):
+        if trigger.calendar is not None and not known(trigger.calendar):
+            at = f"/triggers/{place}" if policy.triggers else "/trigger"
+            detail = f"names no calendar that there is; PUT /v1/calendars/{trigger.calendar} creates it"
+            return Rejected("invalid-trigger", detail, f"{at}/calendar")
+    return None
+
+
 def circle(find: Callable[[str, str], Job | None], namespace: str, name: str | None, policy: Policy) -> Rejected | None:
     """Refuses a job that would wait for itself, directly or by way of other jobs: none of them would ever run. A
     job may be awaited before it exists, so the one that is written last closes the circle. CIRCLE_MAX others are

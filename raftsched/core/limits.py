@@ -62,12 +62,14 @@ SERVED_MAX = 100  # queues, and namespaces, that one remote worker is limited to
 HANDLERS_MAX = 1_000  # of one remote worker
 SHARDS_MAX = 1_000  # of one run
 TARGETS_MAX = 10_100  # nodes and workers that one run has a part on: all that there may be
+TRIGGERS_MAX = 16  # of one job
+TRIGGER_ID_MAX = 128  # bytes
 SORT_MAX = 1_000  # instances of one SortReady
 LOAD_AHEAD_MAX_MS = 16 * MINUTE_MS  # as far as the leader's timing wheel goes
 HISTORY_MAX = 20  # earlier contents kept of one job
 
 _DEFAULT_QUEUE = "default"
-_EVERY = TriggerKind.EVERY
+_EVERY, _SEVERAL = TriggerKind.EVERY, TriggerKind.SEVERAL
 _MOMENT = "{} must lie between 1970 and 9999."
 SETTINGS = {  # field -> (least, most) that may be set
     # A worker that misses the answer to one heartbeat keeps its runs: two heartbeats (h and a look at the clock each),
@@ -142,6 +144,8 @@ def worker_error(c: OpenWorker) -> str | None:
 def policy_error(policy: Policy) -> str | None:
     """Returns what is wrong and what would be right; None: nothing is wrong."""
     found = _wrong_in_trigger(policy.trigger)
+    if found is None and (policy.triggers or policy.trigger.kind is _SEVERAL):
+        found = _wrong_in_triggers(policy)
     if found is not None:
         return found
     if not 0 <= policy.priority <= PRIORITY_MAX:
@@ -287,6 +291,27 @@ def _wrong_in_trigger(trigger: Trigger) -> str | None:
             return "a calendar goes with cron, rrule, and every at a fixed rate."
     if len(trigger.expr) > EXPRESSION_MAX:
         return f"an expression has at most {EXPRESSION_MAX} characters."
+    return None
+
+
+def _wrong_in_triggers(policy: Policy) -> str | None:
+    triggers = policy.triggers
+    if policy.trigger != Trigger(kind=_SEVERAL, max_runs=policy.trigger.max_runs):
+        return "a job has one trigger or several, not both."
+    if not 1 <= len(triggers) <= TRIGGERS_MAX:
+        return f"a job has 1 to {TRIGGERS_MAX} triggers."
+    if len({trigger.id for trigger in triggers}) < len(triggers):
+        return "triggers are told apart by their ids; give each another."
+    for trigger in triggers:
+        if not 1 <= len(trigger.id.encode()) <= TRIGGER_ID_MAX:
+            return f"the id of a trigger takes 1 to {TRIGGER_ID_MAX} bytes."
+        if trigger.kind in (TriggerKind.MANUAL, _SEVERAL):
+            return "of several triggers each is one of at, in, every, cron, rrule."
+        if trigger.max_runs is not None:
+            return "of several triggers none has max_runs; that is the job's."
+        found = _wrong_in_trigger(trigger)
+        if found is not None:
+            return found
     return None
 
 

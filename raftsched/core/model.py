@@ -68,6 +68,7 @@ class TriggerKind(IntEnum):
     CRON = 4  # calendar: `expr` in `timezone`
     RRULE = 5  # calendar: RFC 5545 rule in `expr`
     MANUAL = 6  # only when asked to run
+    SEVERAL = 7  # when the first of `Policy.triggers` is; of its own it has `max_runs`
 
 
 _AT, _IN = _ONCE = (TriggerKind.AT, TriggerKind.IN)
@@ -144,6 +145,7 @@ class Trigger(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
     ends_at_ms: int | None = None  # inclusive bound on nominal times
     max_runs: int | None = None
     calendar: str | None = None  # name of an exclusion calendar
+    id: str = ""  # of one of several: its name in the job
 
     @property
     def once(self) -> bool:
@@ -211,6 +213,38 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fals
     prefer: tuple[tuple[str, str], ...] = ()  # placement: of the free ones those that carry most of these come first
     shards: int = 0  # placement: so many parts make up a run; 0: a run is one
     on_all: bool = False  # placement: a part for each node and worker that can take it
+    triggers: tuple[Trigger, ...] = ()  # of a job that has several; `trigger` is of the kind SEVERAL then
+
+    @property
+    def all_triggers(self) -> tuple[Trigger, ...]:
+        return self.triggers or (self.trigger,)
+
+    @property
+    def calendars(self) -> tuple[str, ...]:
+        """The names of the calendars that its triggers have."""
+        return tuple(dict.fromkeys(t.calendar for t in self.all_triggers if t.calendar is not None))
+
+    def trigger_of(self, instance: Instance) -> Trigger:
+        """Returns the trigger that the instance came from."""
+        if instance.trigger:
+            for trigger in self.triggers:
+                if trigger.id == instance.trigger:
+                    return trigger
+        return self.trigger
+
+
+class TriggerState(msgspec.Struct, array_like=True, gc=False):
+    """The state of one of several triggers. One without a time that is not over waits: for the leader
+    (`owed_since_ms`), for another calendar (`never_fires`), for the end of a run (a fixed delay), or until the job is
+    scheduled again."""
+
+    anchor_at_ms: int  # as Job.anchor_at_ms
+    nominal_at_ms: int | None = None
+    fire_at_ms: int | None = None
+    owed_since_ms: int | None = None  # the leader owes it the next time after this one
+    skipped_until_ms: int | None = None  # its times up to here are left out, or were run as those of another trigger
+    never_fires: bool = False  # it has no next time because its calendar excludes all there are
+    over: bool = False  # it has no time any more
 
 
 class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
@@ -248,6 +282,8 @@ class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     tags: bytes = b""  # of its content (core.selection): the keys of its TAGS rows, but for that of its state
     by: str = ""  # name of the token with which this revision was made
     never_fires: bool = False  # it has no next time because its calendar excludes all there are
+    triggers: tuple[TriggerState, ...] = ()  # of those in Policy.triggers; its times above are those of the first due
+    resume_at_ms: int | None = None  # the key of its RESUMES row: it was paused until then
 
 
 def scheduled_ms(job: Job) -> int | None:
@@ -406,6 +442,7 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     shard_index: int = 0  # of a part: its place, from 0 on
     shard_count: int = 0  # of a part: how many there are; 0: it is there because of the node that it runs on
     parts: Parts | None = None  # it was split into these; it has no attempts then
+    trigger: str = ""  # id of the one that it came from, of a job with several
 
     @property
     def key(self) -> bytes:

@@ -64,6 +64,7 @@ class Operation(msgspec.Struct, array_like=True, kw_only=True):
     refusals: tuple[Refusal, ...] = ()  # the first of them
     by: str = ""  # name of the token with which it was started
     namespaces: tuple[str, ...] | None = None  # jobs elsewhere are not there for it; None: all
+    resume_at_ms: int | None = None  # PAUSE: until when; None: until somebody resumes them
 
 
 # ---------------------------------------------------------------- commands
@@ -79,6 +80,7 @@ class StartOperation(Command, frozen=True, tag=70):
     key: bytes = b""  # as in CreateJob: under the same one the same operation is answered
     digest: bytes = b""
     namespaces: tuple[str, ...] | None = None  # those that its caller may act in; None: all
+    resume_at_ms: int | None = None  # PAUSE: as in SetJobState
 
 
 class StepOperation(Command, frozen=True, tag=71):

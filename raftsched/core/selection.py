@@ -115,6 +115,7 @@ def tags_of(namespace: str, body: bytes, policy: Policy) -> bytes:
     if (
         namespace == DEFAULT_NAMESPACE
         and calendar is None
+        and not policy.triggers
         and not notify
         and not _may_be_tagged(body)
         and not may_refer(body)
@@ -129,8 +130,7 @@ def tags_of(namespace: str, body: bytes, policy: Policy) -> bytes:
     for key in sorted(content.labels)[:LABELS_MAX]:
         found.append(tag("label", key, content.labels[key]))
     found += [webhook_tag(one.webhook) for one in notify]
-    if calendar is not None:
-        found.append(tag("calendar", calendar))
+    found += [tag("calendar", name) for name in policy.calendars]
     for reference in references(namespace, body)[:REFERENCES_MAX]:
         found.append(secret_tag(reference.namespace, reference.name))
     return b"".join(dict.fromkeys(found))
@@ -242,7 +242,7 @@ def match(wanted: JobFilter, raw: bytes) -> Job | None:
     job = decode_job(raw)
     if wanted.queue is not None and job.policy.queue != wanted.queue:
         return None
-    if wanted.calendar is not None and job.policy.trigger.calendar != wanted.calendar:
+    if wanted.calendar is not None and wanted.calendar not in job.policy.calendars:
         return None
     if (wanted.next_from_ms is not None or wanted.next_to_ms is not None) and (
         job.fire_at_ms is None or not _within(job.fire_at_ms, wanted.next_from_ms, wanted.next_to_ms)

@@ -54,6 +54,7 @@ class Table(IntEnum):
     TOKEN_IDS = 36  # token (8) -> the same hash (32)
     AUDIT = 37  # ring (1) index (8) position (4) -> Record (core.access)
     ACCESS = 38  # b"access" -> Access, b"oidc" -> Oidc (core.access)
+    RESUMES = 43  # at_ms (8) job id (8) -> b"": jobs that were paused until then
     WEBHOOKS = 31  # name -> Webhook
     WEBHOOK_SECRETS = 32  # name of a webhook -> Secrets
     FAR = 58  # day (4) job id (8) -> fire_at_ms (8): in the place of a row of DUE, from Meta.far_from on
@@ -180,6 +181,10 @@ def awaited_key(name: bytes, instance: bytes) -> bytes:
 def from_awaited(key: bytes) -> bytes:
     """The instance key of an AWAITED key."""
     return key[-24:]
+
+
+def resume_key(at_ms: int, job_id: int) -> bytes:
+    return _2U64.pack(at_ms, job_id)
 
 
 def revision_key(job_id: int, revision: int) -> bytes:

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TypedDict
 
-from raftsched import schedule
-from raftsched.core.calendars import Calendar, RescheduleJob
-from raftsched.core.commands import Command, Fire, SetJobState
+from raftsched.core.calendars import RescheduleJob
+from raftsched.core.commands import Command, Fire, SetJobState, TriggerFire
 from raftsched.core.concurrency import can_start, concurrency_limit
 from raftsched.core.ids import instance_key
-from raftsched.core.model import EveryMode, Job, JobState, MisfirePolicy, Overlap, Policy, TriggerKind
+from raftsched.core.model import EveryMode, Job, JobState, MisfirePolicy, Overlap, Policy, Trigger, TriggerKind
 from raftsched.core.rows import decode_job
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.leader import pacing
@@ -24,12 +22,10 @@ from raftsched.leader.assigning import Assigning
 from raftsched.leader.cluster import Cluster
 from raftsched.leader.pacing import Proposals
 from raftsched.leader.ports import Host
-from raftsched.leader.triggers import CalendarJob, calendar_of, never_fires, suspend
+from raftsched.leader.triggers import CalendarJob, source_of, sources_of, suspend, with_calendars
 from raftsched.leader.window import Window
 
 Read = Callable[[], AbstractContextManager[ReadView]]
-
-NOT_YET_MAX = 100  # times of one fire that are listed though their jitter is not over yet
 
 
 class Firing:
@@ -75,8 +71,9 @@ class Firing:
         runs = 0
         jobs = due_jobs(self._read, keys, max(now_ms, self._due_ms))
         catch_up_max = self._cluster.settings.catch_up_max
-        for position, (job, calendar) in enumerate(jobs):
-            command = fire_command(job, now_ms, catch_up_max, calendar)
+        for position, found in enumerate(jobs):
+            job = found.job
+            command = fire_command(found, now_ms, catch_up_max)
             due = times_due(job, command, now_ms) if isinstance(command, Fire) else 0
             runs += runs_at_most(job, due, catch_up_max)
             if runs > pacing.BATCH and batch:
@@ -97,56 +94,43 @@ class Firing:
         self.window.reload(now_ms)
 
 
-class _TriggerArguments(TypedDict):
-    anchor_ms: int
-    job_id: int
-    calendar: bytes | None
-
-
-def fire_command(
-    job: Job, now_ms: int, catch_up_max: int, calendar: Calendar | None = None
-) -> Fire | SetJobState | RescheduleJob:
+def fire_command(found: CalendarJob, now_ms: int, catch_up_max: int) -> Fire | SetJobState | RescheduleJob:
     """Makes the command that fires a due job, for calendar triggers with what only the leader computes: what was
     missed, and the next time. A time that the calendar excludes, as it is now, is not fired."""
     try:
-        return _fire_command(job, now_ms, catch_up_max, calendar)
+        return _fire_command(found, now_ms, catch_up_max)
     except MemoryError:  # no fault of the job
         raise
     except Exception as error:
-        return suspend(job, error)
+        return suspend(found.job, error)
 
 
-def _fire_command(job: Job, now_ms: int, catch_up_max: int, calendar: Calendar | None) -> Fire | RescheduleJob:
+def _fire_command(found: CalendarJob, now_ms: int, catch_up_max: int) -> Fire | RescheduleJob:
+    job = found.job
     assert job.nominal_at_ms is not None
-    trigger = job.policy.trigger
-    if not trigger.needs_calendar:
+    if job.triggers:
+        return _fire_triggers(found, job.nominal_at_ms, now_ms, catch_up_max)
+    if not job.policy.trigger.needs_calendar:
         return Fire(job.id, job.revision, job.nominal_at_ms)
-    revision, content = (0, None) if calendar is None else (calendar.revision, calendar.content)
-    if schedule.is_excluded(trigger, job.nominal_at_ms, content):
+    fields = source_of(found).fire_fields(job.nominal_at_ms, now_ms, catch_up_max)
+    if fields is None:
         return RescheduleJob(job.id, job.revision, job.nominal_at_ms)
-    arguments: _TriggerArguments = {"anchor_ms": job.anchor_at_ms, "job_id": job.id, "calendar": content}
-    upcoming = schedule.next_nominal(trigger, job.nominal_at_ms, **arguments)
-    if upcoming is None or upcoming > now_ms:
-        never = upcoming is None and never_fires(job, job.nominal_at_ms)
-        return Fire(job.id, job.revision, job.nominal_at_ms, upcoming, calendar=revision, never_fires=never)
-    # One more than may run, for the last of those that may not ends their gap; and those whose jitter is not over yet.
-    keep = catch_up_max + 1
-    if trigger.jitter_ms:
-        recent = schedule.missed(trigger, now_ms - trigger.jitter_ms, now_ms, keep=0, **arguments)
-        keep += min(recent.count, NOT_YET_MAX)
-    missed = schedule.missed(trigger, job.nominal_at_ms, now_ms, keep=keep, **arguments)
-    upcoming = schedule.next_nominal(trigger, now_ms, **arguments)
-    return Fire(
-        job.id,
-        job.revision,
-        job.nominal_at_ms,
-        upcoming,
-        missed.times,
-        missed.count,
-        missed.until_ms,
-        revision,
-        upcoming is None and never_fires(job, now_ms),
-    )
+    return Fire(job.id, job.revision, job.nominal_at_ms, *fields)
+
+
+def _fire_triggers(found: CalendarJob, nominal_at_ms: int, now_ms: int, catch_up_max: int) -> Fire | RescheduleJob:
+    """All that are due are fired as one: the policies of the job are about their times together."""
+    job = found.job
+    until_ms = max(now_ms, job.fire_at_ms or 0)  # the first is due, though the clock may have gone back
+    parts = []
+    for index, (source, state) in enumerate(sources_of(found)):
+        if state.nominal_at_ms is None or state.fire_at_ms is None or state.fire_at_ms > until_ms:
+            continue
+        fields = source.fire_fields(state.nominal_at_ms, now_ms, catch_up_max)
+        if fields is None:
+            return RescheduleJob(job.id, job.revision, nominal_at_ms)
+        parts.append(TriggerFire(index, state.nominal_at_ms, *fields))
+    return Fire(job.id, job.revision, nominal_at_ms, triggers=tuple(parts))
 
 
 def due_jobs(read: Read, job_ids: list[bytes], now_ms: int) -> list[CalendarJob]:
@@ -159,16 +143,25 @@ def due_jobs(read: Read, job_ids: list[bytes], now_ms: int) -> list[CalendarJob]
                 continue
             job = decode_job(raw)
             if job.state is JobState.SCHEDULED and job.fire_at_ms is not None and job.fire_at_ms <= now_ms:
-                jobs.append(CalendarJob(job, calendar_of(view, job)))
+                jobs.append(with_calendars(view, job))
     return jobs
 
 
 def times_due(job: Job, command: Fire, now_ms: int) -> int:
     """Returns how many nominal times a fire covers: more than one after an outage."""
-    trigger = job.policy.trigger
+    if not command.triggers:
+        return _times_due(job.policy.trigger, command, now_ms)
+    triggers = job.policy.triggers
+    counts = [_times_due(triggers[part.index], part, now_ms) for part in command.triggers]
+    if max(counts) == 1:
+        return len({part.nominal_at_ms for part in command.triggers})
+    return sum(counts)
+
+
+def _times_due(trigger: Trigger, due: Fire | TriggerFire, now_ms: int) -> int:
     if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE and trigger.calendar is None:
-        return 1 + max(0, now_ms - command.nominal_at_ms) // trigger.period_ms
-    return 1 + command.missed_count
+        return 1 + max(0, now_ms - due.nominal_at_ms) // trigger.period_ms
+    return 1 + due.missed_count
 
 
 def runs_at_most(job: Job, due: int, catch_up_max: int) -> int:

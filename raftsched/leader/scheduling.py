@@ -6,16 +6,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from itertools import islice
 
-from raftsched import schedule
-from raftsched.core.calendars import Calendar
-from raftsched.core.commands import Command, ScheduleJob, SetJobState
-from raftsched.core.model import Job
+from raftsched.core.commands import Command, ScheduleJob, SetJobState, TriggerSchedule
 from raftsched.core.rows import decode_job
 from raftsched.core.tables import ReadView, Table, from_u64, u64
 from raftsched.leader import pacing
 from raftsched.leader.pacing import Proposals
 from raftsched.leader.ports import Host
-from raftsched.leader.triggers import CalendarJob, calendar_of, never_fires, suspend
+from raftsched.leader.triggers import CalendarJob, source_of, sources_of, suspend, with_calendars
 
 Read = Callable[[], AbstractContextManager[ReadView]]
 
@@ -48,8 +45,8 @@ class Scheduling:
         while self.known and len(batch) < pacing.BATCH:
             waiting = unscheduled_job(self._read, self.known.pop())
             if waiting is not None:
-                (job, calendar), since_ms = waiting
-                batch.append(schedule_command(job, since_ms, now_ms, calendar))
+                found, since_ms = waiting
+                batch.append(schedule_command(found, since_ms, now_ms))
         if batch:
             self._proposals.send_paced(ScheduleJob, batch)
         return now_ms if self.known or self._read_from is not None else None
@@ -60,24 +57,35 @@ class Scheduling:
         self._read_from = 0
 
 
-def schedule_command(
-    job: Job, since_ms: int, now_ms: int, calendar: Calendar | None = None
-) -> ScheduleJob | SetJobState:
+def schedule_command(found: CalendarJob, since_ms: int, now_ms: int) -> ScheduleJob | SetJobState:
     """Makes the command with the first time of a calendar trigger after `since_ms`, when its schedule was taken up.
 
     That may be past: there may have been no leader since. Taking up never catches up with what was before. A clock that
     was set back counts from now."""
+    job = found.job
     try:
-        after_ms = max(min(since_ms, now_ms), job.skipped_until_ms or 0)
-        trigger = job.policy.trigger
-        revision, content = (0, None) if calendar is None else (calendar.revision, calendar.content)
-        nominal = schedule.next_nominal(trigger, after_ms, anchor_ms=job.anchor_at_ms, job_id=job.id, calendar=content)
-        never = nominal is None and never_fires(job, after_ms)
+        if job.triggers:
+            return _schedule_triggers(found, now_ms)
+        source = source_of(found)
+        nominal, never = source.next_after(max(min(since_ms, now_ms), job.skipped_until_ms or 0))
     except MemoryError:  # no fault of the job
         raise
     except Exception as error:
         return suspend(job, error)
-    return ScheduleJob(job.id, job.revision, nominal, revision, never)
+    return ScheduleJob(job.id, job.revision, nominal, source.revision, never)
+
+
+def _schedule_triggers(found: CalendarJob, now_ms: int) -> ScheduleJob:
+    """Each of several triggers counts from when its own schedule was taken up."""
+    job = found.job
+    parts = []
+    for index, (source, state) in enumerate(sources_of(found)):
+        since_ms = state.owed_since_ms
+        if since_ms is None:
+            continue
+        nominal, never = source.next_after(max(min(since_ms, now_ms), state.skipped_until_ms or 0))
+        parts.append(TriggerSchedule(index, since_ms, nominal, source.revision, never))
+    return ScheduleJob(job.id, job.revision, None, triggers=tuple(parts))
 
 
 def unscheduled_jobs(read: Read, first: int, limit: int) -> list[int]:
@@ -94,4 +102,4 @@ def unscheduled_job(read: Read, job_id: int) -> tuple[CalendarJob, int] | None:
         if raw is None or since is None:
             return None
         job = decode_job(raw)
-        return CalendarJob(job, calendar_of(view, job)), from_u64(since)
+        return with_calendars(view, job), from_u64(since)

@@ -14,6 +14,7 @@ from raftsched.core.actions import (
     InstanceTimer,
     JobDue,
     JobNear,
+    JobPaused,
     JobUnscheduled,
     MembersChanged,
     NodeRuleChanged,
@@ -23,6 +24,7 @@ from raftsched.core.actions import (
     SettingsChanged,
 )
 from raftsched.core.cluster import Settings
+from raftsched.core.commands import ResumeJob, Wake
 from raftsched.core.executors import is_worker
 from raftsched.core.leasing import Heartbeat, WorkerBeat
 from raftsched.core.rows import META_KEY, decode_meta, decode_session
@@ -42,7 +44,7 @@ from raftsched.leader.pacing import Proposals
 from raftsched.leader.ports import Host
 from raftsched.leader.pruning import Pruning
 from raftsched.leader.scheduling import Scheduling
-from raftsched.leader.timers import Timers
+from raftsched.leader.timers import Timers, resume, wake
 from raftsched.leader.vitals import Vitals
 
 CLOCK_LOOK_MS = 20  # while the clock is in doubt
@@ -86,7 +88,9 @@ class LeaderState:
         )
         window_ms, count_max = self._window_ms(meta.settings), leader.window[1]
         self.firing = Firing(leader, self.cluster, self.assigning, self.proposals, now, window_ms, count_max)
-        self.timers = Timers(leader, self.proposals, now, window_ms, count_max)
+        window = leader, self.proposals, now, window_ms, count_max
+        self.timers = Timers(Table.TIMERS, Wake, wake, *window)
+        self.resumes = Timers(Table.RESUMES, ResumeJob, resume, *window)
         self.scheduling = Scheduling(leader, self.proposals)
         self.lease_watch = LeaseWatch(leader, self.cluster, self.leases, self.proposals, term, since_ms)
         self.clock_watch = ClockWatch(leader, now, since_ms, meta.settings.clock_limit_ms)
@@ -95,6 +99,7 @@ class LeaderState:
         self._duties: tuple[Duty, ...] = (
             self.firing.tick,
             self.timers.tick,
+            self.resumes.tick,
             self.scheduling.tick,
             Pruning(leader, self.is_current, since_ms).tick,
             FarTimes(leader, self.cluster, self.vitals, self.is_current).tick,
@@ -154,6 +159,9 @@ class LeaderState:
                 case InstanceTimer():
                     self.timers.window.add(action.instance, action.at_ms, now)
                     soon = True
+                case JobPaused():
+                    self.resumes.window.add(u64(action.job_id), action.resume_at_ms, now)
+                    soon = True
                 case OperationStarted():
                     self.operations.started(action.operation)
                     soon = True
@@ -205,7 +213,7 @@ class LeaderState:
     def _settings_changed(self, settings: Settings) -> None:
         self.cluster.settings = settings
         self.clock_watch.set_limit(settings.clock_limit_ms)
-        for window in (self.firing.window, self.timers.window):
+        for window in (self.firing.window, self.timers.window, self.resumes.window):
             window.reach(self._window_ms(settings))
 
     def _window_ms(self, settings: Settings) -> int:
@@ -258,4 +266,5 @@ class LeaderState:
         self._reload_at_ms = None
         self.firing.reload(now_ms)
         self.timers.reload(now_ms)
+        self.resumes.reload(now_ms)
         self.scheduling.reload()

@@ -12,8 +12,8 @@ local_days says where days begin.
 
 from __future__ import annotations
 
-from raftsched.schedule.by_day import DueDay, due_days
-from raftsched.schedule.describe import describe
+from raftsched.schedule.by_day import DueDay, due_days, due_days_of_several
+from raftsched.schedule.describe import describe, describe_several
 from raftsched.schedule.errors import TriggerError
 from raftsched.schedule.preview import Occurrence, preview
 from raftsched.schedule.text import parse_cron_text
@@ -28,7 +28,9 @@ __all__ = [
     "TriggerError",
     "check_zone",
     "describe",
+    "describe_several",
     "due_days",
+    "due_days_of_several",
     "is_excluded",
     "missed",
     "never_fires",

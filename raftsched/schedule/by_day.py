@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -12,6 +12,8 @@ from raftsched.schedule.exclusions import day_text
 from raftsched.schedule.local_days import begin_of, day_of
 from raftsched.schedule.triggers import missed
 from raftsched.schedule.zones import Zone, zone
+
+LISTED_MAX = 3_000  # times of one day of several triggers that are listed, so that shared ones are counted once
 
 
 class DueDay(NamedTuple):
@@ -52,6 +54,46 @@ def due_days(
             yield DueDay(day, count, left_out)
         if most == 0:
             return
+
+
+def due_days_of_several(
+    sources: Sequence[tuple[Trigger, dict[str, Any]]],
+    from_ms: int,
+    to_ms: int,
+    zone_name: str,
+    *,
+    most: int | None = None,
+) -> Iterator[DueDay]:
+    """Yields the same for several triggers of a job, each with its other parameters. A time that several of them have
+    is one, but on days that have more than LISTED_MAX: there it counts for each.
+
+    Raises:
+        TriggerError: as `due_days`.
+    """
+    for day, first_ms, end_ms in _spans(zone(zone_name), from_ms, to_ms):
+        span = first_ms - 1, end_ms - 1
+        due = _count_together([(trigger, whose) for trigger, whose in sources], span)
+        plain = [(replace(trigger, calendar=None), {**whose, "calendar": None}) for trigger, whose in sources]
+        every = due if all(trigger.calendar is None for trigger, _ in sources) else _count_together(plain, span)
+        left_out = every - due
+        if most is not None:
+            due = min(due, most)
+            most -= due
+        if due or left_out:
+            yield DueDay(day, due, left_out)
+        if most == 0:
+            return
+
+
+def _count_together(sources: Sequence[tuple[Trigger, dict[str, Any]]], span: tuple[int, int]) -> int:
+    counts = [missed(trigger, *span, keep=0, **whose).count for trigger, whose in sources]
+    if sum(counts) > LISTED_MAX:
+        return sum(counts)
+    times: set[int] = set()
+    for (trigger, whose), count in zip(sources, counts, strict=True):
+        if count:
+            times.update(missed(trigger, *span, keep=count, **whose).times)
+    return len(times)
 
 
 def _spans(place: Zone, from_ms: int, to_ms: int) -> Iterator[tuple[str, int, int]]:

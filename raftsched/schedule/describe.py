@@ -50,6 +50,20 @@ def describe(trigger: Trigger, *, job_id: int = 0, anchor_ms: int | None = None)
     return text
 
 
+def describe_several(
+    triggers: Sequence[Trigger], *, max_runs: int | None = None, job_id: int = 0, anchors_ms: Sequence[int | None] = ()
+) -> str:
+    """The same of several triggers of a job, each with its id. `max_runs`: of all of them. Errors as `describe`."""
+    anchors = anchors_ms or [None] * len(triggers)
+    texts = [
+        f"{trigger.id}: {describe(trigger, job_id=job_id, anchor_ms=anchor_ms)}"
+        for trigger, anchor_ms in zip(triggers, anchors, strict=True)
+    ]
+    if max_runs is not None:
+        texts.append(f"{max_runs} time{'s' if max_runs != 1 else ''} at most in all")
+    return "; ".join(texts)
+
+
 def duration_text(duration_ms: int) -> str:
     """`1h30m`, `90s` as `1m30s`, `250ms`."""
     if duration_ms == 0:

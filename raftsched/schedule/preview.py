@@ -22,6 +22,7 @@ _LOOK_BACK_S = 366 * 86_400
 class Occurrence(NamedTuple):
     at_ms: int
     note: str | None  # "DST: ..", in the wall time of the trigger's zone
+    trigger: str = ""  # id of the one of several that it is of
 
 
 def preview(
@@ -57,7 +58,7 @@ def preview(
         if calendar is not None and trigger.calendar is not None:
             left_out = _left_out(trigger, before, at, anchor_ms, job_id, calendar)
             note = "; ".join(part for part in (left_out, note) if part) or None
-        found.append(Occurrence(at, note))
+        found.append(Occurrence(at, note, trigger.id))
         if trigger.once:
             break
     return found

@@ -243,6 +243,8 @@ def _environment(job: Job, instance: Instance, attempt: Attempt) -> dict[str, st
     if instance.shard_count:
         part["RAFTSCHED_SHARD_INDEX"] = str(instance.shard_index)
         part["RAFTSCHED_SHARD_COUNT"] = str(instance.shard_count)
+    if instance.trigger:
+        part["RAFTSCHED_TRIGGER_ID"] = instance.trigger
     return {
         **part,
         "RAFTSCHED_JOB_ID": job_text(job.id),

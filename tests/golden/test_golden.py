@@ -23,10 +23,15 @@ from tests.support.memory_view import MemoryView
 # newer file holds the new fields, byte for byte.
 _WORKERS = "Session, Settings, Meta, Attempt, Policy, Ended and LoseAttempt: what remote workers need"
 _FAR = "Meta: where far due times begin"
+_TRIGGERS = (
+    "Trigger, Policy, Job, Instance, SetJobState, ScheduleJob, Fire and operations: several triggers, pauses until"
+)
 GROWN: dict[str, str] = {
     "0001-first": f"{_WORKERS}; {_FAR}",
     "0002-minutes": f"{_WORKERS}; {_FAR}",
-    "0003-workers": _FAR,
+    "0003-workers": f"{_FAR}; {_TRIGGERS}",
+    "0004-far": _TRIGGERS,
+    "0006-triggers": _FAR,
 }
 
 # What came after a file was made (file -> whole tables, and single rows): it is not held against the file.

@@ -154,6 +154,7 @@ class Author:
             self._start: 3,
             self._edit: 4,
             self._state: 4,
+            self._resume: 1,
             self._schedule: 6,
             self._wake: 5,
             self._run_now: 4,
@@ -201,6 +202,7 @@ class Author:
                 notify=(),
                 overlap=r.choice([plain.overlap, Overlap.ALLOW]),
                 trigger=msgspec.structs.replace(plain.trigger, calendar=None),
+                triggers=tuple(msgspec.structs.replace(one, calendar=None) for one in plain.triggers),
             )
             return c.CreateJob(r.choice(["d", "default"]), r.choice([None, None, None, "a", "b", "e"]), plain, b"{}")
         name = r.choice([None, "a", "b", "c", "x" * 600])
@@ -224,13 +226,26 @@ class Author:
         content = policy(r, self.now)
         if raw is not None and r.random() < 0.5:
             was = decode_job(raw).policy
-            content = msgspec.structs.replace(was, overlap=content.overlap, retention=content.retention)
+            triggers = tuple(one for one in was.triggers if r.random() < 0.8)  # some of them go
+            if triggers and content.triggers and triggers[0].id != content.triggers[-1].id:
+                triggers += content.triggers[-1:]
+            content = msgspec.structs.replace(
+                was, overlap=content.overlap, retention=content.retention, triggers=triggers or was.triggers
+            )
         return c.EditJob(job_id, content, body(r), r.choice([None, None, 1, 2]), r.choice([None, "a", "b", "e"]))
 
     def _state(self) -> Command:
         r = self.random
         wanted = r.choice([JobState.SCHEDULED, JobState.SUSPENDED, JobState.SCHEDULED, JobState.SUSPENDED, *JobState])
-        return c.SetJobState(self._job(), wanted, r.random() < 0.3)
+        until = self.now + r.choice([-5, 1_000, 60_000]) if wanted is JobState.SUSPENDED and r.random() < 0.4 else None
+        return c.SetJobState(self._job(), wanted, r.random() < 0.3, resume_at_ms=until)
+
+    def _resume(self) -> Command:
+        key = self._key(Table.RESUMES)
+        at_ms = from_u64(key[:8])
+        if self.random.random() < 0.7 and at_ms < TIME_MAX_MS:
+            self.now = max(self.now, at_ms)
+        return c.ResumeJob(from_u64(key[8:16]), at_ms)
 
     def _delete(self) -> Command:
         return c.DeleteJob(self._job())
@@ -246,6 +261,8 @@ class Author:
         if r.random() < 0.7:  # mostly when it is due; sometimes a leader whose clock is ahead
             self.now = max(self.now, (job.fire_at_ms or 0) + r.choice([0, 0, 3, 5_000, 60_000]))
         revision = job.revision if r.random() < 0.95 else job.revision - 1
+        if job.triggers:
+            return c.Fire(job_id, revision, nominal, triggers=self._due_triggers(job))
         if not job.policy.trigger.needs_calendar:
             return c.Fire(job_id, revision, nominal)
         calendar = self._calendar_revision(job)
@@ -261,18 +278,50 @@ class Author:
         day = far_day(max(0, self.now)) + r.choice([-1, 0, 0, 1, 1, 2, 20])
         return c.BringNear(r.choice([day] * 9 + [self._number()]), r.choice([1, 1, 2, 3, 500, self._number()]))
 
+    def _due_triggers(self, job: Any) -> tuple[c.TriggerFire, ...]:
+        """Those that are due, mostly, with what a leader might say of them."""
+        r = self.random
+        parts = []
+        for index, (trigger, state) in enumerate(zip(job.policy.triggers, job.triggers, strict=True)):
+            nominal = state.nominal_at_ms
+            if nominal is None or (state.fire_at_ms > self.now and r.random() < 0.8):
+                continue
+            more: tuple[Any, ...] = ()
+            if trigger.needs_calendar:
+                missed = tuple(nominal + k for k in range(1, r.choice([1, 1, 2, 4])))
+                more = (r.choice([None, nominal + 60_000]), missed, len(missed) + r.choice([0, 3]), None)
+                more += (self._revision_of(trigger.calendar), r.random() < 0.5)
+            parts.append(c.TriggerFire(index, nominal if r.random() < 0.97 else nominal + 1, *more))
+        return tuple(parts)
+
     def _schedule(self) -> Command:
         key = self._key(Table.UNSCHEDULED)
         raw = self.view.get(Table.JOBS, key[:8])
         revision = 1 if raw is None else decode_job(raw).revision
+        if raw is not None and decode_job(raw).triggers:
+            return self._schedule_triggers(decode_job(raw))
         calendar = 0 if raw is None else self._calendar_revision(decode_job(raw))
         nominal = self.random.choice([None, T0, self.now, self.now + 60_000, self.now + 60_000, self.now + 1])
         nominal = nominal if nominal is None else max(0, nominal)
         return c.ScheduleJob(from_u64(key[:8]), revision, nominal, calendar, self.random.random() < 0.5)
 
+    def _schedule_triggers(self, job: Any) -> Command:
+        r = self.random
+        parts = []
+        for index, (trigger, state) in enumerate(zip(job.policy.triggers, job.triggers, strict=True)):
+            if state.owed_since_ms is not None and r.random() < 0.9:
+                since = state.owed_since_ms if r.random() < 0.95 else state.owed_since_ms + 1
+                nominal = r.choice([None, since + 1, since + 60_000, since + 60_000])
+                calendar = self._revision_of(trigger.calendar)
+                parts.append(c.TriggerSchedule(index, since, nominal, calendar, r.random() < 0.5))
+        return c.ScheduleJob(job.id, job.revision, None, triggers=tuple(parts))
+
     def _calendar_revision(self, job: Any) -> int:
+        return self._revision_of(job.policy.trigger.calendar)
+
+    def _revision_of(self, name: str | None) -> int:
         """Mostly that of now."""
-        raw = self.view.get(Table.CALENDARS, (job.policy.trigger.calendar or "").encode() or b"-")
+        raw = self.view.get(Table.CALENDARS, (name or "").encode() or b"-")
         now = 0 if raw is None else decode_calendar(raw).revision
         return self.random.choice([now] * 9 + [now + 1])
 
@@ -435,7 +484,8 @@ class Author:
             created_from_ms=r.choice([None, None, T0, self.now, -1]),
             next_to_ms=r.choice([None, None, None, max(0, self.now)]),
         )
-        return c.StartOperation(action, wanted, (), kill, *self._named())
+        until = self.now + 5_000 if r.random() < 0.2 else None
+        return c.StartOperation(action, wanted, (), kill, *self._named(), resume_at_ms=until)
 
     def _step(self) -> Command:
         r = self.random

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import msgspec
+
 from raftsched.core.limits import policy_error
 from raftsched.core.model import (
     DAY_MS,
@@ -44,6 +46,15 @@ def trigger(r: random.Random, now: int) -> Trigger:
     )
 
 
+def several(r: random.Random, now: int) -> tuple[Trigger, ...]:
+    """Returns several triggers, mostly such as may stand beside others."""
+    found = [
+        msgspec.structs.replace(trigger(r, now), id=name, max_runs=r.choice([None] * 30 + [1]))
+        for name in r.sample(["a", "b", "c", "d"], r.choice([1, 2, 2, 3, 4]))
+    ]
+    return tuple(one for one in found if one.kind not in (TriggerKind.MANUAL, TriggerKind.SEVERAL) or r.random() < 0.01)
+
+
 def policy(r: random.Random, now: int) -> Policy:
     """Returns mostly one that is possible: jobs of which nearly all were refused would show little."""
     found = _any_policy(r, now)
@@ -53,8 +64,11 @@ def policy(r: random.Random, now: int) -> Policy:
 
 
 def _any_policy(r: random.Random, now: int) -> Policy:
+    triggers = several(r, now) if r.random() < 0.25 else ()
+    one = Trigger(kind=TriggerKind.SEVERAL, max_runs=r.choice([None, None, 1, 3])) if triggers else trigger(r, now)
     return Policy(
-        trigger=trigger(r, now),
+        trigger=one,
+        triggers=triggers,
         priority=r.choice([0, 5, 5, 9]),
         queue=r.choice(["default", *QUEUES, "x" * 129]),
         delivery=r.choice([Delivery.AT_LEAST_ONCE, Delivery.AT_LEAST_ONCE, Delivery.AT_MOST_ONCE]),

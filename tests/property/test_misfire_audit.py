@@ -15,6 +15,7 @@ from raftsched.core.commands import Fire, ScheduleJob
 from raftsched.core.intervals import jitter_ms
 from raftsched.core.model import Instance, InstanceState, Job, Misfire, MisfirePolicy, Overlap, Retention, Trigger
 from raftsched.leader.firing import fire_command
+from raftsched.leader.triggers import CalendarJob
 from tests.support.amounts import examples
 from tests.support.memory_view import World, cron, every
 
@@ -115,7 +116,7 @@ def test_nothing_is_missed_in_silence(seed: int) -> None:
         outage = r.choice([0, 0, 1, 20, SECOND, 30 * SECOND, 10 * MINUTE, r.randint(0, 3 * HOUR)])
         world.now = max(world.now, job.fire_at_ms) + outage
         seen = {row.key for row in world.instances(job.id)}
-        command = fire_command(job, world.now, world.meta.settings.catch_up_max)
+        command = fire_command(CalendarJob(job, None), world.now, world.meta.settings.catch_up_max)
         assert isinstance(command, Fire)
         world.forward(r.choice([0, 0, 3, 2 * SECOND]))  # until the entry is made
         world.ok(command)

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 
 import msgspec
 
+from raftsched.core.apply.several import has_all_runs
 from raftsched.core.cluster import NodeRule
 from raftsched.core.concurrency import can_start, concurrency_limit
 from raftsched.core.ids import BACKFILL
 from raftsched.core.limits import HISTORY_MAX
-from raftsched.core.model import FINAL, ConditionKind, Delivery, Instance, Job, JobState, StepKind, TriggerKind
+from raftsched.core.model import (
+    FINAL,
+    ConditionKind,
+    Delivery,
+    EveryMode,
+    Instance,
+    Job,
+    JobState,
+    StepKind,
+    TriggerKind,
+)
 from raftsched.core.model import InstanceState as I
 from raftsched.core.notices import QUOTA_QUEUE, quota_queue
 from raftsched.core.operations import OperationState
@@ -42,6 +54,7 @@ from raftsched.core.tables import (
     name_key,
     purge_key,
     ready_key,
+    resume_key,
     timer_key,
     u64,
 )
@@ -75,12 +88,14 @@ def violations(view: ReadView) -> list[str]:
 def _jobs(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
     due: dict[bytes, bytes] = {}
     far: dict[bytes, bytes] = {}
+    resumes: dict[bytes, bytes] = {}
     names: dict[bytes, bytes] = {}
     unscheduled = {from_u64(k) for k, _ in view.scan(Table.UNSCHEDULED)}
     meta = decode_meta(view.get(Table.META, b"meta"))
     last_id = meta.last_id
     for job_id, job in jobs.items():
-        trigger = job.policy.trigger
+        trigger, triggers = job.policy.trigger, job.policy.all_triggers
+        jitter_ms = max(t.jitter_ms for t in triggers)
         what = f"job {job_id} ({job.state.name}, {trigger.kind.name})"
         if job.id != job_id or job_id > last_id:
             found.append(f"{what} has the id {job.id}, the last one made is {last_id}")
@@ -92,7 +107,7 @@ def _jobs(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
                 far[far_row] = u64(job.fire_at_ms)
                 if not meta.far_from or far_row < meta.far_from:
                     found.append(f"{what} is near, and the leader does not look where its due time is")
-            if job.nominal_at_ms is None or not 0 <= job.fire_at_ms - job.nominal_at_ms <= max(0, trigger.jitter_ms):
+            if job.nominal_at_ms is None or not 0 <= job.fire_at_ms - job.nominal_at_ms <= max(0, jitter_ms):
                 found.append(f"{what} fires at {job.fire_at_ms} for {job.nominal_at_ms}")
             if job.state is not JobState.SCHEDULED:
                 found.append(f"{what} is due")
@@ -101,13 +116,15 @@ def _jobs(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
         if job.name is not None and job.state is not JobState.DELETED:
             names[name_key(job.namespace, job.name)] = u64(job_id)
         if job_id in unscheduled and (
-            job.state is not JobState.SCHEDULED or not trigger.needs_calendar or job.nominal_at_ms is not None
+            job.state is not JobState.SCHEDULED
+            or not any(t.needs_calendar for t in triggers)
+            or (job.nominal_at_ms is not None and not job.triggers)
         ):
             found.append(f"{what} waits for its next time")
         idle = job.fire_at_ms is None and job_id not in unscheduled and not job.active
         if job.never_fires and (
             job.state is not JobState.SCHEDULED
-            or trigger.calendar is None
+            or not job.policy.calendars
             or job.nominal_at_ms is not None
             or job_id in unscheduled
         ):
@@ -119,10 +136,16 @@ def _jobs(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
             found.append(f"{what} is done and never goes")
         if job.purge_at_ms is not None and (job.active or not done):
             found.append(f"{what} is to be purged")
+        if job.resume_at_ms is not None:
+            resumes[resume_key(job.resume_at_ms, job_id)] = b""
+            if job.state not in (JobState.NEW, JobState.SUSPENDED):
+                found.append(f"{what} is to be resumed")
+        found += [f"{what}: {wrong}" for wrong in _wrong_triggers(job, job_id in unscheduled)]
         if job.gap is not None and view.get(Table.INSTANCES, job.gap) is None:
             found.append(f"{what} names a gap that is gone")
     same(found, view, Table.DUE, due)
     same(found, view, Table.FAR, far)
+    same(found, view, Table.RESUMES, resumes)
     same(found, view, Table.NAMES, names)
     for job_id in unscheduled - jobs.keys():
         found.append(f"UNSCHEDULED holds {job_id}, which is gone")
@@ -130,6 +153,34 @@ def _jobs(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
         owner = jobs.get(from_u64(key[:8]))
         if owner is None or not owner.active or from_u64(key[8:]) >= owner.revision:
             found.append(f"REVISIONS row {key.hex()} is of no use to anybody")
+
+
+def _wrong_triggers(job: Job, unscheduled: bool) -> Iterator[str]:
+    """What is wrong with the states of several triggers."""
+    if len(job.triggers) != len(job.policy.triggers) or (job.policy.trigger.kind is TriggerKind.SEVERAL) != bool(
+        job.triggers
+    ):
+        yield f"has {len(job.policy.triggers)} triggers, and states of {len(job.triggers)}"
+        return
+    owed = [state for state in job.triggers if state.owed_since_ms is not None]
+    if job.triggers and bool(owed) is not unscheduled:
+        yield f"{len(owed)} triggers wait for their next times, and UNSCHEDULED says otherwise"
+    timed = [state for state in job.triggers if state.fire_at_ms is not None]
+    if job.triggers and job.fire_at_ms != min((state.fire_at_ms or 0 for state in timed), default=None):
+        yield "is not due with the first of its triggers"
+    if (timed or owed) and job.state is not JobState.SCHEDULED:
+        yield "has triggers with times"
+    for trigger, state in zip(job.policy.triggers, job.triggers, strict=True):
+        said = (state.fire_at_ms is not None, state.owed_since_ms is not None, state.never_fires, state.over)
+        if sum(said) > 1 or (state.nominal_at_ms is None) is not (state.fire_at_ms is None):
+            yield f"its trigger {trigger.id} is in two states"
+        if state.owed_since_ms is not None and not trigger.needs_calendar:
+            yield f"its trigger {trigger.id} waits for its next time"
+        if state.never_fires and trigger.calendar is None:
+            yield f"its trigger {trigger.id} says that its calendar shuts it out"
+        delayed = trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_DELAY
+        if job.state is JobState.SCHEDULED and not any(said) and not (delayed and job.active) and not has_all_runs(job):
+            yield f"its trigger {trigger.id} will never fire again and does not say so"
 
 
 def _instances(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance], found: list[str]) -> None:
@@ -383,9 +434,9 @@ def _calendars(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
     if counted != len(rows) or any(key != row.name.encode() for key, row in rows.items()):
         found.append(f"meta counts {counted} calendars; there are {sorted(rows)}")
     for job_id, job in jobs.items():
-        name = job.policy.trigger.calendar
-        if name is not None and job.state is not JobState.DELETED and name.encode() not in rows:
-            found.append(f"job {job_id} uses the calendar {name}, which is not there")
+        for name in job.policy.calendars:
+            if job.state is not JobState.DELETED and name.encode() not in rows:
+                found.append(f"job {job_id} uses the calendar {name}, which is not there")
 
 
 def _tags(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:

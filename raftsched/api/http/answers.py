@@ -47,8 +47,11 @@ class JobStateShown(msgspec.Struct):
 
 
 class Moment(msgspec.Struct):
+    """`trigger`: the id of the one of several triggers; null where there is one."""
+
     at: Time
     note: str | None
+    trigger: str | None
 
 
 class DueDayOut(msgspec.Struct):

@@ -17,11 +17,12 @@ from raftsched.api.http.idempotency import UNNAMED, Named, done_before, propose_
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import job_of, propose_one, reply_fields, reply_job
 from raftsched.api.http.requests import READ, catch_up, job_id_of
+from raftsched.api.jobs.actions_schema import ExpireIn, PauseIn, RunIn, SkipNextIn, StateIn
 from raftsched.api.jobs.render import never_fires
 from raftsched.api.jobs.rules import check_run, encode_params
-from raftsched.api.jobs.schema import ExpireIn, Nothing, RunIn, SkipNextIn, StateIn
+from raftsched.api.jobs.schema import Nothing
 from raftsched.api.jobs.targets import target_job
-from raftsched.api.jobs.triggers import time_of
+from raftsched.api.jobs.triggers import time_of, until_of
 from raftsched.api.openapi.declarations import action
 from raftsched.api.openapi.operation import BODIES, WRITES, H, Reply, operation
 from raftsched.api.openapi.types import JOB
@@ -60,10 +61,17 @@ def _change(summary: str, body: type[msgspec.Struct] = Nothing, *codes: str) -> 
     )
 
 
-@_change("Pause a job")
-async def pause(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """A job that is NEW was never scheduled and stays NEW: there is nothing to pause, and that is answered with 200."""
-    return await _post(ctx, call, "pause", JobState.SUSPENDED)
+@_change("Pause a job", PauseIn)
+async def pause(ctx: ApiContext, call: Call[PauseIn]) -> web.Response:
+    """With `until` or `for` the job is scheduled again by itself at that time; else it stays SUSPENDED until somebody
+    resumes it. A later pause replaces an earlier one. A job that is NEW was never scheduled and stays NEW, up to that
+    time if one is given."""
+    errors: list[FieldError] = []
+    resume_at_ms = until_of(call.body.until, call.body.for_, ctx.now_ms(), errors)
+    if errors:
+        raise Problem("invalid-body", errors=errors)
+    raw = b"" if resume_at_ms is None else call.raw
+    return await _post(ctx, call, "pause", JobState.SUSPENDED, raw, resume_at_ms=resume_at_ms)
 
 
 @_change("Resume a job")
@@ -162,7 +170,7 @@ async def skip_next(ctx: ApiContext, call: Call[SkipNextIn]) -> web.Response:
                 raise from_rejected(answer)
         elif job.never_fires:
             raise Problem("illegal-transition", f"The job has no next time: {never_fires(job)}")
-        elif job.state is not JobState.SCHEDULED or not job.policy.trigger.needs_calendar:
+        elif job.state is not JobState.SCHEDULED or not any(t.needs_calendar for t in job.policy.all_triggers):
             why = "a run of it is active" if job.active else f"it is {job.state.name}"
             raise Problem("illegal-transition", f"The job has no next time at the moment: {why}.")
         await catch_up(ctx)  # the leader is about to say when a calendar job is due
@@ -172,18 +180,32 @@ async def skip_next(ctx: ApiContext, call: Call[SkipNextIn]) -> web.Response:
 
 
 async def _post(
-    ctx: ApiContext, call: Call[Any], kind: str, state: JobState, raw: bytes = b"", *, kill: bool = False
+    ctx: ApiContext,
+    call: Call[Any],
+    kind: str,
+    state: JobState,
+    raw: bytes = b"",
+    *,
+    kill: bool = False,
+    resume_at_ms: int | None = None,
 ) -> web.Response:
     """With an Idempotency-Key it may be sent again."""
     job = await target_job(ctx, call)
     name = call.key(kind, job_text(job.id).encode(), raw, call.conditions)
-    return await _set(ctx, call, job, state, name, kill=kill)
+    return await _set(ctx, call, job, state, name, kill=kill, resume_at_ms=resume_at_ms)
 
 
 async def _set(
-    ctx: ApiContext, call: Call[Any], job: Job, state: JobState, name: Named = UNNAMED, *, kill: bool = False
+    ctx: ApiContext,
+    call: Call[Any],
+    job: Job,
+    state: JobState,
+    name: Named = UNNAMED,
+    *,
+    kill: bool = False,
+    resume_at_ms: int | None = None,
 ) -> web.Response:
-    command = SetJobState(job.id, state, kill, call.if_match)
+    command = SetJobState(job.id, state, kill, call.if_match, resume_at_ms=resume_at_ms)
     return reply_job(ctx, job_of(await propose_once(ctx, name, command)))
 
 

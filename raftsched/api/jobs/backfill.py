@@ -15,7 +15,8 @@ from raftsched.api.http.idempotency import done_before
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import reply_fields
 from raftsched.api.http.requests import catch_up
-from raftsched.api.jobs.schema import BackfillIn
+from raftsched.api.jobs.actions_schema import BackfillIn
+from raftsched.api.jobs.moments import sources_of
 from raftsched.api.jobs.targets import target_job
 from raftsched.api.jobs.triggers import time_of
 from raftsched.api.openapi.declarations import action
@@ -23,7 +24,7 @@ from raftsched.api.openapi.operation import Reply
 from raftsched.core.backfill import times_without_run
 from raftsched.core.commands import Accepted, Backfill, encode
 from raftsched.core.ids import job_text
-from raftsched.core.model import EveryMode, Job, TriggerKind
+from raftsched.core.model import EveryMode, Job, Trigger, TriggerKind
 from raftsched.schedule import TriggerError
 
 TRIES = 5  # when the job is changed meanwhile
@@ -78,23 +79,33 @@ async def backfill(ctx: ApiContext, call: Call[BackfillIn]) -> web.Response:
 
 def _times(ctx: ApiContext, job: Job, start_ms: int, end_ms: int, max_: int) -> tuple[int, ...]:
     """Nominal times in start_ms <= time < end_ms. Raises Problem invalid-body."""
-    trigger = job.policy.trigger
-    if not trigger.needs_calendar and not (trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE):
+    sources = [source for source in sources_of(job.policy, 0, job) if _has_times(source.trigger)]
+    if not sources:
         raise Problem(
             "illegal-transition", "The job has no times of its own that went by: only every, cron and rrule have."
         )
     if start_ms >= end_ms:
         return ()
-    content = None if trigger.calendar is None else ctx.calendar(trigger.calendar)
-    whose: dict[str, Any] = {"anchor_ms": job.anchor_at_ms, "job_id": job.id, "calendar": content}
-    try:
-        found = schedule.missed(trigger, start_ms - 1, end_ms - 1, keep=max_, **whose)
-    except TriggerError as error:  # another node knew its zone when it was accepted
-        raise Problem("not-possible", f"This node cannot compute the times: {error.detail}") from None
-    if found.count > max_:
-        detail = f"and to have {found.count:,} times between them; at most {max_:,} are allowed, ask for fewer"
+    times: set[int] = set()
+    count = 0
+    for trigger, anchor_ms, job_id in sources:
+        content = None if trigger.calendar is None else ctx.calendar(trigger.calendar)
+        whose: dict[str, Any] = {"anchor_ms": anchor_ms, "job_id": job_id, "calendar": content}
+        try:
+            found = schedule.missed(trigger, start_ms - 1, end_ms - 1, keep=max_, **whose)
+        except TriggerError as error:  # another node knew its zone when it was accepted
+            raise Problem("not-possible", f"This node cannot compute the times: {error.detail}") from None
+        times.update(found.times)
+        count = max(count, found.count, len(times))
+    if count > max_:
+        detail = f"and to have {count:,} times between them; at most {max_:,} are allowed, ask for fewer"
         raise Problem("invalid-body", errors=[FieldError("/from", detail)])
-    return found.times
+    return tuple(sorted(times))
+
+
+def _has_times(trigger: Trigger) -> bool:
+    """Returns whether the trigger has times that can be told afterwards."""
+    return trigger.needs_calendar or (trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE)
 
 
 def _preview(ctx: ApiContext, job: Job, times: tuple[int, ...], now_ms: int) -> web.Response:

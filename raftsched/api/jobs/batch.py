@@ -220,7 +220,9 @@ def _render(ctx: ApiContext, places: list[int], answers: list[Answer], results: 
             results[place] = _failure(rejected)
             continue
         job = answer.job
-        fire_at = job.fire_at_ms if job.fire_at_ms is not None else next_fire_at_ms(job, now_ms, ctx.calendar)
+        fire_at = job.fire_at_ms
+        if fire_at is None or job.triggers:
+            fire_at = next_fire_at_ms(job, now_ms, ctx.calendar)
         when = None if fire_at is None else format_time(fire_at)
         made = BatchMade(201 if answer.created else 200, job_text(job.id), STATE_NAMES[job.state], job.revision, when)
         results[place] = _encode(made)

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from aiohttp import web
 
-from raftsched import schedule
 from raftsched.api.auth.callers import check_permitted
 from raftsched.api.context import ApiContext
 from raftsched.api.http.answers import Moment
@@ -19,7 +18,7 @@ from raftsched.api.http.replies import reply
 from raftsched.api.jobs.defaults import find_namespace, read_defaults
 from raftsched.api.jobs.endpoints import patched
 from raftsched.api.jobs.generated import JobIn
-from raftsched.api.jobs.moments import COUNT_DEFAULT, Source, Window, moments, times_of
+from raftsched.api.jobs.moments import COUNT_DEFAULT, Window, moments, sources_of, times_of, words_of
 from raftsched.api.jobs.notify import refuse_unknown
 from raftsched.api.jobs.parse import Content, read_job
 from raftsched.api.jobs.render import content_json
@@ -28,7 +27,7 @@ from raftsched.api.openapi.types import JOB_PATCH
 from raftsched.api.resources.webhooks_seen import refuse_unseen
 from raftsched.api.rows import requested_job
 from raftsched.core.commands import Rejected
-from raftsched.core.creation import circle, name_error, name_taken, no_room, taken
+from raftsched.core.creation import circle, name_error, name_taken, no_room, taken, unknown_calendar
 from raftsched.core.model import Job
 from raftsched.core.references import missing, references
 from raftsched.core.rows import META_KEY, decode_job, decode_meta
@@ -114,10 +113,7 @@ def refuse_missing(view: ReadView, content: Content, namespace: str, job: Job | 
     """Refuses a job that names a webhook, a calendar or a secret that is not there. `job`: as it is until now. Raises
     Problem invalid-job, invalid-trigger."""
     refuse_unseen(view, content, job)
-    calendar = content.policy.trigger.calendar
-    if calendar is not None and view.get(Table.CALENDARS, calendar.encode()) is None:
-        detail = f"names no calendar that there is; PUT /v1/calendars/{calendar} creates it"
-        raise Problem("invalid-trigger", errors=[FieldError("/trigger/calendar", detail)])
+    _refuse(unknown_calendar(content.policy, lambda name: view.get(Table.CALENDARS, name.encode()) is not None))
     refuse_unknown(view, content.policy)
     lost = list(missing(view, namespace, references(namespace, content.body)))
     if lost:
@@ -169,13 +165,11 @@ def _find(view: ReadView, namespace: str, name: str) -> Job | None:
 
 
 async def _reply(ctx: ApiContext, result: Result, content: Content, namespace: str, job: Job | None) -> web.Response:
-    trigger, now_ms, job_id = content.policy.trigger, ctx.now_ms(), 0 if job is None else job.id
-    anchor_ms = now_ms if trigger.starts_at_ms is None else trigger.starts_at_ms
-    if job is not None and job.policy.trigger == trigger:
-        anchor_ms = job.anchor_at_ms
-    words = schedule.describe(trigger, job_id=job_id, anchor_ms=None if job is None else anchor_ms)
-    window = Window(now_ms, None, COUNT_DEFAULT, most=trigger.max_runs)
-    times, more = await times_of(ctx, Source(trigger, anchor_ms, job_id), window)
+    policy, now_ms = content.policy, ctx.now_ms()
+    sources = sources_of(policy, now_ms, job)
+    words = words_of(policy, sources, is_job=job is not None)
+    window = Window(now_ms, None, COUNT_DEFAULT, most=policy.trigger.max_runs)
+    times, more = await times_of(ctx, sources, window)
     shown = moments(words, times, more=more)
     del shown["days"]
     head: dict[str, Any] = {"name": content.name, "namespace": namespace}

@@ -57,7 +57,10 @@ def read_defaults(view: ReadView, name: str) -> NamespaceDefaults:
 def fill(given: JobIn, defaults: DefaultsIn, only: frozenset[str] | None = None) -> bool:
     """Fills in what is not given (of the fields in `only`, where that is said); False: there was nothing to fill in."""
     filled = False
-    once = given.trigger is not None and (given.trigger.at is not None or given.trigger.in_ is not None)
+    triggers: list[TriggerIn] = [*given.triggers]
+    if given.trigger is not None:
+        triggers.append(given.trigger)
+    once = bool(triggers) and all(trigger.at is not None or trigger.in_ is not None for trigger in triggers)
     for field in FILLED:
         if once and field == "misfire":
             continue  # it runs, however late
@@ -68,10 +71,11 @@ def fill(given: JobIn, defaults: DefaultsIn, only: frozenset[str] | None = None)
             if value is not None:
                 setattr(given, field, own(value))
                 filled = True
-    trigger = given.trigger
-    if defaults.timezone is not None and trigger is not None and (only is None or "trigger" in only) and _open(trigger):
-        given.trigger = msgspec.structs.replace(trigger, timezone=defaults.timezone)
-        filled = True
+    if defaults.timezone is not None and (only is None or not only.isdisjoint(("trigger", "triggers"))):
+        for trigger in triggers:
+            if _open(trigger):
+                trigger.timezone = defaults.timezone
+                filled = True
     return filled
 
 

@@ -6,7 +6,7 @@ the client's JobSpec, JobDefaults and Job (`client/*_generated.py`), the options
 a request is answered.
 
 Defaults are those of `core.model.Policy`. Rules are expressions over `given` (the JobIn), `errors` (they add refusals
-to it), `settings`, `now_ms`, `kept` (the trigger that the job has), `namespace` and `trigger` (the parsed one). Their
+to it), `settings`, `now_ms`, `kept` (the triggers that the job has), `namespace` and `trigger` (the parsed one). Their
 functions are in `rules.py`, `triggers.py`, `handlers.py`, `conditions.py` and `notify.py`.
 """
 
@@ -74,9 +74,16 @@ NAME = Kind("Name", "str", "str", "str")
 
 # fmt: off
 FIELDS = (
-    Field("trigger", Kind("TriggerIn", "Raw", "Trigger", OBJECT),
-          "when it is due: exactly one of `at`, `in`, `every`, `cron`, `rrule`, `manual`", required=True,
-          policy="trigger", rule="trigger_of(given.trigger, now_ms, errors, kept)", always=True),
+    Field("trigger", Kind("TriggerIn", "Raw", "Trigger", f"{OBJECT} | None"),
+          "when it is due: exactly one of `at`, `in`, `every`, `cron`, `rrule`, `manual`",
+          default_text="needed, unless there are `triggers`", policy="trigger", always=True,
+          rule="several_of(given, errors) if given.triggers else trigger_of(given.trigger, now_ms, errors, kept)"),
+    Field("triggers", Kind("Triggers", "Raw", "Sequence[NamedTrigger]", f"list[{OBJECT}]"),
+          "several triggers instead of one: each has an `id`, and is due by itself", default=[],
+          policy="triggers", rule="triggers_of(given.triggers, now_ms, errors, kept)"),
+    Field("max_runs", Kind("Count", "int | None", "int", "int | None"),
+          "beside `triggers`: so many runs of all of them; in a `trigger` it is a part of that",
+          check="check_max_runs(given.triggers, errors)"),
     Field("handler", Kind("HandlerIn", "Raw", "Handler", OBJECT),
           "what it runs: exactly one of `exec`, `shell`, `python`, `http`, `call`", required=True,
           policy="required_capability", rule="capability_of(given.handler, errors)", always=True,
@@ -126,7 +133,7 @@ FIELDS = (
     Field("misfire", Kind("MisfireIn", "Raw", "Misfire", f"{OBJECT} | None"),
           "how to treat due times that passed while nothing could start",
           default=MisfireIn(), default_text="once, after 15m", policy="misfire",
-          rule="misfire_of(given.misfire, trigger, errors)", inherited=True),
+          rule="misfire_of(given.misfire, trigger, given.triggers, errors)", inherited=True),
     Field("max_concurrency", COUNT, "runs that may be active at one time", default_text="1; any number with `allow`",
           policy="max_concurrency", rule="max_concurrency_of(given.max_concurrency, given.overlap)",
           stored="max_concurrency_of(given.max_concurrency, given.overlap) or None",

@@ -35,6 +35,7 @@ from raftsched.api.jobs.rules import (
 )
 from raftsched.api.jobs.schema import (
     Conditions,
+    Count,
     DeliveryName,
     Description,
     Duration,
@@ -53,10 +54,11 @@ from raftsched.api.jobs.schema import (
     RetryIn,
     SmallCount,
     TriggerIn,
+    Triggers,
     User,
     Zone,
 )
-from raftsched.api.jobs.triggers import trigger_of
+from raftsched.api.jobs.triggers import check_max_runs, several_of, trigger_of, triggers_of
 from raftsched.core.cluster import Settings
 from raftsched.core.model import Policy, Trigger
 
@@ -65,6 +67,8 @@ class JobIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=F
     """A job in a request."""
 
     trigger: TriggerIn | None = None
+    triggers: Triggers = []
+    max_runs: Count | None = None
     handler: HandlerIn | None = None
     params: dict[str, Any] = {}
     description: Description | None = None
@@ -112,10 +116,12 @@ class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
     retention: RetentionIn | None = None
 
 
-class JobShown(msgspec.Struct):
+class JobShown(msgspec.Struct, kw_only=True):
     """The content of a job in an answer: what Job.body holds, with its defaults filled in."""
 
-    trigger: Raw
+    trigger: Raw = Raw(b"null")
+    triggers: Raw = Raw(b"[]")
+    max_runs: int | None = None
     handler: Raw
     params: Raw = Raw(b"{}")
     description: str | None = None
@@ -178,10 +184,10 @@ def leave_out_defaults(given: JobIn) -> None:
 
 
 def policy_of(
-    given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: Trigger | None, namespace: str
+    given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: tuple[Trigger, ...], namespace: str
 ) -> Policy:
     """Returns what core looks at; refusals are added to `errors`, then the result is of no use."""
-    trigger = trigger_of(given.trigger, now_ms, errors, kept)
+    trigger = several_of(given, errors) if given.triggers else trigger_of(given.trigger, now_ms, errors, kept)
     required_capability = capability_of(given.handler, errors)
     timeout_ms = (
         min(300000, settings.timeout_ceiling_ms)
@@ -189,6 +195,10 @@ def policy_of(
         else timeout_of(given.timeout, settings, errors)
     )
     more: dict[str, Any] = {}  # what is not as it is by default
+    if given.triggers:
+        more["triggers"] = triggers_of(given.triggers, now_ms, errors, kept)
+    if given.max_runs is not None:
+        check_max_runs(given.triggers, errors)
     if given.params:
         encode_params(given.params, settings, errors)
     if given.description is not None:
@@ -214,7 +224,7 @@ def policy_of(
     if given.overlap is not None:
         more["overlap"] = OVERLAPS[given.overlap]
     if given.misfire is not None:
-        more["misfire"] = misfire_of(given.misfire, trigger, errors)
+        more["misfire"] = misfire_of(given.misfire, trigger, given.triggers, errors)
     if given.max_concurrency is not None:
         more["max_concurrency"] = max_concurrency_of(given.max_concurrency, given.overlap)
     if given.conditions:

@@ -4,6 +4,7 @@ between the pieces."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -13,7 +14,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError
 from raftsched.api.http.replies import reply_fields
-from raftsched.core.model import DAY_MS, Trigger, TriggerKind
+from raftsched.core.model import DAY_MS, Job, Policy, Trigger, TriggerKind
 from raftsched.schedule import Occurrence, TriggerError
 
 COUNT_DEFAULT = 10
@@ -42,6 +43,32 @@ class Source(NamedTuple):
     job_id: int = 0
 
 
+def sources_of(policy: Policy, now_ms: int, job: Job | None = None) -> list[Source]:
+    """Returns the triggers of a job with this policy. `job`: as it is until now; a trigger that it has already counts
+    from where it did, others from now."""
+    known: dict[Trigger, int] = {}
+    if job is not None:
+        anchors = [state.anchor_at_ms for state in job.triggers] or [job.anchor_at_ms]
+        known = dict(zip(job.policy.all_triggers, anchors, strict=True))
+    job_id = 0 if job is None else job.id
+    return [Source(one, known.get(one, _anchor_ms(one, now_ms)), job_id) for one in policy.all_triggers]
+
+
+def _anchor_ms(trigger: Trigger, now_ms: int) -> int:
+    return now_ms if trigger.starts_at_ms is None else trigger.starts_at_ms
+
+
+def words_of(policy: Policy, sources: Sequence[Source], *, is_job: bool = True) -> str:
+    """Returns the triggers in words. `is_job`: of a job that there is, so that it is known what a rule begins with.
+    Raises TriggerError."""
+    anchors = [source.anchor_ms if is_job else None for source in sources]
+    job_id = sources[0].job_id
+    if policy.triggers:
+        limit = policy.trigger.max_runs
+        return schedule.describe_several(policy.triggers, max_runs=limit, job_id=job_id, anchors_ms=anchors)
+    return schedule.describe(policy.trigger, job_id=job_id, anchor_ms=anchors[0])
+
+
 def wrong_window(from_ms: int, to_ms: int | None, zone: str | None) -> FieldError | None:
     """Returns an error of `to` or `by_day`, None when there is none."""
     if zone is None:
@@ -55,8 +82,24 @@ def wrong_window(from_ms: int, to_ms: int | None, zone: str | None) -> FieldErro
     return None
 
 
-async def times_of(ctx: ApiContext, source: Source, window: Window) -> tuple[list[Occurrence], bool]:
-    """Returns the times, and whether there are more."""
+async def times_of(ctx: ApiContext, sources: Sequence[Source], window: Window) -> tuple[list[Occurrence], bool]:
+    """Returns the times, and whether there are more. A time that several triggers share is that of the first."""
+    if len(sources) == 1:
+        return await _times_of(ctx, sources[0], window)
+    found: dict[int, Occurrence] = {}
+    more = False
+    for source in sources:
+        times, beyond = await _times_of(ctx, source, window._replace(most=None))
+        more |= beyond
+        for time in times:
+            found.setdefault(time.at_ms, time)
+    together = sorted(found.values(), key=lambda time: time.at_ms)
+    if window.most is not None and len(together) >= window.most:
+        together, more = together[: window.most], False
+    return together[: window.limit], more or len(together) > window.limit
+
+
+async def _times_of(ctx: ApiContext, source: Source, window: Window) -> tuple[list[Occurrence], bool]:
     trigger = source.trigger
     if trigger.kind is TriggerKind.MANUAL:
         return [], False
@@ -76,25 +119,30 @@ async def times_of(ctx: ApiContext, source: Source, window: Window) -> tuple[lis
     return found[: window.limit], len(found) > window.limit
 
 
-async def answer_times(ctx: ApiContext, words: str, source: Source | None, window: Window) -> web.Response:
-    """Answers with the times of a trigger, and how many each day has where that is asked for. `source`: None where
+async def answer_times(ctx: ApiContext, words: str, sources: Sequence[Source], window: Window) -> web.Response:
+    """Answers with the times of triggers, and how many each day has where that is asked for. `sources`: empty where
     there are no times."""
-    times, more = ([], False) if source is None else await times_of(ctx, source, window)
+    times, more = await times_of(ctx, sources, window) if sources else ([], False)
     fields = moments(words, times, more=more)
     if window.zone is not None:
-        fields["days"] = [] if source is None else await _days_of(ctx, source, window, window.zone)
+        fields["days"] = await _days_of(ctx, sources, window, window.zone) if sources else []
     return reply_fields(fields)
 
 
 def moments(words: str, times: list[Occurrence], *, more: bool) -> dict[str, Any]:
-    shown = [{"at": format_time(time.at_ms), "note": time.note} for time in times]
+    shown = [{"at": format_time(t.at_ms), "note": t.note, "trigger": t.trigger or None} for t in times]
     return {"description": words, "next": shown, "more": more, "days": None}
 
 
-async def _days_of(ctx: ApiContext, source: Source, window: Window, zone: str) -> list[dict[str, Any]]:
+async def _days_of(ctx: ApiContext, sources: Sequence[Source], window: Window, zone: str) -> list[dict[str, Any]]:
     to_ms = window.from_ms + DAYS * DAY_MS if window.to_ms is None else window.to_ms
     found: list[dict[str, Any]] = []
-    days = schedule.due_days(source.trigger, window.from_ms + 1, to_ms, zone, **_whose(ctx, source), most=window.most)
+    span = window.from_ms + 1, to_ms, zone
+    if len(sources) == 1:
+        days = schedule.due_days(sources[0].trigger, *span, **_whose(ctx, sources[0]), most=window.most)
+    else:
+        several = [(source.trigger, _whose(ctx, source)) for source in sources]
+        days = schedule.due_days_of_several(several, *span, most=window.most)
     for day in days:
         found.append(day._asdict())
         if not len(found) % SLICE:

@@ -32,6 +32,7 @@ from raftsched.api.jobs.operations_schema import (
     SampleOut,
 )
 from raftsched.api.jobs.schema import Nothing
+from raftsched.api.jobs.triggers import until_of
 from raftsched.api.openapi.declarations import action, listing
 from raftsched.api.openapi.operation import WRITES, AnyOf, Reply, operation
 from raftsched.api.rows import get_job, page
@@ -63,6 +64,7 @@ class _Asked:
     filter: JobFilter | None
     ids: tuple[int, ...] = ()
     kill: bool = False
+    resume_at_ms: int | None = None  # of a pause
 
 
 @action(
@@ -82,7 +84,7 @@ async def act(ctx: ApiContext, call: Call[ActionsIn]) -> web.Response:
     if accepted is not None and accepted.operation is not None:
         return _reply(accepted.operation, 202)
     given = call.body
-    asked = _asked(given)
+    asked = _asked(given, ctx.now_ms())
     if asked.filter is not None and within() is not None:
         if asked.filter.namespace is None:
             raise must_name('name one of them in "filter"')
@@ -92,12 +94,15 @@ async def act(ctx: ApiContext, call: Call[ActionsIn]) -> web.Response:
     return _reply(await _start(ctx, asked, name), 202)
 
 
-def _asked(given: ActionsIn) -> _Asked:
+def _asked(given: ActionsIn, now_ms: int) -> _Asked:
     errors: list[FieldError] = []
     if given.action is None:
         errors.append(FieldError("/action", "is missing; give pause, resume, run, expire or delete"))
     if given.kill and given.action != "expire":
         errors.append(FieldError("/kill", 'goes with "expire" only; leave it out'))
+    resume_at_ms = until_of(given.until, given.for_, now_ms, errors)
+    if resume_at_ms is not None and given.action != "pause":
+        errors.append(FieldError("/for" if given.until is None else "/until", 'goes with "pause" only; leave it out'))
     wanted = None if given.filter is None else of_body(given.filter, errors)
     ids: list[int] = []
     for i, text in enumerate(given.ids or ()):
@@ -115,7 +120,7 @@ def _asked(given: ActionsIn) -> _Asked:
     assert given.action is not None
     if given.all:
         wanted = JobFilter()
-    return _Asked(BulkAction[given.action.upper()], wanted, tuple(ids), given.kill)
+    return _Asked(BulkAction[given.action.upper()], wanted, tuple(ids), given.kill, resume_at_ms)
 
 
 @operation(
@@ -154,7 +159,9 @@ async def delete_matching(ctx: ApiContext, call: Call[None]) -> web.Response:
 async def _start(ctx: ApiContext, asked: _Asked, name: Named) -> Operation:
     allowed = within()
     where = None if allowed is None else tuple(sorted(allowed))
-    command = StartOperation(asked.action, asked.filter, asked.ids, asked.kill, name.key, name.digest, where)
+    command = StartOperation(
+        asked.action, asked.filter, asked.ids, asked.kill, name.key, name.digest, where, asked.resume_at_ms
+    )
     accepted = await propose_one(ctx, encode(command))
     assert accepted.operation is not None
     return accepted.operation
@@ -345,6 +352,7 @@ def _shown(row: Operation) -> OperationOut:
         unchanged=row.matched - row.changed - row.refused,
         refused=row.refused,
         refusals=[RefusalOut(job_text(one.job_id), one.code, _title(one.code)) for one in row.refusals],
+        until=format_time_or_none(row.resume_at_ms),
     )
 
 

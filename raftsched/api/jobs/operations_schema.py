@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from raftsched.api.jobs.schema import JobId, Namespace, Text, TextMap, Time
+from raftsched.api.jobs.schema import Duration, JobId, Namespace, Text, TextMap, Time
 from raftsched.core.limits import LABELS_MAX
 from raftsched.core.operations import IDS_MAX
 
@@ -35,7 +35,8 @@ class JobFilterIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True
 
 
 class ActionsIn(msgspec.Struct, forbid_unknown_fields=True):
-    """An action, and exactly one of ids, filter, all. `kill`: with expire, also asks what runs to end."""
+    """An action, and exactly one of ids, filter, all. `kill`: with expire, also asks what runs to end. `until`, or
+    `for` from now on: with pause, the jobs are scheduled again by themselves then."""
 
     action: _Action | None = None
     ids: Annotated[list[JobId], Meta(max_length=IDS_MAX, extra_json_schema={"minItems": 1})] | None = None
@@ -43,6 +44,8 @@ class ActionsIn(msgspec.Struct, forbid_unknown_fields=True):
     all: bool = False
     kill: bool = False
     dry_run: bool = False
+    until: Time | None = None
+    for_: Duration | None = msgspec.field(default=None, name="for")
 
 
 class RefusalOut(msgspec.Struct):
@@ -56,7 +59,7 @@ class RefusalOut(msgspec.Struct):
 class OperationOut(msgspec.Struct):
     """`total`: rows to look at, null when that is not known; `examined` of them were. Of the jobs that matched some
     were changed, some were that way already, and some refused, the first hundred of which are named. `ids`: how many
-    were given, null when it goes by a filter."""
+    were given, null when it goes by a filter. `until`: when those that it pauses are scheduled again."""
 
     id: str
     action: str
@@ -74,6 +77,7 @@ class OperationOut(msgspec.Struct):
     unchanged: int
     refused: int
     refusals: list[RefusalOut]
+    until: str | None = None
 
 
 class SampleOut(msgspec.Struct):

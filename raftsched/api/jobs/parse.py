@@ -30,6 +30,7 @@ from raftsched.core.selection import DEFAULT_NAMESPACE
 
 DefaultsLookup = Callable[[str], NamespaceDefaults]  # namespace -> its defaults
 
+_TRIGGERS = ("/trigger", "/triggers", "/max_runs")
 _BACKSLASH = ord("\\")
 _EMPTY_PARAMS = re.compile(rb'"params": ?\{\}')
 _json = msgspec.json.Encoder(order="deterministic").encode
@@ -61,12 +62,12 @@ def read_job(
     lookup: DefaultsLookup = no_defaults,
     namespace: str | None = None,
     *,
-    kept: Trigger | None = None,
+    kept: tuple[Trigger, ...] = (),
     tolerant: bool = False,
 ) -> Content:
     """A request's body. Problem invalid-json, invalid-job or invalid-trigger.
 
-    `namespace`: where the job is, when that is not for the body to say. `kept` is the trigger of the job to be edited;
+    `namespace`: where the job is, when that is not for the body to say. `kept`: the triggers of the job to be edited;
     `tolerant` skips what is read-only, so that an answer can be edited and put back."""
     if len(raw) > settings.body_max_bytes:
         raise too_large(len(raw), settings.body_max_bytes)
@@ -114,7 +115,7 @@ def read_plain(
     now_ms: int,
     lookup: DefaultsLookup,
     namespace: str,
-    kept: Trigger | None = None,
+    kept: tuple[Trigger, ...] = (),
     only: frozenset[str] | None = None,
 ) -> Content:
     """The same from a decoded value. `only`: the fields that the namespace's defaults may fill in."""
@@ -127,7 +128,7 @@ def _slow(
     now_ms: int,
     lookup: DefaultsLookup,
     namespace: str | None,
-    kept: Trigger | None,
+    kept: tuple[Trigger, ...],
     tolerant: bool,
     only: frozenset[str] | None = None,
 ) -> Content:
@@ -137,6 +138,8 @@ def _slow(
     given = strict.examine(value, JobIn, errors, READ_ONLY)
     if given is not None:
         bad = {error.pointer for error in errors}
+        if any(pointer.startswith("/triggers") for pointer in bad):
+            bad.add("/trigger")  # several were meant, and may have been taken out whole
         more: list[FieldError] = []
         found = lookup(namespace or given.namespace or DEFAULT_NAMESPACE)
         says_notify = given.notify is not None
@@ -154,7 +157,7 @@ def _slow(
 
 
 def refused(errors: list[FieldError]) -> Problem:
-    only_trigger = all(e.pointer == "/trigger" or e.pointer.startswith("/trigger/") for e in errors)
+    only_trigger = all(e.pointer in _TRIGGERS or e.pointer.startswith(("/trigger/", "/triggers/")) for e in errors)
     return Problem("invalid-trigger" if only_trigger else "invalid-job", errors=errors)
 
 
@@ -196,7 +199,7 @@ def content_of(
     settings: Settings,
     now_ms: int,
     errors: list[FieldError],
-    kept: Trigger | None = None,
+    kept: tuple[Trigger, ...] = (),
     where: str | None = None,
 ) -> Content:
     """Errors are added to the list; the result is of use only when none were. The given job is used up. `where`: its

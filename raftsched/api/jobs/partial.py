@@ -34,6 +34,7 @@ _STATE: dict[str, Callable[[Job], Any]] = {
     "failures_in_a_row": lambda job: job.failures_in_a_row,
     "last_end_at": lambda job: format_time_or_none(job.last_end_at_ms),
     "error": error_of,
+    "resumes_at": lambda job: format_time_or_none(job.resume_at_ms),
 }
 _OF_ATTEMPT = frozenset({"last_start_at", "last_executor"})  # one under way, which the job's row does not tell of
 

@@ -14,7 +14,7 @@ from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.jobs.generated import JobShown, fill_in
 from raftsched.api.jobs.schema import JobOut
 from raftsched.core.ids import instance_text, job_text
-from raftsched.core.model import Attempt, Job, JobState, Policy
+from raftsched.core.model import Attempt, Job, JobState, Policy, Trigger
 from raftsched.schedule import TriggerError
 
 Contents = Callable[[str], bytes | None]  # of calendars, by name
@@ -34,15 +34,32 @@ def next_fire_at_ms(job: Job, now_ms: int, calendar: Contents) -> int | None:
     here, for display only; its jitter is not known yet."""
     if job.state is not _SCHEDULED:
         return None
+    if job.triggers:
+        return _next_of_several_ms(job, now_ms, calendar)
     if job.fire_at_ms is not None:
         return job.fire_at_ms
-    trigger = job.policy.trigger
-    if job.never_fires or not trigger.needs_calendar or (trigger.max_runs is not None and job.runs >= trigger.max_runs):
+    limit = job.policy.trigger.max_runs
+    if job.never_fires or (limit is not None and job.runs >= limit):
+        return None
+    after_ms = max(now_ms, job.skipped_until_ms or 0)
+    return _next_ms(job.policy.trigger, job.anchor_at_ms, job.id, after_ms, calendar)
+
+
+def _next_of_several_ms(job: Job, now_ms: int, calendar: Contents) -> int | None:
+    found = [job.fire_at_ms]
+    for trigger, state in zip(job.policy.triggers, job.triggers, strict=True):
+        if state.owed_since_ms is not None:
+            after_ms = max(now_ms, state.skipped_until_ms or 0)
+            found.append(_next_ms(trigger, state.anchor_at_ms, job.id, after_ms, calendar))
+    return min((at_ms for at_ms in found if at_ms is not None), default=None)
+
+
+def _next_ms(trigger: Trigger, anchor_ms: int, job_id: int, after_ms: int, calendar: Contents) -> int | None:
+    if not trigger.needs_calendar:
         return None
     try:
-        after_ms = max(now_ms, job.skipped_until_ms or 0)
         content = None if trigger.calendar is None else calendar(trigger.calendar)
-        return schedule.next_nominal(trigger, after_ms, anchor_ms=job.anchor_at_ms, job_id=job.id, calendar=content)
+        return schedule.next_nominal(trigger, after_ms, anchor_ms=anchor_ms, job_id=job_id, calendar=content)
     except TriggerError:  # another node knew its zone when it was accepted
         return None
 
@@ -72,6 +89,7 @@ def job_json(job: Job, now_ms: int, calendar: Contents, attempt: Attempt | None 
             format_time_or_none(job.last_end_at_ms),
             node,
             error_of(job),
+            format_time_or_none(job.resume_at_ms),
         )
     )
     try:
@@ -104,7 +122,9 @@ def error_of(job: Job) -> str | None:
 
 def never_fires(job: Job) -> str:
     """Why a job has no next time though its trigger has some left."""
-    return f"All times ahead are excluded by the calendar {job.policy.trigger.calendar}."
+    names = job.policy.calendars
+    which = f"calendar {names[0]}" if len(names) == 1 else f"calendars {', '.join(names)}"
+    return f"All times ahead are excluded by the {which}."
 
 
 def etag(job: Job) -> str:

@@ -23,6 +23,7 @@ from raftsched.api.jobs.schema import (
     PlacementIn,
     RetentionIn,
     RetryIn,
+    TriggerItemIn,
 )
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
@@ -104,8 +105,9 @@ def conditions_timeout_of(text: str, errors: list[FieldError]) -> int:
     return _CONDITIONS_TIMEOUT_MS if timeout is None else timeout
 
 
-def misfire_of(given: MisfireIn, trigger: Trigger, errors: list[FieldError]) -> Misfire:
-    if trigger.once and given.policy != _MISFIRE_IN.policy:
+def misfire_of(given: MisfireIn, trigger: Trigger, triggers: list[TriggerItemIn], errors: list[FieldError]) -> Misfire:
+    once = trigger.once or (bool(triggers) and all(t.at is not None or t.in_ is not None for t in triggers))
+    if once and given.policy != _MISFIRE_IN.policy:
         errors.append(
             FieldError(
                 "/misfire/policy",

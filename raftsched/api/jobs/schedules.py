@@ -11,7 +11,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.answers import Moments
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
-from raftsched.api.http.problems import FieldError, Problem
+from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import reply_fields
 from raftsched.api.http.requests import READ, bad_parameter, catch_up
 from raftsched.api.jobs.moments import (
@@ -21,14 +21,18 @@ from raftsched.api.jobs.moments import (
     Window,
     answer_times,
     moments,
+    sources_of,
+    words_of,
     wrong_window,
 )
 from raftsched.api.jobs.render import never_fires
 from raftsched.api.jobs.schema import PreviewIn
-from raftsched.api.jobs.triggers import time_of, trigger_of
+from raftsched.api.jobs.triggers import check_max_runs, several_of, time_of, trigger_of, triggers_of
 from raftsched.api.openapi.operation import BODIES, operation
 from raftsched.api.rows import requested_job
-from raftsched.core.model import DAY_MS, JobState, TriggerKind
+from raftsched.core.commands import Rejected
+from raftsched.core.creation import unknown_calendar
+from raftsched.core.model import DAY_MS, JobState, Policy, TriggerKind
 
 BODY_MAX = 16 * 1024  # bytes
 YEAR_MS = 365 * DAY_MS
@@ -54,20 +58,34 @@ async def preview(ctx: ApiContext, call: Call[PreviewIn]) -> web.Response:
     wrong = wrong_window(from_ms, to_ms, given.by_day)
     if wrong is not None:
         errors.append(wrong)
-    trigger = trigger_of(given.trigger, min(from_ms, ctx.now_ms()), errors)
+    policy = _policy_of(given, min(from_ms, ctx.now_ms()), errors)
     if errors:
         raise Problem("invalid-trigger", errors=errors)
+    trigger = policy.trigger
     if trigger.kind is TriggerKind.AT and start is None and trigger.at_ms <= from_ms:
         times = [schedule.Occurrence(from_ms, f"{format_time(trigger.at_ms)} is past: runs at once")]
         return reply_fields(moments(schedule.describe(trigger), times, more=False))
-    if trigger.calendar is not None and ctx.calendar(trigger.calendar) is None:
+    if policy.calendars and _missing(ctx, policy) is not None:
         await catch_up(ctx)
-        if ctx.calendar(trigger.calendar) is None:
-            detail = f"names no calendar that there is; PUT /v1/calendars/{trigger.calendar} creates it"
-            raise Problem("invalid-trigger", errors=[FieldError("/trigger/calendar", detail)])
-    anchor_ms = from_ms if trigger.starts_at_ms is None else trigger.starts_at_ms
+        missing = _missing(ctx, policy)
+        if missing is not None:
+            raise from_rejected(missing)
+    sources = sources_of(policy, from_ms)
     window = Window(from_ms, to_ms, given.count, given.by_day, trigger.max_runs)
-    return await answer_times(ctx, schedule.describe(trigger), Source(trigger, anchor_ms), window)
+    return await answer_times(ctx, words_of(policy, sources, is_job=False), sources, window)
+
+
+def _policy_of(given: PreviewIn, now_ms: int, errors: list[FieldError]) -> Policy:
+    if not given.triggers:
+        if given.max_runs is not None:
+            check_max_runs(given.triggers, errors)
+        return Policy(trigger=trigger_of(given.trigger, now_ms, errors))
+    trigger = several_of(given, errors)
+    return Policy(trigger=trigger, triggers=triggers_of(given.triggers, now_ms, errors))
+
+
+def _missing(ctx: ApiContext, policy: Policy) -> Rejected | None:
+    return unknown_calendar(policy, lambda name: ctx.calendar(name) is not None)
 
 
 @operation(
@@ -89,8 +107,9 @@ async def next_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
     wrong = wrong_window(now_ms if given_ms is None else given_ms, to_ms, zone)
     if wrong is not None:
         raise bad_parameter(wrong.pointer[1:], wrong.detail)
-    trigger = job.policy.trigger
-    words = schedule.describe(trigger, job_id=job.id, anchor_ms=job.anchor_at_ms)
+    policy = job.policy
+    sources = sources_of(policy, now_ms, job)
+    words = words_of(policy, sources)
     if job.never_fires:
         words = f"{words}. {never_fires(job)}"
     from_ms = now_ms
@@ -98,13 +117,16 @@ async def next_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
         from_ms = min(from_ms, job.nominal_at_ms - 1)  # what is due and not yet fired is still to come
     from_ms = max(from_ms, job.skipped_until_ms or 0)
     if job.state is not JobState.SCHEDULED or job.never_fires:
-        return await answer_times(ctx, words, None, Window(from_ms, to_ms, count, zone))
-    source = Source(trigger, job.anchor_at_ms, job.id)
-    most = None if trigger.max_runs is None else max(0, trigger.max_runs - job.runs)
+        return await answer_times(ctx, words, [], Window(from_ms, to_ms, count, zone))
+    if job.triggers:
+        sources = [source for source, state in zip(sources, job.triggers, strict=True) if not state.over]
+    limit = policy.trigger.max_runs
+    most = None if limit is None else max(0, limit - job.runs)
     if given_ms is not None and given_ms > from_ms:
-        most = most and most - await _count(ctx, source, from_ms, given_ms - 1, most)
+        for source in sources:  # a time that several triggers have counts for each
+            most = most and most - await _count(ctx, source, from_ms, given_ms - 1, most)
         from_ms = given_ms - 1
-    return await answer_times(ctx, words, source, Window(from_ms, to_ms, count, zone, most))
+    return await answer_times(ctx, words, sources, Window(from_ms, to_ms, count, zone, most))
 
 
 async def _count(ctx: ApiContext, source: Source, after_ms: int, until_ms: int, most: int) -> int:

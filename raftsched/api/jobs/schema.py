@@ -6,7 +6,7 @@ as left out. Defaults are those of `core.model`. JobIn and JobShown are made fro
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Raw, field
@@ -23,6 +23,7 @@ from raftsched.core.limits import (
     LABELS_MAX,
     PRIORITY_MAX,
     SHARDS_MAX,
+    TRIGGERS_MAX,
 )
 from raftsched.core.model import Misfire, Retention
 from raftsched.core.notices import NOTIFY_MAX
@@ -109,7 +110,7 @@ class _Given(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=
     """A struct that shows only the fields that were given."""
 
 
-class TriggerIn(_Given):
+class TriggerIn(_Given, kw_only=True):
     """Exactly one of at, in, every, cron, rrule, manual."""
 
     at: Time | None = None
@@ -131,6 +132,16 @@ class TriggerIn(_Given):
     ends_at: Time | None = None
     max_runs: Count | None = None
     calendar: Name | None = None
+
+
+class TriggerItemIn(TriggerIn):
+    """One of several triggers: its id, and exactly one of at, in, every, cron, rrule. `manual` and `max_runs` are left
+    out."""
+
+    id: Annotated[str, by_rule(names.TRIGGER)] | None = None
+
+
+Triggers = Annotated[list[TriggerItemIn], Meta(max_length=TRIGGERS_MAX)]
 
 
 class HttpIn(_Given):
@@ -325,6 +336,7 @@ class JobOut(msgspec.Struct):
     last_end_at: str | None
     last_executor: str | None
     error: str | None  # that suspended it
+    resumes_at: str | None = None  # it was paused until then
 
 
 READ_ONLY = frozenset(JobOut.__struct_fields__) - {"name", "namespace"}
@@ -332,29 +344,6 @@ READ_ONLY = frozenset(JobOut.__struct_fields__) - {"name", "namespace"}
 
 class Nothing(msgspec.Struct, forbid_unknown_fields=True):
     """An empty object."""
-
-
-class RunIn(msgspec.Struct, forbid_unknown_fields=True):
-    params: dict[str, Any] | None = None
-    priority: Priority | None = None
-
-
-class ExpireIn(msgspec.Struct, forbid_unknown_fields=True):
-    kill: bool = False
-
-
-class SkipNextIn(msgspec.Struct, forbid_unknown_fields=True):
-    """`at`: the nominal time that is meant; without it the next one, whichever that is."""
-
-    at: Time | None = None
-
-
-class BackfillIn(msgspec.Struct, forbid_unknown_fields=True):
-    """Nominal times from `from` on, to before `to` (now, unless given)."""
-
-    from_: Time | None = field(default=None, name="from")
-    to: Time | None = None
-    dry_run: bool = False
 
 
 class DeadFilterIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -383,10 +372,6 @@ class DeadLetterOut(msgspec.Struct):
     dead_since: str
 
 
-class StateIn(msgspec.Struct, forbid_unknown_fields=True):
-    state: Literal["SCHEDULED", "SUSPENDED"] | None = None
-
-
 class MemberIn(msgspec.Struct, forbid_unknown_fields=True):
     """A node that asks to be let in. `store`: only with this disk, as GET /v1/cluster names it."""
 
@@ -400,9 +385,12 @@ class TransferIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PreviewIn(msgspec.Struct, forbid_unknown_fields=True):
-    """`to`: no times from then on. `by_day`: a time zone of whose days the times are counted, up to `to`."""
+    """One trigger, or several as those of a job. `to`: no times from then on. `by_day`: a time zone of whose days the
+    times are counted, up to `to`."""
 
     trigger: TriggerIn | None = None
+    triggers: Triggers = []
+    max_runs: Count | None = None
     from_: Time | None = field(default=None, name="from")
     to: Time | None = None
     count: Annotated[int, Meta(ge=1, le=1_000, description="an integer from 1 to 1,000")] = 10
@@ -447,7 +435,8 @@ class InstanceOut(msgspec.Struct):
     """`job_name`: null for a job without a name; `namespace`: null when the job is gone. `late_ms`: between the time
     when it was due and its first start; null before that, and for what was asked for. `node`, or `worker`: what its
     newest attempt was given to, a node or a remote worker. `parent`: the run of which this is a part; `shard`: which
-    one of how many, null of a part for one node. `parts`: of a run that was split into them."""
+    one of how many, null of a part for one node. `parts`: of a run that was split into them. `trigger`: the id of the
+    one that it came from, of a job with several."""
 
     id: str
     job_id: str
@@ -482,3 +471,4 @@ class InstanceOut(msgspec.Struct):
     parent: str | None = None
     shard: ShardOut | None = None
     parts: PartsOut | None = None
+    trigger: str | None = None

@@ -1,17 +1,22 @@
-"""A trigger as given -> core.model.Trigger, with every error and its JSON pointer."""
+"""Triggers as given -> core.model.Trigger, with every error and its JSON pointer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from raftsched import names, schedule
 from raftsched.api.http.durations import parse_duration, parse_time
 from raftsched.api.http.problems import FieldError
-from raftsched.api.jobs.schema import TriggerIn
+from raftsched.api.jobs.schema import PreviewIn, TriggerIn, TriggerItemIn
+from raftsched.core.limits import TRIGGERS_MAX
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
 from raftsched.schedule import TriggerError, parse_cron_text
+
+if TYPE_CHECKING:
+    from raftsched.api.jobs.generated import JobIn
 
 _KINDS = {
     "at": TriggerKind.AT,
@@ -34,31 +39,83 @@ BELONGS = {  # field -> the kinds that know it
 }
 KINDS_OF_TRIGGER = tuple(_KINDS)
 _ONE_OF = "exactly one of at, in, every, cron, rrule, manual"
+_ONE_OF_SEVERAL = "exactly one of at, in, every, cron, rrule"
+_GIVE = f"Give {_ONE_OF_SEVERAL}, or leave it out"
 _AT, _IN = TriggerKind.AT, TriggerKind.IN  # looked up in their enum they take as long as the rest of a Trigger
 _MANUAL = Trigger(kind=TriggerKind.MANUAL)
 
 
-def trigger_of(given: TriggerIn | None, now_ms: int, errors: list[FieldError], kept: Trigger | None = None) -> Trigger:
-    """Errors are added to the list; the result is of use only when none were. `kept`: the trigger that the job has
-    already; left as it is, it is not asked whether it will ever be due again."""
+def trigger_of(
+    given: TriggerIn | None, now_ms: int, errors: list[FieldError], kept: tuple[Trigger, ...] = ()
+) -> Trigger:
+    """Errors are added to the list; the result is of use only when none were. `kept`: the triggers that the job has
+    already; one that is left as it is, is not asked whether it will ever be due again."""
     at = "/trigger"
     if given is None:
         errors.append(FieldError(at, f'is missing; give {_ONE_OF}, for example {{"in": "30m"}}'))
         return _MANUAL
-    kinds = _kinds_of(given)
-    if len(kinds) != 1:
-        if kinds:
-            detail = f"has {' and '.join(kinds)}; give {_ONE_OF}"
-        else:
-            detail = f"says no time; give {_ONE_OF}"
-        errors.append(FieldError(at, detail))
+    kind = _kind_of(given, at, _ONE_OF, errors)
+    if kind is None:
         return _MANUAL
-    kind = kinds[0]
     if kind == "at" and given.jitter is None and _plain(given):
         return Trigger(kind=_AT, at_ms=time_of(given.at, "/trigger/at", errors) or 0)
     if kind == "in" and given.jitter is None and _plain(given):
         return Trigger(kind=_IN, period_ms=duration_of(given.in_, "/trigger/in", errors) or 0)
-    return _full(given, kind, now_ms, errors, kept)
+    return _full(given, kind, at, "", now_ms, errors, kept)
+
+
+def triggers_of(
+    given: list[TriggerItemIn], now_ms: int, errors: list[FieldError], kept: tuple[Trigger, ...] = ()
+) -> tuple[Trigger, ...]:
+    """The same for several triggers of one job."""
+    if len(given) > TRIGGERS_MAX:
+        errors.append(FieldError("/triggers", f"has {len(given)} triggers; at most {TRIGGERS_MAX} are allowed"))
+        return ()
+    seen: set[str] = set()
+    found = []
+    for place, item in enumerate(given):
+        at = f"/triggers/{place}"
+        if item.id is None:
+            errors.append(FieldError(f"{at}/id", "is missing; give each trigger a name of its own, such as nightly"))
+        elif not names.TRIGGER.allows(item.id):
+            errors.append(FieldError(f"{at}/id", f"breaks the rule for ids; use {names.TRIGGER.rule}"))
+        elif item.id in seen:
+            errors.append(FieldError(f"{at}/id", f'is that of an earlier trigger, "{item.id}"; each has its own'))
+        seen.add(item.id or "")
+        if item.max_runs is not None:
+            detail = "belongs to the job; give it beside triggers, and it counts the runs of all of them"
+            errors.append(FieldError(f"{at}/max_runs", detail))
+            continue
+        if item.manual:
+            errors.append(
+                FieldError(f"{at}/manual", f"has no times; a job is run by hand whatever else it has. {_GIVE}")
+            )
+            continue
+        kind = _kind_of(item, at, _ONE_OF_SEVERAL, errors)
+        if kind is not None:
+            found.append(_full(item, kind, at, item.id or "", now_ms, errors, kept))
+    return tuple(found)
+
+
+def several_of(given: JobIn | PreviewIn, errors: list[FieldError]) -> Trigger:
+    """Returns what stands for several triggers where a job has one."""
+    if given.trigger is not None:
+        errors.append(FieldError("/trigger", "is given beside triggers; give one of them"))
+    return Trigger(kind=TriggerKind.SEVERAL, max_runs=given.max_runs)
+
+
+def check_max_runs(triggers: list[TriggerItemIn], errors: list[FieldError]) -> None:
+    if not triggers:
+        errors.append(FieldError("/max_runs", "goes with triggers; of a single trigger it is /trigger/max_runs"))
+
+
+def _kind_of(given: TriggerIn, at: str, one_of: str, errors: list[FieldError]) -> str | None:
+    kinds = _kinds_of(given)
+    if len(kinds) == 1:
+        return kinds[0]
+    detail = f"has {' and '.join(kinds)}; give {one_of}" if kinds else f"says no time; give {one_of}"
+    errors.append(FieldError(at, detail))
+    return None
 
 
 def _kinds_of(given: TriggerIn) -> list[str]:
@@ -90,8 +147,15 @@ def _plain(given: TriggerIn) -> bool:
     )
 
 
-def _full(given: TriggerIn, kind: str, now_ms: int, errors: list[FieldError], kept: Trigger | None) -> Trigger:
-    at = "/trigger"
+def _full(
+    given: TriggerIn,
+    kind: str,
+    at: str,
+    name: str,
+    now_ms: int,
+    errors: list[FieldError],
+    kept: tuple[Trigger, ...],
+) -> Trigger:
     before = len(errors)
     for field, kinds in BELONGS.items():
         if getattr(given, field) is not None and kind not in kinds:
@@ -106,7 +170,7 @@ def _full(given: TriggerIn, kind: str, now_ms: int, errors: list[FieldError], ke
     starts = time_of(given.starts_at, f"{at}/starts_at", errors)
     ends = time_of(given.ends_at, f"{at}/ends_at", errors)
     try:
-        core = _core(given, kind, errors)
+        core = _core(given, kind, at, errors)
         trigger = msgspec.structs.replace(
             core,
             mode=mode,
@@ -115,24 +179,25 @@ def _full(given: TriggerIn, kind: str, now_ms: int, errors: list[FieldError], ke
             ends_at_ms=ends,
             max_runs=given.max_runs,
             calendar=given.calendar,
+            id=name,
         )
-        if len(errors) == before and trigger != kept:
+        if len(errors) == before and trigger not in kept:
             schedule.validate(trigger, now_ms=now_ms)
         return trigger
     except TriggerError as error:
-        errors.append(FieldError(error.pointer, error.detail))
+        errors.append(FieldError(at + error.pointer.removeprefix("/trigger"), error.detail))
         return _MANUAL
 
 
-def _core(given: TriggerIn, kind: str, errors: list[FieldError]) -> Trigger:
+def _core(given: TriggerIn, kind: str, at: str, errors: list[FieldError]) -> Trigger:
     """The kind and what belongs to it alone."""
     if given.cron is not None:
         return parse_cron_text(given.cron, given.timezone, "quartz" if given.dialect == "quartz" else "")
     period = given.in_ if kind == "in" else given.every
     return Trigger(
         kind=_KINDS[kind],
-        at_ms=time_of(given.at, "/trigger/at", errors) or 0,
-        period_ms=duration_of(period, f"/trigger/{kind}", errors) or 0,
+        at_ms=time_of(given.at, f"{at}/at", errors) or 0,
+        period_ms=duration_of(period, f"{at}/{kind}", errors) or 0,
         expr=given.rrule or "",
         timezone=given.timezone or "UTC",
     )
@@ -144,6 +209,20 @@ def _or(kinds: tuple[str, ...]) -> str:
 
 def duration_of(text: str | None, at: str, errors: list[FieldError]) -> int | None:
     return None if text is None else _parsed(parse_duration, text, at, errors)
+
+
+def until_of(until: str | None, for_: str | None, now_ms: int, errors: list[FieldError]) -> int | None:
+    """Returns until when a pause lasts, which is said by a time or a duration. None: neither is given."""
+    if until is not None and for_ is not None:
+        errors.append(FieldError("/for", "is given beside until; give one of them"))
+        return None
+    at_ms = time_of(until, "/until", errors)
+    length_ms = duration_of(for_, "/for", errors)
+    if at_ms is not None and at_ms <= now_ms:
+        errors.append(FieldError("/until", "is past; give a time ahead, or resume the job"))
+    if length_ms == 0:
+        errors.append(FieldError("/for", "must be more than zero, such as 2h"))
+    return at_ms if length_ms is None else now_ms + length_ms
 
 
 def time_of(text: str | None, at: str, errors: list[FieldError]) -> int | None:

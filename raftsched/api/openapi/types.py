@@ -31,7 +31,7 @@ def _job(schemas: dict[str, Any]) -> dict[str, Any]:
     content = {}
     for name in JobShown.__struct_fields__:
         schema = {k: v for k, v in given[name].items() if k != "default"}
-        if name in ("trigger", "handler"):
+        if name == "handler":
             schema = _without_null(schema)
         content[name] = schema
     state = schemas["JobOut"]["properties"]
@@ -65,14 +65,14 @@ def _patch(schemas: dict[str, Any]) -> dict[str, Any]:
     properties = {}
     for name, schema in schemas["JobIn"]["properties"].items():
         one = {k: v for k, v in schema.items() if k != "default"}
-        whole = name in ("trigger", "handler")
+        whole = name == "handler"
         properties[name] = _without_null(one) if whole else _or_null(_part(one, schemas))
     properties["suspended"] = {"enum": [False, None]}  # there are /pause and /resume
     return {
         "title": "JobPatch",
         "description": "What is to change of a job (RFC 7396). " + (_patch.__doc__ or ""),
         "type": "object",
-        "properties": properties,
+        "properties": {**properties, "trigger": schemas["JobIn"]["properties"]["trigger"]},
         "additionalProperties": False,
     }
 
@@ -229,13 +229,41 @@ def _needs(*fields: str) -> Callable[[dict[str, Any]], None]:
 
 def _trigger_in(schema: dict[str, Any]) -> None:
     _one_of(KINDS_OF_TRIGGER, BELONGS)(schema)
+    _refine_every(schema)
+
+
+def _trigger_item_in(schema: dict[str, Any]) -> None:
+    """One of several has an id, and neither of what belongs to the job."""
+    kinds = tuple(kind for kind in KINDS_OF_TRIGGER if kind != "manual")
+    _one_of(kinds, {**BELONGS, "manual": (), "max_runs": ()}, always=("id",))(schema)
+    _refine_every(schema)
+
+
+def _refine_every(schema: dict[str, Any]) -> None:
     (every,) = (way for way in schema["oneOf"] if way["title"] == "every")
     delayed = {"mode": {"const": "fixed_delay"}, "calendar": {"type": "string"}}
     every["not"] = {"properties": delayed, "required": sorted(delayed)}  # that has no times a calendar could leave out
 
 
 def _job_in(schema: dict[str, Any]) -> None:
-    _needs("trigger", "handler")(schema)
+    _needs("handler")(schema)
+    _one_or_several(schema)
+
+
+def _one_or_several(schema: dict[str, Any]) -> None:
+    """A trigger, or several and what belongs to all of them."""
+    null = dict(_NULL)
+    one = {"trigger": {"not": null}, "triggers": {"maxItems": 0}, "max_runs": null}
+    several = {"trigger": null, "triggers": {"minItems": 1}}
+    schema["oneOf"] = [
+        {"properties": one, "required": ["trigger"]},
+        {"properties": several, "required": ["triggers"]},
+    ]
+
+
+def _pause_in(schema: dict[str, Any]) -> None:
+    null = dict(_NULL)
+    schema["anyOf"] = [{"properties": {"until": null}}, {"properties": {"for": null}}]
 
 
 def _chosen(filter_type: str, *always: str) -> Callable[[dict[str, Any]], None]:
@@ -286,6 +314,8 @@ def _kill_in(schema: dict[str, Any]) -> None:
 FILTERS: dict[str, Any] = {"DeadFilterIn": DeadFilterIn, "JobFilterIn": JobFilterIn}
 _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "TriggerIn": _trigger_in,
+    "TriggerItemIn": _trigger_item_in,
+    "PauseIn": _pause_in,
     "HandlerIn": _one_of(
         ("exec", "shell", "python", "http", "call"),
         {
@@ -307,7 +337,7 @@ _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "HttpIn": _needs("url"),
     "SecretRef": _needs("$secret"),
     "CrontabIn": _needs("text"),
-    "PreviewIn": _needs("trigger"),
+    "PreviewIn": _one_or_several,
     "BackfillIn": _needs("from"),
     "StateIn": _needs("state"),
     "MemberIn": _needs("id"),

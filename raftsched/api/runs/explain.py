@@ -60,6 +60,7 @@ class ThenOut(msgspec.Struct):
     fired_late_ms: int | None
     started_late_ms: int | None
     misfire: MisfireShown | None
+    trigger_id: str | None = None  # of a job with several
 
 
 class ThereOut(msgspec.Struct):
@@ -226,7 +227,7 @@ def made_by(row: Instance) -> str:
 
 def _then(row: Instance, job: Job | None, policy: Policy | None) -> ThenOut:
     how = made_by(row)
-    trigger = trigger_words(job, policy)
+    trigger = trigger_words(row, job, policy)
     due = row.due_at_ms
     fired = how in ("schedule", "missed")
     first = row.attempts[0] if row.attempts and row.attempts[0].number == 1 else None
@@ -235,6 +236,7 @@ def _then(row: Instance, job: Job | None, policy: Policy | None) -> ThenOut:
         text=then_words(row, how, trigger, policy),
         made_by=how,
         trigger=trigger,
+        trigger_id=row.trigger or None,
         scheduled_at=format_time(row.nominal_at_ms),
         jitter_ms=row.jitter_ms,
         due_at=format_time(due),

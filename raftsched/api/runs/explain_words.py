@@ -68,12 +68,16 @@ def _killed_next(policy: Policy | None) -> str:
     )
 
 
-def trigger_words(job: Job | None, policy: Policy | None) -> str | None:
+def trigger_words(row: Instance, job: Job | None, policy: Policy | None) -> str | None:
     """Returns the trigger in words; None: the job's trigger at that time is not known any more."""
     if job is None or policy is None:
         return None
     try:
-        return schedule.describe(policy.trigger, job_id=job.id, anchor_ms=job.anchor_at_ms)
+        if not policy.triggers:
+            return schedule.describe(policy.trigger, job_id=job.id, anchor_ms=job.anchor_at_ms)
+        if row.trigger:
+            return schedule.describe(policy.trigger_of(row), job_id=job.id)
+        return schedule.describe_several(policy.triggers, max_runs=policy.trigger.max_runs, job_id=job.id)
     except schedule.TriggerError:
         return None
 
@@ -91,7 +95,9 @@ def then_words(row: Instance, made_by: str, trigger: str | None, policy: Policy 
         return f"Somebody asked that what was due at {nominal} be made up for; that was done at {_made(row)}."
     if made_by == "skipped":
         return gap_words(row, policy)
-    what = "Its trigger" if trigger is None else f'Its trigger ("{trigger}")'
+    what = f"Its trigger {row.trigger}" if row.trigger else "Its trigger"
+    if trigger is not None:
+        what += f' ("{trigger}")'
     text = f"{what} was due at {nominal}"
     if row.jitter_ms:
         text += f", put off by {format_duration(row.jitter_ms)} of jitter"

@@ -49,6 +49,7 @@ _OF: dict[str, Callable[[Instance, Attempt], Any]] = {
     "parent": lambda row, last: None if row.parent is None else instance_text(row.parent),
     "shard": lambda row, last: shown_shard(row),
     "parts": lambda row, last: shown_parts(row),
+    "trigger": lambda row, last: row.trigger or None,
     "attempts": lambda row, last: [shown_attempt(one, instance_text(row.key)) for one in row.attempts],
 }
 _OF_JOB: dict[str, Callable[[JobNames, Instance], Any]] = {

@@ -121,5 +121,6 @@ def instance_json(row: Instance, names: JobNames, parts: PartsOut | None = None)
             parent=None if row.parent is None else instance_text(row.parent),
             shard=shown_shard(row),
             parts=parts or shown_parts(row),
+            trigger=row.trigger or None,
         )
     )

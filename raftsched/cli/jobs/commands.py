@@ -22,7 +22,12 @@ _TRIGGERS = ("cron", "every", "at", "in", "rrule")
 
 
 def _trigger(job: Any) -> str:
-    trigger = job.get("trigger") or {}
+    if job.get("triggers"):
+        return ", ".join(f"{trigger.get('id')}: {_of_one(trigger)}" for trigger in job["triggers"])
+    return _of_one(job.get("trigger") or {})
+
+
+def _of_one(trigger: Any) -> str:
     for kind in _TRIGGERS:
         if trigger.get(kind):
             zone = trigger.get("timezone")
@@ -135,48 +140,61 @@ def _told(refs: tuple[str, ...], fmt: str, act: Callable[[str], tuple[Any, str, 
             print_json(answers[0] if len(refs) == 1 else {"items": answers})
 
 
+def _until(job: Any) -> str:
+    """Says until when a job is paused, where that is known."""
+    return f", until {job['resumes_at']}" if isinstance(job, dict) and job.get("resumes_at") else ""
+
+
 def _each(client: Client, refs: tuple[str, ...], action: str, done: str, fmt: str, body: Any = None) -> None:
     """The same for several jobs; answered with each as it is then."""
 
     def act(ref: str) -> tuple[Any, str, str]:
         found = find_job(client, ref)
         answer = client.post(f"/v1/jobs/{found['id']}/{action}", body)
-        return answer, job_ref(found), f"{done}: {job_ref(found)}"
+        return answer, job_ref(found), f"{done}: {job_ref(found)}{_until(answer)}"
 
     _told(refs, fmt, act)
 
 
-def _state_command(action: str, done: str, help: str) -> None:
-    """Adds a command that does this to the jobs that are named, or to those of a filter."""
+@jobs.command()
+@click.argument("refs", metavar="[JOB]...", nargs=-1)
+@click.option("--until", metavar="TIME", help="Schedule them again by themselves at this time (RFC 3339).")
+@click.option("--for", "length", metavar="DURATION", help="The same after so long, such as 2h.")
+@many_options
+@format_option
+@remote
+def pause(client: Client, refs: tuple[str, ...], until: str | None, length: str | None, fmt: str, **given: Any) -> None:
+    """Suspend jobs: nothing new is started, what runs goes on. What is due meanwhile is not caught up.
 
-    def act(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> None:
-        if not by_filter(client, action, refs, given, fmt):
-            _each(client, refs, action, done, fmt)
-
-    refs = click.argument("refs", metavar="[JOB]...", nargs=-1)
-    jobs.command(action, help=help)(refs(many_options(format_option(remote(act)))))
-
-
-_state_command(
-    "pause",
-    "paused",
-    """Suspend jobs: nothing new is started, what runs goes on. Pausing a paused job is no error.
+    Pausing a paused job is no error: without --until and --for it stays so until somebody resumes it.
 
     \b
       raftsched jobs pause billing/nightly-report
+      raftsched jobs pause billing/nightly-report --until 2030-01-07T06:00:00Z
+      raftsched jobs pause --label team=fin --for 2h
       raftsched jobs pause --owner ana --dry-run
-    """,
-)
-_state_command(
-    "resume",
-    "resumed",
+    """
+    if until and length:
+        raise click.UsageError("say --until or --for, not both")
+    more = {"until": until} if until else {"for": length} if length else {}
+    if not by_filter(client, "pause", refs, given, fmt, **more):
+        _each(client, refs, "pause", "paused", fmt, more or None)
+
+
+@jobs.command()
+@click.argument("refs", metavar="[JOB]...", nargs=-1)
+@many_options
+@format_option
+@remote
+def resume(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> None:
     """Schedule suspended jobs again, from now on: what was missed meanwhile is not caught up.
 
     \b
       raftsched jobs resume billing/nightly-report
       raftsched jobs resume --state SUSPENDED --label team=fin
-    """,
-)
+    """
+    if not by_filter(client, "resume", refs, given, fmt):
+        _each(client, refs, "resume", "resumed", fmt)
 
 
 @jobs.command()

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 _NO = object()
-_FIRST = ("name", "namespace", "description", "owner", "suspended", "trigger", "handler")
+_WHEN = ("trigger", "triggers", "max_runs")  # one or several of them
+_FIRST = ("name", "namespace", "description", "owner", "suspended", *_WHEN, "handler")
 
 
 def portable(job: Mapping[str, Any], *, full: bool = False, says: Collection[str] = ()) -> dict[str, Any]:
@@ -31,12 +32,16 @@ def portable(job: Mapping[str, Any], *, full: bool = False, says: Collection[str
         }
         if found.get("max_concurrency") == (None if found.get("overlap") == "allow" else 1):
             found.pop("max_concurrency", None)
+    found = {k: v for k, v in found.items() if k not in _WHEN or v}
     if "placement" in says and found.get("placement") is None:
         found["placement"] = {}
     if "notify" in says and found.get("notify") is None:
         found["notify"] = []
     if "timezone" in says:
-        found["trigger"] = _with_zone(found["trigger"])
+        if "trigger" in found:
+            found["trigger"] = _with_zone(found["trigger"])
+        if "triggers" in found:
+            found["triggers"] = [_with_zone(trigger) for trigger in found["triggers"]]
     return {k: found[k] for k in (*(k for k in _FIRST if k in found), *(k for k in found if k not in _FIRST))}
 
 

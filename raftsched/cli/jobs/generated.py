@@ -55,6 +55,7 @@ SAME = (
 )
 # What a job means that leaves these fields out.
 DEFAULTS: Mapping[str, Any] = {
+    "triggers": [],
     "params": {},
     "priority": 5,
     "queue": "default",

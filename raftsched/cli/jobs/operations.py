@@ -103,7 +103,8 @@ def follow(client: Client, operation: dict[str, Any], fmt: str = "table") -> Non
 def _print_end(operation: Mapping[str, Any], fmt: str) -> None:
     same = f" ({operation['unchanged']} were that already)" if operation["unchanged"] else ""
     if fmt == "table":
-        click.echo(f"{_DONE[operation['action']]}: {operation['changed']}{same}")
+        until = f", until {operation['until']}" if operation.get("until") else ""
+        click.echo(f"{_DONE[operation['action']]}: {operation['changed']}{same}{until}")
     else:
         print_one(fmt, operation, identified)
     for one in operation["refusals"]:

@@ -74,13 +74,14 @@ def trigger(expression: str, timezone: str | None, quartz: bool) -> dict[str, An
 
 
 def print_times(answer: dict[str, Any], fmt: str) -> None:
-    """{"description", "next": [{"at", "note"}]}: what preview and next answer."""
+    """{"description", "next": [{"at", "note", "trigger"}]}: what preview and next answer."""
     if fmt == "json":
         print_json(answer)
         return
     if fmt == "table" and answer.get("description"):
         click.echo(cell(answer["description"]))
     for time in answer["next"]:
-        click.echo(time["at"] + (f"  {cell(time['note'])}" if fmt == "table" and time.get("note") else ""))
+        more = [cell(time[name]) for name in ("trigger", "note") if time.get(name)] if fmt == "table" else []
+        click.echo("  ".join([time["at"], *more]))
     if fmt == "table" and not answer["next"]:
         click.echo("never again")

@@ -10,7 +10,7 @@ from raftsched.client.jobs import JobRef
 from raftsched.client.models import Backfilled, Checked, Created, Crontab, Deleted, Instance, Preview, Run
 from raftsched.client.models_bulk import DryRun, Revision, Stats
 from raftsched.client.models_generated import Job
-from raftsched.client.spec import Action, BulkFilter, InstanceFilter, JobFilter, JobState, Moment
+from raftsched.client.spec import Action, BulkFilter, Duration, InstanceFilter, JobFilter, JobState, Moment
 from raftsched.client.spec_generated import JobSpec
 from raftsched.client.sync.bridge import Bridge
 from raftsched.client.sync.underway import Underway
@@ -35,7 +35,8 @@ class Jobs:
         return self._bridge.run(lambda c: c.jobs.put(ref, job, if_match=if_match))
 
     def patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: int | None = None) -> Job:
-        """RFC 7396: what is given is changed, None takes out; `trigger` and `handler` are replaced whole."""
+        """RFC 7396: what is given is changed, None takes out; `trigger`, `triggers` and `handler` are
+        replaced whole, and of the first two one by the other."""
         return self._bridge.run(lambda c: c.jobs.patch(ref, changes, if_match=if_match))
 
     def check(self, job: JobSpec | None = None, /, **fields: Unpack[JobSpec]) -> Checked:
@@ -124,9 +125,10 @@ class Jobs:
         """Now, beside its schedule; `params` and `priority` for this run only."""
         return self._bridge.run(lambda c: c.jobs.run(ref, params=params, priority=priority))
 
-    def pause(self, ref: JobRef) -> Job:
-        """Not scheduled until it is resumed; what runs goes on."""
-        return self._bridge.run(lambda c: c.jobs.pause(ref))
+    def pause(self, ref: JobRef, *, until: Moment | None = None, length: Duration | None = None) -> Job:
+        """Not scheduled until it is resumed, by itself at the time `until`, or after `length`, where one of these is
+        given; what runs goes on. A later pause replaces an earlier one."""
+        return self._bridge.run(lambda c: c.jobs.pause(ref, until=until, length=length))
 
     def resume(self, ref: JobRef) -> Job:
         """Schedules it again. What was missed meanwhile is not caught up; see `backfill`."""
@@ -156,14 +158,19 @@ class Jobs:
         ids: Sequence[str] | None = None,
         all: bool = False,
         kill: bool = False,
+        until: Moment | None = None,
+        length: Duration | None = None,
         **filters: Unpack[BulkFilter],
     ) -> Underway:
         """The same done to many jobs: those with these ids, or all that match the filter, or with `all` every one.
         Returns when the cluster has accepted it: await what is returned for its end, or iterate it for its progress.
-        `kill`: with expire, what runs is asked to end. InvalidError when it is not said which in exactly one way."""
+        `kill`: with expire, what runs is asked to end. `until`, `length`: with pause, as there. InvalidError when it is
+        not said which in exactly one way."""
         return Underway(
             self._bridge,
-            self._bridge.run(lambda c: c.jobs.act(action, ids=ids, all=all, kill=kill, **filters)).operation,
+            self._bridge.run(
+                lambda c: c.jobs.act(action, ids=ids, all=all, kill=kill, until=until, length=length, **filters)
+            ).operation,
         )
 
     def dry_run(

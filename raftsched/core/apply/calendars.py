@@ -78,7 +78,7 @@ def _users(tx: Tx, name: str) -> Iterator[Job]:
     """Yields the jobs that use the calendar, in the order of their ids."""
     for key, _ in walk(JobFilter(calendar=name)).rows(tx.view):
         job = tx.job(from_u64(key[-8:]))
-        if job is not None and job.policy.trigger.calendar == name:
+        if job is not None and name in job.policy.calendars:
             yield job
 
 

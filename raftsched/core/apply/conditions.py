@@ -155,7 +155,7 @@ def _queue(tx: Tx, job: Job, instance: Instance) -> None:
     deadline; one that was asked for, and a one-shot, wait as long as it takes."""
     rank(tx, job, instance)
     fresh = not instance.attempts and instance.parts is None
-    if fresh and not instance.request and not job.policy.trigger.once:
+    if fresh and not instance.request and not job.policy.trigger_of(instance).once:
         instance.wake_at_ms = tx.now + tx.meta.settings.start_deadline_ms
 
 

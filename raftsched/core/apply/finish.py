@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import islice
 
 from raftsched.core.apply.conditions import become_ready, stop_checking, succeeded
-from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, set_due
+from raftsched.core.apply.due import is_unscheduled, set_due
 from raftsched.core.apply.indexes import listed_by_job, reindex
 from raftsched.core.apply.notices import notify_webhooks
+from raftsched.core.apply.several import all_over, has_all_runs, pairs, start_delays, stop_triggers
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.changes import InstanceEvent
@@ -24,7 +25,9 @@ from raftsched.core.model import (
     Parts,
     PartsTask,
     StepKind,
+    Trigger,
     TriggerKind,
+    TriggerState,
 )
 from raftsched.core.tables import BY_JOB, Table, after, by_job_key, from_by_job, u64
 from raftsched.core.transitions import instance_after, job_after
@@ -305,21 +308,33 @@ def release(tx: Tx, job: Job) -> None:
         tx.put_instance(instance)
 
 
-def note_unfired(tx: Tx, job: Job, reason: str) -> None:
+def note_unfired(tx: Tx, job: Job, reason: str, stay: tuple[Trigger, ...] = ()) -> None:
     """Records due times that were not fired and now will not be: nothing could fire them (no leader, a paused cluster).
-    Of a calendar only the first such time is known here."""
-    trigger, first = job.policy.trigger, job.nominal_at_ms
-    if trigger.once or first is None or job.fire_at_ms is None or job.fire_at_ms > tx.now:
-        return
+    Of a calendar only the first such time is known here. `stay`: those of these triggers still will be."""
+    gaps = [_unfired(tx, job, trigger, state) for trigger, state in pairs(job) if trigger not in stay]
+    if not job.triggers:
+        gaps = [_unfired(tx, job, job.policy.trigger, job)]
+    found = [gap for gap in gaps if gap is not None]
+    if found:
+        first, last = min(gap[0] for gap in found), max(gap[1] for gap in found)
+        note_gap(tx, job, reason, first, last, sum(gap[2] for gap in found))
+
+
+def _unfired(tx: Tx, job: Job, trigger: Trigger, due: Job | TriggerState) -> tuple[int, int, int] | None:
+    """Returns the first and the last of the trigger's times that were due and not fired, and how many they are."""
+    first = due.nominal_at_ms
+    if trigger.once or first is None or due.fire_at_ms is None or due.fire_at_ms > tx.now:
+        return None
     last, number = first, 1
     if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE and trigger.calendar is None:
         times, number = grid_due(trigger, first, tx.now, 1)
         if times[-1] + jitter_ms(trigger, job.id, times[-1]) > tx.now:
             number -= 1  # its jitter, less than the period, is not over yet
-        if trigger.max_runs is not None:
-            number = min(number, trigger.max_runs - job.runs)
+        limit = job.policy.trigger.max_runs
+        if limit is not None:
+            number = min(number, limit - job.runs)
         last = first + (number - 1) * trigger.period_ms
-    note_gap(tx, job, reason, first, last, number)
+    return first, last, number
 
 
 def stop_schedule(tx: Tx, job: Job, reason: str | None) -> None:
@@ -328,8 +343,7 @@ def stop_schedule(tx: Tx, job: Job, reason: str | None) -> None:
     if reason is not None:
         note_unfired(tx, job, reason)
     nominal = job.nominal_at_ms if job.policy.trigger.once else None
-    set_due(job, None)
-    clear_unscheduled(tx, job)
+    stop_triggers(tx, job)
     job.nominal_at_ms = nominal
 
 
@@ -344,7 +358,9 @@ def settle(tx: Tx, job: Job) -> None:
     if job.state is _DELETED:
         job.purge_at_ms = tx.now
         return
-    if job.state is _SCHEDULED and job.nominal_at_ms is None:
+    if job.triggers:
+        _settle_triggers(tx, job)
+    elif job.state is _SCHEDULED and job.nominal_at_ms is None:
         if exhausted(tx, job):
             exhaust(tx, job)
         elif trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_DELAY:
@@ -359,6 +375,16 @@ def settle(tx: Tx, job: Job) -> None:
         if job.failed:  # it takes its dead letters along
             keep_ms = max(settings.once_failed_keep_ms, settings.dead_letter_keep_ms)
         job.purge_at_ms = tx.now + keep_ms
+
+
+def _settle_triggers(tx: Tx, job: Job) -> None:
+    if job.state is not _SCHEDULED:
+        return
+    if not has_all_runs(job):
+        start_delays(tx, job)
+    if has_all_runs(job) or all_over(job):
+        stop_triggers(tx, job)
+        exhaust(tx, job)
 
 
 def exhausted(tx: Tx, job: Job) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby
 
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.actions import InstanceFired, KillAsked
@@ -13,18 +11,29 @@ from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, set_due,
 from raftsched.core.apply.finish import finish, note_gap, settle, unused_request
 from raftsched.core.apply.indexes import listed_by_job, waits_in_ready
 from raftsched.core.apply.parts import ask_to_end
+from raftsched.core.apply.several import (
+    first_due,
+    follow_first,
+    has_all_runs,
+    is_delay,
+    leave_out,
+    set_excluded,
+    set_next,
+    settle_owed,
+    stop_triggers,
+)
 from raftsched.core.apply.steps import add_step
+from raftsched.core.apply.times import Due, Source, Sources, by_calendar, due_times, is_once, plausible, together
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
 from raftsched.core.changes import InstanceEvent
-from raftsched.core.commands import Accepted, Answer, Fire, Rejected, ScheduleJob
+from raftsched.core.commands import Accepted, Answer, Fire, Rejected, ScheduleJob, TriggerFire, TriggerSchedule
 from raftsched.core.concurrency import can_start, concurrency_limit
-from raftsched.core.intervals import grid_due, jitter_ms, next_every
-from raftsched.core.limits import FIRES_MAX
+from raftsched.core.ids import instance_key
+from raftsched.core.intervals import jitter_ms
 from raftsched.core.model import (
     ASKED_FOR,
     FINAL,
-    EveryMode,
     Instance,
     InstanceState,
     Job,
@@ -32,7 +41,8 @@ from raftsched.core.model import (
     MisfirePolicy,
     Overlap,
     StepKind,
-    TriggerKind,
+    Trigger,
+    TriggerState,
     scheduled_instance,
 )
 from raftsched.core.tables import Table, after, by_job_key, from_by_job, u64
@@ -47,11 +57,13 @@ def schedule_job(tx: Tx, c: ScheduleJob) -> Answer:
         return STALE
     if not is_unscheduled(tx, job):
         return STALE
+    if job.triggers:
+        return _schedule_triggers(tx, job, c)
     if c.nominal_at_ms is not None and not 0 <= c.nominal_at_ms <= TIME_MAX_MS:
         return STALE
     if c.nominal_at_ms is not None and job.skipped_until_ms is not None and c.nominal_at_ms <= job.skipped_until_ms:
         return STALE
-    if not _by_calendar(tx, job, c.calendar):
+    if not by_calendar(tx, job.policy.trigger, c.calendar):
         return STALE
     clear_unscheduled(tx, job)
     set_due(job, c.nominal_at_ms)
@@ -61,32 +73,45 @@ def schedule_job(tx: Tx, c: ScheduleJob) -> Answer:
     return Accepted(job=job)
 
 
-def _by_calendar(tx: Tx, job: Job, revision: int) -> bool:
-    """Returns whether the times were computed with the calendar as it is now. When it was changed meanwhile the job is
-    rescheduled, or an operation comes to that."""
-    name = job.policy.trigger.calendar
-    if name is None:
-        return True
-    calendar = tx.calendar(name)
-    return calendar is not None and calendar.revision == revision
+def _schedule_triggers(tx: Tx, job: Job, c: ScheduleJob) -> Answer:
+    """Gives the triggers that are owed it their next times. Others are left as they are: each is a compare-and-set."""
+    found = [(job.triggers[part.index], part) for part in c.triggers if 0 <= part.index < len(job.triggers)]
+    fitting = [(state, part) for state, part in found if _is_owed(tx, job, state, part)]
+    if not fitting:
+        return STALE
+    take_due(tx, job)
+    for state, part in fitting:
+        trigger = job.policy.triggers[part.index]
+        if part.nominal_at_ms is None and part.never_fires and trigger.calendar is not None:
+            set_excluded(state)
+        else:
+            set_next(job, trigger, state, part.nominal_at_ms)
+    if job.skipped_until_ms is not None:
+        leave_out(tx, job, (job.skipped_until_ms,))  # it was skipped as the time of another trigger
+    settle_owed(tx, job)
+    follow_first(job)
+    settle(tx, job)
+    tx.put_job(job)
+    return Accepted(job=job)
 
 
-@dataclass(slots=True)
-class _Due:
-    times: list[int]  # the newest of the due times, ascending
-    more: int  # due times before these, not listed
-    more_until_ms: int  # the last of them
-    upcoming: int | None  # the next time after all of these
+def _is_owed(tx: Tx, job: Job, state: TriggerState, part: TriggerSchedule) -> bool:
+    nominal, skipped = part.nominal_at_ms, state.skipped_until_ms
+    if state.owed_since_ms is None or state.owed_since_ms != part.since_ms:
+        return False
+    if nominal is not None and not (0 <= nominal <= TIME_MAX_MS and (skipped is None or nominal > skipped)):
+        return False
+    return by_calendar(tx, job.policy.triggers[part.index], part.calendar)
 
 
 def fire(tx: Tx, c: Fire) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.state is not _SCHEDULED:
         return STALE
-    if job.revision != c.revision or job.nominal_at_ms != c.nominal_at_ms or not _plausible(c):
+    if job.revision != c.revision or job.nominal_at_ms != c.nominal_at_ms or not plausible(c):
         return STALE
     trigger = job.policy.trigger
-    if trigger.calendar is not None and not _by_calendar(tx, job, c.calendar):
+    if trigger.calendar is not None and not by_calendar(tx, trigger, c.calendar):
         return STALE
     if tx.meta.paused:
         return Rejected("cluster-paused")
@@ -96,11 +121,13 @@ def fire(tx: Tx, c: Fire) -> Answer:
         settle(tx, job)
         tx.put_job(job)
         return Accepted(job=job)
-    due = _due_times(tx, job, c)
+    if job.triggers:
+        return _fire_triggers(tx, job, c)
+    due = due_times(tx, job.id, Source(trigger, job.anchor_at_ms), c)
     take_due(tx, job)
     if due.more:
-        note_gap(tx, job, "misfire", c.nominal_at_ms, due.more_until_ms, due.more)
-    _run_times(tx, job, due.times)
+        note_gap(tx, job, "misfire", due.more_from_ms, due.more_until_ms, due.more)
+    _run_times(tx, job, due.times, {})
     limit = trigger.max_runs
     if due.upcoming is not None and (limit is None or job.runs < limit):
         set_due(job, due.upcoming)
@@ -111,87 +138,99 @@ def fire(tx: Tx, c: Fire) -> Answer:
     return Accepted(job=job)
 
 
-def _plausible(c: Fire) -> bool:
-    """Returns whether the times ascend and can be written."""
-    if not c.missed and c.next_nominal_at_ms is None:
-        return 0 <= c.nominal_at_ms <= TIME_MAX_MS and 0 <= c.missed_count <= FIRES_MAX
-    times = (c.nominal_at_ms, *c.missed)
-    if c.next_nominal_at_ms is not None:
-        times += (c.next_nominal_at_ms,)
-    return (
-        times[0] >= 0
-        and times[-1] <= TIME_MAX_MS
-        and all(a < b for a, b in pairwise(times))
-        and len(c.missed) <= c.missed_count <= FIRES_MAX
-    )
+def _fire_triggers(tx: Tx, job: Job, c: Fire) -> Answer:
+    """Fires those of several triggers that are due, as one: their times together are the job's, each of them once."""
+    parts = {part.index: part for part in c.triggers if _is_due(tx, job, part)}
+    first = first_due(job)
+    if not any(job.triggers[index] is first for index in parts):
+        return STALE
+    dues: list[tuple[Source, Due]] = []
+    for index, part in sorted(parts.items()):
+        trigger, state = job.policy.triggers[index], job.triggers[index]
+        source = Source(trigger, state.anchor_at_ms)
+        due = due_times(tx, job.id, source, part)
+        dues.append((source, due))
+        if due.upcoming is None and part.never_fires and trigger.calendar is not None:
+            set_excluded(state)
+        else:
+            set_next(job, trigger, state, due.upcoming)
+            state.over = due.upcoming is None and not is_delay(trigger)
+    take_due(tx, job)
+    due, sources = together(dues, tx.meta.settings.catch_up_max)
+    if due.more:
+        note_gap(tx, job, "misfire", due.more_from_ms, due.more_until_ms, due.more)
+    _run_times(tx, job, due.times, sources)
+    if has_all_runs(job):
+        stop_triggers(tx, job)
+    else:
+        leave_out(tx, job, sources)
+        follow_first(job)
+    settle(tx, job)
+    tx.put_job(job)
+    return Accepted(job=job)
 
 
-def _due_times(tx: Tx, job: Job, c: Fire) -> _Due:
-    trigger, limit = job.policy.trigger, tx.meta.settings.catch_up_max
-    times, total, upcoming = _by_now(tx, job, c, limit + 2)
-    for position in range(max(1, bisect_left(times, tx.now - trigger.jitter_ms)), len(times)):
-        if times[position] + jitter_ms(trigger, job.id, times[position]) > tx.now:
-            upcoming = times[position]  # its jitter is not over yet: it fires by itself, and those after it then
-            total -= len(times) - position
-            del times[position:]
-            break
-    if total > len(times) > 1 and len(times) <= limit:
-        limit = len(times) - 1  # the oldest that is known ends the gap of those before it
-    until = times[-limit - 1] if len(times) > limit else c.nominal_at_ms
-    times = times[-limit:]
-    return _Due(times, total - len(times), until, upcoming)
+def _is_due(tx: Tx, job: Job, part: TriggerFire) -> bool:
+    if not 0 <= part.index < len(job.triggers) or job.triggers[part.index].nominal_at_ms != part.nominal_at_ms:
+        return False
+    return plausible(part) and by_calendar(tx, job.policy.triggers[part.index], part.calendar)
 
 
-def _by_now(tx: Tx, job: Job, c: Fire, keep: int) -> tuple[list[int], int, int | None]:
-    """Returns the newest nominal times up to now (`keep` of them or a few more), how many there are in all, and the
-    time after them."""
+def _run_times(tx: Tx, job: Job, times: list[int], sources: Sources) -> None:
+    """Runs the due times as the policies say. What is due once always runs. Other times that are later than the grace
+    were missed, and the misfire policy decides. Under "all" they are made up for, and so are those that came due behind
+    them until now: where runs may not overlap they follow one another. Times that are not run are recorded, in one
+    record for neighbours."""
     trigger = job.policy.trigger
-    if trigger.needs_calendar:
-        times = [c.nominal_at_ms, *c.missed]
-        total = 1 + c.missed_count if c.missed else 1
-        if total > len(times):
-            del times[0]  # there are others between it and those that are listed: all of them are one gap
-        return times, total, c.next_nominal_at_ms
-    if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE:
-        times, total = grid_due(trigger, c.nominal_at_ms, tx.now, keep)
-        return times, total, next_every(trigger, max(tx.now, c.nominal_at_ms), job.anchor_at_ms)
-    return [c.nominal_at_ms], 1, None
-
-
-def _run_times(tx: Tx, job: Job, times: list[int]) -> None:
-    """Runs the due times as the policies say. A one-shot always runs. Other times that are later than the grace were
-    missed, and the misfire policy decides. Under "all" they are made up for, and so are those that came due behind them
-    until now: where runs may not overlap they follow one another. Times that are not run are recorded, in one record
-    for neighbours."""
-    trigger = job.policy.trigger
-    late = _missed(tx, job, times)
-    left_out = _times_left_out(job, times, late)
+    late = _missed(tx, job, times, sources)
+    left_out = _times_left_out(job, times, late, sources)
     owed = bool(late) and job.policy.misfire.policy is MisfirePolicy.ALL
+    refused = False
     for reason, group in groupby(times, left_out.get):
         part = list(group)
         if reason is not None:
-            note_gap(tx, job, reason, part[0], part[-1], len(part))
+            if not refused:
+                note_gap(tx, job, reason, part[0], part[-1], len(part))
             continue
         for nominal in part:
             if trigger.max_runs is not None and job.runs >= trigger.max_runs:
                 return
-            if not trigger.once and (too_many_active(tx, job) or refused_by_overlap(tx, job, owed)):
-                # Nothing ends within one command: what is refused now is refused to all the later ones too.
-                rest = [t for t in times if t >= nominal]
-                note_gap(tx, job, "overlap", nominal, rest[-1], len(rest))
-                return
-            _start(tx, job, nominal, nominal in late)
+            source = sources.get(nominal)
+            if source is not None and _was_run(tx, job, nominal, source.trigger):
+                continue
+            if not (trigger.once or is_once(nominal, sources)):
+                if not refused and (too_many_active(tx, job) or refused_by_overlap(tx, job, owed)):
+                    # Nothing ends within one command: what is refused now is refused to all the later ones too.
+                    refused = True
+                    rest = [t for t in times if t >= nominal and not is_once(t, sources)]
+                    note_gap(tx, job, "overlap", nominal, rest[-1], len(rest))
+                if refused:
+                    continue
+            _start(tx, job, nominal, nominal in late, source)
 
 
-def _missed(tx: Tx, job: Job, times: list[int]) -> frozenset[int]:
+def _was_run(tx: Tx, job: Job, nominal_at_ms: int, trigger: Trigger) -> bool:
+    """Returns whether the job ran this time already, as that of another trigger with a shorter jitter."""
+    request = 0
+    while (found := tx.instance(instance_key(nominal_at_ms, job.id, request))) is not None:
+        if found.trigger and found.trigger != trigger.id and found.job_revision == job.revision:
+            return True
+        request += 1
+    return False
+
+
+def _missed(tx: Tx, job: Job, times: list[int], sources: Sources) -> frozenset[int]:
     trigger, grace_ms = job.policy.trigger, job.policy.misfire.grace_ms
-    if trigger.once or times[0] >= tx.now - grace_ms:
+    if trigger.once or not times or times[0] >= tx.now - grace_ms:
         return frozenset()
     # jitter is no lateness: it was asked for
-    return frozenset(t for t in times if t + jitter_ms(trigger, job.id, t) < tx.now - grace_ms)
+    if not sources:
+        return frozenset(t for t in times if t + jitter_ms(trigger, job.id, t) < tx.now - grace_ms)
+    late = [t for t in times if t + jitter_ms(sources[t].trigger, job.id, t) < tx.now - grace_ms]
+    return frozenset(t for t in late if not sources[t].trigger.once)
 
 
-def _times_left_out(job: Job, times: list[int], late: frozenset[int]) -> dict[int, str]:
+def _times_left_out(job: Job, times: list[int], late: frozenset[int], sources: Sources) -> dict[int, str]:
     """Returns the times that do not run, with the reason of each."""
     policy = job.policy
     reasons: dict[int, str] = {}
@@ -200,18 +239,18 @@ def _times_left_out(job: Job, times: list[int], late: frozenset[int]) -> dict[in
         reasons = {t: "misfire" for t in late if t != kept}
     limit = concurrency_limit(policy)
     if policy.overlap is Overlap.REPLACE and limit is not None and not policy.trigger.once:
-        run = [t for t in times if t not in reasons]
+        run = [t for t in times if t not in reasons and not is_once(t, sources)]
         reasons.update((t, "replaced") for t in run[:-limit])  # by the later ones, in the same moment
     return reasons
 
 
-def _start(tx: Tx, job: Job, nominal_at_ms: int, missed: bool) -> None:
+def _start(tx: Tx, job: Job, nominal_at_ms: int, missed: bool, source: Source | None = None) -> None:
     """Makes an instance of a due time."""
     since_ms = replace_active(tx, job)
     job.runs += 1
     request = unused_request(tx, job, nominal_at_ms)
     why = "missed" if missed else None
-    made = add_instance(tx, job, nominal_at_ms, request, None, job.policy.priority, why, since_ms)
+    made = add_instance(tx, job, nominal_at_ms, request, None, job.policy.priority, why, since_ms, source)
     tx.actions.append(InstanceFired(tx.now - made.due_at_ms))
 
 
@@ -264,10 +303,11 @@ def add_instance(
     priority: int,
     why: str | None,
     since_ms: int | None = None,
+    source: Source | None = None,
 ) -> Instance:
     """Makes an instance of the job and lets it wait. The caller does not change it. `why`: None, its time came; else a
     code: "missed" (it is made up for), "manual", "backfill". `since_ms`: since when it counts as waiting, if not from
-    now."""
+    now. `source`: the one of several triggers that it comes from."""
     instance = Instance(
         job_id=job.id,
         nominal_at_ms=nominal_at_ms,
@@ -280,11 +320,14 @@ def add_instance(
         ready_at_ms=tx.now if since_ms is None else min(since_ms, tx.now),
         params=params,
     )
-    trigger = job.policy.trigger
+    trigger, anchor_ms = job.policy.trigger, job.anchor_at_ms
+    if source is not None:
+        trigger, anchor_ms = source.trigger, source.anchor_ms
+        instance.trigger = trigger.id
     if trigger.jitter_ms and why not in ASKED_FOR:
         instance.jitter_ms = jitter_ms(trigger, job.id, nominal_at_ms)
-    if trigger.once and why not in ASKED_FOR and job.anchor_at_ms > nominal_at_ms + instance.jitter_ms:
-        instance.overdue_ms = job.anchor_at_ms - nominal_at_ms - instance.jitter_ms
+    if trigger.once and why not in ASKED_FOR and anchor_ms > nominal_at_ms + instance.jitter_ms:
+        instance.overdue_ms = anchor_ms - nominal_at_ms - instance.jitter_ms
     add_step(tx, instance, _CREATED, why)
     key = instance.key
     job.gap = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from raftsched.core.actions import InstanceReady, InstanceTimer, JobDue, JobNear
+from raftsched.core.actions import InstanceReady, InstanceTimer, JobDue, JobNear, JobPaused
 from raftsched.core.model import Instance, InstanceState, Job, JobState, scheduled_ms
 from raftsched.core.namespaces import Namespace
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
@@ -32,6 +32,7 @@ from raftsched.core.tables import (
     held_key,
     purge_key,
     ready_key,
+    resume_key,
     timer_key,
     u64,
 )
@@ -49,12 +50,12 @@ _IS_TAGGED = [False, *(state in TAGGED_STATES for state in JobState)]
 Keys = tuple[int | None, int, int | None, int | None, int | None, int | None]
 # What an instance was when it was read or stored last: its state, and the keys of its index rows
 Indexed = tuple[InstanceState | None, Keys]
-# The same of a job: fire_at_ms in DUE or FAR, purge_at_ms in PURGE
-IndexedJob = tuple[int | None, int | None]
+# The same of a job: fire_at_ms in DUE or FAR, purge_at_ms in PURGE, resume_at_ms in RESUMES
+IndexedJob = tuple[int | None, int | None, int | None]
 
 NO_ROWS: Keys = (None, 0, None, None, None, None)
 NEW: Indexed = (None, NO_ROWS)
-NEW_JOB: IndexedJob = (None, None)
+NEW_JOB: IndexedJob = (None, None, None)
 _IS_LAUNCHED: Indexed = (_LAUNCHED, NO_ROWS)
 _IS_RUNNING: Indexed = (_RUNNING, NO_ROWS)
 
@@ -148,14 +149,14 @@ def listed_by_job(job: Job, instance: Instance) -> bool:
 
 
 def reindex_job(tx: Tx, job: Job) -> None:
-    """Brings the rows of DUE, FAR and PURGE in step with the job."""
+    """Brings the rows of DUE, FAR, PURGE and RESUMES in step with the job."""
     was = tx.indexed_jobs.get(job.id, NEW_JOB)
-    now = job.fire_at_ms, job.purge_at_ms
+    now = job.fire_at_ms, job.purge_at_ms, job.resume_at_ms
     if now == was:
         return
     tx.indexed_jobs[job.id] = now
-    old_fire, old_purge = was
-    fire_at_ms, purge_at_ms = now
+    old_fire, old_purge, old_resume = was
+    fire_at_ms, purge_at_ms, resume_at_ms = now
     if fire_at_ms != old_fire:
         if old_fire is not None:
             _drop_due(tx, old_fire, job.id)
@@ -167,6 +168,12 @@ def reindex_job(tx: Tx, job: Job) -> None:
             tx.view.delete(PURGE, purge_key(old_purge, job.id))
         if purge_at_ms is not None:
             tx.view.put(PURGE, purge_key(purge_at_ms, job.id), b"")
+    if resume_at_ms != old_resume:
+        if old_resume is not None:
+            tx.view.delete(Table.RESUMES, resume_key(old_resume, job.id))
+        if resume_at_ms is not None:
+            tx.view.put(Table.RESUMES, resume_key(resume_at_ms, job.id), b"")
+            tx.actions.append(JobPaused(job.id, resume_at_ms))
 
 
 def _put_due(tx: Tx, fire_at_ms: int, job_id: int) -> None:

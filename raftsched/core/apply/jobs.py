@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.apply.conditions import succeeded
 from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, mark_unscheduled, set_due, take_due
 from raftsched.core.apply.finish import exhaust, keep_until, note_unfired, release, settle, stop_schedule
@@ -12,10 +13,19 @@ from raftsched.core.apply.namespaces import refuse_new_job, refuse_stale_default
 from raftsched.core.apply.notices import unknown_webhook
 from raftsched.core.apply.refusals import no_job, reject_system_job
 from raftsched.core.apply.secrets import check_references
+from raftsched.core.apply.several import (
+    follow_first,
+    has_all_runs,
+    new_state,
+    reschedule_triggers,
+    start_triggers,
+    states_after_edit,
+    stop_triggers,
+)
 from raftsched.core.apply.tx import Tx
-from raftsched.core.apply.versions import REPEAT, stale_revision
-from raftsched.core.commands import Accepted, Answer, CreateJob, DeleteJob, EditJob, Rejected, SetJobState
-from raftsched.core.creation import circle, name_error, name_taken, taken
+from raftsched.core.apply.versions import REPEAT, STALE, stale_revision
+from raftsched.core.commands import Accepted, Answer, CreateJob, DeleteJob, EditJob, Rejected, ResumeJob, SetJobState
+from raftsched.core.creation import circle, name_error, name_taken, taken, unknown_calendar
 from raftsched.core.intervals import first_nominal
 from raftsched.core.limits import HISTORY_MAX, REVISIONS_MAX, policy_error
 from raftsched.core.model import FINAL, EveryMode, Job, JobState, PastRevision, Policy, TriggerKind, scheduled_instance
@@ -70,6 +80,8 @@ def _create(tx: Tx, c: CreateJob) -> Answer:
         anchor_at_ms=_anchor(tx, c.policy),
         by=tx.by.name,
     )
+    if c.policy.triggers:
+        job.triggers = tuple(new_state(tx.now, trigger) for trigger in c.policy.triggers)
     if key:
         tx.view.put(Table.NAMES, key, u64(job.id))
     start_schedule(tx, job)
@@ -109,11 +121,11 @@ def _check(tx: Tx, namespace: str, policy: Policy, body: bytes) -> Rejected | No
     wrong = policy_error(policy)
     if wrong is not None:
         return Rejected("invalid-job", wrong)
-    calendar = policy.trigger.calendar
-    if calendar is not None and tx.calendar(calendar) is None:
-        detail = f"names no calendar that there is; PUT /v1/calendars/{calendar} creates it"
-        return Rejected("invalid-trigger", detail, "/trigger/calendar")
-    refused = unknown_webhook(tx, policy) if policy.notify else None
+    refused = None
+    if policy.trigger.calendar is not None or policy.triggers:
+        refused = unknown_calendar(policy, lambda name: tx.calendar(name) is not None)
+    if refused is None and policy.notify:
+        refused = unknown_webhook(tx, policy)
     if refused is None and may_refer(body):
         refused = check_references(tx, namespace, body)
     return refused
@@ -124,9 +136,14 @@ def _anchor(tx: Tx, policy: Policy) -> int:
     return tx.now if trigger.starts_at_ms is None or trigger.once else trigger.starts_at_ms
 
 
-def start_schedule(tx: Tx, job: Job) -> None:
-    """Computes the next fire time of a job from now on, as far as the job's state lets it fire."""
+def start_schedule(tx: Tx, job: Job, since_ms: int | None = None) -> None:
+    """Computes the next fire time of a job from now on, or after `since_ms`, as far as the job's state lets it fire."""
+    if since_ms is None:
+        since_ms = tx.now
     trigger = job.policy.trigger
+    if job.triggers:
+        _start_triggers(tx, job, since_ms)
+        return
     if trigger.once:
         nominal = None if job.runs else first_nominal(trigger, tx.now, job.anchor_at_ms)
         if job.state is not _SCHEDULED:
@@ -141,25 +158,42 @@ def start_schedule(tx: Tx, job: Job) -> None:
     if trigger.max_runs is not None and job.runs >= trigger.max_runs:
         exhaust(tx, job)
     elif trigger.needs_calendar:
-        mark_unscheduled(tx, job)
+        mark_unscheduled(tx, job, since_ms)
     elif job.active and trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_DELAY:
         set_due(job, None)  # what is active ends first; the delay counts from there
     else:
-        upcoming = first_nominal(trigger, tx.now, job.anchor_at_ms)
+        upcoming = first_nominal(trigger, since_ms, job.anchor_at_ms)
         if upcoming is not None and job.skipped_until_ms is not None and upcoming <= job.skipped_until_ms:
             upcoming = first_nominal(trigger, job.skipped_until_ms, job.anchor_at_ms)
         set_due(job, upcoming)
         settle(tx, job)
 
 
+def _start_triggers(tx: Tx, job: Job, since_ms: int) -> None:
+    if job.state is not _SCHEDULED:
+        return
+    if has_all_runs(job):
+        stop_triggers(tx, job)
+        exhaust(tx, job)
+        return
+    start_triggers(tx, job, since_ms)
+    settle(tx, job)
+
+
 def reschedule(tx: Tx, job: Job) -> bool:
     """Reschedules a job whose calendar was changed. A time that is due already and was not fired still counts, if the
     calendar lets it. Returns False when nothing is to be done about this job."""
     trigger = job.policy.trigger
-    if job.state is not JobState.SCHEDULED or trigger.calendar is None:
+    if job.state is not JobState.SCHEDULED or (trigger.calendar is None and not job.triggers):
         return False
     if trigger.max_runs is not None and job.runs >= trigger.max_runs:
         return False
+    if job.triggers:
+        take_due(tx, job)
+        found = reschedule_triggers(tx, job)
+        follow_first(job)
+        tx.put_job(job)
+        return found
     since_ms = tx.now if job.nominal_at_ms is None else min(tx.now, job.nominal_at_ms - 1)
     set_due(job, None)
     mark_unscheduled(tx, job, max(0, since_ms))
@@ -217,9 +251,13 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
         tx.view.put(Table.REVISIONS, revision_key(job.id, job.revision), encode_row(job))
     _note_past(tx, job)
     own = scheduled_instance(job)
-    moved = policy.trigger != job.policy.trigger
+    moved = policy.trigger != job.policy.trigger or policy.triggers != job.policy.triggers
+    states = job.triggers
+    fresh = True  # no trigger stays as it was
     if moved:
-        note_unfired(tx, job, "edited")
+        states = states_after_edit(tx.now, job, policy)
+        fresh = set(policy.triggers).isdisjoint(job.policy.triggers)
+        note_unfired(tx, job, "edited", policy.triggers)
         take_due(tx, job)
         clear_unscheduled(tx, job)
         job.purge_at_ms = None
@@ -232,13 +270,19 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
         job.name = name
         succeeded(tx, job)  # under this name it may be what others wait for
     if moved:
-        job.runs = 0
-        job.skipped_until_ms = None
+        if fresh:
+            job.runs = 0
+            job.skipped_until_ms = None
+        job.triggers = states
         job.anchor_at_ms = _anchor(tx, policy)
         if job.state is JobState.EXPIRED:
             job.state = job_after(job.state, "reschedule")
         _relist(tx, job, own)
         start_schedule(tx, job)
+    elif job.triggers:
+        if job.state is _SCHEDULED and not has_all_runs(job):
+            take_due(tx, job)
+            start_triggers(tx, job, tx.now)
     elif job.fire_at_ms is not None:
         # the DUE row is the same, but the leader knows it by the revision
         nominal = job.nominal_at_ms
@@ -315,19 +359,43 @@ def set_job_state(tx: Tx, c: SetJobState) -> Answer:
     state = None if event is None else job_next(job.state, event)
     if state is None:
         return Rejected("illegal-transition", f"A job that is {job.state.name} cannot become {c.state.name}.")
+    resume_at_ms = c.resume_at_ms if c.state is JobState.SUSPENDED else None
+    if resume_at_ms is not None and not 0 <= resume_at_ms <= TIME_MAX_MS:
+        return Rejected("invalid-parameter", "A job is paused until a time from 1970 to 9999.")
+    if resume_at_ms != job.resume_at_ms:
+        job.resume_at_ms = resume_at_ms
+        job.modified_at_ms = tx.now
     if state is not job.state:
         job.state = state
         job.modified_at_ms = tx.now
         if state is JobState.SCHEDULED:
-            job.error = None
-            job.failures_in_a_row = 0
-            start_schedule(tx, job)
+            _resume(tx, job, tx.now)
         else:
             stop_schedule(tx, job, state.name.lower())
             if state is JobState.SUSPENDED:
                 job.error = c.error
     if state is JobState.EXPIRED and c.kill:
         kill_active(tx, job, "expired")
+    settle(tx, job)
+    tx.put_job(job)
+    return Accepted(job=job)
+
+
+def _resume(tx: Tx, job: Job, since_ms: int) -> None:
+    job.error = None
+    job.failures_in_a_row = 0
+    start_schedule(tx, job, since_ms)
+
+
+def resume_job(tx: Tx, c: ResumeJob) -> Answer:
+    """The time until which the job was paused counts, not when that is noticed: what is due from then on is owed."""
+    job = tx.job(c.job_id)
+    if job is None or job.resume_at_ms is None or job.resume_at_ms != c.resume_at_ms:
+        return STALE
+    job.resume_at_ms = None
+    job.state = job_after(job.state, "resume")
+    job.modified_at_ms = tx.now
+    _resume(tx, job, max(0, min(tx.now, c.resume_at_ms - 1)))
     settle(tx, job)
     tx.put_job(job)
     return Accepted(job=job)
@@ -346,7 +414,7 @@ def remove(tx: Tx, job: Job) -> None:
     if job.name is not None:
         tx.view.delete(Table.NAMES, name_key(job.namespace, job.name))
     stop_schedule(tx, job, None)
-    job.purge_at_ms = None
+    job.purge_at_ms = job.resume_at_ms = None
     job.state = job_after(job.state, "delete")
     job.modified_at_ms = tx.now
     kill_active(tx, job, "deleted")

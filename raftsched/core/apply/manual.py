@@ -9,13 +9,14 @@ from raftsched.core.apply.finish import exhaust, note_gap, settle
 from raftsched.core.apply.firing import add_instance, refused_by_overlap, replace_active, too_many_active
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.refusals import no_job, reject_system_job
+from raftsched.core.apply.several import follow_first, leave_out
 from raftsched.core.apply.tx import Tx
 from raftsched.core.backfill import times_without_run
 from raftsched.core.commands import Accepted, Answer, Backfill, Rejected, RunNow, SkipNext
 from raftsched.core.ids import BACKFILL, instance_key
 from raftsched.core.intervals import next_every
 from raftsched.core.limits import U64_MAX
-from raftsched.core.model import JobState
+from raftsched.core.model import Job, JobState
 
 
 def run_now(tx: Tx, c: RunNow) -> Answer:
@@ -63,7 +64,7 @@ def skip_next(tx: Tx, c: SkipNext) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.state is JobState.DELETED:
         return no_job(c.job_id)
-    if job.skipped_until_ms is not None and c.nominal_at_ms <= job.skipped_until_ms:
+    if job.skipped_until_ms is not None and c.nominal_at_ms <= job.skipped_until_ms and not _is_next(job, c):
         return Accepted(job=job)  # a repeat
     trigger = job.policy.trigger
     if trigger.once:
@@ -76,7 +77,10 @@ def skip_next(tx: Tx, c: SkipNext) -> Answer:
     job.skipped_until_ms = c.nominal_at_ms
     job.modified_at_ms = tx.now
     note_gap(tx, job, "skip_next", c.nominal_at_ms, c.nominal_at_ms, 1)
-    if trigger.needs_calendar:
+    if job.triggers:
+        leave_out(tx, job, (c.nominal_at_ms,))
+        follow_first(job)
+    elif trigger.needs_calendar:
         mark_unscheduled(tx, job, min(tx.now, c.nominal_at_ms))  # what came due after it is owed
     else:
         upcoming = next_every(trigger, c.nominal_at_ms, job.anchor_at_ms)
@@ -87,6 +91,12 @@ def skip_next(tx: Tx, c: SkipNext) -> Answer:
     settle(tx, job)
     tx.put_job(job)
     return Accepted(job=job)
+
+
+def _is_next(job: Job, c: SkipNext) -> bool:
+    """Returns whether this is the next time though a later one was left out: one of several triggers may have a longer
+    jitter."""
+    return bool(job.triggers) and job.nominal_at_ms == c.nominal_at_ms
 
 
 # ---------------------------------------------------------------- backfill

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.actions import OperationStarted
 from raftsched.core.apply.jobs import delete_job, reschedule, set_job_state
 from raftsched.core.apply.keys import once
@@ -53,7 +54,8 @@ def _start(tx: Tx, c: StartOperation) -> Answer:
         return Rejected(
             "too-many", f"{RUNNING_MAX} operations are running, as many as may; wait for one, or cancel it."
         )
-    operation = open_operation(tx, c.action, c.filter, tuple(dict.fromkeys(c.ids)), c.kill, c.namespaces)
+    ids = tuple(dict.fromkeys(c.ids))
+    operation = open_operation(tx, c.action, c.filter, ids, c.kill, c.namespaces, c.resume_at_ms)
     return Accepted(operation=operation, created=True)
 
 
@@ -64,6 +66,7 @@ def open_operation(
     ids: tuple[int, ...] = (),
     kill: bool = False,
     namespaces: tuple[str, ...] | None = None,
+    resume_at_ms: int | None = None,
 ) -> Operation:
     """Starts an operation. The caller has checked that not too many run."""
     meta = tx.meta
@@ -83,6 +86,7 @@ def open_operation(
         total=_total(tx, wanted, ids),
         by=tx.actor,
         namespaces=namespaces,
+        resume_at_ms=resume_at_ms,
     )
     meta.operations += 1
     meta.operations_running += 1
@@ -116,6 +120,8 @@ def _wrong(c: StartOperation) -> str | None:
         return "Jobs are rescheduled by changing their calendar."
     if c.kill and c.action is not BulkAction.EXPIRE:
         return "Only what is expired can be killed with it."
+    if c.resume_at_ms is not None and (c.action is not BulkAction.PAUSE or not 0 <= c.resume_at_ms <= TIME_MAX_MS):
+        return "Only what is paused can be resumed at a time, which has to be one from 1970 to 9999."
     return None if c.filter is None else filter_error(c.filter)
 
 
@@ -243,8 +249,12 @@ def _act(tx: Tx, operation: Operation, job_id: int) -> None:
         operation.refused += 1
         if len(operation.refusals) < REFUSALS_MAX:
             operation.refusals += (Refusal(job_id, answer.code),)
-    elif before is None or answer.job is None or answer.job.state is not before.state or answer.created:
+    elif before is None or answer.job is None or answer.created or _is_changed(before, answer.job):
         operation.changed += 1
+
+
+def _is_changed(before: Job, job: Job) -> bool:
+    return job.state is not before.state or job.resume_at_ms != before.resume_at_ms
 
 
 def _ask(tx: Tx, operation: Operation, job_id: int) -> Answer:
@@ -256,4 +266,5 @@ def _ask(tx: Tx, operation: Operation, job_id: int) -> Answer:
         return no_job(job_id) if job is None else Accepted(job=job, created=reschedule(tx, job))
     if action is BulkAction.DELETE:
         return delete_job(tx, DeleteJob(job_id))
-    return set_job_state(tx, SetJobState(job_id, _STATES[action], operation.kill))
+    change = SetJobState(job_id, _STATES[action], operation.kill, resume_at_ms=operation.resume_at_ms)
+    return set_job_state(tx, change)

@@ -173,6 +173,7 @@ def _add(tx: Tx, job: Job, parent: Instance, parts: Parts) -> None:
         shard_index=index,
         shard_count=0 if parts.targets else parts.total,
         only_on=parts.targets[index] if parts.targets else "",
+        trigger=parent.trigger,
     )
     parts.made += 1
     parts.next = parts.made

@@ -161,7 +161,7 @@ class Tx:
             return None
         job = decode_job(raw)
         self.events.namespaces[job_id] = job.namespace
-        self.indexed_jobs[job_id] = job.fire_at_ms, job.purge_at_ms
+        self.indexed_jobs[job_id] = job.fire_at_ms, job.purge_at_ms, job.resume_at_ms
         return job
 
     def named(self, namespace: str, name: str) -> Job | None:

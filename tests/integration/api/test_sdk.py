@@ -64,6 +64,9 @@ def test_a_job_from_its_creation_to_its_end(tmp_path: Path) -> None:
         assert [j.name async for j in client.jobs.list(namespace="billing")] == ["a", "b"]
 
         assert (await client.jobs.pause(job)).state == "SUSPENDED"
+        until = at - timedelta(seconds=1)
+        assert (await client.jobs.pause(job, until=until)).resumes_at == until
+        assert (await client.jobs.pause(job, length=timedelta(hours=2))).resumes_at not in (None, until)
         assert (await client.jobs.resume(job)).state == "SCHEDULED"
         preview = await client.jobs.next(job)
         assert [o.at for o in preview.next] == [at]

@@ -354,8 +354,8 @@ def calendar_from_now() -> Iterator[None]:
     """The first time of a calendar job counts from when a leader comes to it."""
     real = scheduling.schedule_command
 
-    def schedule_command(job: Any, since_ms: int, now_ms: int, calendar: Any = None) -> Any:
-        return real(job, now_ms, now_ms, calendar)
+    def schedule_command(found: Any, since_ms: int, now_ms: int) -> Any:
+        return real(found, now_ms, now_ms)
 
     with patch.object(scheduling, "schedule_command", schedule_command):
         yield

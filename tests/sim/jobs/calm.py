@@ -100,7 +100,8 @@ class JobsCalm(Calm):
             return False
         with leader.store.read() as view:
             jobs = [decode_job(raw) for _, raw in view.scan(Table.JOBS)]
-        left = [job for job in jobs if job.state is JobState.SCHEDULED and not job.policy.trigger.once]
+        going = [job for job in jobs if job.state is JobState.SCHEDULED and not job.policy.trigger.once]
+        left = going + [job for job in jobs if job.resume_at_ms is not None]
         self._ask([c.SetJobState(job.id, JobState.SUSPENDED) for job in left])
         return not left
 

@@ -116,7 +116,8 @@ class JobClient(Client):
             case "rerun" if (key := self._some_instance()) is not None:
                 return job, body, c.Rerun(key)
             case "pause":
-                return job, body, c.SetJobState(job.job_id, JobState.SUSPENDED)
+                until = self._now_ms() + rng.randint(200, 6_000) if rng.random() < 0.5 else None
+                return job, body, c.SetJobState(job.job_id, JobState.SUSPENDED, resume_at_ms=until)
             case "resume":
                 return job, body, c.SetJobState(job.job_id, JobState.SCHEDULED)
             case "expire":
@@ -232,7 +233,10 @@ class JobClient(Client):
         job = Job(f"{self.name}-{self._made}")
         self.jobs.append(job)
         body = self._body()
-        policy = self._policies[job.name] = self._policy(self._with_calendar(self._trigger(once)))
+        policy = self._policy(self._with_calendar(self._trigger(once)))
+        if not once and rng.random() < 0.25:
+            policy = self._with_several(policy)
+        self._policies[job.name] = policy
         return job, body, c.CreateJob(NAMESPACE, job.name, policy, body, suspended=rng.random() < 0.05)
 
     def _now_ms(self) -> int:
@@ -275,6 +279,25 @@ class JobClient(Client):
                 )
             case _:
                 return Trigger(kind=TriggerKind.MANUAL)
+
+    def _with_several(self, policy: Policy) -> Policy:
+        """The same with several triggers; of those that it had some stay."""
+        rng = self._rng
+        names = rng.sample(["a", "b", "c", "d"], rng.choice([2, 2, 3]))
+        known = {trigger.id: trigger for trigger in policy.triggers if rng.random() < 0.6}
+        triggers = tuple(known.get(name) or self._one_of_several(name) for name in names)
+        limit = rng.choice([None, None, None, rng.randint(1, 12)])
+        if known:
+            limit = policy.trigger.max_runs
+        return msgspec.structs.replace(
+            policy, trigger=Trigger(kind=TriggerKind.SEVERAL, max_runs=limit), triggers=triggers
+        )
+
+    def _one_of_several(self, name: str) -> Trigger:
+        found = Trigger(kind=TriggerKind.MANUAL)
+        while found.kind is TriggerKind.MANUAL:
+            found = self._trigger(once=self._rng.random() < 0.2)
+        return self._with_calendar(msgspec.structs.replace(found, id=name, max_runs=None))
 
     def _policy(self, trigger: Trigger, shared: bool | None = None) -> Policy:
         """`shared`: whether runs may overlap; it stays as it is over edits, so that it can be said what must not be."""
@@ -322,7 +345,11 @@ class JobClient(Client):
             policy.trigger if self._rng.random() < 0.7 else self._with_calendar(self._trigger(once=policy.trigger.once))
         )
         edited = self._policy(trigger, policy.overlap is Overlap.ALLOW)
-        return msgspec.structs.replace(edited, max_concurrency=policy.max_concurrency)
+        edited = msgspec.structs.replace(edited, max_concurrency=policy.max_concurrency, triggers=policy.triggers)
+        if policy.triggers:
+            several = msgspec.structs.replace(edited, trigger=policy.trigger)
+            return several if self._rng.random() < 0.6 else self._with_several(several)
+        return edited
 
     def _body(self) -> bytes:
         """What a run does: see keepers.py."""

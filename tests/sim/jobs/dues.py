@@ -50,6 +50,8 @@ class Stretch:
     trigger: Trigger
     anchor_ms: int
     start_ms: int  # what is due later than this is owed
+    max_runs: int | None = None  # of its job
+    index: int = 0  # of the trigger, where the job has several
     end_ms: int | None = None  # and no later than this
     fired_ms: int = -1  # the time of the newest fire
     to_the_end: bool = False
@@ -83,9 +85,9 @@ class Dues:
         self.dropped = 0  # times that were due and not fired yet when somebody paused the job, and not on record
         self.edited: set[int] = set()  # jobs that had more than one trigger
         self.deleted: set[int] = set()
-        self._open: dict[int, Stretch] = {}
+        self._open: dict[int, list[Stretch]] = {}
         self._may_suspend: set[int] = set()
-        self._triggers: dict[int, Trigger] = {}
+        self._triggers: dict[int, tuple[int | None, tuple[Trigger, ...]]] = {}  # and max_runs
         self._world = world
 
     # ------------------------------------------------------------ what happens to jobs
@@ -96,33 +98,42 @@ class Dues:
             case c.CreateJob() if job is not None and answer.created:
                 self._changed(now_ms, job)
             case c.CreateJob() | c.EditJob() if job is not None:
-                if self._triggers.get(job.id) != job.policy.trigger:
+                if self._triggers.get(job.id) != _when(job):
                     self.edited.add(job.id)
                     self._over(now_ms, job.id)
                 self._changed(now_ms, job)
             case c.SetJobState() if job is not None and before is not job.state:
                 self._changed(now_ms, job)
+            case c.ResumeJob() if job is not None:
+                self._changed(min(now_ms, command.resume_at_ms - 1), job)
             case c.DeleteJob():
                 self.deleted.add(command.job_id)
                 self._over(now_ms, command.job_id)
             case c.Fire() if command.job_id in self._open:
-                self._open[command.job_id].fired_ms = now_ms
+                fired = {part.index for part in command.triggers}
+                for stretch in self._open[command.job_id]:
+                    if not fired or stretch.index in fired:
+                        stretch.fired_ms = now_ms
             case _:
                 pass
 
     def _changed(self, now_ms: int, job: Job) -> None:
-        self._triggers[job.id] = job.policy.trigger
+        self._triggers[job.id] = _when(job)
         if job.policy.suspend_after is not None:
             self._may_suspend.add(job.id)
         if job.state is not JobState.SCHEDULED:
             self._over(now_ms, job.id)
         elif job.id not in self._open:
-            stretch = self._open[job.id] = Stretch(job.id, job.policy.trigger, job.anchor_at_ms, now_ms)
-            self.stretches.append(stretch)
+            anchors = [state.anchor_at_ms for state in job.triggers] or [job.anchor_at_ms]
+            limit = job.policy.trigger.max_runs
+            stretches = self._open[job.id] = [
+                Stretch(job.id, trigger, anchor_ms, now_ms, limit, index)
+                for index, (trigger, anchor_ms) in enumerate(zip(job.policy.all_triggers, anchors, strict=True))
+            ]
+            self.stretches += stretches
 
     def _over(self, now_ms: int, job_id: int) -> None:
-        stretch = self._open.pop(job_id, None)
-        if stretch is not None:
+        for stretch in self._open.pop(job_id, ()):
             stretch.end_ms = now_ms
 
     def look_for_suspended(self, view: ReadView, now_ms: int) -> None:
@@ -136,8 +147,9 @@ class Dues:
 
     def check(self, view: ReadView, stopped_ms: int) -> None:
         """Everything that was owed is there. `stopped_ms`: when the schedules were stopped for the end of the run."""
-        for stretch in self._open.values():
-            stretch.end_ms, stretch.to_the_end = stopped_ms, True
+        for stretches in self._open.values():
+            for stretch in stretches:
+                stretch.end_ms, stretch.to_the_end = stopped_ms, True
         rows: dict[int, list[Instance]] = {}
         active: dict[int, list[tuple[int, int | None]]] = {}  # from when to when each instance was there
         for _, raw in view.scan(Table.INSTANCES):
@@ -161,7 +173,7 @@ class Dues:
         for one, other in pairwise(runs):
             if one == other:
                 self._world.checks.fail(f"job {job_text(job_id)} {FIRED_TWICE} {one}")
-        limit = self._triggers[job_id].max_runs
+        limit = self._triggers[job_id][0]
         if limit is not None and len(runs) > limit:
             self._world.checks.fail(f"job {job_text(job_id)} has {len(runs)} {TOO_MANY} {limit}")
 
@@ -175,7 +187,7 @@ class Dues:
             if not row.gap_count or row.steps[0].detail != "overlap":
                 continue
             at = row.created_at_ms
-            late = at - policy.misfire.grace_ms - policy.trigger.jitter_ms
+            late = at - policy.misfire.grace_ms - max(trigger.jitter_ms for trigger in policy.all_triggers)
             # one that ended in the same millisecond may have been active when this one was left out
             there = sum(began <= at and (ended is None or ended >= at) for began, ended in active)
             if row.nominal_at_ms < late and there <= CATCH_UP_LEAST:
@@ -197,7 +209,7 @@ class Dues:
         gaps = sorted((row.nominal_at_ms, row.gap_until_ms or 0) for row in rows if row.gap_count)
         assert stretch.end_ms is not None
         last = None
-        if stretch.trigger.max_runs is not None:  # how many were left when it began is not known here
+        if stretch.max_runs is not None:  # how many were left when it began is not known here
             last = max((at for at in runs if stretch.start_ms < at <= stretch.end_ms), default=0)
         for at in stretch.times():
             if last is not None and at > last:
@@ -219,6 +231,10 @@ class Dues:
                 f"the stretch from {stretch.start_ms} to {stretch.end_ms} was last fired at {stretch.fired_ms}; "
                 f"runs {runs[-3:]}, gaps {gaps[-3:]}"
             )
+
+
+def _when(job: Job) -> tuple[int | None, tuple[Trigger, ...]]:
+    return job.policy.trigger.max_runs, job.policy.all_triggers
 
 
 def not_final(view: ReadView) -> list[Instance]:

@@ -13,7 +13,7 @@ NUMBERS = {
     *range(1, 17),
     *range(20, 29),
     *range(30, 35),
-    *range(40, 44),
+    *range(40, 45),
     50,
     53,
     *range(60, 63),

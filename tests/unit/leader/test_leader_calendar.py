@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from raftsched import schedule
 from raftsched.core import commands as c
 from raftsched.core.calendars import AT_ONCE, PutCalendar, RescheduleJob
 from raftsched.core.commands import Fire, ScheduleJob, Wake
@@ -18,7 +19,7 @@ from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Outcome, Overlap, Re
 from raftsched.core.model import InstanceState as I
 from raftsched.core.rows import decode_calendar
 from raftsched.core.tables import Table
-from raftsched.leader import firing, pacing, scheduling
+from raftsched.leader import pacing, scheduling
 from raftsched.schedule import TriggerError
 from tests.support.memory_view import T0, at, cron, every
 from tests.unit.leader.house import House, play
@@ -56,7 +57,7 @@ class TestCalendar:
             house.clock.wall = nominal
             jobs.append(house.create(cron("* * * * *")))
             for place in ("next_nominal", "after_fire"):
-                monkeypatch.setattr(firing.schedule, place, out_of_memory, raising=False)
+                monkeypatch.setattr(schedule, place, out_of_memory, raising=False)
             with pytest.raises(MemoryError):
                 await house.tick()
             assert {house.world.job(job).state for job in jobs} == {JobState.SCHEDULED}
@@ -158,7 +159,7 @@ class TestCalendar:
     def test_one_that_cannot_be_computed_stops_nobody_else(
         self, error: Exception, when: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        original = firing.schedule.next_nominal
+        original = schedule.next_nominal
 
         def next_nominal(trigger: Any, *args: Any, **kwargs: Any) -> int | None:
             if trigger.timezone == "Mars/Olympus":
@@ -171,7 +172,7 @@ class TestCalendar:
             if when == "later":  # another leader knew the zone
                 house.do(ScheduleJob(bad, 1, T0))
             good = house.create(at(T0))
-            monkeypatch.setattr(firing.schedule, "next_nominal", next_nominal)
+            monkeypatch.setattr(schedule, "next_nominal", next_nominal)
             await house.tick()
             assert len(house.world.instances(good)) == 1
             row = house.world.job(bad)

@@ -96,6 +96,7 @@ export class JobPage extends Page {
               ]
             : null,
         ],
+        ["Goes on by itself", job.resumes_at ? timeOf(job.resumes_at) : null],
         [
           "Last run",
           last && last_instance

@@ -1,8 +1,8 @@
 /** All jobs: searched, filtered, and acted on together. */
 
-import { empty, heading, stateBadge } from "../components/basics.js";
+import { empty, heading, stateBadge, timeOf } from "../components/basics.js";
 import { ListPage, namespaceOf } from "../components/list-page.js";
-import { triggerText } from "../components/trigger-text.js";
+import { jobTriggerText, triggerZone } from "../components/trigger-text.js";
 import { RowSelection, virtualList } from "../components/virtual-list.js";
 import { runStrip } from "../charts/strip.js";
 import { get } from "../core/api.js";
@@ -13,7 +13,7 @@ import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { ACTIONS, actOnMany } from "./jobs/bulk.js";
 
-const JOB_LIST_FIELDS = "id,name,namespace,owner,state,trigger,next_fire_at,active,failures_in_a_row,error";
+const JOB_LIST_FIELDS = "id,name,namespace,owner,state,trigger,triggers,next_fire_at,active,failures_in_a_row,error,resumes_at";
 const JOB_STATES = ["SCHEDULED", "SUSPENDED", "NEW", "EXPIRED"];
 const CHOICES = [["", "any"], ...JOB_STATES.map((state) => [state, state.toLowerCase()])];
 const RUNS = 30;
@@ -225,17 +225,21 @@ const JOB_COLUMNS = [
   {
     title: "Trigger",
     class: "col-trigger",
-    cell: ({ trigger }) => [
-      h("code", { title: triggerText(trigger) }, triggerText(trigger)),
-      h("span", { class: "second" }, trigger.timezone ?? ""),
+    cell: (job) => [
+      h("code", { title: jobTriggerText(job) }, jobTriggerText(job)),
+      h("span", { class: "second" }, job.trigger ? (job.trigger.timezone ?? "") : (triggerZone(job) ?? "")),
     ],
   },
   {
     title: "State",
     class: "col-state",
-    cell: ({ state, active, error }) => [
+    cell: ({ state, active, error, resumes_at: until }) => [
       stateBadge(state),
-      h("span", { class: "second", title: error ?? "" }, active ? `${number(active)} active` : (error ?? "")),
+      h(
+        "span",
+        { class: "second", title: error ?? "" },
+        active ? `${number(active)} active` : until ? ["until ", timeOf(until)] : (error ?? ""),
+      ),
     ],
   },
   { title: "Next", class: "col-next", cell: nextCell },
@@ -255,11 +259,12 @@ const JOB_COLUMNS = [
 ];
 
 /** Returns when a job is due next: from now, and in its own zone where that is another one than the viewer's. */
-function nextCell({ next_fire_at: iso, trigger }) {
+function nextCell(job) {
+  const { next_fire_at: iso } = job;
   const at = moment(iso);
   if (at === null) return h("span", { class: "muted" }, "–");
   const mine = viewerZone();
-  const zone = trigger.timezone ?? mine;
+  const zone = triggerZone(job) ?? mine;
   const title = zone === mine ? `${absolute(at)} ${mine}` : `${absolute(at, zone)} ${zone}\n${absolute(at)} ${mine}`;
   return [
     h("time", { datetime: iso, title }, ago(at)),

@@ -135,6 +135,7 @@ export class RunPage extends Page {
     const then = why?.why_then;
     return facts([
       ["Scheduled", timeOf(one.scheduled_at)],
+      ["Trigger", one.trigger ? h("code", null, one.trigger) : null],
       ["Started", one.started_at ? timeOf(one.started_at) : null],
       ["Late", lateness(one, then)],
       ["Ended", one.ended_at ? timeOf(one.ended_at) : null],

@@ -23,8 +23,8 @@ def test_created_shown_and_explained(tmp_path: Path) -> None:
         assert shown == {
             "description": "every month on the last Friday at 17:00, Europe/Madrid time",
             "next": [
-                {"at": "2030-01-25T16:00:00.000Z", "note": None},
-                {"at": "2030-02-22T16:00:00.000Z", "note": None},
+                {"at": "2030-01-25T16:00:00.000Z", "note": None, "trigger": None},
+                {"at": "2030-02-22T16:00:00.000Z", "note": None, "trigger": None},
             ],
             "more": True,
             "days": None,
@@ -51,6 +51,7 @@ def test_a_preview_says_what_the_clocks_do(tmp_path: Path) -> None:
                     {
                         "at": "2027-03-28T01:00:00.000Z",
                         "note": "DST: 02:30 does not exist on this day; runs at 03:00",
+                        "trigger": None,
                     }
                 ],
                 "more": True,

@@ -42,7 +42,7 @@ def test_policy_gets_each_of_its_fields_from_one_row() -> None:
 def test_defaults_of_objects_are_those_of_the_policy() -> None:
     errors: list[FieldError] = []
     assert retry_of(RetryIn(), errors) == POLICY.retry
-    assert misfire_of(MisfireIn(), POLICY.trigger, errors) == POLICY.misfire
+    assert misfire_of(MisfireIn(), POLICY.trigger, [], errors) == POLICY.misfire
     assert retention_of(RetentionIn(), errors) == POLICY.retention
     assert not errors
     shown = msgspec.json.decode(b'{"trigger": {}, "handler": {}}', type=JobShown)

@@ -162,6 +162,7 @@ def test_all_that_can_be_said_is_tried() -> None:
         "prefer",
         "shards",
         "on_all",
+        "triggers",
     }
 
 

@@ -74,6 +74,19 @@ def test_by_filter(options: list[str], wanted: dict[str, Any]) -> None:
     assert "idempotency-key" in stub.requests[0].headers
 
 
+@pytest.mark.parametrize(("option", "value"), [("until", "2030-01-07T06:00:00Z"), ("for", "2h")])
+def test_a_pause_that_ends_by_itself(option: str, value: str) -> None:
+    until = "2030-01-07T06:00:00.000Z"
+    with serve(stepping({**DONE, "until": until})) as stub:
+        result = run(stub, "jobs", "pause", "--all", f"--{option}", value)
+    assert (result.exit_code, result.output) == (0, f"paused: 7 (2 were that already), until {until}\n")
+    assert sent(stub)[0] == ("POST", "/v1/jobs:actions", {"action": "pause", "all": True, option: value})
+    job = {"id": ID, "namespace": "default", "name": "a", "state": "SUSPENDED", "resumes_at": until}
+    with serve(lambda r: (200, job)) as stub:
+        assert run(stub, "jobs", "pause", "a", f"--{option}", value).output == f"paused: a, until {until}\n"
+    assert sent(stub)[-1] == ("POST", f"/v1/jobs/{ID}/pause", {option: value})
+
+
 @pytest.mark.parametrize(
     ("action", "options", "more", "done"),
     [
@@ -142,6 +155,7 @@ def test_no_wait_prints_the_operation() -> None:
         ["pause", "a", "--dry-run"],
         ["pause", "--dry-run"],
         ["pause", "--label", "x"],
+        ["pause", "a", "--for", "2h", "--until", "2030-01-07T06:00:00Z"],
         ["pause", "-N", "A"],
         ["run", "--all", "--priority", "3"],
         ["stats", "a", "--owner", "ana"],

@@ -141,6 +141,15 @@ def test_export_leaves_out_what_the_server_fills_in() -> None:
     assert portable({**filled, "overlap": "allow", "max_concurrency": None})["overlap"] == "allow"
     assert portable({**filled, "overlap": "allow", "max_concurrency": 1})["max_concurrency"] == 1
     assert portable(filled, full=True)["misfire"] == DEFAULTS["misfire"]
+    assert portable(filled, full=True)["trigger"] == filled["trigger"]
+    assert "triggers" not in portable(filled, full=True)
+    several = {**filled, "trigger": None, "triggers": [{"id": "a", "cron": "0 2 * * *"}], "max_runs": 3}
+    for full in (True, False):
+        written = portable(several, full=full)
+        assert (written["triggers"], written["max_runs"]) == (several["triggers"], 3)
+        assert "trigger" not in written
+    zoned = portable(several, says=("timezone",))["triggers"]
+    assert zoned == [{"id": "a", "cron": "0 2 * * *", "timezone": "UTC"}]
 
 
 def test_export_writes_what_apply_reads_and_says_what_it_leaves_out() -> None:

@@ -1,5 +1,6 @@
 /** What the API says of a job that is being edited: checked when nothing was typed for a moment. */
 
+import { triggerZone, whenOf } from "../../components/trigger-text.js";
 import { post } from "../../core/api.js";
 import { viewerZone } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
@@ -35,10 +36,11 @@ export class Checker {
   }
 
   /** Returns the trigger in words and its next times, while nothing is wrong with it. */
-  live({ trigger }) {
+  live(job) {
     const known = this.times;
     if (!known || this.errors.some((one) => one.pointer.startsWith("/trigger"))) return null;
-    const zones = [...new Set([knowsZone(trigger?.timezone) ? trigger.timezone : "UTC", viewerZone()])];
+    const zone = triggerZone(job);
+    const zones = [...new Set([knowsZone(zone) ? zone : "UTC", viewerZone()])];
     return h(
       "div",
       { class: "trigger-live", "aria-live": "polite" },
@@ -65,9 +67,9 @@ export class Checker {
       const pointer = error.code === "name-taken" || error.code === "exists" ? "/name" : "";
       errors = error.errors?.length ? error.errors : [{ pointer, detail: error.detail || error.message }];
     }
-    const { trigger } = given.value;
-    if (!checked && isObject(trigger) && !errors.some((one) => one.pointer.startsWith("/trigger"))) {
-      times = await post("/v1/schedules/preview", { trigger, count: TIMES }, options).catch(() => null);
+    const { trigger, triggers } = given.value;
+    if (!checked && (isObject(trigger) || triggers?.length) && !errors.some((one) => one.pointer.startsWith("/trigger"))) {
+      times = await post("/v1/schedules/preview", { ...whenOf(given.value), count: TIMES }, options).catch(() => null);
     }
     if (mine.signal.aborted) return;
     [this.errors, this.checked, this.times] = [errors, checked, checked ?? times];

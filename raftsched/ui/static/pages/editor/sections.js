@@ -1,8 +1,10 @@
 /** The parts of the form of a job: the common ones first, the rest folded. */
 
 import { card } from "../../components/basics.js";
+import { triggerText } from "../../components/trigger-text.js";
 import { h } from "../../core/vdom.js";
 import "./inputs.js";
+import { isObject } from "./model.js";
 import { triggerFields } from "./trigger.js";
 
 const HANDLERS = {
@@ -30,11 +32,36 @@ function handlerKind(handler) {
   return Object.keys(HANDLERS).find((kind) => handler?.[kind] !== undefined) ?? "shell";
 }
 
+/** Returns what stands in the place of a trigger's fields where there are several. */
+function severalTriggers(form) {
+  const triggers = form.at("triggers");
+  return [
+    h("p", { class: "muted" }, "This job has several triggers. They are edited in its JSON."),
+    h(
+      "ul",
+      null,
+      triggers.map((one, place) =>
+        h(
+          "li",
+          { key: place },
+          h("strong", null, one?.id ?? "?"),
+          " ",
+          h("code", null, isObject(one) ? triggerText(one) : ""),
+          form.errors(`/triggers/${place}`),
+        ),
+      ),
+    ),
+    form.number(["max_runs"], "Runs of all, at most"),
+    form.errors("/triggers"),
+    form.errors("/trigger"),
+  ];
+}
+
 /** Returns the form of a job. `isNew`: it is made here; `live`: what is known of its trigger. */
 export function sections(form, { isNew, live }) {
   return [
     card("What it is", basics(form, isNew)),
-    card("When", [triggerFields(form), live]),
+    card("When", [form.at("triggers")?.length ? severalTriggers(form) : triggerFields(form), live]),
     card("What it does", handlerFields(form)),
     card("How it runs", [
       form.fold("fails", "When it fails", failing(form), [

@@ -26,6 +26,7 @@ export function zoneList() {
 /** Returns a table of times. `zones`: one column each; notes stand below their time. */
 export function timesTable(times, zones, { caption = "Next times", remove } = {}) {
   const own = viewerZone();
+  const named = times.some(({ trigger }) => trigger);
   return h(
     "div",
     { class: "table-wrap", tabindex: "0", role: "region", "aria-label": caption },
@@ -40,24 +41,26 @@ export function timesTable(times, zones, { caption = "Next times", remove } = {}
           null,
           zones.map((zone) => zoneHead(zone, own, remove)),
           h("th", { scope: "col" }, "From now"),
+          named ? h("th", { scope: "col" }, "Trigger") : null,
         ),
       ),
       h(
         "tbody",
         null,
         times
-          .flatMap(({ at, note }) => [
+          .flatMap(({ at, note, trigger }) => [
             h(
               "tr",
               { key: at, class: note ? "noted" : null },
               zones.map((zone) => h("td", { class: "nowrap", key: zone }, shownAt(moment(at), zone))),
               h("td", { class: "nowrap muted" }, timeOf(at)),
+              named ? h("td", null, trigger ? h("code", null, trigger) : null) : null,
             ),
             note
               ? h(
                   "tr",
                   { key: `${at} note` },
-                  h("td", { colspan: zones.length + 1 }, h("p", { class: "warning small-note" }, note)),
+                  h("td", { colspan: zones.length + 1 + (named ? 1 : 0) }, h("p", { class: "warning small-note" }, note)),
                 )
               : null,
           ])

@@ -2,6 +2,7 @@
 
 import { timeOf } from "../../components/basics.js";
 import { attempt, confirmDialog, toast } from "../../components/dialog.js";
+import { triggersOf } from "../../components/trigger-text.js";
 import { del, get, post } from "../../core/api.js";
 import { absolute, moment, plural } from "../../core/format.js";
 import { navigate } from "../../core/router.js";
@@ -13,10 +14,10 @@ import { zoneOf } from "./schedule.js";
 
 /** Returns the buttons of what the token may do to the job now. `changed()`: the job is read again. */
 export function jobActions(job, changed) {
-  const { state, trigger, namespace, next_fire_at } = job;
+  const { state, namespace, next_fire_at } = job;
   const over = state === "EXPIRED";
   const may = (operation) => session.may(operation, namespace);
-  const past = trigger.cron || trigger.rrule || (trigger.every && trigger.mode !== "fixed_delay");
+  const past = triggersOf(job).some((one) => one.cron || one.rrule || (one.every && one.mode !== "fixed_delay"));
   const simple = (name, done) => attempt(() => post(`${jobPath(job)}/${name}`).then(changed), done);
   const buttons = [
     ["Run now", !over && may("actions_run"), () => runNow(job, changed), "primary"],

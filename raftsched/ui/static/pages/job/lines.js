@@ -22,6 +22,8 @@ export function createLine(server, job, content, options) {
 
 /** Returns the command line that creates the job. */
 export function commandLine(job, content) {
+  // There is no option for several triggers: they are given as JSON.
+  if (content.triggers?.length) return `raftsched jobs create -f - <<'JSON'\n${pretty(recipe(job, content))}\nJSON`;
   const words = ["raftsched", "jobs", "create"];
   const say = (...more) => words.push(...more);
   if (job.name) say(job.name);
@@ -43,6 +45,10 @@ export function commandLine(job, content) {
   }
   if (command.length) say("--", ...command);
   return words.map(quoted).join(" ");
+}
+
+function pretty(value) {
+  return JSON.stringify(value, null, 2);
 }
 
 function handlerWords({ exec, shell, python, http, call, fresh, cwd, ...rest }, say) {

@@ -105,12 +105,16 @@ class JobRuns extends View {
   }
 
   #none() {
-    const { state, trigger } = this.#job;
+    const { state, trigger, resumes_at: until } = this.#job;
     const paused = state === "NEW" || state === "SUSPENDED";
-    const advice = trigger.manual ? "It runs when somebody asks for it." : "Its first run appears here by itself.";
+    const advice = trigger?.manual ? "It runs when somebody asks for it." : "Its first run appears here by itself.";
     return empty(
       "There is no run yet.",
-      paused ? "Nothing is due until it is resumed; Run now works at any time." : advice,
+      paused
+        ? until
+          ? ["It is due again by itself ", timeOf(until), "; Run now works at any time."]
+          : "Nothing is due until it is resumed; Run now works at any time."
+        : advice,
     );
   }
 

@@ -2,9 +2,10 @@
 
 import { monthCalendar } from "../../charts/calendar.js";
 import { asOf, card, empty, facts, loading, problem, timeOf } from "../../components/basics.js";
+import { triggerText, triggerZone, triggersOf, whenOf } from "../../components/trigger-text.js";
 import { post } from "../../core/api.js";
 import { View, define } from "../../core/element.js";
-import { moment, viewerZone } from "../../core/format.js";
+import { moment, number, viewerZone } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 import { shownAt, timesTable } from "../editor/times.js";
 import { dateOf, monthAfter, monthOf, startOfMonth } from "./months.js";
@@ -47,36 +48,41 @@ class JobSchedule extends View {
       "div",
       { class: "stack" },
       asOf(next),
-      card("Trigger", [
-        data ? h("p", { class: "words" }, data.description) : null,
-        facts(Object.entries(job.trigger).map(([name, value]) => triggerFact(name, value))),
-      ]),
+      job.triggers?.length
+        ? card("Triggers", [
+            job.triggers.map((one) => triggerCard(one)),
+            facts([job.max_runs ? ["Runs of all, at most", number(job.max_runs)] : ["", null]]),
+          ])
+        : card("Trigger", [
+            data ? h("p", { class: "words" }, data.description) : null,
+            facts(Object.entries(job.trigger).map(([name, value]) => triggerFact(name, value))),
+          ]),
       h(
         "div",
         { class: "grid" },
         card(isWaiting(job) ? "Next times, if it were resumed now" : "Next times", [
           data ? this.#times(data.next, zone) : error ? problem(error) : loading(),
         ]),
-        job.trigger.manual || job.state === "EXPIRED" ? null : card("Times by day", this.#calendar(zone)),
+        isManual(job) || job.state === "EXPIRED" ? null : card("Times by day", this.#calendar(zone)),
       ),
     );
   }
 
   /** Returns the next times: of the job while it is scheduled, else those that its trigger would have. */
   #next() {
-    const { revision, trigger } = this.#job;
+    const { revision } = this.#job;
     if (!isWaiting(this.#job))
       return this.watch(`${jobPath(this.#job)}/next?count=${TIMES_ASKED}`, { on: kindsOf(this.#job) });
-    return this.#preview(`${revision} next`, { trigger, count: TIMES_ASKED });
+    return this.#preview(`${revision} next`, { ...whenOf(this.#job), count: TIMES_ASKED });
   }
 
   #days(zone, from, to) {
-    const { revision, trigger } = this.#job;
+    const { revision } = this.#job;
     const range = { from: new Date(from).toISOString(), to: new Date(to).toISOString(), by_day: zone, count: 1 };
-    if (isWaiting(this.#job)) return this.#preview(`${revision} ${from}`, { trigger, ...range });
+    if (isWaiting(this.#job)) return this.#preview(`${revision} ${from}`, { ...whenOf(this.#job), ...range });
     // With the revision behind the path: another trigger has other days, and a run of the job changes none.
     const path = `${jobPath(this.#job)}/next?${new URLSearchParams(range)}#${revision}`;
-    return this.watch(path, { every: DAYS_MS, on: trigger.calendar ? ["calendars"] : [] });
+    return this.watch(path, { every: DAYS_MS, on: triggersOf(this.#job).some((one) => one.calendar) ? ["calendars"] : [] });
   }
 
   #preview(key, body) {
@@ -99,10 +105,10 @@ class JobSchedule extends View {
   }
 
   #none() {
-    const { trigger, error, state } = this.#job;
+    const { error, state } = this.#job;
     if (state === "EXPIRED")
       return empty("Nothing is due any more.", "It is expired, and stays here with its history.");
-    if (trigger.manual) return empty("It has no times of its own.", "It runs when somebody asks for it: Run now.");
+    if (isManual(this.#job)) return empty("It has no times of its own.", "It runs when somebody asks for it: Run now.");
     if (isWaiting(this.#job)) return empty("It would have no more times.", "Edit its trigger to give it some.");
     return empty("There is no next time.", error ?? "A run is active, or it was the last one.");
   }
@@ -135,9 +141,23 @@ class JobSchedule extends View {
 }
 define("rs-job-schedule", JobSchedule);
 
-/** Returns the zone in which a job's times are shown: that of its trigger; the viewer's where it has none. */
-export function zoneOf({ trigger }) {
-  return trigger.timezone ?? (trigger.cron || trigger.rrule ? "UTC" : viewerZone());
+/** Returns the zone in which a job's times are shown: that of its triggers; the viewer's where they have none. */
+export function zoneOf(job) {
+  return triggerZone(job) ?? viewerZone();
+}
+
+function isManual({ trigger }) {
+  return Boolean(trigger?.manual);
+}
+
+/** Returns one of several triggers: its id, and what it says. */
+function triggerCard({ id, ...said }) {
+  return h(
+    "div",
+    { key: id },
+    h("p", null, h("strong", null, id), " ", h("code", null, triggerText(said))),
+    facts(Object.entries(said).map(([name, value]) => triggerFact(name, value))),
+  );
 }
 
 /** Returns whether a job is not scheduled, but could be. */
