@@ -54,6 +54,8 @@ def wall_trigger(fields: WallFields, zone: str, now_ms: int) -> dict[str, Any]:
         once = _single(fields)
         if once is not None:
             return _at(once, fields, zone, now_ms)
+        if fields.years and max(fields.years) < datetime.fromtimestamp(now_ms / 1000, zone_info(zone)).year:
+            raise Unmapped(f"its last year is {max(fields.years)}, which is past")
         if fields.from_end or (len(fields.weekdays) < 7 and len(fields.days) < 31):
             return _rule(fields, zone)
         return {"cron": _cron(fields), "timezone": zone}

@@ -99,6 +99,7 @@ def test_years_of_a_rule_are_its_start_and_its_end() -> None:
         ("*-*-* 10:00 11:00", "nothing more is expected"),
         ("2026-01-01 00:00", "is past"),
         ("Mon 2027-01-31 00:00", "none of its weekdays"),
+        ("Sun 12-*-* 2:00", "its last year is 2012"),
         ("2100-*-*", "not among"),
         ("*-02-30", "no such date"),
         ("*-*~31/7", "shorter months"),
