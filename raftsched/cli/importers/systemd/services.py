@@ -62,7 +62,7 @@ def service_fields(unit: Unit, name: str, home: str | None, notes: Notes) -> dic
         job["user"] = user
         notes.ask(f"it runs as {user}, which a node has to allow (--users-allowed)")
     elif home == "/root":
-        notes.say("it ran as root; here it runs as the user that the node says for its namespace (--run-as)")
+        notes.ask("it ran as root; see that it can run as the user that nodes have for its namespace (--run-as)")
     job |= _ends(unit, kind, notes)
     job |= _retry(unit, notes)
     description = specifiers.resolve(unit.last("Unit", "Description"))
