@@ -47,6 +47,13 @@ class InstanceTimer(msgspec.Struct, frozen=True, gc=False):
     at_ms: int
 
 
+class WatchSet(msgspec.Struct, frozen=True, gc=False):
+    """A job or an instance (by the rest of its key in WATCHES) is to be looked at then."""
+
+    about: bytes
+    at_ms: int
+
+
 class InstanceFired(msgspec.Struct, frozen=True, gc=False):
     """A due time became an instance."""
 
@@ -145,6 +152,7 @@ Action = (
     | JobUnscheduled
     | InstanceReady
     | InstanceTimer
+    | WatchSet
     | InstanceFired
     | InstanceStarted
     | AttemptAssigned

@@ -44,7 +44,7 @@ class Allowed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     @property
     def kinds(self) -> frozenset[str]:
         """The handlers for which the rules look at what a job names."""
-        found = {"http"}
+        found = {"http", "deliver"}
         if self.exec is not None or self.cwd is not None:
             found.add("exec")
         if self.python is not None or self.cwd is not None:

@@ -44,7 +44,8 @@ from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.operations import CancelOperation, Operation, StartOperation, StepOperation
 from raftsched.core.queues import DeleteQueue, PutQueue
 from raftsched.core.secrets import DeleteSecret, PutSecret
-from raftsched.core.webhooks import DeleteWebhook, PutWebhook, ResealWebhook, RotateSecret, TestWebhook
+from raftsched.core.watches import Watch
+from raftsched.core.webhooks import DeleteWebhook, NoteDisk, PutWebhook, ResealWebhook, RotateSecret, TestWebhook
 
 __all__ = [  # beside what is defined here
     "Attributed",
@@ -60,6 +61,7 @@ __all__ = [  # beside what is defined here
     "ForgetSecrets",
     "Form",
     "Idempotent",
+    "NoteDisk",
     "OpenLeadership",
     "OpenSession",
     "OpenWorker",
@@ -77,6 +79,7 @@ __all__ = [  # beside what is defined here
     "StoredResponse",
     "TriggerFire",
     "TriggerSchedule",
+    "Watch",
 ]
 
 # ---------------------------------------------------------------- commands: jobs
@@ -368,6 +371,8 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     105: (SetOidc, "access.set_oidc"),
     109: (ForgetSecrets, "access.forget_secrets"),
     110: (CreateWorkerToken, "access.create_worker_token"),
+    150: (Watch, "watches.look"),
+    151: (NoteDisk, "cluster_notices.note_disk"),
     170: (BringNear, "far.bring_near"),
 }
 

@@ -94,7 +94,7 @@ def _refusal(allowed: Allowed, policy: Policy) -> str | None:
     """Why a node with these rules does not run a job with this policy, as the end of a sentence that begins with the
     node; None: it does, as far as can be told without resolving names."""
     kind = policy.required_capability.partition(":")[0]
-    if kind == "http":
+    if kind in ("http", DELIVER):
         wrong = wrong_in_target(allowed, policy.target)
         if wrong is not None:
             return wrong
@@ -121,11 +121,19 @@ def slots_of(session: Session | None, rule: NodeRule) -> int:
     return session.slots if rule.slots is None or not session.slots else rule.slots
 
 
+DELIVER = (
+    "deliver"  # what nodes can that have the handler http, and no remote worker: requests with secrets of webhooks
+)
+
+
 def offer(session: Session, rule: NodeRule) -> Offer:
+    handlers = frozenset(session.handlers)
+    if "http" in handlers and not is_worker(session.node):
+        handlers |= {DELIVER}
     return Offer(
         session.node,
         slots_of(session, rule),
-        frozenset(session.handlers),
+        handlers,
         frozenset(session.labels if rule.labels is None else rule.labels),
         rule.drained,
         frozenset(session.users),

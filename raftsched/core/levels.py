@@ -9,12 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from raftsched.core.commands import Attributed, BringNear, CreateWorkerToken, Idempotent, OpenWorker, Split
+from raftsched.core.commands import (
+    Attributed,
+    BringNear,
+    CreateWorkerToken,
+    Idempotent,
+    NoteDisk,
+    OpenWorker,
+    Split,
+    Watch,
+)
 
 FIRST_LEVEL = 1
 
 # Commands of later levels -> their level
-SINCE: dict[type, int] = {OpenWorker: 2, CreateWorkerToken: 2, Split: 2, BringNear: 3}
+SINCE: dict[type, int] = {
+    **dict.fromkeys((OpenWorker, CreateWorkerToken, Split), 2),
+    **dict.fromkeys((BringNear, Watch, NoteDisk), 3),
+}
 
 
 def _tag(kind: type) -> int:

@@ -66,6 +66,7 @@ TRIGGERS_MAX = 16  # of one job
 TRIGGER_ID_MAX = 128  # bytes
 SORT_MAX = 1_000  # instances of one SortReady
 LOAD_AHEAD_MAX_MS = 16 * MINUTE_MS  # as far as the leader's timing wheel goes
+P95_PERCENT_MAX = 100_000  # a thousand times what a run usually takes
 HISTORY_MAX = 20  # earlier contents kept of one job
 
 _DEFAULT_QUEUE = "default"
@@ -164,6 +165,11 @@ def policy_error(policy: Policy) -> str | None:
     notify = policy.notify
     if notify and (len(notify) > NOTIFY_MAX or len({one.webhook for one in notify}) < len(notify)):
         return f"notify names at most {NOTIFY_MAX} webhooks, each once."
+    for one in notify:
+        if not all(0 <= ms <= STORED_DURATION_MAX_MS for ms in (one.late_ms, one.longer_ms, one.not_run_ms)):
+            return f"late_by, longer_than and not_run_for are at most {STORED_DURATION_MAX_MS} ms."
+        if not 0 <= one.p95_percent <= P95_PERCENT_MAX:
+            return f"p95_times is {one.p95_percent / 100}; use at most {P95_PERCENT_MAX // 100}."
     if policy.grace_ms is not None and not 0 <= policy.grace_ms <= GRACE_MAX_MS:
         return f"grace is {policy.grace_ms} ms; use 0 to {GRACE_MAX_MS}."
     if policy.user and len(policy.user.encode()) > USER_NEED_MAX:

@@ -284,6 +284,9 @@ class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     never_fires: bool = False  # it has no next time because its calendar excludes all there are
     triggers: tuple[TriggerState, ...] = ()  # of those in Policy.triggers; its times above are those of the first due
     resume_at_ms: int | None = None  # the key of its RESUMES row: it was paused until then
+    watch_at_ms: int | None = None  # the key of its WATCHES row (it has not succeeded for so long then)
+    not_run_told_ms: int = 0  # up to this time its watches were told; 0: none since its last success
+    recent_ms: tuple[int, ...] = ()  # what its last successes took, where it asks for that (core.watches)
 
 
 def scheduled_ms(job: Job) -> int | None:
@@ -443,6 +446,8 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     shard_count: int = 0  # of a part: how many there are; 0: it is there because of the node that it runs on
     parts: Parts | None = None  # it was split into these; it has no attempts then
     trigger: str = ""  # id of the one that it came from, of a job with several
+    watch_at_ms: int | None = None  # the key of its WATCHES row (it is late, or runs long, then)
+    told: tuple[tuple[int, str], ...] = ()  # (event, webhook) of what was told while it goes on: each once
 
     @property
     def key(self) -> bytes:

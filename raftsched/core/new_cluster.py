@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from raftsched.core.apply.cluster import forget_session
+from raftsched.core.apply.cluster_notices import forget_node
 from raftsched.core.apply.nodes import forget_rules
 from raftsched.core.apply.tx import Tx
 from raftsched.core.cluster import Member
@@ -50,6 +51,8 @@ def bootstrap_from_backup(tx: Tx, index: int, cluster_id: bytes, member: Member,
     again under a new token."""
     meta = tx.meta
     forget_rules(tx, meta.members, (member,))
+    for before in meta.members:
+        forget_node(tx, before.node)
     meta.cluster_id = cluster_id
     meta.members = (member,)
     meta.members_at = index

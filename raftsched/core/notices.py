@@ -1,4 +1,4 @@
-"""Notifications about the ends of instances: which ends there are, which jobs ask for them, what is sent.
+"""Notifications about jobs and their instances: of which events there are some, which jobs ask for them, what is sent.
 
 A notice is an event on its way to one webhook. It lies in the row of the hidden instance that delivers it, so that it
 is there as long as the delivery is, whatever becomes of what it is about.
@@ -23,9 +23,8 @@ def quota_queue(namespace: str) -> str:
     return QUOTA_QUEUE + namespace
 
 
-class Ending(IntEnum):
-    """The ends of an instance that webhooks can ask for. One end may be several of these: what failed is a dead letter,
-    too."""
+class Event(IntEnum):
+    """An event that webhooks can ask for. One end may be several of these: what failed is a dead letter, too."""
 
     SUCCEEDED = 1
     FAILED = 2
@@ -34,13 +33,30 @@ class Ending(IntEnum):
     SKIPPED = 5
     DEAD_LETTER = 6  # failed or timed out for good: it waits for somebody to requeue or discard it
     LOST = 7  # failed because its workers were lost
+    STARTED = 8  # for the first time, or for the first time after a rerun
+    LATE = 9  # started so long after it was due, or has not started by then
+    RUNNING_LONG = 10  # an attempt takes longer than that
+    NOT_RUN_SINCE = 11  # the job has not succeeded for so long
+    LEADER_CHANGED = 20  # another node leads
+    NODE_LOST = 21  # it was not heard of, and its session was ended
+    NODE_BACK = 22  # after that
+    DISK_SHORT = 23  # of a node, which takes no writes of clients then
+
+
+ENDS = frozenset(event for event in Event if event <= Event.LOST)
+OF_CLUSTER = frozenset(event for event in Event if event >= Event.LEADER_CHANGED)
+MEASURED = frozenset({Event.LATE, Event.RUNNING_LONG, Event.NOT_RUN_SINCE})  # by what the job says of each: jobs ask
 
 
 class Notify(msgspec.Struct, array_like=True, frozen=True):
-    """A job says: tell this webhook when it comes to one of these ends."""
+    """A job says: tell this webhook of these events."""
 
     webhook: str
-    on: tuple[Ending, ...]
+    on: tuple[Event, ...]
+    late_ms: int = 0  # LATE; this and the following are 0 where the job does not say
+    longer_ms: int = 0  # RUNNING_LONG
+    p95_percent: int = 0  # RUNNING_LONG: of the 95th percentile of what its runs took lately
+    not_run_ms: int = 0  # NOT_RUN_SINCE
 
 
 class Notice(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
@@ -48,7 +64,7 @@ class Notice(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
     id: int
     at_ms: int
-    ending: Ending | None = None  # None: a test, about nothing
+    event: Event | None = None  # None: a test, about nothing
     instance: bytes = b""  # its key
     namespace: str = ""
     job_name: str | None = None
@@ -65,6 +81,11 @@ class Notice(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     exit_code: int | None = None
     has_output: bool = False
     skipped: int = 0  # fires that a SKIPPED record stands for, so far
+    job_id: int = 0  # where it is about a job, and no instance of it
+    since_ms: int | None = None  # of MEASURED: from when it is counted,
+    limit_ms: int = 0  # and how long was allowed
+    left_out: int = 0  # events that the webhook was not told of before this one: too many in a time
+    repeats: int = 0  # of OF_CLUSTER: how often it came about shortly before, and was not told
 
 
 _encode = msgspec.msgpack.Encoder().encode

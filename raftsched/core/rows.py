@@ -21,8 +21,8 @@ from raftsched.core.namespaces import Namespace
 from raftsched.core.operations import Operation
 from raftsched.core.queues import Queue
 from raftsched.core.secrets import Secret
-from raftsched.core.tables import ReadView, Table, View, from_u64, name_key, revision_key, u64
-from raftsched.core.webhooks import Secrets, Webhook
+from raftsched.core.tables import ReadView, Table, View, from_u64, name_key, noted_key, revision_key, u64
+from raftsched.core.webhooks import Noted, Secrets, Webhook
 
 T = TypeVar("T")
 Names = TypeVarTuple("Names")
@@ -84,6 +84,7 @@ CALENDARS = Row(Table.CALENDARS, Calendar, text_key)
 SECRETS = Row(Table.SECRETS, Secret, name_key)
 WEBHOOKS = Row(Table.WEBHOOKS, Webhook, text_key)
 WEBHOOK_SECRETS = Row(Table.WEBHOOK_SECRETS, Secrets, text_key)
+NOTED = Row(Table.NOTED, Noted, noted_key)
 TOKENS = Row(Table.TOKENS, Token, own_key)
 ACCESS = Row(Table.ACCESS, Access, own_key)
 OIDC = Row(Table.ACCESS, Oidc, own_key)

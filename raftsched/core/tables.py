@@ -57,6 +57,8 @@ class Table(IntEnum):
     RESUMES = 43  # at_ms (8) job id (8) -> b"": jobs that were paused until then
     WEBHOOKS = 31  # name -> Webhook
     WEBHOOK_SECRETS = 32  # name of a webhook -> Secrets
+    WATCHES = 56  # at_ms (8) job id (8) or instance key (24) -> b"": when webhooks are to be told that it is late
+    NOTED = 57  # event (1) node id -> Noted (core.webhooks): events of the cluster, so that they are told seldom
     FAR = 58  # day (4) job id (8) -> fire_at_ms (8): in the place of a row of DUE, from Meta.far_from on
 
 
@@ -158,6 +160,15 @@ def from_by_job(key: bytes) -> bytes:
 
 def timer_key(at_ms: int, instance: bytes) -> bytes:
     return _U64.pack(at_ms) + instance
+
+
+def watch_key(at_ms: int, about: bytes) -> bytes:
+    """`about`: a job's id, the key of an instance, or "\xff" and a key of NOTED, which no id begins with."""
+    return _U64.pack(at_ms) + about
+
+
+def noted_key(event: int, node: str) -> bytes:
+    return bytes((event,)) + node.encode()
 
 
 def held_key(job_id: int, ready_at_ms: int, instance: bytes) -> bytes:

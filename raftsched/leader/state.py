@@ -22,9 +22,10 @@ from raftsched.core.actions import (
     QueueChanged,
     SessionChanged,
     SettingsChanged,
+    WatchSet,
 )
 from raftsched.core.cluster import Settings
-from raftsched.core.commands import ResumeJob, Wake
+from raftsched.core.commands import ResumeJob, Wake, Watch
 from raftsched.core.executors import is_worker
 from raftsched.core.leasing import Heartbeat, WorkerBeat
 from raftsched.core.rows import META_KEY, decode_meta, decode_session
@@ -33,6 +34,7 @@ from raftsched.leader.assigning import Assigning
 from raftsched.leader.clock_watch import ClockWatch
 from raftsched.leader.cluster import Cluster
 from raftsched.leader.condition_probes import ConditionProbes
+from raftsched.leader.disk_notes import DiskNotes
 from raftsched.leader.dispatcher import Dispatcher, count_running
 from raftsched.leader.far_times import FarTimes
 from raftsched.leader.firing import Firing
@@ -44,7 +46,7 @@ from raftsched.leader.pacing import Proposals
 from raftsched.leader.ports import Host
 from raftsched.leader.pruning import Pruning
 from raftsched.leader.scheduling import Scheduling
-from raftsched.leader.timers import Timers, resume, wake
+from raftsched.leader.timers import Timers, look, resume, wake
 from raftsched.leader.vitals import Vitals
 
 CLOCK_LOOK_MS = 20  # while the clock is in doubt
@@ -91,7 +93,9 @@ class LeaderState:
         window = leader, self.proposals, now, window_ms, count_max
         self.timers = Timers(Table.TIMERS, Wake, wake, *window)
         self.resumes = Timers(Table.RESUMES, ResumeJob, resume, *window)
+        self.watches = Timers(Table.WATCHES, Watch, look, *window)
         self.scheduling = Scheduling(leader, self.proposals)
+        self.disk_notes = DiskNotes(self._read, self.cluster, self.vitals, self.proposals)
         self.lease_watch = LeaseWatch(leader, self.cluster, self.leases, self.proposals, term, since_ms)
         self.clock_watch = ClockWatch(leader, now, since_ms, meta.settings.clock_limit_ms)
         self._handover = Handover(self._raft, leader.spawn, since_ms)
@@ -100,6 +104,8 @@ class LeaderState:
             self.firing.tick,
             self.timers.tick,
             self.resumes.tick,
+            self.watches.tick,
+            self.disk_notes.tick,
             self.scheduling.tick,
             Pruning(leader, self.is_current, since_ms).tick,
             FarTimes(leader, self.cluster, self.vitals, self.is_current).tick,
@@ -162,6 +168,9 @@ class LeaderState:
                 case JobPaused():
                     self.resumes.window.add(u64(action.job_id), action.resume_at_ms, now)
                     soon = True
+                case WatchSet():
+                    self.watches.window.add(action.about, action.at_ms, now)
+                    soon = True
                 case OperationStarted():
                     self.operations.started(action.operation)
                     soon = True
@@ -213,7 +222,7 @@ class LeaderState:
     def _settings_changed(self, settings: Settings) -> None:
         self.cluster.settings = settings
         self.clock_watch.set_limit(settings.clock_limit_ms)
-        for window in (self.firing.window, self.timers.window, self.resumes.window):
+        for window in (self.firing.window, self.timers.window, self.resumes.window, self.watches.window):
             window.reach(self._window_ms(settings))
 
     def _window_ms(self, settings: Settings) -> int:
@@ -267,4 +276,6 @@ class LeaderState:
         self.firing.reload(now_ms)
         self.timers.reload(now_ms)
         self.resumes.reload(now_ms)
+        self.watches.reload(now_ms)
+        self.disk_notes.reload()
         self.scheduling.reload()

@@ -1,11 +1,12 @@
-"""Wakes instances whose timer is due, and resumes jobs that were paused until now."""
+"""Wakes instances whose timer is due, resumes jobs that were paused until now, and looks at what is watched when a
+limit is reached."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 
-from raftsched.core.commands import Command, ResumeJob, Wake
+from raftsched.core.commands import Command, ResumeJob, Wake, Watch
 from raftsched.core.tables import Table, from_u64
 from raftsched.leader import pacing
 from raftsched.leader.pacing import Proposals
@@ -21,6 +22,11 @@ def wake(instance: bytes, at_ms: int) -> Command:
 def resume(job_id: bytes, at_ms: int) -> Command:
     """Makes the command for a row of RESUMES."""
     return ResumeJob(from_u64(job_id), at_ms)
+
+
+def look(about: bytes, at_ms: int) -> Command:
+    """Makes the command for a row of WATCHES."""
+    return Watch(about, at_ms)
 
 
 class Timers:

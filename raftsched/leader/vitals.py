@@ -5,7 +5,7 @@ A cache of one leadership, like all of it. Times are boot-clock milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 
 from raftsched.core.leasing import DiskUse, Heartbeat
 
@@ -77,6 +77,10 @@ class Vitals:
     def disks(self, now_ms: int) -> dict[str, DiskUse]:
         """Returns what is used and free on the disks of the nodes that were heard of lately."""
         return {node: use for node, use in self._disks.items() if now_ms - self._heard[node] < FRESH_MS}
+
+    def short_disks(self) -> Iterable[tuple[str, bool]]:
+        """Returns of each node that was heard of whether its disk is nearly full."""
+        return self._short.items()
 
     def short_of_disk(self, voters: Set[str], leader: str) -> bool:
         """Returns whether the cluster takes no more writes from clients: the leader's disk is nearly full, or those of

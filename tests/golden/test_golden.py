@@ -26,17 +26,23 @@ _FAR = "Meta: where far due times begin"
 _TRIGGERS = (
     "Trigger, Policy, Job, Instance, SetJobState, ScheduleJob, Fire and operations: several triggers, pauses until"
 )
+_NOTICES = "Job, Instance, Notify, Notice, WebhookSpec and Webhook: limits that are watched, receivers, at_most"
 GROWN: dict[str, str] = {
-    "0001-first": f"{_WORKERS}; {_FAR}",
-    "0002-minutes": f"{_WORKERS}; {_FAR}",
-    "0003-workers": f"{_FAR}; {_TRIGGERS}",
-    "0004-far": _TRIGGERS,
-    "0006-triggers": _FAR,
+    "0001-first": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}",
+    "0002-minutes": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}",
+    "0003-workers": f"{_FAR}; {_TRIGGERS}; {_NOTICES}",
+    "0004-far": f"{_TRIGGERS}; {_NOTICES}",
+    "0006-triggers": f"{_FAR}; {_NOTICES}",
 }
 
 # What came after a file was made (file -> whole tables, and single rows): it is not held against the file.
+_WATCHES = frozenset({Table.WATCHES, Table.NOTED})
 LATER: dict[str, frozenset[Table | tuple[Table, bytes]]] = {
-    "0001-first": frozenset({Table.MINUTES, Table.TERMS, (Table.META, OPEN_KEY)})
+    "0001-first": _WATCHES | {Table.MINUTES, Table.TERMS, (Table.META, OPEN_KEY)},
+    "0002-minutes": _WATCHES,
+    "0003-workers": _WATCHES,
+    "0004-far": _WATCHES,
+    "0006-triggers": _WATCHES,
 }
 
 FILES = [pytest.param(path, id=path.stem) for path in files()]

@@ -25,13 +25,29 @@ from raftsched.core.model import (
     Overlap,
 )
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
-from raftsched.core.notices import SYSTEM_NAMESPACE
+from raftsched.core.notices import SYSTEM_NAMESPACE, Notify
 from raftsched.core.operations import BulkAction
-from raftsched.core.rows import decode_calendar, decode_instance, decode_job, decode_namespace, decode_operation
+from raftsched.core.rows import (
+    META_KEY,
+    decode_calendar,
+    decode_instance,
+    decode_job,
+    decode_meta,
+    decode_namespace,
+    decode_operation,
+)
 from raftsched.core.secrets import DeleteSecret, PutSecret
 from raftsched.core.tables import Table, far_day, from_u64
-from raftsched.core.webhooks import DeleteWebhook, PutWebhook, ResealWebhook, RotateSecret, TestWebhook, WebhookSpec
-from tests.property.jobs_at_random import CALENDARS, HOOKS, QUEUES, body, endings, policy
+from raftsched.core.webhooks import (
+    DeleteWebhook,
+    PutWebhook,
+    Receiver,
+    ResealWebhook,
+    RotateSecret,
+    TestWebhook,
+    WebhookSpec,
+)
+from tests.property.jobs_at_random import CALENDARS, HOOKS, QUEUES, body, listened_to, notify, policy
 from tests.support.invariants import violations
 from tests.support.memory_view import NODES, T0, MemoryView
 
@@ -140,6 +156,9 @@ class Author:
     def _session(self) -> int:
         return from_u64(self._key(Table.SESSIONS)[:8])
 
+    def _epoch(self) -> int:
+        return decode_meta(self.view.get(Table.META, META_KEY)).epoch
+
     def _number(self) -> int:
         r = self.random
         return r.choice([-1, 0, 1, 5, 1_000, T0, 2**62, 2**63, 2**64 - 1])
@@ -157,6 +176,7 @@ class Author:
             self._resume: 1,
             self._schedule: 6,
             self._wake: 5,
+            self._watch: 5,
             self._run_now: 4,
             self._open: 4,
             self._end_session: 3,
@@ -180,7 +200,7 @@ class Author:
             self._calendar: 3,
             self._step: 4,
             self._token: 3,
-            self._webhook: 6,
+            self._webhook: 10,
             self._other: 1,
         }
         command = r.choices(list(weights), list(weights.values()))[0]()
@@ -191,6 +211,13 @@ class Author:
             )
         return command
 
+    def _who_is_told(self) -> tuple[Notify, ...]:
+        """Now and then a webhook that is there, of anything."""
+        known = [key.decode() for key, _ in self.view.scan(Table.WEBHOOKS) if key.decode() in HOOKS]
+        if not known or self.random.random() < 0.5:
+            return ()
+        return (msgspec.structs.replace(notify(self.random)[0], webhook=self.random.choice(known)),)
+
     def _create(self) -> Command:
         """Mostly a job that needs nothing which may not be there."""
         r = self.random
@@ -199,7 +226,7 @@ class Author:
             plain = msgspec.structs.replace(
                 plain,
                 conditions=(),
-                notify=(),
+                notify=self._who_is_told(),
                 overlap=r.choice([plain.overlap, Overlap.ALLOW]),
                 trigger=msgspec.structs.replace(plain.trigger, calendar=None),
                 triggers=tuple(msgspec.structs.replace(one, calendar=None) for one in plain.triggers),
@@ -400,6 +427,11 @@ class Author:
         at = None if raw is None else decode_instance(raw).wake_at_ms
         return c.Wake(key, self._number() if at is None else at)
 
+    def _watch(self) -> Command:
+        key = self._key(Table.WATCHES)
+        at_ms, about = from_u64(key[:8]), key[8:]
+        return self.random.choice([*[c.Watch(about, at_ms)] * 6, c.Watch(about, at_ms + 1), c.Watch(key[:9], at_ms)])
+
     def _kill(self) -> Command:
         return c.Kill(self._key(Table.INSTANCES))
 
@@ -461,7 +493,7 @@ class Author:
 
     def _end_session(self) -> Command:
         if self.random.random() < 0.5:
-            return c.EndSession(self._session(), self.random.choice([1, 1, 1, 2]))
+            return c.EndSession(self._session(), self._epoch() + self.random.choice([0, 0, 0, 1]))
         session, token = self._live()
         if self.random.random() < 0.5:
             return c.LoseAttempt(session, token, self.now, self.random.choice([None, self.now]), "why")
@@ -539,6 +571,8 @@ class Author:
         labels = r.choice([None, (), (("zone", "b"), ("disk", "ssd")), (("disk", "a"), ("disk", "b")), (("", "x"),)])
         was = r.choice([None, None, NodeRule(), NodeRule(drained=True)])
         slots = r.choice([None, None, 1, 0])
+        if r.random() < 0.3:
+            return c.NoteDisk(r.choice([*NODES, "n4", "x" * 600]), r.random() < 0.5)
         return c.PutNodeRule(r.choice([*NODES, "n4"]), r.random() < 0.1, slots, labels, was, self._revision())
 
     def _token(self) -> Command:
@@ -575,7 +609,7 @@ class Author:
         revision = r.choice([None, None, None, None, None, 1])
         spec = WebhookSpec(
             url=r.choice([*["http://h/", "https://h/a?b=c", "http://h/2"] * 4, "ftp://h", ""]),
-            on=endings(r),
+            on=listened_to(r),
             namespace=r.choice([None, None, None, None, "d", "default", SYSTEM_NAMESPACE]),
             owner=r.choice([None, None, None, "ana"]),
             labels=r.choice([(), (), (("a", "1"),)]),
@@ -583,6 +617,8 @@ class Author:
             active=r.random() < 0.9,
             delays_ms=r.choice([(), (0,), (1_000, 5_000, 60_000)]),
             max_running=r.choice([1, 2, 4, 4, 4, 4, 4, 0]),
+            receiver=r.choice([*[Receiver.WEBHOOK] * 5, Receiver.SLACK]),
+            page=r.choice(["", "", "https://p/", "p"]),
         )
         secret = r.choice([*[b"s" * 24] * 6, b"t" * 32, b"", b"u"])
         flags = (r.random() < 0.8, r.random() < 0.2, r.random() < 0.2)
@@ -610,6 +646,7 @@ class Author:
                 c.Barrier(),
                 c.Form(b"y", ()),
                 c.OpenLeadership(1, "n2"),
+                c.OpenLeadership(self._epoch() + 1, self.random.choice(NODES)),
                 c.PutSettings(Settings(catch_up_max=0)),
                 c.PutSettings(Settings(), Settings()),
                 c.PutSettings(Settings(catch_up_max=3), None, 0),

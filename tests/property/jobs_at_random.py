@@ -23,7 +23,7 @@ from raftsched.core.model import (
     Trigger,
     TriggerKind,
 )
-from raftsched.core.notices import Ending, Notify
+from raftsched.core.notices import ENDS, OF_CLUSTER, Event, Notify
 from tests.support.memory_view import T0
 
 QUEUES = ("q", "r", "s")
@@ -98,11 +98,22 @@ def conditions(r: random.Random) -> tuple[Condition, ...]:
 
 
 def notify(r: random.Random) -> tuple[Notify, ...]:
-    return tuple(Notify(r.choice([*HOOKS, *HOOKS, "none"]), endings(r)) for _ in range(r.choice([1, 1, 2])))
+    return tuple(
+        Notify(
+            r.choice([*HOOKS, *HOOKS, "none"]),
+            tuple(sorted(r.sample(list(Event), r.choice([0, 2, 4, 7, 11])))),
+            late_ms=r.choice([0, 1, 5_000]),
+            longer_ms=r.choice([0, 1, 5_000]),
+            p95_percent=r.choice([0, 0, 150]),
+            not_run_ms=r.choice([0, 1_000, DAY_MS]),
+        )
+        for _ in range(r.choice([1, 1, 2]))
+    )
 
 
-def endings(r: random.Random) -> tuple[Ending, ...]:
-    return tuple(sorted(r.sample(list(Ending), r.choice([0, 2, 4, 7]))))
+def listened_to(r: random.Random) -> tuple[Event, ...]:
+    """What a webhook asks for by itself."""
+    return tuple(sorted(r.sample(sorted({*ENDS, *OF_CLUSTER, Event.STARTED}), r.choice([0, 2, 4, 12]))))
 
 
 def body(r: random.Random) -> bytes:

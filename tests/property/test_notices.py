@@ -13,7 +13,7 @@ from raftsched.core.changes import Change, InstanceChange, InstanceEvent
 from raftsched.core.commands import Command
 from raftsched.core.ids import instance_key
 from raftsched.core.model import FINAL
-from raftsched.core.notices import SYSTEM_NAMESPACE, Ending, decode_notice
+from raftsched.core.notices import ENDS, SYSTEM_NAMESPACE, decode_notice
 from raftsched.core.rows import decode_instance, decode_webhook
 from raftsched.core.tables import Table
 from raftsched.core.webhooks import PutWebhook, Webhook, WebhookSpec
@@ -22,6 +22,7 @@ from tests.property.test_apply_replay import SEEDS
 from tests.support.amounts import examples
 
 LISTENER = "all"
+ALL = tuple(sorted(ENDS))
 
 
 class Listening(Author):
@@ -38,7 +39,7 @@ class Listening(Author):
         before = self._webhook_row()
         listens = before is not None and before.spec.active
         if not listens:  # the first entry; or its receiver answered 410
-            commands = [*commands, PutWebhook(LISTENER, WebhookSpec(url="http://h/", on=tuple(Ending)), b"s" * 32)]
+            commands = [*commands, PutWebhook(LISTENER, WebhookSpec(url="http://h/", on=ALL), b"s" * 32)]
         self._changes.clear()
         super()._entry(commands)
         webhook = self._webhook_row()
@@ -76,7 +77,7 @@ class Listening(Author):
                 self._told.add(key)
                 assert row.notice is not None
                 notice = decode_notice(row.notice)
-                assert notice.ending is not None
+                assert notice.event is not None
                 yield notice.instance
 
     def _ended(self) -> Iterator[bytes]:

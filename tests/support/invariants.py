@@ -60,6 +60,7 @@ from raftsched.core.tables import (
 )
 from tests.support.invariants_cluster import cluster_violations, same
 from tests.support.invariants_parts import parts_violations
+from tests.support.invariants_watches import watches_violations
 
 
 def violations(view: ReadView) -> list[str]:
@@ -82,6 +83,7 @@ def violations(view: ReadView) -> list[str]:
     _operations(view, found)
     _calendars(view, jobs, found)
     cluster_violations(view, jobs, rows, found)
+    watches_violations(view, jobs, rows, found)
     return found
 
 

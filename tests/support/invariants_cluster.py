@@ -210,7 +210,7 @@ def _webhooks(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance],
         notice = decode_notice(row.notice)
         if notice.id != row.request or notice.id > meta.last_id:
             found.append(f"instance {key.hex()} delivers the event {notice.id}")
-        told[notice.id].add(encode_notice(msgspec.structs.replace(notice, ending=None)))
+        told[notice.id].add(encode_notice(msgspec.structs.replace(notice, event=None, left_out=0)))
     for number, events in told.items():
         if len(events) > 1:
             found.append(f"the event {number} says {events}")

@@ -13,7 +13,7 @@ from raftsched import webhooks
 from raftsched.cloudevents import cloud_event, event_id
 from raftsched.core.ids import instance_key
 from raftsched.core.model import InstanceState
-from raftsched.core.notices import Ending, Notice, decode_notice, encode_notice
+from raftsched.core.notices import Event, Notice, decode_notice, encode_notice
 
 # The example of Standard Webhooks, and of the libraries that come with it
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -98,7 +98,7 @@ def test_the_event() -> None:
     notice = Notice(
         id=1849266909388800000,
         at_ms=1763600403210,
-        ending=Ending.DEAD_LETTER,
+        event=Event.DEAD_LETTER,
         instance=instance_key(1763600400000, 1849266900000000000),
         namespace="billing",
         job_name="report",
@@ -147,6 +147,7 @@ def test_the_event() -> None:
             "node": "n2",
             "worker": None,
             "output": f"/v1/instances/{instance}/output?attempt=3",
+            "left_out": 0,
         },
     }
 

@@ -5,14 +5,22 @@ from __future__ import annotations
 from raftsched import names
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.jobs.schema import NotifyIn
+from raftsched.api.jobs.triggers import duration_of
 from raftsched.core.model import Policy
-from raftsched.core.notices import NOTIFY_MAX, Ending, Notify
+from raftsched.core.notices import NOTIFY_MAX, OF_CLUSTER, Event, Notify
 from raftsched.core.tables import ReadView, Table
 
 Given = NotifyIn | list[NotifyIn] | None
 
-ENDINGS = {ending.name.lower(): ending for ending in Ending}
-_CHOICES = ", ".join(f'"{name}"' for name in ENDINGS)
+EVENTS = {event.name.lower(): event for event in Event if event not in OF_CLUSTER}
+_DURATIONS = ("late_by", "longer_than", "not_run_for")
+_MEASURES = {"late": ("late_by",), "running_long": ("longer_than", "p95_times"), "not_run_since": ("not_run_for",)}
+_MEANING = {
+    "late": "how long after it was due a run has to have started",
+    "running_long": "how long it may take, or how many times as long as 95 of 100 runs took lately",
+    "not_run_since": "within which time it has to succeed again",
+}
+_CHOICES = ", ".join(f'"{name}"' for name in EVENTS)
 
 
 def normal(given: Given) -> Given:
@@ -20,7 +28,7 @@ def normal(given: Given) -> Given:
     if isinstance(given, list):
         given = given[0] if len(given) == 1 else given or None
     for one in given if isinstance(given, list) else [given] if given is not None else []:
-        one.on = [ending.name.lower() for ending in sorted({ENDINGS[name] for name in one.on})]  # type: ignore[misc]
+        one.on = [event.name.lower() for event in sorted({EVENTS[name] for name in one.on})]  # type: ignore[misc]
     return given
 
 
@@ -43,10 +51,30 @@ def notify_of(given: Given, errors: list[FieldError]) -> tuple[Notify, ...]:
         elif name in found:
             errors.append(FieldError(f"{at}/webhook", f'is named before; say all "on" of "{name}" in one place'))
         else:
-            found[name] = Notify(name, tuple(sorted({ENDINGS[end] for end in one.on})))
+            found[name] = _read(name, one, at, errors)
         if not one.on:
             errors.append(FieldError(f"{at}/on", f"is empty; give one or more of {_CHOICES}"))
     return tuple(found.values())
+
+
+def _read(name: str, one: NotifyIn, at: str, errors: list[FieldError]) -> Notify:
+    """Returns what a job asks of one webhook. What is measured goes with its measure, and the other way round."""
+    for event, fields in _MEASURES.items():
+        given = [field for field in fields if getattr(one, field) is not None]
+        if event in one.on and not given:
+            named = " or ".join(f'"{field}"' for field in fields)
+            errors.append(FieldError(f"{at}/on", f'has "{event}"; say {named}, too: {_MEANING[event]}'))
+        for field in given if event not in one.on else ():
+            errors.append(FieldError(f"{at}/{field}", f'is the measure of "{event}", which "on" lacks'))
+    measures = []
+    for field in _DURATIONS:
+        ms = duration_of(getattr(one, field), f"{at}/{field}", errors)
+        if ms == 0:
+            errors.append(FieldError(f"{at}/{field}", "is 0; give a duration above that, such as 30s"))
+        measures.append(ms or 0)
+    late_ms, longer_ms, not_run_ms = measures
+    percent = round((one.p95_times or 0) * 100)
+    return Notify(name, tuple(sorted({EVENTS[event] for event in one.on})), late_ms, longer_ms, percent, not_run_ms)
 
 
 def absent(policy: Policy, at: int) -> FieldError:

@@ -68,7 +68,9 @@ Zone = Annotated[
     str, Meta(description="an IANA time zone such as Europe/Madrid", extra_json_schema={"format": "iana-time-zone"})
 ]
 DeliveryName = Literal["at_least_once", "at_most_once"]
-EndingName = Literal["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost"]
+EventName = Literal["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost", "started"]
+ClusterEventName = Literal["leader_changed", "node_lost", "node_back", "disk_short"]
+JobEventName = Literal[EventName, "late", "running_long", "not_run_since"]  # those that a job measures, too
 OverlapName = Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
 Priority = Annotated[int, Meta(ge=0, le=PRIORITY_MAX, description=f"an integer from 0 to {PRIORITY_MAX}, higher first")]
 Count = Annotated[int, Meta(ge=1, le=COUNT_MAX, description=f"an integer from 1 to {COUNT_MAX:,}")]
@@ -300,14 +302,19 @@ class RetentionIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     max_age: Duration = format_duration(_RETENTION.max_age_ms)
 
 
-class NotifyIn(msgspec.Struct, forbid_unknown_fields=True):
-    """The webhook is told when a run of the job comes to one of these ends."""
+class NotifyIn(_Given):
+    """The webhook is told of these events. `late` needs `late_by`, `running_long` needs `longer_than` or `p95_times`
+    (so many times as long as 95 of 100 runs lately), `not_run_since` needs `not_run_for`."""
 
-    on: Annotated[list[EndingName], Meta(extra_json_schema={"minItems": 1})] = []
+    on: Annotated[list[JobEventName], Meta(extra_json_schema={"minItems": 1})] = []
     webhook: (
         Annotated[str, Meta(description="the name of a webhook", extra_json_schema={"pattern": names.WEBHOOK.pattern})]
         | None
     ) = None
+    late_by: Duration | None = None
+    longer_than: Duration | None = None
+    p95_times: Annotated[float, Meta(ge=1, le=1000, description="a number from 1 to 1000")] | None = None
+    not_run_for: Duration | None = None
 
 
 Notify = NotifyIn | Annotated[list[NotifyIn], Meta(max_length=NOTIFY_MAX)]
@@ -398,7 +405,7 @@ class PreviewIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class EventShown(msgspec.Struct):
-    """The event that an instance delivers to a webhook. `subject`: the instance that it is about; null for a test."""
+    """The event that an instance delivers to a webhook. `subject`: the instance, job or node it is about, or null."""
 
     id: str
     type: str

@@ -10,7 +10,7 @@ from raftsched.api.jobs.schema import AttemptOut, EventShown, InstanceOut, Outpu
 from raftsched.api.rows import JobHead, decode_head
 from raftsched.api.runs.parts import shown_parts, shown_shard
 from raftsched.api.runs.raw import shown_raw
-from raftsched.cloudevents import event_id, event_type
+from raftsched.cloudevents import event_id, event_type, subject_of
 from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_key, instance_text, job_text
 from raftsched.core.model import ASKED_FOR, Attempt, Instance, lateness_ms
@@ -71,8 +71,7 @@ def shown_attempt(attempt: Attempt, name: str) -> AttemptOut:
 
 def shown_event(raw: bytes) -> EventShown:
     notice = decode_notice(raw)
-    about = instance_text(notice.instance) if notice.instance else None
-    return EventShown(event_id(notice), event_type(notice.ending), about)
+    return EventShown(event_id(notice), event_type(notice.event), subject_of(notice))
 
 
 def is_manual(row: Instance) -> bool:

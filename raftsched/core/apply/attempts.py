@@ -22,6 +22,7 @@ from raftsched.core.apply.queues import (
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
+from raftsched.core.apply.watches import note_end, note_start
 from raftsched.core.commands import Accepted, Answer, Assign, Ended, LoseAttempt, Rejected, Started, Wake
 from raftsched.core.intervals import retry_delay_ms
 from raftsched.core.limits import ERROR_MAX, HANDED_BACK_MAX, RESULT_MAX, U64_MAX
@@ -118,6 +119,8 @@ def started(tx: Tx, c: Started) -> Answer:
     job = tx.job(instance.job_id)
     if job is not None and instance.parent is None:
         tx.minutes.started(job.namespace, attempt.number == 1, late_ms)
+    if job is not None and (job.policy.notify or tx.meta.webhooks):
+        note_start(tx, job, instance, c.started_at_ms)
     tx.put_instance(instance, key)
     # A one-shot's row waits for the end: it lies where its creation put it, and would be a page written by itself.
     if job is not None and not job.policy.trigger.once:
@@ -208,9 +211,11 @@ def _close(
     tx: Tx, key: bytes, instance: Instance, attempt: Attempt, outcome: Outcome, *, ran: bool = True, begun: bool = True
 ) -> Job | None:
     """Ends the attempt, with what follows from that. Returns its job."""
-    attempt.outcome = outcome
     tx.view.delete(ASSIGNED, assigned_key(attempt.session, attempt.token))
     job = tx.job(instance.job_id)
+    if job is not None and (job.policy.notify or tx.meta.webhooks):
+        _note_watched(tx, job, instance, attempt)
+    attempt.outcome = outcome
     began, ended = attempt.started_at_ms, attempt.ended_at_ms
     took = None if began is None or ended is None else ended - began
     need = "" if job is None else job.policy.required_capability
@@ -263,6 +268,15 @@ def _close(
     tx.put_job(job)
     tx.put_instance(instance, key)
     return job
+
+
+def _note_watched(tx: Tx, job: Job, instance: Instance, attempt: Attempt) -> None:
+    """Tells what is to be told of the attempt before it counts as ended."""
+    if attempt.started_at_ms is None:
+        return
+    if instance.state is InstanceState.LAUNCHED:  # the start is heard of with the end
+        note_start(tx, job, instance, attempt.started_at_ms)
+    note_end(tx, job, instance, tx.now if attempt.ended_at_ms is None else attempt.ended_at_ms)
 
 
 def _handed_back(tx: Tx, job: Job, instance: Instance, ran: bool) -> None:

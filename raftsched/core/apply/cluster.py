@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from raftsched.core.actions import ClusterFormed, LeadershipOpened, MembersChanged, SessionChanged, SettingsChanged
 from raftsched.core.apply.attempts import hand_back, lose
+from raftsched.core.apply.cluster_notices import forget_node, leader_changed, node_lost, node_opened
 from raftsched.core.apply.nodes import forget_rules
 from raftsched.core.apply.tx import Tx
 from raftsched.core.cluster import LedTerm, Member, Session
@@ -46,6 +47,7 @@ def configure(tx: Tx, index: int, members: tuple[Member, ...]) -> None:
     tx.meta.members = members
     tx.meta.members_at = index
     for node in sorted(gone):
+        forget_node(tx, node)
         session = tx.session(tx.node_session(node))
         if session is not None and not session.open:
             forget_session(tx, session)
@@ -55,6 +57,7 @@ def configure(tx: Tx, index: int, members: tuple[Member, ...]) -> None:
 def open_leadership(tx: Tx, c: OpenLeadership) -> Answer:
     if c.epoch <= tx.meta.epoch:
         return Rejected("stale", "A newer leadership was opened.")
+    leader_changed(tx, c.leader, tx.meta.leader)
     tx.meta.epoch = c.epoch
     tx.meta.leader = c.leader
     _keep_term(tx, c)
@@ -105,6 +108,7 @@ def open_session(tx: Tx, c: OpenSession) -> Answer:
                 return Rejected("illegal-transition", "The earlier session is open and was opened under another boot.")
             _end(tx, earlier)
         tx.drop_session(newest)
+    node_opened(tx, c.node)
     return _begin(
         tx,
         Session(
@@ -186,6 +190,8 @@ def end_session(tx: Tx, c: EndSession) -> Answer:
     if session is None or not session.open:
         return Rejected("stale", "The session is over already.")
     _end(tx, session)
+    if any(m.node == session.node for m in tx.meta.members):
+        node_lost(tx, session.node)
     return Accepted()
 
 

@@ -11,6 +11,7 @@ from raftsched.core.apply import (  # noqa: F401 - found by the names of the reg
     calendars,
     checks,
     cluster,
+    cluster_notices,
     far,
     firing,
     instances,
@@ -24,6 +25,7 @@ from raftsched.core.apply import (  # noqa: F401 - found by the names of the reg
     queues,
     retention,
     secrets,
+    watches,
     webhooks,
 )
 from raftsched.core.apply.tx import NOBODY, Tx

@@ -11,6 +11,7 @@ from raftsched.core.apply.notices import notify_webhooks
 from raftsched.core.apply.several import all_over, has_all_runs, pairs, start_delays, stop_triggers
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.watches import note_end, note_success
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.concurrency import can_start
 from raftsched.core.ids import BACKFILL, instance_key
@@ -58,6 +59,8 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
     elif instance.checking:
         stop_checking(tx, job, instance)
     instance.wake_at_ms = None
+    if instance.watch_at_ms is not None:
+        note_end(tx, job, instance, tx.now)
     ran = instance.state in _STARTED and instance.parts is None
     instance.state = instance_after(instance.state, event)
     add_step(tx, instance, _FINAL, instance.reason, instance.attempts[-1].token if ran else 0)
@@ -72,6 +75,8 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
     elif instance.state is _SUCCEEDED:
         job.failures_in_a_row = 0
         job.last_success_at_ms = tx.now
+        if job.policy.notify:
+            note_success(job, instance)
         if tx.meta.awaited:
             succeeded(tx, job)
     if tx.meta.webhooks:

@@ -26,6 +26,7 @@ from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.times import Due, Source, Sources, by_calendar, due_times, is_once, plausible, together
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
+from raftsched.core.apply.watches import watch
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.commands import Accepted, Answer, Fire, Rejected, ScheduleJob, TriggerFire, TriggerSchedule
 from raftsched.core.concurrency import can_start, concurrency_limit
@@ -329,6 +330,8 @@ def add_instance(
     if trigger.once and why not in ASKED_FOR and anchor_ms > nominal_at_ms + instance.jitter_ms:
         instance.overdue_ms = anchor_ms - nominal_at_ms - instance.jitter_ms
     add_step(tx, instance, _CREATED, why)
+    if job.policy.notify and why not in ASKED_FOR:
+        watch(job, instance)
     key = instance.key
     job.gap = None
     job.last_instance = key

@@ -1,19 +1,20 @@
 """Index rows: each follows from fields of the job or the instance that it is about, and from nothing else.
 
-This module alone writes READY, HELD, TIMERS, DEAD, PURGE, DUE and FAR. `Tx` notes what the index rows follow from when
-it reads a row, and compares when it stores the row: a command changes fields, and cannot forget an index. A command
-calls `reindex` itself where the index rows are needed before it stores the row.
+This module alone writes READY, HELD, TIMERS, DEAD, PURGE, WATCHES, DUE and FAR. `Tx` notes what the index rows follow
+from when it reads a row, and compares when it stores the row: a command changes fields, and cannot forget an index. A
+command calls `reindex` itself where the index rows are needed before it stores the row.
 
 READY, of an instance, follows from its state (WAITING, neither held nor checking), `lane` and `score_ms`; HELD from
-`held` and `ready_at_ms`; TIMERS from `wake_at_ms`, DEAD from `dead_at_ms`, PURGE from `purge_at_ms`. DUE or FAR, of a
-job, follows from `fire_at_ms` and PURGE from `purge_at_ms`; the counts of jobs and TAGS from its state and content.
+`held` and `ready_at_ms`; TIMERS from `wake_at_ms`, DEAD from `dead_at_ms`, PURGE from `purge_at_ms`, WATCHES from
+`watch_at_ms`. DUE or FAR, of a job, follows from `fire_at_ms`, PURGE from `purge_at_ms` and WATCHES from `watch_at_ms`;
+the counts of jobs and TAGS from its state and content.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from raftsched.core.actions import InstanceReady, InstanceTimer, JobDue, JobNear, JobPaused
+from raftsched.core.actions import InstanceReady, InstanceTimer, JobDue, JobNear, JobPaused, WatchSet
 from raftsched.core.model import Instance, InstanceState, Job, JobState, scheduled_ms
 from raftsched.core.namespaces import Namespace
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
@@ -35,6 +36,7 @@ from raftsched.core.tables import (
     resume_key,
     timer_key,
     u64,
+    watch_key,
 )
 
 if TYPE_CHECKING:
@@ -46,16 +48,16 @@ _DELETED = JobState.DELETED
 _IN_NAMESPACE = [False, *(state is not _DELETED for state in JobState)]
 _IS_TAGGED = [False, *(state in TAGGED_STATES for state in JobState)]
 
-# lane and score in READY, time in HELD, TIMERS, DEAD, PURGE; None: no row
-Keys = tuple[int | None, int, int | None, int | None, int | None, int | None]
+# lane and score in READY, time in HELD, TIMERS, DEAD, PURGE, WATCHES; None: no row
+Keys = tuple[int | None, int, int | None, int | None, int | None, int | None, int | None]
 # What an instance was when it was read or stored last: its state, and the keys of its index rows
 Indexed = tuple[InstanceState | None, Keys]
-# The same of a job: fire_at_ms in DUE or FAR, purge_at_ms in PURGE, resume_at_ms in RESUMES
-IndexedJob = tuple[int | None, int | None, int | None]
+# The same of a job: fire_at_ms in DUE or FAR, purge_at_ms in PURGE, resume_at_ms in RESUMES, watch_at_ms in WATCHES
+IndexedJob = tuple[int | None, int | None, int | None, int | None]
 
-NO_ROWS: Keys = (None, 0, None, None, None, None)
+NO_ROWS: Keys = (None, 0, None, None, None, None, None)
 NEW: Indexed = (None, NO_ROWS)
-NEW_JOB: IndexedJob = (None, None, None)
+NEW_JOB: IndexedJob = (None, None, None, None)
 _IS_LAUNCHED: Indexed = (_LAUNCHED, NO_ROWS)
 _IS_RUNNING: Indexed = (_RUNNING, NO_ROWS)
 
@@ -66,18 +68,21 @@ def waits_in_ready(instance: Instance) -> bool:
 
 
 def indexed(instance: Instance) -> Indexed:
-    """Returns the state of the instance and the keys of its index rows. An attempt that runs has none."""
-    state = instance.state
+    """Returns the state of the instance and the keys of its index rows. An attempt that runs has none, unless it is
+    watched."""
+    state, watch_at_ms = instance.state, instance.watch_at_ms
     if state is _RUNNING:
         wake_at_ms = instance.wake_at_ms  # of one with parts, while there is something to be done about them
-        return _IS_RUNNING if wake_at_ms is None else (state, (None, 0, None, wake_at_ms, None, None))
+        if wake_at_ms is None and watch_at_ms is None:
+            return _IS_RUNNING
+        return state, (None, 0, None, wake_at_ms, None, None, watch_at_ms)
     if state is _LAUNCHED:
-        return _IS_LAUNCHED
+        return _IS_LAUNCHED if watch_at_ms is None else (state, (None, 0, None, None, None, None, watch_at_ms))
     if state is not _WAITING or instance.checking:
-        return state, (None, 0, None, instance.wake_at_ms, instance.dead_at_ms, instance.purge_at_ms)
+        return state, (None, 0, None, instance.wake_at_ms, instance.dead_at_ms, instance.purge_at_ms, watch_at_ms)
     if instance.held:
-        return state, (None, 0, instance.ready_at_ms, instance.wake_at_ms, None, None)
-    return state, (instance.lane, instance.score_ms, None, instance.wake_at_ms, None, None)
+        return state, (None, 0, instance.ready_at_ms, instance.wake_at_ms, None, None, watch_at_ms)
+    return state, (instance.lane, instance.score_ms, None, instance.wake_at_ms, None, None, watch_at_ms)
 
 
 def reindex(tx: Tx, instance: Instance) -> None:
@@ -92,8 +97,8 @@ def reindex(tx: Tx, instance: Instance) -> None:
 
 def move(tx: Tx, key: bytes, job_id: int, before: Keys, now: Keys) -> None:
     """Replaces index rows of an instance by others."""
-    old_lane, old_score, old_held, old_wake, old_dead, old_purge = before
-    lane, score_ms, held_at_ms, wake_at_ms, dead_at_ms, purge_at_ms = now
+    old_lane, old_score, old_held, old_wake, old_dead, old_purge, old_watch = before
+    lane, score_ms, held_at_ms, wake_at_ms, dead_at_ms, purge_at_ms, watch_at_ms = now
     if lane != old_lane or score_ms != old_score:
         if old_lane is not None:
             _drop_wait(tx, READY, tx.ready_rows, ready_key(old_lane, old_score, key))
@@ -128,6 +133,17 @@ def move(tx: Tx, key: bytes, job_id: int, before: Keys, now: Keys) -> None:
         if dead_at_ms is not None:
             tx.view.put(Table.DEAD, dead_key(dead_at_ms, key), b"")
             tx.meta.dead_letters += 1
+    if watch_at_ms != old_watch:
+        move_watch(tx, key, old_watch, watch_at_ms)
+
+
+def move_watch(tx: Tx, about: bytes, old_at_ms: int | None, at_ms: int | None) -> None:
+    """Replaces a row of WATCHES by another. `about`: the rest of its key."""
+    if old_at_ms is not None:
+        tx.view.delete(Table.WATCHES, watch_key(old_at_ms, about))
+    if at_ms is not None:
+        tx.view.put(Table.WATCHES, watch_key(at_ms, about), b"")
+        tx.actions.append(WatchSet(about, at_ms))
 
 
 def _drop_wait(tx: Tx, table: Table, unwritten: dict[bytes, None], key: bytes) -> None:
@@ -149,14 +165,14 @@ def listed_by_job(job: Job, instance: Instance) -> bool:
 
 
 def reindex_job(tx: Tx, job: Job) -> None:
-    """Brings the rows of DUE, FAR, PURGE and RESUMES in step with the job."""
+    """Brings the rows of DUE, FAR, PURGE, RESUMES and WATCHES in step with the job."""
     was = tx.indexed_jobs.get(job.id, NEW_JOB)
-    now = job.fire_at_ms, job.purge_at_ms, job.resume_at_ms
+    now = job.fire_at_ms, job.purge_at_ms, job.resume_at_ms, job.watch_at_ms
     if now == was:
         return
     tx.indexed_jobs[job.id] = now
-    old_fire, old_purge, old_resume = was
-    fire_at_ms, purge_at_ms, resume_at_ms = now
+    old_fire, old_purge, old_resume, old_watch = was
+    fire_at_ms, purge_at_ms, resume_at_ms, watch_at_ms = now
     if fire_at_ms != old_fire:
         if old_fire is not None:
             _drop_due(tx, old_fire, job.id)
@@ -174,6 +190,8 @@ def reindex_job(tx: Tx, job: Job) -> None:
         if resume_at_ms is not None:
             tx.view.put(Table.RESUMES, resume_key(resume_at_ms, job.id), b"")
             tx.actions.append(JobPaused(job.id, resume_at_ms))
+    if watch_at_ms != old_watch:
+        move_watch(tx, u64(job.id), old_watch, watch_at_ms)
 
 
 def _put_due(tx: Tx, fire_at_ms: int, job_id: int) -> None:

@@ -122,6 +122,7 @@ def _wait_again(tx: Tx, job: Job, instance: Instance, why: str | None) -> Answer
     instance.tried = 0
     instance.lost = 0
     instance.handed_back = 0
+    instance.told = ()
     instance.reason = None
     instance.error = None
     instance.ended_at_ms = None

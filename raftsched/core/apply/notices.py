@@ -1,9 +1,9 @@
-"""Notifications of the ends of instances. In the same entry each webhook that asked for it gets a hidden instance which
-delivers the event, so that none can be lost. Without webhooks nothing here runs."""
+"""Notifications of what becomes of jobs and instances. In the same entry each webhook that asked for it gets a hidden
+instance which delivers the event, so that none can be lost. Without webhooks nothing here runs."""
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace
 
 from raftsched.core.actions import QueueChanged
 from raftsched.core.apply.queues import rank
@@ -12,7 +12,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.changes import ClusterChange, ClusterEvent
 from raftsched.core.commands import Rejected
 from raftsched.core.model import Attempt, Instance, InstanceState, Job, Policy, StepKind
-from raftsched.core.notices import SYSTEM_NAMESPACE, Ending, Notice, encode_notice
+from raftsched.core.notices import SYSTEM_NAMESPACE, Event, Notice, encode_notice
 from raftsched.core.rows import decode_webhook, encode_row
 from raftsched.core.selection import content_of_body
 from raftsched.core.tables import Table, by_job_key
@@ -21,15 +21,16 @@ from raftsched.core.webhooks import Webhook, covers, queue_of
 GONE = "receiver_gone"  # the reason of a delivery whose receiver wants no more
 TEXT_MAX = 1_024  # characters of an error that is told
 _GONE_RESULT = b'{"status":410}'  # what the worker reports of such an answer
+_STARTED = Event.STARTED
 _LOST = frozenset({"lost", "max_lost"})
 _BY_STATE = {
-    InstanceState.SUCCEEDED: Ending.SUCCEEDED,
-    InstanceState.FAILED: Ending.FAILED,
-    InstanceState.TIMED_OUT: Ending.TIMED_OUT,
-    InstanceState.KILLED: Ending.KILLED,
-    InstanceState.SKIPPED: Ending.SKIPPED,
+    InstanceState.SUCCEEDED: Event.SUCCEEDED,
+    InstanceState.FAILED: Event.FAILED,
+    InstanceState.TIMED_OUT: Event.TIMED_OUT,
+    InstanceState.KILLED: Event.KILLED,
+    InstanceState.SKIPPED: Event.SKIPPED,
 }
-_MOST_TELLING = (Ending.LOST, Ending.DEAD_LETTER, *_BY_STATE.values())  # of what was asked for the first is told
+_MOST_TELLING = (Event.LOST, Event.DEAD_LETTER, *_BY_STATE.values())  # of what was asked for the first is told
 
 
 def webhooks(tx: Tx) -> dict[str, Webhook]:
@@ -63,14 +64,14 @@ def unknown_webhook(tx: Tx, policy: Policy) -> Rejected | None:
     return None
 
 
-def outcomes_of(instance: Instance) -> tuple[Ending, ...]:
+def outcomes_of(instance: Instance) -> tuple[Event, ...]:
     """Returns the outcomes of a final instance, the most telling first."""
     found = {_BY_STATE[instance.state]: True}
     if instance.dead_letter:
-        found[Ending.DEAD_LETTER] = True
+        found[Event.DEAD_LETTER] = True
     if instance.state is InstanceState.FAILED and instance.reason in _LOST:
-        found[Ending.LOST] = True
-    return tuple(ending for ending in _MOST_TELLING if ending in found)
+        found[Event.LOST] = True
+    return tuple(event for event in _MOST_TELLING if event in found)
 
 
 def notify_webhooks(tx: Tx, job: Job, instance: Instance) -> None:
@@ -83,27 +84,80 @@ def notify_webhooks(tx: Tx, job: Job, instance: Instance) -> None:
     if not recipients:
         return
     notice = _notice(tx, job, instance, *content)
-    for name, ending in recipients.items():
-        deliver(tx, webhooks(tx)[name], msgspec.structs.replace(notice, ending=ending))
+    for name, event in recipients.items():
+        deliver(tx, webhooks(tx)[name], replace(notice, event=event))
+
+
+def tell_started(tx: Tx, job: Job, instance: Instance) -> None:
+    """Notifies webhooks of the start of an instance, each once. The caller stores the instance."""
+    if instance.notice is not None or job.namespace == SYSTEM_NAMESPACE:
+        return
+    asked = any(_STARTED in one.on for one in job.policy.notify)
+    if not asked and not any(_STARTED in webhook.spec.on for webhook in webhooks(tx).values()):
+        return
+    content = content_of_body(job.body)
+    recipients = [n for n in _recipients(tx, job, (_STARTED,), content) if (int(_STARTED), n) not in instance.told]
+    if not recipients:
+        return
+    notice = replace(_notice(tx, job, instance, *content), event=_STARTED, state=InstanceState.RUNNING)
+    for name in recipients:
+        instance.told += ((int(_STARTED), name),)
+        deliver(tx, webhooks(tx)[name], notice)
+
+
+def tell(tx: Tx, job: Job, instance: Instance, name: str, event: Event, since_ms: int, limit_ms: int) -> None:
+    """Notifies a webhook of an instance that goes on, unless it was told that before. One that is not active is passed
+    over, as with all events. The caller stores the instance."""
+    what = int(event), name
+    if what in instance.told:
+        return
+    instance.told += (what,)
+    webhook = webhooks(tx).get(name)
+    if webhook is not None and webhook.spec.active:
+        notice = _notice(tx, job, instance, *content_of_body(job.body))
+        deliver(tx, webhook, replace(notice, event=event, since_ms=since_ms, limit_ms=limit_ms))
+
+
+def tell_of_job(tx: Tx, job: Job, name: str, event: Event, since_ms: int, limit_ms: int) -> None:
+    """Notifies a webhook of a job."""
+    webhook = webhooks(tx).get(name)
+    if webhook is None or not webhook.spec.active:
+        return
+    owner, labels = content_of_body(job.body)
+    notice = Notice(
+        id=tx.new_id(),
+        at_ms=tx.now,
+        event=event,
+        namespace=job.namespace,
+        job_name=job.name,
+        owner=owner,
+        labels=tuple(sorted(labels.items())),
+        queue=job.policy.queue,
+        job_id=job.id,
+        since_ms=since_ms,
+        limit_ms=limit_ms,
+    )
+    deliver(tx, webhook, notice)
 
 
 def _recipients(
-    tx: Tx, job: Job, endings: tuple[Ending, ...], content: tuple[str | None, dict[str, str]]
-) -> dict[str, Ending]:
-    """Returns the webhooks to notify, each with its outcome: once, also when it is asked for in several ways."""
+    tx: Tx, job: Job, events: tuple[Event, ...], content: tuple[str | None, dict[str, str]]
+) -> dict[str, Event]:
+    """Returns the webhooks to notify, each with the first of these events that it wants: once, also when it is asked
+    for in several ways."""
     known = webhooks(tx)
-    asked: dict[str, set[Ending]] = {}
+    asked: dict[str, set[Event]] = {}
     for one in job.policy.notify:
         if one.webhook in known:
             asked.setdefault(one.webhook, set()).update(one.on)
     for webhook in known.values():
         if webhook.spec.on and covers(webhook.spec, job, content):
             asked.setdefault(webhook.name, set()).update(webhook.spec.on)
-    recipients: dict[str, Ending] = {}
+    recipients: dict[str, Event] = {}
     for name, wanted in asked.items():
-        ending = next((ending for ending in endings if ending in wanted), None)
-        if ending is not None and known[name].spec.active:
-            recipients[name] = ending
+        event = next((event for event in events if event in wanted), None)
+        if event is not None and known[name].spec.active:
+            recipients[name] = event
     return recipients
 
 
@@ -132,15 +186,25 @@ def _notice(tx: Tx, job: Job, instance: Instance, owner: str | None, labels: dic
     )
 
 
-def deliver(tx: Tx, webhook: Webhook, notice: Notice) -> Instance | None:
-    """Makes an instance of the webhook's job, ready for any worker. Returns None when as many wait as a job may have;
-    that is counted."""
+def deliver(tx: Tx, webhook: Webhook, notice: Notice, *, is_test: bool = False) -> Instance | None:
+    """Makes an instance of the webhook's job, ready for any worker. Returns None when as many wait as a job may have,
+    or as many were sent lately as the webhook wants; that is counted."""
+    if webhook.spec.most and not is_test:
+        if not _has_room(tx, webhook):
+            webhook.left_out += 1
+            put_webhook_row(tx, webhook)
+            return None
+        notice = replace(notice, left_out=webhook.left_out)
     job = tx.job(webhook.job_id)
     if job is None or full(tx, job):
         webhook.dropped += 1
         webhook.dropped_at_ms = tx.now
         put_webhook_row(tx, webhook)
         return None
+    if webhook.spec.most and not is_test:
+        webhook.counted += 1
+        webhook.left_out = 0
+        put_webhook_row(tx, webhook)
     instance = Instance(
         job_id=job.id,
         nominal_at_ms=tx.now,
@@ -163,6 +227,15 @@ def deliver(tx: Tx, webhook: Webhook, notice: Notice) -> Instance | None:
     return instance
 
 
+def _has_room(tx: Tx, webhook: Webhook) -> bool:
+    """Returns whether a webhook that wants only so many messages in a time was sent fewer. The time begins with the
+    first of them, and anew where the clock went back."""
+    since_ms = webhook.counted_from_ms
+    if not since_ms <= tx.now < since_ms + webhook.spec.most_per_ms:
+        webhook.counted_from_ms, webhook.counted = tx.now, 0
+    return webhook.counted < webhook.spec.most
+
+
 def full(tx: Tx, job: Job) -> bool:
     """Returns whether as many deliveries wait as may."""
     return job.active >= tx.meta.settings.active_max
@@ -175,7 +248,7 @@ def deactivate_if_gone(tx: Tx, job: Job, attempt: Attempt) -> bool:
         return False
     webhook = webhooks(tx).get(job.name or "")
     if webhook is not None and webhook.job_id == job.id and webhook.spec.active:
-        webhook.spec = msgspec.structs.replace(webhook.spec, active=False)
+        webhook.spec = replace(webhook.spec, active=False)
         webhook.gone = True
         webhook.revision = tx.new_revision()
         webhook.modified_at_ms = tx.now

@@ -18,6 +18,7 @@ from raftsched.core.apply.queues import clear_unplaceable, rank
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
+from raftsched.core.apply.watches import note_start
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.commands import Accepted, Answer, Rejected, Split
 from raftsched.core.executors import executor_error
@@ -69,6 +70,8 @@ def split(tx: Tx, c: Split) -> Answer:
     parent.error = None
     parent.state = instance_after(parent.state, "split")
     add_step(tx, parent, StepKind.SPLIT, f"{parts.total}")
+    if job.policy.notify or tx.meta.webhooks:
+        note_start(tx, job, parent, tx.now)
     advance(tx, job, parent)
     settle(tx, job)
     tx.put_instance(parent)

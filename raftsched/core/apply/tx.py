@@ -44,6 +44,7 @@ from raftsched.core.rows import (
     read_meta,
 )
 from raftsched.core.tables import INSTANCES, JOBS, READY, TIMERS, Table, View, from_u64, name_key, u64
+from raftsched.core.watches import not_run_at
 from raftsched.core.webhooks import Webhook
 
 NOBODY = Attributed(msgspec.Raw(b""))
@@ -161,7 +162,7 @@ class Tx:
             return None
         job = decode_job(raw)
         self.events.namespaces[job_id] = job.namespace
-        self.indexed_jobs[job_id] = job.fire_at_ms, job.purge_at_ms, job.resume_at_ms
+        self.indexed_jobs[job_id] = job.fire_at_ms, job.purge_at_ms, job.resume_at_ms, job.watch_at_ms
         return job
 
     def named(self, namespace: str, name: str) -> Job | None:
@@ -173,6 +174,8 @@ class Tx:
         if job.counted != job.state:
             self.events.job_stored(job)
             count_job(self, job)
+        if job.policy.notify or job.watch_at_ms is not None:
+            job.watch_at_ms = not_run_at(job)
         reindex_job(self, job)
         self.view.put(JOBS, u64(job.id), encode_row(job))
 

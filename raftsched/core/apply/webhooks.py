@@ -23,6 +23,7 @@ from raftsched.core.apply.users import jobs_with_tag, refusal_by_users
 from raftsched.core.apply.versions import REPEAT, is_stale, stale_revision
 from raftsched.core.changes import ClusterChange, ClusterEvent
 from raftsched.core.commands import Accepted, Answer, Rejected
+from raftsched.core.eligibility import DELIVER
 from raftsched.core.model import DAY_MS, Job, JobState, Outcome, Overlap, Policy, Retention, Retry, Trigger, TriggerKind
 from raftsched.core.notices import SYSTEM_NAMESPACE, Notice
 from raftsched.core.rows import decode_secrets, encode_row
@@ -33,6 +34,7 @@ from raftsched.core.webhooks import (
     WEBHOOKS_MAX,
     DeleteWebhook,
     PutWebhook,
+    Receiver,
     ResealWebhook,
     RotateSecret,
     Secrets,
@@ -61,16 +63,23 @@ def put_webhook(tx: Tx, c: PutWebhook) -> Answer:
         return Rejected("exists", f"The webhook {c.name} exists already.")
     if is_stale(c.if_revision, webhook):
         return stale_revision("The webhook", webhook, REPEAT)
-    if c.secret and not c.made and not same_secret(_secrets(tx, c.name), c):
-        return Rejected(
-            "not-possible",
-            f"The webhook {c.name} has another secret; POST to /v1/webhooks/{c.name}/rotate to change it.",
-        )
-    if c.spec != webhook.spec:
+    if c.spec.receiver is not webhook.spec.receiver:
+        kind = webhook.spec.receiver.name.lower()
+        return Rejected("not-possible", f"The webhook {c.name} is of the kind {kind} and stays so; create another.")
+    if _lacks_login(c, webhook.spec):
+        return Rejected("invalid-parameter", "User and password of the mail server are hidden; write both.")
+    new_secret = bool(c.secret) and not c.made and not same_secret(_secrets(tx, c.name), c)
+    if new_secret:
+        refused = _replace_secret(tx, c)
+        if refused is not None:
+            return refused
+    if new_secret or c.spec != webhook.spec:
         if c.create:
             return Rejected(
                 "not-possible", f"The webhook {c.name} exists already, and is another one; PATCH changes it."
             )
+        if not new_secret and c.spec.smtp is not None and not c.spec.smtp.login:
+            _put_secrets(tx, c.name, Secrets(b""))  # that of before is not needed any more
         webhook.spec = c.spec
         webhook.gone = False
         _changed(tx, webhook)
@@ -78,8 +87,33 @@ def put_webhook(tx: Tx, c: PutWebhook) -> Answer:
     return Accepted(job=tx.job(webhook.job_id))
 
 
+def _lacks_login(c: PutWebhook, before: WebhookSpec | None) -> bool:
+    """Returns whether it is to log in at the mail server, and nobody has said with what."""
+    if c.spec.smtp is None or not c.spec.smtp.login or c.secret:
+        return False
+    return before is None or before.smtp is None or not before.smtp.login
+
+
+def _replace_secret(tx: Tx, c: PutWebhook) -> Rejected | None:
+    """Stores another secret of a webhook that is there. That by which events are signed is changed by a rotation, so
+    that receivers can follow; others are a part of where the events go."""
+    if c.spec.receiver is Receiver.WEBHOOK:
+        return Rejected(
+            "not-possible",
+            f"The webhook {c.name} has another secret; POST to /v1/webhooks/{c.name}/rotate to change it.",
+        )
+    wrong = webhook_secret_error(c.secret, c.nonce, c.digest, c.spec.receiver)
+    if wrong is not None:
+        return Rejected("invalid-parameter", wrong)
+    if not c.create:
+        _put_secrets(tx, c.name, Secrets(c.secret, nonce=c.nonce, digest=c.digest))
+    return None
+
+
 def _create(tx: Tx, c: PutWebhook) -> Answer:
-    wrong = webhook_secret_error(c.secret, c.nonce, c.digest)
+    if _lacks_login(c, None):
+        return Rejected("invalid-parameter", "User and password of the mail server are hidden; write both.")
+    wrong = webhook_secret_error(c.secret, c.nonce, c.digest, c.spec.receiver)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     if len(c.asked) > HASH_SIZE:
@@ -135,15 +169,16 @@ def _policy(name: str, spec: WebhookSpec) -> Policy:
         timeout_ms=spec.timeout_ms,
         retry=Retry(spec.delays_ms, (Outcome.FAILED, Outcome.TIMED_OUT), _JITTER_PERCENT),
         overlap=Overlap.ALLOW,
-        required_capability="http",
-        target=target_of_url(spec.url),
+        required_capability="http" if spec.receiver is Receiver.WEBHOOK else DELIVER,
+        target=target_of_url(spec.url) if spec.smtp is None else f"{spec.smtp.host}:{spec.smtp.port}",
         retention=_RETENTION,
     )
 
 
 def _body(spec: WebhookSpec) -> bytes:
     """Returns the content of the hidden job as people see it. It is not what is run."""
-    return _json({"trigger": {"manual": True}, "handler": {"http": {"url": spec.url, "method": "POST"}}})
+    url = spec.url if spec.smtp is None else f"smtp://{spec.smtp.host}:{spec.smtp.port}"
+    return _json({"trigger": {"manual": True}, "handler": {"http": {"url": url, "method": "POST"}}})
 
 
 # ---------------------------------------------------------------- secrets
@@ -153,6 +188,8 @@ def rotate_secret(tx: Tx, c: RotateSecret) -> Answer:
     webhook = _webhook_to_change(tx, c.name, c.if_revision)
     if isinstance(webhook, Rejected):
         return webhook
+    if webhook.spec.receiver is not Receiver.WEBHOOK:
+        return Rejected("not-possible", f"Nothing is signed for the webhook {c.name}; PATCH it to send elsewhere.")
     wrong = webhook_secret_error(c.secret, c.nonce, c.digest)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
@@ -185,7 +222,7 @@ def reseal_webhook(tx: Tx, c: ResealWebhook) -> Answer:
         return _no_webhook(c.name)
     if sha256(raw).digest() != c.was:
         return Rejected("stale-revision", f"The secrets of the webhook {c.name} are others meanwhile.")
-    wrong = webhook_secret_error(c.current, c.nonce, c.digest)
+    wrong = webhook_secret_error(c.current, c.nonce, c.digest, webhooks(tx)[c.name].spec.receiver)
     if wrong is None and c.previous:
         wrong = webhook_secret_error(c.previous, c.previous_nonce)
     if wrong is not None:
@@ -218,7 +255,7 @@ def send_test(tx: Tx, c: TestWebhook) -> Answer:
     job = tx.job(webhook.job_id)
     if job is None or full(tx, job):
         return Rejected("too-many", f"Too many events wait to be sent to the webhook {c.name}.")
-    instance = deliver(tx, webhook, Notice(id=tx.new_id(), at_ms=tx.now))
+    instance = deliver(tx, webhook, Notice(id=tx.new_id(), at_ms=tx.now), is_test=True)
     assert instance is not None
     return Accepted(job=job, instance=instance.key, created=True, row=instance)
 

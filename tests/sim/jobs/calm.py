@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from raftsched.core import commands as c
 from raftsched.core.ids import instance_text
 from raftsched.core.model import InstanceState, JobState, Outcome, Overlap
+from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.operations import Operation, OperationState
 from raftsched.core.rows import decode_instance, decode_job, decode_operation, decode_session
 from raftsched.core.tables import Table, from_u64
@@ -30,6 +31,7 @@ NO_SESSION = "has no session"
 WORKERS_WITHIN_S = 60.0  # another incarnation waits for the lease of the one before, and asks ever more seldom
 NOT_CARRIED_OUT = "was not carried out"
 RUN_AGAIN = "has run more than it was to"
+NOT_LOOKED_AT = "limits are reached that nobody has looked at"
 
 
 class JobsCalm(Calm):
@@ -55,6 +57,8 @@ class JobsCalm(Calm):
                 self._say_what_is_left()
         if not world.go(CAUGHT_UP_WITHIN_S, self.caught_up):
             checks.fail(f"not caught up: {world.where()}")
+        if not world.go(CAUGHT_UP_WITHIN_S, self._all_looked_at):
+            checks.fail(f"{NOT_LOOKED_AT}: {world.where()}")
         if not world.go(WORKERS_WITHIN_S, self._workers_hold):
             without = [worker.name for worker in world.workers.values() if not worker.holds_lease]
             checks.fail(f"{', '.join(without)} {NO_SESSION} when all is well")
@@ -100,8 +104,9 @@ class JobsCalm(Calm):
             return False
         with leader.store.read() as view:
             jobs = [decode_job(raw) for _, raw in view.scan(Table.JOBS)]
-        going = [job for job in jobs if job.state is JobState.SCHEDULED and not job.policy.trigger.once]
-        left = going + [job for job in jobs if job.resume_at_ms is not None]
+        own = [job for job in jobs if job.namespace != SYSTEM_NAMESPACE]
+        going = [job for job in own if job.state is JobState.SCHEDULED and not job.policy.trigger.once]
+        left = going + [job for job in own if job.resume_at_ms is not None]
         self._ask([c.SetJobState(job.id, JobState.SUSPENDED) for job in left])
         return not left
 
@@ -122,6 +127,14 @@ class JobsCalm(Calm):
 
     _looked_at = -1.0
     _left = 0
+
+    def _all_looked_at(self) -> bool:
+        """Returns whether nothing is watched any more: nothing runs, and each job was told of as not having run."""
+        leader = self._world.leader()
+        if leader is None or leader.store is None:
+            return False
+        with leader.store.read() as view:
+            return next(view.scan(Table.WATCHES), None) is None
 
     def _say_what_is_left(self) -> None:
         world = self._world

@@ -29,9 +29,11 @@ from raftsched.core.model import (
     TriggerKind,
 )
 from raftsched.core.model import Job as JobRow
+from raftsched.core.notices import MEASURED, Notify
 from raftsched.core.operations import BulkAction
 from raftsched.core.rows import decode_instance, decode_job
 from raftsched.core.tables import Table, u64
+from raftsched.core.webhooks import PutWebhook, WebhookSpec
 from tests.sim.clients import ABSENT, NAMESPACE, Client, Clients, Job
 from tests.sim.clocks import EPOCH_MS
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 QUEUES = ("narrow", "slow")
 CALENDARS = ("open", "free")
+WATCHER = "watcher"  # a webhook that is told nothing: the limits of jobs that name it are looked at all the same
 ASKED = {
     "delete": 2,
     "run": 6,
@@ -58,6 +61,7 @@ ASKED = {
     "cluster": 2,
     "bulk": 1,
     "calendar": 3,
+    "webhook": 2,
 }
 KEEP_ALL = Retention(100_000, 100_000)
 
@@ -149,6 +153,8 @@ class JobClient(Client):
                 return job, body, c.PauseCluster(rng.random() < 0.3)
             case "calendar":
                 return job, body, self._calendar()
+            case "webhook":
+                return job, body, PutWebhook(WATCHER, WebhookSpec(url="http://h/", active=False), b"s" * 32)
             case "settings":
                 return job, body, c.PutSettings(self._settings())
             case "bulk":
@@ -323,8 +329,21 @@ class JobClient(Client):
             queue=rng.choice(["default", "default", *QUEUES]),
             max_concurrency=rng.choice([0, 0, 0, 2]) if shared else 0,
             conditions=self._conditions(),
+            notify=self._notify(),
             conditions_timeout_ms=rng.choice([2_000, 8_000, 20_000]),
         )
+
+    def _notify(self) -> tuple[Notify, ...]:
+        """Sometimes, once some node knows the webhook."""
+        rng = self._rng
+        stores = [machine.store for machine in self._world.machines.values() if machine.store is not None]
+        if not stores or rng.random() < 0.6:
+            return ()
+        with rng.choice(stores).read() as view:
+            if view.get(Table.WEBHOOKS, WATCHER.encode()) is None:
+                return ()
+        events = tuple(sorted(MEASURED))
+        return (Notify(WATCHER, events, rng.randint(1, 3_000), rng.randint(1, 3_000), 150, rng.randint(500, 9_000)),)
 
     def _conditions(self) -> tuple[Condition, ...]:
         rng = self._rng

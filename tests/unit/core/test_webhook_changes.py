@@ -16,7 +16,7 @@ from raftsched.core.model import (
     Outcome,
     Overlap,
 )
-from raftsched.core.notices import SYSTEM_NAMESPACE, Ending
+from raftsched.core.notices import SYSTEM_NAMESPACE, Event
 from raftsched.core.rows import decode_secrets
 from raftsched.core.selection import match, walk
 from raftsched.core.tables import Table, u64
@@ -165,7 +165,7 @@ def test_a_test_is_an_event_about_nothing() -> None:
     answer = world.ok(TestWebhook("ops"))
     (delivery,) = deliveries(world)
     assert answer.instance == delivery.key
-    assert [(n.ending, n.instance) for n in told(world)] == [(None, b"")]
+    assert [(n.event, n.instance) for n in told(world)] == [(None, b"")]
     assert world.refused(TestWebhook("none")) == "not-found"
 
 
@@ -173,7 +173,7 @@ def test_one_log_makes_the_same_deliveries() -> None:
     world = World()
     session = world.session()
     hook(world, on=ALL)
-    hook(world, "two", on=(Ending.DEAD_LETTER,))
+    hook(world, "two", on=(Event.DEAD_LETTER,))
     hook(world, "first", on=ALL)  # by name, not by time
     job = world.create(overlap=Overlap.ALLOW)
     for request in range(1, 6):

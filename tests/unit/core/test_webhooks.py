@@ -23,7 +23,7 @@ from raftsched.core.model import (
     Retry,
 )
 from raftsched.core.model import InstanceState as I
-from raftsched.core.notices import Ending, Notify
+from raftsched.core.notices import Event, Notify
 from raftsched.core.tables import LANE_FREE, Table
 from raftsched.core.webhooks import (
     DeleteWebhook,
@@ -35,52 +35,52 @@ from tests.support.memory_view import MemoryView, World, every, policy
 from tests.unit.core.hooks import ALL, URL, deliveries, hook, row, told
 
 
-def endings(world: World, name: str = "ops") -> list[Ending | None]:
-    return [notice.ending for notice in told(world, name)]
+def endings(world: World, name: str = "ops") -> list[Event | None]:
+    return [notice.event for notice in told(world, name)]
 
 
-def end_as(world: World, job: Job, ending: Ending, session: int) -> bytes:
+def end_as(world: World, job: Job, ending: Event, session: int) -> bytes:
     """Brings about an instance that ends so, and returns its key."""
-    if ending is Ending.SKIPPED:
+    if ending is Event.SKIPPED:
         world.forward(HOUR_MS + 500)
         world.fire(job)
         return world.instances(job.id)[-1].key
     key = world.run_now(job, int(ending))
-    if ending is Ending.KILLED:
+    if ending is Event.KILLED:
         world.ok(c.Kill(key))
         return key
     world.assign(key, session)
-    if ending is Ending.LOST:
+    if ending is Event.LOST:
         world.ok(c.EndSession(session, 1))
     else:
-        outcome = {Ending.SUCCEEDED: Outcome.SUCCEEDED, Ending.TIMED_OUT: Outcome.TIMED_OUT}
+        outcome = {Event.SUCCEEDED: Outcome.SUCCEEDED, Event.TIMED_OUT: Outcome.TIMED_OUT}
         world.end(key, outcome.get(ending, Outcome.FAILED), exit_code=3, error="no paper")
     return key
 
 
 OF_STATE = {
-    Ending.SUCCEEDED: I.SUCCEEDED,
-    Ending.FAILED: I.FAILED,
-    Ending.TIMED_OUT: I.TIMED_OUT,
-    Ending.KILLED: I.KILLED,
-    Ending.SKIPPED: I.SKIPPED,
-    Ending.DEAD_LETTER: I.FAILED,
-    Ending.LOST: I.FAILED,
+    Event.SUCCEEDED: I.SUCCEEDED,
+    Event.FAILED: I.FAILED,
+    Event.TIMED_OUT: I.TIMED_OUT,
+    Event.KILLED: I.KILLED,
+    Event.SKIPPED: I.SKIPPED,
+    Event.DEAD_LETTER: I.FAILED,
+    Event.LOST: I.FAILED,
 }
 
 
 @pytest.mark.parametrize("ending", ALL)
 @pytest.mark.parametrize("by_itself", [True, False], ids=["webhook", "job"])
-def test_each_end_is_told_once_to_who_asked_for_it(ending: Ending, by_itself: bool) -> None:
+def test_each_end_is_told_once_to_who_asked_for_it(ending: Event, by_itself: bool) -> None:
     world = World()
     session = world.session()
     hook(world, "asks", on=(ending,) if by_itself else ())
     hook(world, "all", on=ALL)
     hook(world, "none")
-    trigger = every(1_000) if ending is Ending.SKIPPED else None
+    trigger = every(1_000) if ending is Event.SKIPPED else None
     notify = () if by_itself else (Notify("asks", (ending,)),)
     job = world.create(trigger, name="report", delivery=Delivery.AT_MOST_ONCE, overlap=Overlap.ALLOW, notify=notify)
-    if ending is Ending.SKIPPED:
+    if ending is Event.SKIPPED:
         world.edit(job, misfire=Misfire(MisfirePolicy.SKIP, 0))
     key = end_as(world, job, ending, session)
     assert world.instance(key).state is OF_STATE[ending]
@@ -98,7 +98,7 @@ def test_each_end_is_told_once_to_who_asked_for_it(ending: Ending, by_itself: bo
 def test_it_is_told_in_the_entry_that_brought_it_about() -> None:
     world = World()
     session = world.session()
-    hook(world, on=(Ending.FAILED,))
+    hook(world, on=(Event.FAILED,))
     job = world.create()
     key = world.run_now(job)
     token = world.assign(key, session)
@@ -114,16 +114,16 @@ def test_it_is_told_in_the_entry_that_brought_it_about() -> None:
 def test_what_says_most_is_told_of_what_was_asked_for() -> None:
     world = World()
     session = world.session()
-    hook(world, "both", on=(Ending.FAILED, Ending.DEAD_LETTER))
-    hook(world, "lost", on=(Ending.FAILED, Ending.LOST))
-    job = world.create(overlap=Overlap.ALLOW, max_lost=0, notify=(Notify("both", (Ending.FAILED,)),))
+    hook(world, "both", on=(Event.FAILED, Event.DEAD_LETTER))
+    hook(world, "lost", on=(Event.FAILED, Event.LOST))
+    job = world.create(overlap=Overlap.ALLOW, max_lost=0, notify=(Notify("both", (Event.FAILED,)),))
     key = world.run_now(job, 1)
     world.run_once(key, session, Outcome.FAILED)
-    assert endings(world, "both") == [Ending.DEAD_LETTER]
-    assert endings(world, "lost") == [Ending.FAILED]
-    end_as(world, job, Ending.LOST, session)
-    assert endings(world, "both") == [Ending.DEAD_LETTER] * 2
-    assert endings(world, "lost") == [Ending.FAILED, Ending.LOST]
+    assert endings(world, "both") == [Event.DEAD_LETTER]
+    assert endings(world, "lost") == [Event.FAILED]
+    end_as(world, job, Event.LOST, session)
+    assert endings(world, "both") == [Event.DEAD_LETTER] * 2
+    assert endings(world, "lost") == [Event.FAILED, Event.LOST]
 
 
 def test_retries_are_no_ends_and_each_end_after_a_rerun_is_one_more() -> None:
@@ -143,7 +143,7 @@ def test_retries_are_no_ends_and_each_end_after_a_rerun_is_one_more() -> None:
     world.run_once(key, session)
     ids = [notice.id for notice in told(world)]
     assert len(set(ids)) == 2
-    assert endings(world) == [Ending.SUCCEEDED] * 2
+    assert endings(world) == [Event.SUCCEEDED] * 2
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_the_filter_chooses_jobs(fields: dict[str, Any], fits: bool) -> None:
 
 def test_a_gap_is_told_when_it_begins() -> None:
     world = World()
-    hook(world, on=(Ending.SKIPPED,))
+    hook(world, on=(Event.SKIPPED,))
     session = world.session()
     job = world.create(every(1_000))
     world.fire(job)  # runs
@@ -185,7 +185,7 @@ def test_a_gap_is_told_when_it_begins() -> None:
     for _ in range(3):
         world.fire(job)
     assert world.instances(job.id)[-1].gap_count == 3
-    assert [(n.ending, n.skipped, n.reason) for n in told(world)] == [(Ending.SKIPPED, 1, "overlap")]
+    assert [(n.event, n.skipped, n.reason) for n in told(world)] == [(Event.SKIPPED, 1, "overlap")]
 
 
 def test_deliveries_are_retried_then_dead_and_never_told_about() -> None:
@@ -348,7 +348,7 @@ def test_the_queues_of_webhooks_are_looked_at_for_deliveries_alone() -> None:
 
 def test_a_job_names_webhooks_that_are_there() -> None:
     world = World()
-    notify = (Notify("ops", (Ending.FAILED,)),)
+    notify = (Notify("ops", (Event.FAILED,)),)
     create = c.CreateJob("default", "a", policy(notify=notify), b"{}")
     assert world.refused(create) == "invalid-job"
     hook(world)
@@ -362,7 +362,7 @@ def test_a_job_names_webhooks_that_are_there() -> None:
 def test_one_that_jobs_name_stays() -> None:
     world = World()
     hook(world)
-    named = policy(notify=(Notify("ops", (Ending.FAILED,)),))
+    named = policy(notify=(Notify("ops", (Event.FAILED,)),))
     jobs = [world.ok(c.CreateJob("default", f"j{i}", named, b"{}")).job for i in range(12)]
     answer = world.do(DeleteWebhook("ops"))
     assert isinstance(answer, c.Rejected)

@@ -17,6 +17,7 @@ from raftsched.core.access import Attributed, Role
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, decode
 from raftsched.core.model import (
+    HOUR_MS,
     Condition,
     ConditionKind,
     Delivery,
@@ -31,7 +32,7 @@ from raftsched.core.model import (
     Trigger,
     TriggerKind,
 )
-from raftsched.core.notices import Ending, Notify
+from raftsched.core.notices import Event, Notify
 
 NOW_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
 TRIGGER = {"every": "1h", "mode": "fixed_delay", "jitter": "5s", "max_runs": 7}
@@ -51,7 +52,19 @@ SAID: list[tuple[str, Any, str, Any]] = [  # field, as given, field of the polic
     ("placement", {"labels": {"disk": "fast"}}, "node_labels", (("disk", "fast"),)),
     ("conditions", [{"path": "/srv/*"}], "conditions", (Condition(ConditionKind.PATH, "/srv/*"),)),
     ("conditions_timeout", "2h", "conditions_timeout_ms", 7_200_000),
-    ("notify", {"on": ["failed"], "webhook": "ops"}, "notify", (Notify("ops", (Ending.FAILED,)),)),
+    ("notify", {"on": ["failed"], "webhook": "ops"}, "notify", (Notify("ops", (Event.FAILED,)),)),
+    (
+        "notify",
+        {"on": ["late", "not_run_since"], "webhook": "ops", "late_by": "30s", "not_run_for": "25h"},
+        "notify",
+        (Notify("ops", (Event.LATE, Event.NOT_RUN_SINCE), late_ms=30_000, not_run_ms=25 * HOUR_MS),),
+    ),
+    (
+        "notify",
+        {"on": ["running_long"], "webhook": "ops", "longer_than": "10m", "p95_times": 1.5},
+        "notify",
+        (Notify("ops", (Event.RUNNING_LONG,), longer_ms=600_000, p95_percent=150),),
+    ),
     ("retention", {"succeeded": 1, "failed": 2, "max_age": "1d"}, "retention", Retention(1, 2, 86_400_000)),
 ]
 
