@@ -20,7 +20,7 @@ from raftsched.security.sealing import Sealer
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.tasks import BadJob, spec_of
 from raftsched.worker.webhook_deliveries import delivery_of
-from raftsched.worker.wire import Exec, Http, Python
+from raftsched.worker.wire import Exec, Http, Mail, Python
 
 SHELL = "/bin/sh"
 # With these a job makes an allowed program or interpreter run code of its own choice. Sources: ld.so(8), bash(1),
@@ -55,7 +55,7 @@ def prepared(
 def permitted(spec: RunSpec, allowed: Allowed | None) -> RunSpec:
     """The run as the node starts it. Raises BadJob."""
     task = spec.task
-    if allowed is None or isinstance(task, Http):  # where a request may go is decided when its host is resolved
+    if allowed is None or isinstance(task, (Http, Mail)):  # where a request may go is decided when its host is resolved
         return spec
     if isinstance(task, Exec):
         shell = task.argv[0] == SHELL and len(task.argv) == 3 and task.argv[1] == "-c"

@@ -85,7 +85,7 @@ class Pool:
             error = f"the run is too large to hand over: {len(launch.task)} bytes, the limit is {wire.PACKET_MAX}"
             now_ms = self._clock.wall_ms()
             self._emit(wire.Finished(launch.token, wire.FAILED, None, now_ms, None, error))
-        elif launch.kind == "http":
+        elif launch.kind in ("http", "mail"):
             self._give(self._http_service(launch.session), launch)
         else:
             place = self._place(launch)

@@ -66,7 +66,22 @@ class Http(msgspec.Struct, array_like=True, frozen=True, tag="http"):
     hidden: tuple[str, ...] = ()
 
 
-Task = Exec | Python | Http
+TLS_LATER, TLS_AT_ONCE, TLS_NONE = 1, 2, 3  # numbers of core.webhooks.Tls
+
+
+class Mail(msgspec.Struct, array_like=True, frozen=True, tag="mail", repr_omit_defaults=True):
+    host: str
+    port: int
+    tls: int
+    sender: str
+    to: tuple[str, ...]
+    message: bytes
+    user: str = ""  # empty: without logging in
+    password: str = ""
+    hidden: tuple[str, ...] = ()
+
+
+Task = Exec | Python | Http | Mail
 
 # ---------------------------------------------------------------- node -> supervisor
 

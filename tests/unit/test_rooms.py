@@ -42,7 +42,7 @@ ROOMS: dict[str, set[str]] = {
 }
 LEAVES = {
     *("bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
-    *("cloudevents", "descriptors", "doctor", "nesting"),
+    *("cloudevents", "mails", "notice_texts", "descriptors", "doctor", "nesting"),
 }
 LEAVES_OF = {
     "core": {"bounds"},

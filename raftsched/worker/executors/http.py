@@ -1,4 +1,4 @@
-"""http: requests to elsewhere, many at a time in one process: HTTP/1.1 by h11, over asyncio streams.
+"""http: requests to elsewhere, many at a time in one process: HTTP/1.1 by h11, over asyncio streams. Mails, too.
 
 Ending a request closes its connection; what the other side does then is beyond us, so each request carries the
 fencing token. Redirects are not followed: where a job goes is in the job.
@@ -11,6 +11,8 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from urllib.parse import quote_from_bytes, urlsplit
 
 import h11
@@ -21,6 +23,7 @@ from raftsched.worker import wire
 from raftsched.worker.service import OP_RUN, OP_TIMEOUT, PACKET_HEAD
 from raftsched.worker.spool import STDERR, STDOUT, Capture
 
+MAILS_MAX = 100  # at one time; further ones wait until their time is over
 _HEAD_MAX = 1 << 20  # bytes of a response before its body
 _HEADERS_MAX = 200
 _BEGIN_MAX = 80  # bytes of a response that are shown where it is not HTTP
@@ -51,6 +54,7 @@ class HttpService:
         self._work = work
         self._loop = asyncio.get_running_loop()
         self._tls: ssl.SSLContext | None = None
+        self._mailers: ThreadPoolExecutor | None = None
         self._over = asyncio.Event()
         self._runs: dict[int, asyncio.Task[None]] = {}
         self._asked: dict[int, int] = {}
@@ -88,20 +92,19 @@ class HttpService:
         self._loop.remove_writer(self._work)
         self._send(self._unsent.popleft())
 
-    async def _run(self, token: int, task: wire.Http) -> None:
+    async def _run(self, token: int, task: wire.Http | wire.Mail) -> None:
         started = self._clock.wall_ms()
-        capture = Capture(self._live_directory, self._body_max(task))
+        capture = Capture(
+            self._live_directory, self._body_max(task) if isinstance(task, wire.Http) else self._output_max
+        )
         capture.hide(task.hidden)
         outcome, error, result = wire.SUCCEEDED, None, None
         try:
-            status, reason, location = await self._request(task, capture)
-            result = b'{"status":%d}' % status
-            if not (status in task.expect if task.expect else 200 <= status < 300):
-                outcome = wire.FAILED
-                error = f"HTTP {status} {reason}".rstrip()
-                if location and 300 <= status < 400:
-                    error += f"; redirects are not followed, it leads to {location}"
-                error = wire.shorten(f"{error}\n{capture.tail()}".rstrip())
+            if isinstance(task, wire.Mail):
+                capture.write(STDOUT, f"{await self._mail(task)}\n".encode(), self._clock.boot_ms())
+            else:
+                result, error = await self._ask(task, capture)
+                outcome = wire.SUCCEEDED if error is None else wire.FAILED
         except asyncio.CancelledError:
             outcome = self._asked.get(token, wire.KILLED)  # the supervisor words the error
         except (_Failed, OSError, ssl.SSLError, ValueError, EOFError) as exc:
@@ -113,6 +116,56 @@ class HttpService:
         self._runs.pop(token, None)
         self._asked.pop(token, None)
         self._send(b"\0" + wire.encode(done))
+
+    async def _ask(self, task: wire.Http, capture: Capture) -> tuple[bytes, str | None]:
+        """Returns the status as JSON, and what is wrong with it."""
+        status, reason, location = await self._request(task, capture)
+        error = None
+        if not (status in task.expect if task.expect else 200 <= status < 300):
+            error = f"HTTP {status} {reason}".rstrip()
+            if location and 300 <= status < 400:
+                error += f"; redirects are not followed, it leads to {location}"
+            error = wire.shorten(f"{error}\n{capture.tail()}".rstrip())
+        return b'{"status":%d}' % status, error
+
+    async def _mail(self, task: wire.Mail) -> str:
+        """Sends a mail; smtplib, which waits, has a thread for it."""
+        from raftsched.worker.executors import mail  # few nodes send any
+
+        if self._mailers is None:
+            self._mailers = ThreadPoolExecutor(MAILS_MAX, "mail")
+        connection = await self._connection(task.host, task.port)
+        sending = self._loop.run_in_executor(self._mailers, mail.send, task, connection)
+        try:
+            return await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            sending.add_done_callback(lambda done: done.exception())  # nobody asks any more
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            raise
+        except mail.Refused as refused:
+            raise _Failed(str(refused)) from None
+        except OSError as error:
+            raise _Failed(f"{task.host}:{task.port}: {mail.error_words(error)}") from None
+
+    async def _connection(self, host: str, port: int) -> socket.socket:
+        """A connection to an address that was checked."""
+        where, failed = f"{host}:{port}", ""
+        for address in await self._addresses(host.strip("[]"), port):
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            connection = socket.socket(family, socket.SOCK_STREAM)
+            connection.setblocking(False)
+            try:
+                await self._loop.sock_connect(connection, (address, port))
+            except OSError as exc:
+                failed = failed or exc.strerror or str(exc)
+                connection.close()
+            except asyncio.CancelledError:
+                connection.close()
+                raise
+            else:
+                return connection
+        raise _Failed(f"cannot connect to {where}: {failed}")
 
     async def _request(self, task: wire.Http, capture: Capture) -> tuple[int, str, str | None]:
         """(status, reason, Location) with the body captured."""
@@ -135,17 +188,8 @@ class HttpService:
     async def _connect(
         self, host: str, port: int, tls: ssl.SSLContext | None
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to an address that was checked: the name is resolved once, and not again for connecting."""
-        where = f"{host}:{port}"
-        try:
-            found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError as exc:
-            raise _Failed(f"cannot connect to {where}: {exc.strerror or exc}") from None
-        addresses, refused = permitted_addresses(self._destinations, host, port, [info[4][0] for info in found])
-        if refused is not None:
-            raise _Failed(f"this node {refused}")
-        failed = ""
-        for address in addresses:
+        where, failed = f"{host}:{port}", ""
+        for address in await self._addresses(host, port):
             try:
                 return await asyncio.open_connection(
                     address, port, ssl=tls, server_hostname=host if tls is not None else None, limit=_CHUNK
@@ -153,6 +197,17 @@ class HttpService:
             except OSError as exc:
                 failed = failed or exc.strerror or str(exc)
         raise _Failed(f"cannot connect to {where}: {failed}")
+
+    async def _addresses(self, host: str, port: int) -> list[str]:
+        """Those of a host that may be asked. The name is resolved once, and not again for connecting."""
+        try:
+            found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as exc:
+            raise _Failed(f"cannot connect to {host}:{port}: {exc.strerror or exc}") from None
+        addresses, refused = permitted_addresses(self._destinations, host, port, [info[4][0] for info in found])
+        if refused is not None:
+            raise _Failed(f"this node {refused}")
+        return addresses
 
     async def _response(self, events: _Events, task: wire.Http, capture: Capture) -> tuple[int, str, str | None]:
         response = await events.response()

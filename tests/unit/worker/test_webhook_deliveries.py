@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from raftsched import webhooks
-from raftsched.core.ids import job_text
+from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Outcome
-from raftsched.core.notices import Ending
+from raftsched.core.notices import Event
 from raftsched.core.rows import decode_webhook
 from raftsched.core.tables import Table
-from raftsched.core.webhooks import DeleteWebhook, PutWebhook, RotateSecret, WebhookSpec
+from raftsched.core.webhooks import DeleteWebhook, PutWebhook, Receiver, RotateSecret, WebhookSpec
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.tasks import BadJob
 from raftsched.worker.webhook_deliveries import KEPT_BYTES, delivery_of
@@ -25,7 +26,7 @@ def delivering() -> tuple[World, bytes]:
     """A world with one delivery, assigned; its key."""
     world = World()
     session = world.session()
-    spec = WebhookSpec(url=URL, on=(Ending.FAILED,), headers=(("X-Team", "fin"),), timeout_ms=7_000)
+    spec = WebhookSpec(url=URL, on=(Event.FAILED,), headers=(("X-Team", "fin"),), timeout_ms=7_000)
     world.ok(PutWebhook("ops", spec, OLD))
     world.run_once(world.run_now(world.create(name="report")), session, Outcome.FAILED)
     raw = world.view.get(Table.WEBHOOKS, b"ops")
@@ -56,6 +57,35 @@ def test_the_request_is_signed_as_it_is_sent() -> None:
     assert (event["type"], event["data"]["job_name"]) == ("io.raftsched.instance.failed", "report")
     assert OLD not in task.body
     assert not any("oooo" in value or webhooks.encode_secret(OLD) in value for value in task.headers.values())
+
+
+def test_to_slack_sentences_are_sent_and_the_address_stays_hidden() -> None:
+    world = World()
+    session = world.session()
+    path = "/services/T0/B0/secret"
+    spec = WebhookSpec(url="https://hooks.slack.com", on=(Event.FAILED,), receiver=Receiver.SLACK, page="https://p/")
+    world.ok(PutWebhook("ops", spec, b"https://hooks.slack.com" + path.encode()))
+    job = world.create(name="report")
+    key = world.run_now(job)
+    world.assign(key, session)
+    world.end(key, Outcome.FAILED, exit_code=3, error="<!channel> no paper")
+    raw = world.view.get(Table.WEBHOOKS, b"ops")
+    assert raw is not None
+    (delivery,) = world.instances(decode_webhook(raw).job_id)
+    assert world.job(delivery.job_id).policy.target == "hooks.slack.com:443"
+    assert b"secret" not in world.job(delivery.job_id).body
+    world.assign(delivery.key, session)
+    _, task = request(world, delivery.key)
+    assert (task.method, task.url, task.expect) == ("POST", f"https://hooks.slack.com{path}", ())
+    assert task.headers["Content-Type"] == "application/json"
+    assert not any(name.startswith("webhook-") for name in task.headers)
+    assert task.hidden == (task.url, path)
+    text = msgspec.json.decode(task.body)["text"]
+    first, fence, error, end, link = text.split("\n")
+    assert first.startswith("The run of default/report for 2025-11-20 01:00:00 UTC failed with exit code 3. It is ")
+    assert first.endswith(", attempt 1 ran on n2.")
+    assert (fence, error, end) == ("```", "&lt;!channel&gt; no paper", "```")
+    assert link == f"<https://p/ui/runs/{instance_text(key)}>"
 
 
 def test_a_retry_sends_the_same_under_a_new_signature() -> None:

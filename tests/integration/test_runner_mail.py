@@ -1,0 +1,107 @@
+"""Mails, sent to a real server in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from raftsched.core.allowed import Allowed
+from raftsched.core.model import Outcome
+from raftsched.worker.runner import RunEnd
+from raftsched.worker.wire import TLS_LATER, TLS_NONE, Mail
+from tests.integration.runner_bed import Bed, within
+from tests.support.mail_server import MailServer, mail_server
+
+MESSAGE = b"From: r@a.test\r\nTo: a@b.test\r\nSubject: hello\r\n\r\nfirst\r\n.\r\n.hidden dot\r\n"
+TO = ("a@b.test", "c@b.test")
+
+
+def to(server: MailServer, **fields: object) -> Mail:
+    usual = {"host": "127.0.0.1", "port": server.port, "tls": TLS_NONE, "sender": "r@a.test", "to": TO}
+    return Mail(**{**usual, "message": MESSAGE, **fields})  # type: ignore[arg-type]
+
+
+def test_a_mail_is_handed_over_as_it_is(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed, mail_server() as server:
+            end = await bed.run(to(server, user="me", password="s3cret", hidden=("s3cret",)))
+            assert (end.outcome, end.error) == (Outcome.SUCCEEDED, None)
+            ((sender, recipients, mail),) = server.mails
+            assert (sender, recipients, mail["Subject"]) == ("r@a.test", list(TO), "hello")
+            assert mail.get_payload() == "first\r\n.\r\n.hidden dot\r\n"
+            assert server.logins == [("me", "s3cret")]
+            assert "taken for 2 of 2 recipients: 250 queued" in bed.text(end)
+
+    asyncio.run(body())
+
+
+def test_recipients_that_are_refused_are_named(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed, mail_server(refuses={"c@b.test"}) as server:
+            end = await bed.run(to(server))
+            assert (end.outcome, server.mails[0][1]) == (Outcome.SUCCEEDED, ["a@b.test"])
+            assert "the recipient c@b.test is refused: 550 no mailbox" in bed.text(end)
+            server.refuses |= set(TO)
+            end = await bed.run(to(server))
+            assert (end.outcome, len(server.mails)) == (Outcome.FAILED, 1)
+            assert "a@b.test is refused: 550" in str(end.error)
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    "answers, fields, words",
+    [
+        ({"": "554 not you"}, {}, "554 not you"),
+        ({"MAIL": "550 no such sender"}, {}, "the sender r@a.test is refused: 550"),
+        ({"DATA": "452 no room"}, {}, "452 no room"),
+        ({"AUTH": "535 bad"}, {"user": "me", "password": "s3cret"}, "refuses user and password: 535 bad"),
+        ({}, {"tls": TLS_LATER, "user": "me", "password": "s3cret"}, "STARTTLS"),
+    ],
+)
+def test_what_the_server_refuses_is_said(
+    tmp_path: Path, answers: dict[str, str], fields: dict[str, object], words: str
+) -> None:
+    async def body() -> tuple[RunEnd, MailServer]:
+        async with Bed(tmp_path) as bed, mail_server(answers=answers) as server:
+            return await bed.run(to(server, **fields)), server
+
+    end, server = asyncio.run(body())
+    assert end.outcome == Outcome.FAILED
+    assert words in str(end.error)
+    assert server.mails == []
+    if fields.get("tls") == TLS_LATER:
+        assert server.logins == []  # nothing is said in the clear
+
+
+def test_a_server_that_says_nothing_is_left(tmp_path: Path) -> None:
+    async def body() -> None:
+        gone = asyncio.Event()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            gone.set()
+            writer.close()
+
+        listening = await asyncio.start_server(silent, "127.0.0.1", 0)
+        server = MailServer(listening.sockets[0].getsockname()[1])
+        async with Bed(tmp_path) as bed:
+            end = await bed.run(to(server), timeout_ms=300)
+            assert end.outcome == Outcome.TIMED_OUT
+            await within(gone.wait())
+        listening.close()
+
+    asyncio.run(body())
+
+
+def test_a_node_asks_only_where_it_may(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path, allowed=Allowed()) as bed, mail_server() as server:
+            end = await bed.run(to(server))
+            assert end.outcome == Outcome.FAILED
+            assert "it is a loopback address, and http_allow names" in str(end.error)
+            assert server.mails == []
+
+    asyncio.run(body())
