@@ -38,7 +38,7 @@ def change_of(body: bytes | None) -> bytes:
 def _shown(value: Any, hidden: bool = False) -> Any:
     if isinstance(value, dict):
         return {
-            str(key)[:_TEXT_MAX]: HIDDEN if hidden or key in _SECRET else _shown(item, key in _VALUES)
+            str(key)[:_TEXT_MAX]: HIDDEN if hidden or key in _SECRET else _field(str(key), item)
             for key, item in value.items()
         }
     if hidden:
@@ -52,3 +52,20 @@ def _shown(value: Any, hidden: bool = False) -> Any:
     if isinstance(value, float) or (isinstance(value, int) and abs(value) >= _EXACT):
         return str(value)  # numbers that are not written alike everywhere
     return value
+
+
+def _field(key: str, value: Any) -> Any:
+    """Returns what is shown of a field that is not secret as a whole."""
+    if key == "url" and isinstance(value, str):
+        return _without_path(value)
+    if key == "smtp" and isinstance(value, dict) and "user" in value:
+        value = {**value, "user": HIDDEN}
+    return _shown(value, key in _VALUES)
+
+
+def _without_path(url: str) -> str:
+    """Returns an address without its path: that is a secret where a webhook is one of Slack."""
+    scheme, separator, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    shown = f"{scheme}{separator}{host}{slash}{HIDDEN if path else ''}" if separator else HIDDEN
+    return str(_shown(shown))

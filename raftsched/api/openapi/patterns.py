@@ -21,5 +21,7 @@ WEBHOOK_HEADER = (
     "^([Ww][Ee][Bb][Hh][Oo][Oo][Kk]-.*|[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-[Tt][Yy][Pp][Ee]"
     "|[Uu][Ss][Ee][Rr]-[Aa][Gg][Ee][Nn][Tt])$"
 )
+MAILBOX = r"^[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9.-]{1,189}$"
+MAIL_HOST = r"^([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])$"
 COMMAND = "^[^\\x00]*[^\\s\\x00][^\\x00]*$"
 NO_NUL = "^[^\\x00]*$"

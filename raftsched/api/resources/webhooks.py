@@ -25,7 +25,7 @@ from raftsched.api.openapi.declarations import action
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.api.resources.kept import secret_of, with_sealed_secret
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
-from raftsched.api.resources.webhooks_in import as_given, read_secret, read_webhook
+from raftsched.api.resources.webhooks_in import HIDDEN, as_given, read_secret, read_webhook
 from raftsched.api.resources.webhooks_schema import (
     WEBHOOK_NEW,
     WEBHOOK_PATCH,
@@ -49,16 +49,17 @@ from raftsched.core.webhooks import (
     OVERLAP_MAX_MS,
     DeleteWebhook,
     PutWebhook,
+    Receiver,
     RotateSecret,
     Secrets,
     TestWebhook,
     Webhook,
+    WebhookSpec,
 )
 from raftsched.webhooks import encode_secret
 
 BODY_MAX = 64 * 1024  # bytes
 MADE_BYTES = 32  # of a secret that is made here
-HIDDEN = "***"  # for the value of a header
 
 
 def _given(webhook: Webhook) -> dict[str, Any]:
@@ -80,6 +81,7 @@ def _shown(ctx: ApiContext, view: ReadView, webhook: Webhook, among: int) -> Web
     return WebhookOut(
         name=webhook.name,
         **_given(webhook),
+        left_out=webhook.left_out,
         gone=webhook.gone,
         revision=webhook.revision,
         job_id=job_text(webhook.job_id),
@@ -158,7 +160,9 @@ async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:
     be sent again, and is answered with the same secret."""
     key = call.key("webhooks", call.raw, b"*" if call.create_only else b"")
     name, spec, secret = read_webhook(call.json(), None)
-    made = b"" if secret else secrets.token_bytes(MADE_BYTES)
+    if not secret and spec.receiver is Receiver.SLACK:
+        raise Problem("invalid-body", errors=[FieldError("/url", "is hidden; write the whole address")])
+    made = _made_for(spec, secret)
     command = PutWebhook(name, spec, secret or made, bool(made), True, call.create_only, asked=key.key if made else b"")
     accepted = done_before(ctx, key) or await propose_once(ctx, key, await with_sealed_secret(ctx, command))
     return _made(ctx, call, name, made, accepted, key.key)
@@ -179,7 +183,7 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     (name,) = WEBHOOKS.checked(WEBHOOKS.names(call))
     name, spec, secret = read_webhook(call.json(), name)
     await WEBHOOKS.check_if_match(ctx, call)
-    made = b"" if secret else secrets.token_bytes(MADE_BYTES)
+    made = _made_for(spec, secret)
     command = PutWebhook(name, spec, secret or made, bool(made), False, call.create_only, call.if_match)
     accepted = await propose_one(ctx, encode(await with_sealed_secret(ctx, command)))
     return _made(ctx, call, name, made, accepted)
@@ -190,7 +194,7 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     {200: Reply(WebhookMade, "A secret that was made is shown this one time.", ("ETag",))},
     body=RotateIn,
     if_match=True,
-    codes=("stale-revision",),
+    codes=("stale-revision", "not-possible"),
     body_required=False,
     body_max=BODY_MAX,
     role="operator",
@@ -229,6 +233,11 @@ async def test(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
         row = accepted.row or requested_instance(view, accepted.instance)
         shown = instance_json(row, JobNames(view))
     return reply(shown, 202, {"Location": f"/v1/instances/{instance_text(accepted.instance)}"})
+
+
+def _made_for(spec: WebhookSpec, secret: bytes) -> bytes:
+    """Returns a secret to sign with, when none is given where events are signed."""
+    return b"" if secret or spec.receiver is not Receiver.WEBHOOK else secrets.token_bytes(MADE_BYTES)
 
 
 def _made(

@@ -9,23 +9,37 @@ from raftsched.api.http import strict
 from raftsched.api.http.durations import format_duration
 from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.jobs.handlers import header_error, url_error
-from raftsched.api.jobs.notify import ENDINGS
+from raftsched.api.jobs.notify import EVENTS
 from raftsched.api.jobs.triggers import duration_of
-from raftsched.api.resources.webhooks_schema import WEBHOOK_READ_ONLY, WebhookFilterIn, WebhookIn
+from raftsched.api.resources.webhooks_schema import WEBHOOK_READ_ONLY, AtMost, SmtpIn, WebhookFilterIn, WebhookIn
 from raftsched.bounds import OWNER_MAX
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
+from raftsched.core.notices import OF_CLUSTER
 from raftsched.core.webhooks import (
     DELAYS_MS,
     HEADER_VALUE_MAX,
     HEADERS_MAX,
+    MOST_PER_MS,
     SECRET_BYTES,
     TIMEOUT_MS,
+    Login,
+    Receiver,
+    Smtp,
+    Tls,
     WebhookSpec,
+    encode_login,
+    is_host,
+    is_mailbox,
+    origin_of,
     webhook_error,
 )
 from raftsched.webhooks import PREFIX, decode_secret
 
 _DEFAULT = WebhookSpec(url="http://127.0.0.1/")
+HIDDEN = "***"
+PORTS = {Tls.STARTTLS: 587, Tls.TLS: 465, Tls.NONE: 25}
+HIDDEN_PATH = f"/{HIDDEN}"  # for all but scheme and host of an address that is secret
+CLUSTER_EVENTS = {event.name.lower(): event for event in OF_CLUSTER}
 _OWN_HEADERS = frozenset({"content-type", "user-agent"})
 
 
@@ -48,7 +62,7 @@ def read_webhook(value: Any, name: str | None) -> tuple[str, WebhookSpec, bytes]
     elif given.name not in (None, name):
         errors.append(FieldError("/name", f'differs from the address, which says "{name}"; a name stays'))
     spec = _spec(given, errors)
-    secret = b"" if given.secret is None else read_secret(given.secret, errors)
+    secret = _secret(given, errors)
     if not errors and name is not None:
         wrong = webhook_error(name, spec)
         if wrong is not None:
@@ -56,6 +70,22 @@ def read_webhook(value: Any, name: str | None) -> tuple[str, WebhookSpec, bytes]
     if errors or name is None:
         raise Problem("invalid-body", errors=errors)
     return name, spec, secret
+
+
+def _secret(given: WebhookIn, errors: list[FieldError]) -> bytes:
+    """Returns the secret that is given; empty: none is, or that of a webhook that is there is meant."""
+    if given.kind == "webhook":
+        return b"" if given.secret is None else read_secret(given.secret, errors)
+    if given.secret is not None:
+        errors.append(FieldError("/secret", 'goes with the kind "webhook", whose events are signed'))
+    if given.kind == "email":
+        smtp = given.smtp
+        if smtp is None or smtp.user is None or smtp.password is None or smtp.password == HIDDEN:
+            return b""
+        return encode_login(Login(smtp.user, smtp.password))
+    if given.url is None or given.url.endswith(HIDDEN_PATH):
+        return b""
+    return given.url.encode()
 
 
 def read_secret(text: str, errors: list[FieldError]) -> bytes:
@@ -74,11 +104,18 @@ def read_secret(text: str, errors: list[FieldError]) -> bytes:
 def _spec(given: WebhookIn, errors: list[FieldError]) -> WebhookSpec:
     before = len(errors)
     url = given.url
-    if url is None:
+    if given.kind == "email":
+        if url is not None:
+            errors.append(FieldError("/url", "goes with other kinds; mails go where smtp says"))
+    elif url is None:
         if not any(error.pointer == "/url" for error in errors):
             errors.append(FieldError("/url", "is missing; give the address that events are sent to"))
     else:
         _url(url, errors)
+    smtp = _smtp(given, errors)
+    most_per = _at_most(given.at_most, errors)
+    if given.page is not None:
+        _url(given.page, errors, "/page")
     chosen = given.filter or WebhookFilterIn()
     _filter(chosen, errors)
     _headers(given.headers, errors)
@@ -92,9 +129,11 @@ def _spec(given: WebhookIn, errors: list[FieldError]) -> WebhookSpec:
         delays = tuple(duration_of(text, f"/retry_delays/{i}", errors) or 0 for i, text in texts)
     if len(errors) > before:
         return _DEFAULT
+    receiver = Receiver[given.kind.upper()]
+    events = {EVENTS[name] for name in given.events} | {CLUSTER_EVENTS[name] for name in given.cluster_events}
     return WebhookSpec(
-        url=url or "",
-        on=tuple(sorted({ENDINGS[name] for name in given.events})),
+        url=origin_of(url) if url is not None and receiver is Receiver.SLACK else url or "",
+        on=tuple(sorted(events)),
         namespace=chosen.namespace,
         owner=chosen.owner,
         labels=tuple(sorted(chosen.labels.items())),
@@ -104,15 +143,76 @@ def _spec(given: WebhookIn, errors: list[FieldError]) -> WebhookSpec:
         timeout_ms=_DEFAULT.timeout_ms if timeout is None else timeout,
         delays_ms=delays,
         max_running=given.max_running or _DEFAULT.max_running,
+        receiver=receiver,
+        page=given.page or "",
+        smtp=smtp,
+        most=0 if given.at_most is None else given.at_most.count,
+        most_per_ms=most_per,
     )
 
 
-def _url(url: str, errors: list[FieldError]) -> None:
+def _smtp(given: WebhookIn, errors: list[FieldError]) -> Smtp | None:
+    """Returns the mail server. Errors are added to the list; the result is of use only when none were."""
+    smtp = given.smtp
+    if given.kind != "email":
+        if smtp is not None:
+            errors.append(FieldError("/smtp", 'goes with the kind "email"'))
+        return None
+    if smtp is None:
+        if not any(error.pointer.startswith("/smtp") for error in errors):
+            errors.append(FieldError("/smtp", "is missing; give the mail server, and who is written to"))
+        return None
+    before = len(errors)
+    for at, value in (("host", smtp.host), ("from", smtp.from_), ("to", smtp.to or None)):
+        if value is None and not any(error.pointer.startswith(f"/smtp/{at}") for error in errors):
+            errors.append(FieldError(f"/smtp/{at}", "is missing"))
+    if smtp.host is not None and not is_host(smtp.host):
+        errors.append(FieldError("/smtp/host", "must be the name or address of a mail server"))
+    boxes = [("from", smtp.from_), *((f"to/{i}", text) for i, text in enumerate(smtp.to))]
+    for at, text in boxes:
+        if text is not None and not is_mailbox(text):
+            errors.append(FieldError(f"/smtp/{at}", "must be one mail address such as ops@example.com"))
+    if len(set(smtp.to)) < len(smtp.to):
+        errors.append(FieldError("/smtp/to", "has an address twice"))
+    _login(smtp, errors)
+    if len(errors) > before or smtp.host is None or smtp.from_ is None:
+        return None
+    tls = Tls[smtp.tls.upper()]
+    return Smtp(
+        host=smtp.host.lower(),
+        port=smtp.port or PORTS[tls],
+        tls=tls,
+        sender=smtp.from_,
+        to=tuple(smtp.to),
+        login=smtp.user is not None,
+    )
+
+
+def _login(smtp: SmtpIn, errors: list[FieldError]) -> None:
+    if (smtp.user is None) != (smtp.password is None):
+        at = "user" if smtp.user is None else "password"
+        errors.append(FieldError(f"/smtp/{at}", "is missing; user and password go together"))
+    elif smtp.user is not None and (smtp.user == HIDDEN) != (smtp.password == HIDDEN):
+        errors.append(FieldError("/smtp/user", "write user and password, or leave both hidden"))
+    elif smtp.user is not None and smtp.tls == "none":
+        errors.append(FieldError("/smtp/tls", 'must be "starttls" or "tls" where a password is sent'))
+
+
+def _at_most(given: AtMost | None, errors: list[FieldError]) -> int:
+    """Returns the time in ms, 0 where there is no limit."""
+    per = None if given is None else duration_of(given.per, "/at_most/per", errors)
+    least, most = MOST_PER_MS
+    if per is not None and not least <= per <= most:
+        errors.append(FieldError("/at_most/per", f"must be from {format_duration(least)} to {format_duration(most)}"))
+    return per or 0
+
+
+def _url(url: str, errors: list[FieldError], at: str = "/url") -> None:
     wrong = url_error(url)
     if wrong is None and "\\" in url:
         wrong = "has a backslash; an address has none, write %5C"
     if wrong is not None:
-        errors.append(FieldError("/url", wrong))
+        errors.append(FieldError(at, wrong))
 
 
 def _filter(given: WebhookFilterIn, errors: list[FieldError]) -> None:
@@ -153,8 +253,10 @@ def _headers(given: dict[str, str], errors: list[FieldError]) -> None:
 def as_given(spec: WebhookSpec) -> dict[str, Any]:
     """Returns the JSON of a PUT that would change nothing."""
     return {
-        "url": spec.url,
-        "events": [ending.name.lower() for ending in spec.on],
+        "kind": spec.receiver.name.lower(),
+        "url": spec.url + HIDDEN_PATH if spec.receiver is Receiver.SLACK else spec.url or None,
+        "events": [event.name.lower() for event in spec.on if event not in OF_CLUSTER],
+        "cluster_events": [event.name.lower() for event in spec.on if event in OF_CLUSTER],
         "filter": {
             "namespace": spec.namespace,
             "owner": spec.owner,
@@ -166,4 +268,20 @@ def as_given(spec: WebhookSpec) -> dict[str, Any]:
         "timeout": format_duration(spec.timeout_ms),
         "retry_delays": [format_duration(delay) for delay in spec.delays_ms],
         "max_running": spec.max_running,
+        "page": spec.page or None,
+        "smtp": None if spec.smtp is None else _smtp_shown(spec.smtp),
+        "at_most": {"count": spec.most, "per": format_duration(spec.most_per_ms)} if spec.most else None,
+    }
+
+
+def _smtp_shown(smtp: Smtp) -> dict[str, Any]:
+    hidden = HIDDEN if smtp.login else None
+    return {
+        "host": smtp.host,
+        "port": smtp.port,
+        "tls": smtp.tls.name.lower(),
+        "user": hidden,
+        "password": hidden,
+        "from": smtp.sender,
+        "to": list(smtp.to),
     }

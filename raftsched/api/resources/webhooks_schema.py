@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from raftsched import names
-from raftsched.api.jobs.schema import Duration, EndingName, Labels, Name, Namespace, Url
+from raftsched.api.jobs.schema import ClusterEventName, Duration, EventName, Labels, Name, Namespace, Url
 from raftsched.api.openapi import patterns
 from raftsched.api.openapi.types import Special
 from raftsched.bounds import OWNER_MAX
-from raftsched.core.webhooks import DELAYS_MAX, HEADER_VALUE_MAX, HEADERS_MAX, RUNNING_MAX
+from raftsched.core.webhooks import DELAYS_MAX, HEADER_VALUE_MAX, HEADERS_MAX, MOST_MAX, RECIPIENTS_MAX, RUNNING_MAX
 
 WebhookName = Annotated[
     str,
@@ -58,6 +58,51 @@ Headers = Annotated[
 ]
 
 
+KindName = Literal["webhook", "slack", "email"]
+TlsName = Literal["starttls", "tls", "none"]
+Port = Annotated[int, Meta(ge=1, le=65_535, description="a port from 1 to 65,535")]
+Mailbox = Annotated[
+    str,
+    Meta(description="a mail address such as ops@example.com", extra_json_schema={"pattern": patterns.MAILBOX}),
+]
+MailHost = Annotated[
+    str, Meta(description="the name or address of a mail server", extra_json_schema={"pattern": patterns.MAIL_HOST})
+]
+Hidden = Annotated[
+    str, Meta(description="a string of 1 to 512 characters", extra_json_schema={"minLength": 1, "maxLength": 512})
+]
+
+
+class SmtpIn(msgspec.Struct, forbid_unknown_fields=True):
+    """A mail server, and who is written to. `port`: 587, 465 or 25 unless it is given, as `tls` has it. `user` and
+    `password` are shown as ***; given so they mean those that are there."""
+
+    host: MailHost | None = None
+    port: Port | None = None
+    tls: TlsName = "starttls"
+    user: Hidden | None = None
+    password: Hidden | None = None
+    from_: Mailbox | None = msgspec.field(default=None, name="from")
+    to: Annotated[list[Mailbox], Meta(max_length=RECIPIENTS_MAX, extra_json_schema={"minItems": 1})] = []
+
+
+class SmtpOut(msgspec.Struct):
+    host: str
+    port: int
+    tls: TlsName
+    user: str | None
+    password: str | None
+    from_: str = msgspec.field(name="from")
+    to: list[str]
+
+
+class AtMost(msgspec.Struct, forbid_unknown_fields=True):
+    """So many messages in so long a time; what comes beyond is counted, and the next message says how many."""
+
+    count: Annotated[int, Meta(ge=1, le=MOST_MAX, description=f"an integer from 1 to {MOST_MAX:,}")]
+    per: Duration
+
+
 class WebhookFilterIn(msgspec.Struct, forbid_unknown_fields=True):
     """The jobs whose ends are sent to the webhook without being named in their `notify`. A field that is left out, or
     null, lets all through."""
@@ -71,13 +116,17 @@ class WebhookFilterIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
-    """`events`: the ends of which it is told by itself, of all jobs that the filter lets through. Jobs that name it in
-    their `notify` say for themselves what it is told."""
+    """`events`: of which it is told by itself, of all jobs that the filter lets through. Jobs that name it in their
+    `notify` say for themselves what it is told. `cluster_events`: those of the cluster. `kind`: what receives them; it
+    stays. Of `slack` the url is a secret and shown without its path; as it is shown it means the one that is there.
+    `email` has `smtp` and no url. `page`: where people see the page of the cluster; texts link to it."""
 
     name: WebhookName | None = None
+    kind: KindName = "webhook"
     url: Url | None = None
     secret: Secret | None = None
-    events: list[EndingName] = []
+    events: list[EventName] = []
+    cluster_events: list[ClusterEventName] = []
     filter: WebhookFilterIn | None = None
     headers: Headers = {}
     active: bool | None = None
@@ -95,6 +144,9 @@ class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
     max_running: (
         Annotated[int, Meta(ge=1, le=RUNNING_MAX, description=f"an integer from 1 to {RUNNING_MAX}")] | None
     ) = None
+    page: Url | None = None
+    smtp: SmtpIn | None = None
+    at_most: AtMost | None = None
 
 
 class RotateIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -113,12 +165,15 @@ class WebhookFilterOut(msgspec.Struct):
 
 class WebhookOut(msgspec.Struct):
     """`gone`: it is not active because its receiver answered 410. `waiting`: deliveries that are not at their end.
-    `dropped`: events that were not sent, because too many waited. `previous_secret_until`: until then the secret before
+    `dropped`: events that were not sent, because too many waited; `left_out`: since the last message, because of
+    `at_most`. `previous_secret_until`: until then the secret before
     signs, too. `headers`: their values are *** for callers who may not change them."""
 
     name: str
-    url: str
-    events: list[EndingName]
+    kind: KindName
+    url: str | None
+    events: list[EventName]
+    cluster_events: list[ClusterEventName]
     filter: WebhookFilterOut
     headers: dict[str, str]
     active: bool
@@ -126,6 +181,10 @@ class WebhookOut(msgspec.Struct):
     timeout: str
     retry_delays: list[str]
     max_running: int
+    page: str | None
+    smtp: SmtpOut | None
+    at_most: AtMost | None
+    left_out: int
     revision: int
     job_id: str
     waiting: int
@@ -155,9 +214,27 @@ def _variant(name: str, says: str, *needed: str) -> Special:
         properties = dict(whole["properties"])
         for field in needed:
             (properties[field],) = (one for one in properties[field]["anyOf"] if one != {"type": "null"})
-        return {**whole, "title": name, "description": says, "properties": properties, "required": sorted(needed)}
+        kinds = [_to_address(properties), _by_mail(properties)]
+        fixed = {"title": name, "description": says, "properties": properties, "required": sorted(needed)}
+        return {**whole, **fixed, "oneOf": kinds}
 
     return Special(name, (WebhookIn,), make)
+
+
+def _to_address(properties: dict[str, Any]) -> dict[str, Any]:
+    (url,) = (one for one in properties["url"]["anyOf"] if one != {"type": "null"})
+    return {
+        "properties": {"kind": {"enum": ["webhook", "slack"]}, "url": url, "smtp": {"type": "null"}},
+        "required": ["url"],
+    }
+
+
+def _by_mail(properties: dict[str, Any]) -> dict[str, Any]:
+    (smtp,) = (one for one in properties["smtp"]["anyOf"] if one != {"type": "null"})
+    return {
+        "properties": {"kind": {"const": "email"}, "url": {"type": "null"}, "smtp": smtp, "secret": {"type": "null"}},
+        "required": ["kind", "smtp"],
+    }
 
 
 def _change(schemas: dict[str, Any]) -> dict[str, Any]:
@@ -167,7 +244,6 @@ def _change(schemas: dict[str, Any]) -> dict[str, Any]:
     for name, schema in schemas["WebhookIn"]["properties"].items():
         one = {k: v for k, v in schema.items() if k != "default"}
         properties[name] = one if null in one.get("anyOf", []) else {"anyOf": [one, null]}
-    (properties["url"],) = (one for one in properties["url"]["anyOf"] if one != null)
     return {
         "title": "WebhookPatch",
         "description": _change.__doc__,
@@ -177,6 +253,6 @@ def _change(schemas: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-WEBHOOK_NEW = _variant("WebhookNew", "A webhook that is created.", "name", "url")
-WEBHOOK_WHOLE = _variant("WebhookWhole", "All that is said about a webhook; its name is in the address.", "url")
+WEBHOOK_NEW = _variant("WebhookNew", "A webhook that is created.", "name")
+WEBHOOK_WHOLE = _variant("WebhookWhole", "All that is said about a webhook; its name is in the address.")
 WEBHOOK_PATCH = Special("WebhookPatch", (WebhookIn,), _change)

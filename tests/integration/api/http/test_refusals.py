@@ -15,6 +15,9 @@ HANDLER = {"exec": ["true"]}
 JOB = {"trigger": {"in": "30m"}, "handler": HANDLER}
 
 
+NAMED = {"webhook": "ops", "on": ["failed"]}
+
+
 def job(**fields: Any) -> dict[str, Any]:
     return {**JOB, **fields}
 
@@ -160,6 +163,12 @@ REFUSED: list[tuple[Any, str, str]] = [  # body, pointer of an error, something 
     (job(notify=[{"webhook": "a", "on": ["failed"]}, {}]), "/notify/1/webhook", "is missing"),
     (job(notify=[{"webhook": f"w{i}", "on": ["failed"]} for i in range(9)]), "/notify", "at most 8"),
     (job(notify="ops"), "/notify", "must be an object"),
+    (job(notify={"webhook": "ops", "on": ["late"]}), "/notify/on", 'say "late_by", too'),
+    (job(notify=[NAMED, {"webhook": "o", "on": ["running_long"]}]), "/notify/1/on", 'say "longer_than" or "p95_times"'),
+    (job(notify={"webhook": "ops", "on": ["late"], "late_by": "0s"}), "/notify/late_by", "is 0"),
+    (job(notify={"webhook": "ops", "on": ["late"], "late_by": "soon"}), "/notify/late_by", "not a duration"),
+    (job(notify={**NAMED, "not_run_for": "25h"}), "/notify/not_run_for", 'the measure of "not_run_since"'),
+    (job(notify={"webhook": "ops", "on": ["running_long"], "p95_times": 0.5}), "/notify/p95_times", "from 1 to 1000"),
     (job(queue="_webhooks.ops"), "/queue", "that of a webhook"),
     (job(namespace="_system"), "/namespace", "cluster's own"),
     (job(placement={"on": "each"}), "/placement/on", "must be"),

@@ -25,6 +25,8 @@ HOOK = {"name": "ops", "url": "https://ops.example/hook", "events": ["dead_lette
 GIVEN = webhooks.encode_secret(b"g" * 32)
 MERGE = {"Content-Type": "application/merge-patch+json"}
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
+SMTP = {"host": "mail.example", "from": "r@b.example", "to": ["a@b.example"]}
+MAIL = {"kind": "email", "url": None}
 MADE = "2030-01-01T00:00:00.000Z"
 
 
@@ -65,7 +67,8 @@ def test_one_is_made_shown_and_deleted(tmp_path: Path) -> None:
         secret = made.pop("secret")
         assert webhooks.decode_secret(secret) == secrets(call).current
         assert made == {
-            "name": "ops", "url": "https://ops.example/hook", "events": ["killed", "dead_letter"],
+            "name": "ops", "kind": "webhook", "url": "https://ops.example/hook", "events": ["killed", "dead_letter"],
+            "cluster_events": [], "page": None, "smtp": None, "at_most": None, "left_out": 0,
             "filter": {"namespace": None, "owner": None, "labels": {}, "queue": None}, "headers": {}, "active": True,
             "gone": False, "timeout": "15s", "retry_delays": ["5s", "5m", "30m", "2h", "5h", "10h", "10h"],
             "max_running": 4, "revision": made["revision"], "job_id": made["job_id"], "waiting": 0,
@@ -107,6 +110,69 @@ def test_a_secret_is_shown_once_and_only_when_it_was_made(tmp_path: Path) -> Non
             "/v1/namespaces/_system/jobs/ops", "/v1/queues", "/v1/audit",
         )]  # fmt: skip
         assert not any("whsec_" in text or secret[8:] in text or GIVEN[8:] in text for text in texts)
+
+    run(tmp_path, test)
+
+
+SLACK = "https://hooks.slack.com/services/T0/B0/hidden"
+
+
+def test_the_address_of_slack_is_a_secret(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        given = {"name": "ops", "kind": "slack", "url": SLACK, "cluster_events": ["node_lost", "leader_changed"]}
+        status, made = await call("POST", "/v1/webhooks", given)
+        assert (status, made["secret"], made["url"]) == (201, None, "https://hooks.slack.com/***")
+        assert (made["events"], made["cluster_events"]) == ([], ["leader_changed", "node_lost"])
+        assert secrets(call).current == SLACK.encode()
+        assert (await call("POST", "/v1/webhooks", given))[0] == 200  # the same
+        assert (await call("POST", "/v1/webhooks", {**given, "url": f"{SLACK}2"}))[0] == 409
+        made.pop("secret")
+        assert (await call("PUT", PATH, made))[1]["revision"] == made["revision"]  # as it is shown it is no change
+        status, changed = await call("PATCH", PATH, {"url": f"{SLACK}3"}, MERGE)
+        assert (status, changed["url"]) == (200, "https://hooks.slack.com/***")
+        assert changed["revision"] > made["revision"]
+        assert secrets(call).current == f"{SLACK}3".encode()
+        assert (await call("PATCH", PATH, {"page": "https://p/"}, MERGE))[1]["page"] == "https://p/"
+        assert secrets(call).current == f"{SLACK}3".encode()
+        status, problem = await call("PATCH", PATH, {"kind": "webhook"}, MERGE)
+        assert (status, problem["code"]) == (409, "not-possible")
+        assert (await call("POST", f"{PATH}/rotate", {}))[0] == 409
+        assert (await call("POST", f"{PATH}/test"))[0] == 202
+        texts = [msgspec.json.encode((await call("GET", path))[1]).decode() for path in (
+            "/v1/webhooks", PATH, "/v1/jobs?namespace=_system", "/v1/instances?namespace=_system",
+            "/v1/namespaces/_system/jobs/ops", "/v1/queues", "/v1/audit",
+        )]  # fmt: skip
+        assert [text for text in texts if "services" in text or "T0/B0" in text] == []
+
+    run(tmp_path, test)
+
+
+def test_mails_keep_their_password_to_themselves(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        given = {"name": "ops", "kind": "email", "smtp": {**SMTP, "user": "me", "password": "s3cr3t"}}
+        status, made = await call("POST", "/v1/webhooks", {**given, "at_most": {"count": 10, "per": "1h"}})
+        assert (status, made["secret"], made["url"]) == (201, None, None)
+        shown = {**SMTP, "port": 587, "tls": "starttls", "user": "***", "password": "***"}
+        assert (made["smtp"], made["at_most"]) == (shown, {"count": 10, "per": "1h"})
+        assert msgspec.json.decode(secrets(call).current) == {"user": "me", "password": "s3cr3t"}
+        made.pop("secret")
+        assert (await call("PUT", PATH, made))[1]["revision"] == made["revision"]  # as it is shown it is no change
+        change = {"smtp": {"to": ["c@b.example"], "tls": "tls", "port": None}}
+        status, changed = await call("PATCH", PATH, change, MERGE)
+        assert (status, changed["smtp"]["to"], changed["smtp"]["port"]) == (200, ["c@b.example"], 465)
+        assert msgspec.json.decode(secrets(call).current)["password"] == "s3cr3t"
+        login = {"user": "you", "password": "0ther"}
+        assert (await call("PATCH", PATH, {"smtp": login}, MERGE))[0] == 200
+        assert msgspec.json.decode(secrets(call).current) == login
+        status, changed = await call("PATCH", PATH, {"smtp": {"user": None, "password": None}}, MERGE)
+        assert (status, changed["smtp"]["user"]) == (200, None)
+        assert (await call("PATCH", PATH, {"smtp": {"user": "***", "password": "***"}}, MERGE))[0] in (400, 422)
+        assert (await call("POST", f"{PATH}/test"))[0] == 202
+        texts = [msgspec.json.encode((await call("GET", path))[1]).decode() for path in (
+            "/v1/webhooks", PATH, "/v1/jobs?namespace=_system", "/v1/instances?namespace=_system",
+            "/v1/namespaces/_system/jobs/ops", "/v1/queues", "/v1/audit",
+        )]  # fmt: skip
+        assert not any("s3cr3t" in text or "0ther" in text for text in texts)
 
     run(tmp_path, test)
 
@@ -175,6 +241,28 @@ def test_a_rotation_shows_the_new_secret_and_keeps_the_old_for_a_while(tmp_path:
         ({"max_running": 0}, "/max_running", "1 to 100"),
         ({"active": "yes"}, "/active", "true or false"),
         ({"color": "red"}, "/color", "not a known field"),
+        ({"events": ["late"]}, "/events/0", "dead_letter"),
+        ({"cluster_events": ["failed"]}, "/cluster_events/0", "leader_changed"),
+        ({"kind": "pager"}, "/kind", "slack"),
+        ({"kind": "slack", "secret": GIVEN}, "/secret", "whose events are signed"),
+        ({"kind": "slack", "url": "https://hooks.slack.com/***"}, "/url", "is hidden"),
+        ({"page": "here"}, "/page", "http://"),
+        ({"at_most": {"count": 0, "per": "1h"}}, "/at_most/count", "1 to 10,000"),
+        ({"at_most": {"count": 1, "per": "2d"}}, "/at_most/per", "from 1s to 1d"),
+        ({"at_most": {"count": 1}}, "/at_most/per", "is missing"),
+        ({"smtp": {"host": "h"}}, "/smtp", "goes with the kind"),
+        ({"kind": "email", "smtp": SMTP}, "/url", "goes with other kinds"),
+        ({"kind": "email", "url": None}, "/smtp", "is missing"),
+        ({**MAIL, "smtp": {**SMTP, "host": "a b"}}, "/smtp/host", "mail server"),
+        ({**MAIL, "smtp": {**SMTP, "from": "a@x\r\nBcc: b@x"}}, "/smtp/from", "mail address"),
+        ({**MAIL, "smtp": {**SMTP, "to": ["a@x", "Ana <b@x>"]}}, "/smtp/to/1", "mail address"),
+        ({**MAIL, "smtp": {**SMTP, "to": ["a@x"] * 2}}, "/smtp/to", "twice"),
+        ({**MAIL, "smtp": {**SMTP, "to": [f"a{n}@x" for n in range(21)]}}, "/smtp/to", "at most 20"),
+        ({**MAIL, "smtp": {**SMTP, "to": []}}, "/smtp/to", "is missing"),
+        ({**MAIL, "smtp": {**SMTP, "port": 70_000}}, "/smtp/port", "65,535"),
+        ({**MAIL, "smtp": {**SMTP, "user": "me"}}, "/smtp/password", "go together"),
+        ({**MAIL, "smtp": {**SMTP, "user": "***", "password": "x"}}, "/smtp/user", "leave both hidden"),
+        ({**MAIL, "smtp": {**SMTP, "tls": "none", "user": "m", "password": "x"}}, "/smtp/tls", "starttls"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, change: dict[str, Any], at: str, words: str) -> None:

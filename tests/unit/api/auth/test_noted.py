@@ -28,6 +28,11 @@ VALUES = st.recursive(
         ({"a": [{"secret": "hunter2"}, {"env": {"B": "hunter2"}}]}, {"a": [{"secret": "***"}, {"env": {"B": "***"}}]}),
         ({"env": ["hunter2"]}, {"env": "***"}),
         ({"c": [{"http": "https://h/a?token=hunter2"}]}, {"c": [{"http": "https://h/a?***"}]}),
+        ({"url": "https://hooks.slack.com/services/hunter2"}, {"url": "https://hooks.slack.com/***"}),
+        ({"url": "https://h?k=hunter2/x"}, {"url": "https://h?***"}),
+        ({"url": "hunter2"}, {"url": "***"}),
+        ({"smtp": {"user": "hunter2", "password": "hunter2", "port": 1}},
+         {"smtp": {"user": "***", "password": "***", "port": 1}}),
         ({"a": 1.5, "b": 2**60}, {"a": "1.5", "b": str(2**60)}),
     ],
 )  # fmt: skip
