@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypedDict
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
-from raftsched.client.spec import Duration, Ending
+from raftsched.client.spec import ClusterEventName, Duration, EventName
 
 
 class WebhookFilter(TypedDict, total=False):
@@ -20,24 +20,54 @@ class WebhookFilter(TypedDict, total=False):
     queue: str | None
 
 
+# `from` is a word of the language, so this is not written as a class.
+Smtp = TypedDict(
+    "Smtp",
+    {
+        "host": str,
+        "port": int,
+        "tls": Literal["starttls", "tls", "none"],
+        "user": str,
+        "password": str,
+        "from": str,
+        "to": Sequence[str],
+    },
+    total=False,
+)
+
+
+class AtMost(TypedDict):
+    """So many messages in so long a time; the next one says how many events were left out."""
+
+    count: int
+    per: Duration
+
+
 class WebhookFields(TypedDict, total=False):
     """A webhook as it is written; a field that is left out has its default."""
 
-    url: str
+    kind: Literal["webhook", "slack", "email"]
+    url: str | None
     secret: str  # whsec_..., at creation only; one is made otherwise
-    events: Sequence[Ending]
+    events: Sequence[EventName]
+    cluster_events: Sequence[ClusterEventName]
     filter: WebhookFilter | None
     headers: Mapping[str, str]
     active: bool
     timeout: Duration | None
     retry_delays: Sequence[Duration] | None
     max_running: int | None
+    page: str | None
+    smtp: Smtp | None
+    at_most: AtMost | None
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    url: str
+    kind: str
+    url: str | None  # of slack scheme and host only, of email None
     events: list[str]
+    cluster_events: list[str]
     filter: WebhookFilter
     headers: dict[str, str]
     active: bool
@@ -45,6 +75,10 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     timeout: str
     retry_delays: list[str]
     max_running: int
+    page: str | None
+    smtp: dict[str, Any] | None  # as in Smtp; user and password are ***
+    at_most: dict[str, Any] | None  # as in AtMost
+    left_out: int  # events since the last message, because of `at_most`
     revision: int
     job_id: str  # its deliveries are instances of this
     waiting: int  # deliveries that are not at their end

@@ -103,12 +103,18 @@ class Condition(TypedDict, total=False):
     within: Duration
 
 
-Ending = Literal["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost"]
+EventName = Literal["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost", "started"]
+ClusterEventName = Literal["leader_changed", "node_lost", "node_back", "disk_short"]
+JobEventName = Literal[EventName, "late", "running_long", "not_run_since"]
 
 
 class Notify(TypedDict, total=False):
-    on: Sequence[Ending]
+    on: Sequence[JobEventName]
     webhook: str
+    late_by: Duration
+    longer_than: Duration
+    p95_times: float
+    not_run_for: Duration
 
 
 class Placement(TypedDict, total=False):

@@ -35,9 +35,9 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--label", metavar="KEY=VALUE", multiple=True, help="May be repeated."),
     click.option(
         "--notify",
-        metavar="WEBHOOK:END,END",
+        metavar="WEBHOOK:EVENT,EVENT",
         multiple=True,
-        help="Whom to tell of which ends, such as ops:dead_letter.",
+        help="Whom to tell of what, such as ops:dead_letter,late=30s.",
     ),
 )
 # Those of them whose value is that of the field of their name.

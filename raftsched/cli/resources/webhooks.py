@@ -24,14 +24,19 @@ from raftsched.cli.terminal.output import Column, print_for_programs, print_rows
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-ENDINGS = ("succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost")
+EVENTS = ("succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost", "started")
+_MEASURES = {"late": "late_by", "running_long": "longer_than", "not_run_since": "not_run_for"}  # field of each
+_EXAMPLES = {"late": "30s", "running_long": "10m", "not_run_since": "25h"}
+JOB_EVENTS = (*EVENTS, *_MEASURES)
+CLUSTER_EVENTS = ("leader_changed", "node_lost", "node_back", "disk_short")
 WEBHOOKS = Resource("/v1/webhooks", names.WEBHOOK)
 _SYSTEM = "_system"
 
 _COLUMNS: list[Column] = [
     ("NAME", lambda w: w["name"]),
-    ("URL", lambda w: w["url"]),
-    ("EVENTS", lambda w: ",".join(w["events"])),
+    ("KIND", lambda w: w["kind"]),
+    ("TO", lambda w: w["url"] or ",".join(w["smtp"]["to"])),
+    ("EVENTS", lambda w: ",".join([*w["events"], *w["cluster_events"]])),
     ("ACTIVE", lambda w: "gone" if w["gone"] else w["active"]),
     ("WAITING", lambda w: w["waiting"]),
     ("FAILURES", lambda w: w["failures_in_a_row"]),
@@ -50,10 +55,10 @@ _DELIVERY_COLUMNS: list[Column] = [
 
 @click.group()
 def webhooks() -> None:
-    """Webhooks: addresses that are told what becomes of runs.
+    """Webhooks: programs and people that are told what becomes of runs, jobs and the cluster.
 
     A job names the webhooks that are to hear of it (jobs create --notify), or a webhook listens to many by itself
-    (--event, and a filter). What is sent is signed, and sent again until it is taken.
+    (--event, and a filter). What is sent is sent again until it is taken; to programs it is signed.
     """
 
 
@@ -86,7 +91,10 @@ get_command(
 
 # The content of a webhook.
 _content = options(
-    click.option("--event", "events", type=click.Choice(ENDINGS), multiple=True, help="May be repeated."),
+    click.option("--event", "events", type=click.Choice(EVENTS), multiple=True, help="Of jobs; may be repeated."),
+    click.option(
+        "--cluster-event", "cluster_events", type=click.Choice(CLUSTER_EVENTS), multiple=True, help="May be repeated."
+    ),
     click.option("--namespace", "-N", metavar="NS", help="Listen to jobs of this namespace only."),
     click.option("--owner", help="Only to those of this owner."),
     click.option("--label", metavar="KEY=VALUE", multiple=True, help="Only with this label; may be repeated."),
@@ -95,28 +103,60 @@ _content = options(
     click.option("--timeout", metavar="DURATION", help="For an answer.  [default: 15s]"),
     click.option("--retry", metavar="DELAYS", help="Delays before each retry, such as 5s,5m,1h; 'none'."),
     click.option("--max-running", type=click.IntRange(1, 100), help="So many at one time.  [default: 4]"),
+    click.option("--at-most", metavar="COUNT/TIME", help="So many messages, such as 10/1h; the next counts the rest."),
+    click.option("--page", metavar="URL", help="Where people see the page of the cluster: texts link to it."),
+)
+
+
+# Who receives the events.
+_receivers = options(
+    click.option("--url", help="The address of a program that events are sent to."),
+    click.option(
+        "--slack", metavar="URL", help="An incoming webhook of Slack, Mattermost or the like ('-': from stdin)."
+    ),
+    click.option("--email", metavar="ADDRESS", multiple=True, help="Whom to write a mail; may be repeated."),
+    click.option("--smtp", metavar="HOST[:PORT]", help="The mail server."),
+    click.option(
+        "--tls", type=click.Choice(["starttls", "tls", "none"]), help="To the mail server.  [default: starttls]"
+    ),
+    click.option("--from", "sender", metavar="ADDRESS", help="The sender of mails."),
+    click.option("--smtp-user", metavar="USER", help="To log in at the mail server."),
+    click.option("--smtp-password-file", type=click.File("r"), help="A file with the password ('-': stdin)."),
 )
 
 
 @webhooks.command()
 @click.argument("webhook", metavar="WEBHOOK")
-@click.option("--url", required=True, help="The address that events are sent to.")
+@_receivers
 @_content
 @click.option("--inactive", is_flag=True, help="Send nothing yet.")
 @click.option("--secret-file", type=click.File("r"), help="Its secret, whsec_...; one is made otherwise ('-': stdin).")
 @format_option
 @remote
-def create(client: Client, webhook: str, url: str, inactive: bool, secret_file: Any, fmt: str, **options: Any) -> None:
-    """Create a webhook, and print its secret this one time.
+def create(
+    client: Client,
+    webhook: str,
+    inactive: bool,
+    secret_file: Any,
+    fmt: str,
+    **options: Any,
+) -> None:
+    """Create a webhook. The secret by which a program checks what it is sent is printed this one time.
 
     With --event it listens to all jobs that the filter lets through; without, only to those that name it.
 
     \b
       raftsched webhooks create ops --url https://ops.example/hook
       raftsched webhooks create audit --url https://audit.example/ --event failed --event killed -N billing
+      raftsched webhooks create team --slack https://hooks.slack.com/services/T0/B0/x --event dead_letter
+      raftsched webhooks create night --email ops@example.com --smtp mail.example.com --from raftsched@example.com
     """
     WEBHOOKS.path_of(webhook)  # checked here, so that the message speaks of the argument
-    body: dict[str, Any] = {"name": webhook, "url": url, **_said(options)}
+    if sum(bool(options[name]) for name in ("url", "slack", "email")) != 1:
+        raise click.UsageError("say where to: one of --url, --slack, --email")
+    if options["email"] and not (options["smtp"] and options["sender"]):
+        raise click.UsageError("--email needs --smtp and --from")
+    body: dict[str, Any] = {"name": webhook, **_receiver(options), **_said(options)}
     if inactive:
         body["active"] = False
     if secret_file is not None:
@@ -126,20 +166,25 @@ def create(client: Client, webhook: str, url: str, inactive: bool, secret_file: 
         click.echo(f"created: {found['name']}")
         if found["secret"]:
             click.echo(f"its secret, which is not shown again: {found['secret']}")
-        elif secret_file is None:
+        elif secret_file is None and found["kind"] == "webhook":
             click.echo(f"it has its secret already; 'raftsched webhooks rotate {webhook}' gives it another")
 
 
 @webhooks.command()
 @click.argument("webhook", metavar="WEBHOOK")
-@click.option("--url", help="The address that events are sent to.")
+@_receivers
 @_content
 @click.option("--active/--inactive", default=None, help="While inactive nothing is sent; what waits goes on waiting.")
 @click.option("--change", metavar="JSON", help="Any change, as a merge patch (RFC 7396); null is the default.")
 @format_option
 @remote
 def edit(
-    client: Client, webhook: str, url: str | None, active: bool | None, change: str | None, fmt: str, **options: Any
+    client: Client,
+    webhook: str,
+    active: bool | None,
+    change: str | None,
+    fmt: str,
+    **options: Any,
 ) -> None:
     """Change what is named; it holds for deliveries that wait already, too.
 
@@ -149,8 +194,7 @@ def edit(
       raftsched webhooks edit ops --change '{"events": [], "filter": null}'
     """
     body = _said(options)
-    if url is not None:
-        body["url"] = url
+    body |= _receiver(options)
     if active is not None:
         body["active"] = active
     if change is not None:
@@ -234,16 +278,67 @@ def deliveries(client: Client, webhook: str, state: str | None, fmt: str, **give
 
 
 def notify_of(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """WEBHOOK:END,END options of a job. Raises a usage error."""
+    """WEBHOOK:EVENT,EVENT=MEASURE options of a job. Raises a usage error."""
     found = []
     for text in texts:
-        webhook, colon, ends = text.partition(":")
-        on = [end.strip() for end in ends.split(",") if end.strip()]
-        unknown = [end for end in on if end not in ENDINGS]
-        if not webhook or not colon or not on or unknown:
-            what = f"{unknown[0]!r} is none of {', '.join(ENDINGS)}" if unknown else "write WEBHOOK:END,END"
-            raise click.UsageError(f"--notify {text!r}: {what}, such as ops:dead_letter")
-        found.append({"webhook": webhook, "on": on})
+        webhook, colon, events = text.partition(":")
+        given = [event.strip() for event in events.split(",") if event.strip()]
+        if not webhook or not colon or not given:
+            raise click.UsageError(f"--notify {text!r}: write WEBHOOK:EVENT,EVENT, such as ops:dead_letter")
+        one: dict[str, Any] = {"webhook": webhook, "on": []}
+        for event in given:
+            wrong = _add_event(one, event)
+            if wrong is not None:
+                raise click.UsageError(f"--notify {text!r}: {wrong}, such as ops:dead_letter,late=30s")
+        found.append(one)
+    return found
+
+
+def _add_event(one: dict[str, Any], text: str) -> str | None:
+    """Adds an event, such as "failed" or "late=30s", to what a job asks of a webhook. Returns what is wrong with it."""
+    event, equals, measure = text.partition("=")
+    if event not in JOB_EVENTS:
+        return f"{event!r} is none of {', '.join(JOB_EVENTS)}"
+    if (event in _MEASURES) != bool(measure):
+        return f"say how long, as {event}={_EXAMPLES[event]}" if event in _MEASURES else f"{event} takes no measure"
+    if event not in one["on"]:
+        one["on"].append(event)
+    if event == "running_long" and measure.endswith("x"):
+        try:
+            one["p95_times"] = float(measure.removesuffix("x"))
+        except ValueError:
+            return f"{measure!r} is no number of times, as 2x, nor a duration"
+    elif equals:
+        one[_MEASURES[event]] = measure
+    return None
+
+
+def _receiver(o: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields that say who receives the events."""
+    slack = o["slack"]
+    if slack is not None:
+        return {"kind": "slack", "url": click.open_file("-").read().strip() if slack == "-" else slack}
+    smtp = _smtp(o)
+    if smtp:
+        return {"kind": "email", "smtp": smtp}
+    return {} if o["url"] is None else {"url": o["url"]}
+
+
+def _smtp(o: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if o["smtp"] is not None:
+        host, colon, port = o["smtp"].rpartition(":")
+        if colon and port.isdigit() and not host.endswith(":"):
+            found |= {"host": host, "port": int(port)}
+        else:
+            found["host"] = o["smtp"]
+    for field, option in (("tls", "tls"), ("from", "sender"), ("user", "smtp_user")):
+        if o[option] is not None:
+            found[field] = o[option]
+    if o["email"]:
+        found["to"] = list(o["email"])
+    if o["smtp_password_file"] is not None:
+        found["password"] = o["smtp_password_file"].read().rstrip("\r\n")
     return found
 
 
@@ -254,6 +349,15 @@ def _said(o: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if o["events"]:
         found["events"] = list(o["events"])
+    if o["cluster_events"]:
+        found["cluster_events"] = list(o["cluster_events"])
+    if o["page"] is not None:
+        found["page"] = o["page"]
+    if o["at_most"] is not None:
+        count, slash, per = o["at_most"].partition("/")
+        if not count.isdigit() or not slash or not per:
+            raise click.UsageError("--at-most is no number in a time; write 10/1h")
+        found["at_most"] = {"count": int(count), "per": per}
     chosen: dict[str, Any] = {key: o[key] for key in ("namespace", "owner", "queue") if o[key] is not None}
     if o["namespace"] is not None:
         check_namespace(o["namespace"])

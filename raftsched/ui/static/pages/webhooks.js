@@ -20,8 +20,13 @@ function activeBadge({ active, gone, failures_in_a_row: failures }) {
 }
 
 /** Returns what a webhook is told of by itself, in words. */
-function eventsText({ events }) {
-  return events.join(", ").replaceAll("_", " ") || "what jobs name it for";
+function eventsText({ events, cluster_events: ofCluster }) {
+  return [...events, ...ofCluster].join(", ").replaceAll("_", " ") || "what jobs name it for";
+}
+
+/** Returns where a webhook sends to. */
+function recipientsText({ url, smtp }) {
+  return smtp ? smtp.to.join(", ") : url;
 }
 
 /** Shows a secret, this one time. */
@@ -44,23 +49,50 @@ function showWebhookSecret({ name, secret }) {
 const MADE = "whsec_…; empty: one is made, and shown once";
 const SECRET = { pointer: "/secret", label: "Secret", type: "password", help: MADE };
 
+const KIND = {
+  pointer: "/kind",
+  label: "Kind",
+  initial: "webhook",
+  help: "webhook: signed events for a program; slack: sentences, for Mattermost too; email: mails",
+};
+
 const WEBHOOK = {
   noun: "webhook",
   title: "Webhooks",
-  says: "Addresses to which the cluster sends the ends of runs, signed, and again until they are taken.",
+  says: "Programs and people whom the cluster tells how runs end and what else comes about.",
   path: "/v1/webhooks",
   ui: "/ui/webhooks",
   on: ["webhooks", "runs"],
   operations: "webhooks",
   named: "jobs name it in their field notify",
   fields: [
-    { pointer: "/url", label: "Address", required: true, placeholder: "https://ops.example/hook" },
+    {
+      pointer: "/url",
+      label: "Address",
+      placeholder: "https://ops.example/hook",
+      help: "of Slack it is hidden, and stays; of mails there is none",
+    },
+    {
+      pointer: "/smtp",
+      label: "Mail server",
+      type: "json",
+      rows: 3,
+      placeholder: '{"host": "mail.example.com", "from": "raftsched@example.com", "to": ["ops@example.com"]}',
+    },
+    { pointer: "/at_most", label: "At most", type: "json", rows: 1, placeholder: '{"count": 10, "per": "1h"}' },
     {
       pointer: "/events",
       label: "Events it is told of without being named",
       type: "checks",
-      options: ["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost"],
+      options: ["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost", "started"],
     },
+    {
+      pointer: "/cluster_events",
+      label: "Events of the cluster",
+      type: "checks",
+      options: ["leader_changed", "node_lost", "node_back", "disk_short"],
+    },
+    { pointer: "/page", label: "Address of this page, to link to" },
     { pointer: "/filter/namespace", label: "Of the namespace", help: "empty: of all; the filter is for these events" },
     { pointer: "/filter/owner", label: "Of the owner" },
     { pointer: "/filter/queue", label: "Of the queue" },
@@ -77,9 +109,14 @@ const WEBHOOK = {
     { pointer: "/max_running", label: "Deliveries at one time", type: "number", min: 1, placeholder: "4" },
     { pointer: "/active", label: "Active", type: "checkbox", initial: true },
   ],
-  onlyNew: [SECRET],
-  body({ secret, retry_delays: delays, ...given }) {
-    return { ...given, ...(secret && { secret }), retry_delays: delays.length ? delays : null };
+  onlyNew: [KIND, SECRET],
+  body({ secret, retry_delays: delays, ...given }, present) {
+    return {
+      ...(present && { kind: present.kind }),
+      ...given,
+      ...(secret && { secret }),
+      retry_delays: delays.length ? delays : null,
+    };
   },
   create: (name, body) => post("/v1/webhooks", { name, ...body }, { headers: { "If-None-Match": "*" } }),
   created: showWebhookSecret,
@@ -92,7 +129,7 @@ const WEBHOOK = {
   columns: [
     { title: "Webhook", cell: (one) => linkTo(WEBHOOK, one.name) },
     { title: "Now", cell: activeBadge },
-    { title: "Address", cell: (one) => one.url, class: "wide-only" },
+    { title: "To", cell: recipientsText, class: "wide-only" },
     { title: "Events", cell: eventsText, class: "wide-only" },
     { title: "Waiting", cell: (one) => number(one.waiting), number: true },
     { title: "Last success", cell: (one) => timeOf(one.last_success_at) },
@@ -108,7 +145,7 @@ export class WebhookPage extends ResourcePage {
   kind = WEBHOOK;
   below = activeBadge;
 
-  actions({ active, revision }) {
+  actions({ active, revision, kind }) {
     const change = async () => {
       await attempt(
         () => patch(this.path, { active: !active }, ifMatch(revision)),
@@ -122,7 +159,7 @@ export class WebhookPage extends ResourcePage {
     };
     return [
       this.may("test") ? button("Send a test", test) : null,
-      this.may("rotate") ? button("New secret", () => this.#rotate(revision)) : null,
+      this.may("rotate") && kind === "webhook" ? button("New secret", () => this.#rotate(revision)) : null,
       this.may("patch") ? button(active ? "Pause" : "Activate", change) : null,
     ];
   }
@@ -146,7 +183,7 @@ export class WebhookPage extends ResourcePage {
   }
 
   parts(webhook) {
-    const { filter, headers, dropped, previous_secret_until: until } = webhook;
+    const { filter, headers, dropped, smtp, at_most: most, left_out: leftOut, previous_secret_until: until } = webhook;
     const { labels, ...rest } = filter;
     const warning = (...words) => h("p", { class: "warning" }, words);
     const only = Object.entries({ ...rest, ...labels }).filter(([, value]) => value !== null);
@@ -161,7 +198,9 @@ export class WebhookPage extends ResourcePage {
         card(
           "What it is sent",
           facts([
-            ["Address", webhook.url],
+            ["Kind", webhook.kind],
+            ["To", recipientsText(webhook)],
+            ["By", smtp && `${smtp.host}:${smtp.port} (${smtp.tls}), from ${smtp.from}`],
             ["Events", eventsText(webhook)],
             ["Of", webhook.events.length ? only.map((pair) => pair.join(" ")).join(", ") || "all jobs" : null],
             [
@@ -180,6 +219,7 @@ export class WebhookPage extends ResourcePage {
             ["Time for an answer", webhook.timeout],
             ["Sent again after", webhook.retry_delays.join(", ")],
             ["At one time", number(webhook.max_running)],
+            ["At most", most && `${number(most.count)} in ${most.per}; ${plural(leftOut, "event")} left out since the last`],
           ]),
         ),
         about(webhook, [["Secret before holds until", until && timeOf(until)]]),

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from click.testing import Result
 
-from raftsched.api.jobs.schema import EndingName
-from raftsched.cli.resources.webhooks import ENDINGS
+from raftsched.api.jobs.schema import EventName, JobEventName
+from raftsched.cli.resources.webhooks import EVENTS, JOB_EVENTS
 from tests.support.stub_server import Stub, problem, serve
 from tests.unit.cli import house
 
-HOOK = {"name": "ops", "url": "https://ops.example/hook", "events": ["failed", "killed"], "active": True, "gone": False,
+HOOK = {"name": "ops", "kind": "webhook", "url": "https://ops.example/hook", "events": ["failed", "killed"],
+        "active": True, "gone": False, "cluster_events": [], "page": None, "smtp": None, "at_most": None,
+        "left_out": 0,
         "filter": {"namespace": None, "owner": None, "labels": {}, "queue": None}, "headers": {}, "timeout": "15s",
         "retry_delays": ["5s"], "max_running": 4, "revision": 7, "job_id": house.ID, "waiting": 2,
         "failures_in_a_row": 1, "last_success_at": None, "dropped": 0, "dropped_at": None,
@@ -35,7 +37,8 @@ def sent(stub: Stub) -> list[tuple[str, str, Any]]:
 
 
 def test_the_ends_are_those_of_the_api() -> None:
-    assert EndingName.__args__ == ENDINGS  # type: ignore[attr-defined]
+    assert get_args(EventName) == EVENTS
+    assert get_args(JobEventName) == JOB_EVENTS
 
 
 def test_list_and_get() -> None:
@@ -43,8 +46,8 @@ def test_list_and_get() -> None:
     with serve(lambda r: (200, {"items": [HOOK, gone], "next": None})) as stub:
         lines = run(stub, "webhooks", "list").output.splitlines()
         assert run(stub, "webhooks", "list", "-o", "name").output == "ops\nold\n"
-    assert lines[1].split() == ["ops", "https://ops.example/hook", "failed,killed", "yes", "2", "1", "0"]
-    assert lines[2].split()[:4] == ["old", "https://ops.example/hook", "-", "gone"]
+    assert lines[1].split() == ["ops", "webhook", "https://ops.example/hook", "failed,killed", "yes", "2", "1", "0"]
+    assert lines[2].split()[:5] == ["old", "webhook", "https://ops.example/hook", "-", "gone"]
     with serve(lambda r: (200, HOOK)) as stub:
         assert json.loads(run(stub, "webhooks", "get", "ops", "-o", "json").output) == HOOK
         assert ["timeout", "15s"] in [line.split() for line in run(stub, "webhooks", "get", "ops").output.splitlines()]
@@ -126,6 +129,17 @@ def test_deliveries() -> None:
         (["ops:dead_letter"], {"webhook": "ops", "on": ["dead_letter"]}),
         (["ops:failed, lost"], {"webhook": "ops", "on": ["failed", "lost"]}),
         (["a:failed", "b:killed"], [{"webhook": "a", "on": ["failed"]}, {"webhook": "b", "on": ["killed"]}]),
+        (
+            ["ops:started,late=30s,running_long=10m,running_long=1.5x,not_run_since=25h"],
+            {
+                "webhook": "ops",
+                "on": ["started", "late", "running_long", "not_run_since"],
+                "late_by": "30s",
+                "longer_than": "10m",
+                "p95_times": 1.5,
+                "not_run_for": "25h",
+            },
+        ),
     ],
 )
 def test_a_job_says_whom_to_tell(given: list[str], notify: Any) -> None:
@@ -135,8 +149,61 @@ def test_a_job_says_whom_to_tell(given: list[str], notify: Any) -> None:
     assert stub.requests[0].json["notify"] == notify
 
 
-@pytest.mark.parametrize("text", ["ops", "ops:", ":failed", "ops:broken"])
+@pytest.mark.parametrize(
+    "text", ["ops", "ops:", ":failed", "ops:broken", "ops:late", "ops:failed=3s", "ops:running_long=ax"]
+)
 def test_a_bad_notify_says_how_it_is_written(text: str) -> None:
     result = run(None, "jobs", "create", "tick", "--manual", "--shell", "date", "--notify", text)
     assert result.exit_code == 2
     assert "ops:dead_letter" in result.output
+
+
+def test_slack_by_its_address_or_from_stdin() -> None:
+    made = {**HOOK, "kind": "slack", "url": "https://hooks.slack.com/***", "secret": None}
+    with serve(lambda r: (201, made)) as stub:
+        url = "https://hooks.slack.com/services/x"
+        options = ("--cluster-event", "node_lost", "--page", "https://p/")
+        result = run(stub, "webhooks", "create", "ops", "--slack", url, *options)
+        assert result.output == "created: ops\n"
+        assert run(stub, "webhooks", "create", "ops", "--slack", "-", input=f"{url}\n").exit_code == 0
+        assert run(stub, "webhooks", "edit", "ops", "--slack", url).exit_code == 0
+        first, second, third = (r.json for r in stub.requests)
+    assert first == {
+        "name": "ops", "kind": "slack", "url": url, "cluster_events": ["node_lost"], "page": "https://p/",
+    }  # fmt: skip
+    assert second == {"name": "ops", "kind": "slack", "url": url}
+    assert third == {"kind": "slack", "url": url}
+
+
+def test_mails_and_not_too_many(tmp_path: Path) -> None:
+    (tmp_path / "pw").write_text("s3cret\n")
+    made = {**HOOK, "kind": "email", "url": None, "secret": None}
+    with serve(lambda r: (201, made)) as stub:
+        options = ["--email", "a@b.example", "--email", "c@b.example", "--smtp", "mail.example:2525", "--tls", "tls"]
+        options += ["--from", "r@b.example", "--smtp-user", "me", "--smtp-password-file", str(tmp_path / "pw")]
+        assert run(stub, "webhooks", "create", "ops", *options, "--at-most", "10/1h").output == "created: ops\n"
+        assert run(stub, "webhooks", "edit", "ops", "--email", "d@b.example").exit_code == 0
+        first, second = (r.json for r in stub.requests)
+    assert first == {
+        "name": "ops", "kind": "email", "at_most": {"count": 10, "per": "1h"},
+        "smtp": {
+            "host": "mail.example", "port": 2525, "tls": "tls", "from": "r@b.example", "user": "me",
+            "password": "s3cret", "to": ["a@b.example", "c@b.example"],
+        },
+    }  # fmt: skip
+    assert second == {"kind": "email", "smtp": {"to": ["d@b.example"]}}
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ((), "one of --url, --slack, --email"),
+        (("--url", "http://h/", "--slack", "http://h/"), "one of --url, --slack, --email"),
+        (("--email", "a@b.example"), "needs --smtp and --from"),
+        (("--url", "http://h/", "--at-most", "many"), "10/1h"),
+    ],
+)
+def test_what_is_not_said_right(options: tuple[str, ...], words: str) -> None:
+    result = run(None, "webhooks", "create", "ops", *options)
+    assert result.exit_code == 2
+    assert words in result.output

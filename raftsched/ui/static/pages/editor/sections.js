@@ -25,7 +25,9 @@ const OVERLAPS = {
 };
 const MISFIRES = { once: "once: run once for all", skip: "skip: leave them out", all: "all: run each" };
 const DELIVERIES = { at_least_once: "at least once", at_most_once: "at most once" };
+const MEASURES = { late: ["late_by"], running_long: ["longer_than", "p95_times"], not_run_since: ["not_run_for"] };
 const ENDS = ["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost"];
+const EVENTS = [...ENDS, "started", ...Object.keys(MEASURES)];
 
 /** Returns the kind of a handler as given. */
 function handlerKind(handler) {
@@ -262,6 +264,26 @@ function waiting(form) {
   ];
 }
 
+/** Returns an input for each measure that the chosen events need. */
+function measures(one, change) {
+  const input = (event, name, words, read = (text) => text) =>
+    one.on?.includes(event)
+      ? h("input", {
+          "aria-label": words,
+          key: name,
+          placeholder: words,
+          value: one[name] ?? "",
+          oninput: ({ target }) => change({ ...one, [name]: target.value === "" ? undefined : read(target.value) }),
+        })
+      : null;
+  return [
+    input("late", "late_by", "late by, as 30s"),
+    input("running_long", "longer_than", "longer than, as 10m"),
+    input("running_long", "p95_times", "or times what is usual, as 2", (text) => (isNaN(text) ? text : Number(text))),
+    input("not_run_since", "not_run_for", "no success for, as 25h"),
+  ].filter(Boolean);
+}
+
 function telling(form) {
   const make = (one, change, at) => [
     h("input", {
@@ -273,19 +295,23 @@ function telling(form) {
     }),
     h(
       "div",
-      { class: "row", role: "group", "aria-label": "Ends that it is told of" },
-      ENDS.map((end) => {
+      { class: "row", role: "group", "aria-label": "Events that it is told of" },
+      EVENTS.map((event) => {
         const on = Array.isArray(one.on) ? one.on : [];
-        const flip = (event) =>
-          change({ ...one, on: event.target.checked ? [...on, end] : on.filter((other) => other !== end) });
+        const flip = ({ target }) => {
+          if (target.checked) return change({ ...one, on: [...on, event] });
+          const unmeasured = Object.fromEntries((MEASURES[event] ?? []).map((name) => [name, undefined]));
+          return change({ ...one, ...unmeasured, on: on.filter((other) => other !== event) });
+        };
         return h(
           "label",
-          { class: "check", key: end },
-          h("input", { type: "checkbox", checked: on.includes(end), onchange: flip }),
-          ` ${end.replaceAll("_", " ")}`,
+          { class: "check", key: event },
+          h("input", { type: "checkbox", checked: on.includes(event), onchange: flip }),
+          ` ${event.replaceAll("_", " ")}`,
         );
       }),
     ),
+    ...measures(one, change),
   ];
   return form.items(["notify"], "Webhooks", {
     make,

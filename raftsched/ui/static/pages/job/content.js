@@ -112,11 +112,18 @@ export function value(name, given) {
       null,
       given.map((one) => h("li", null, conditionText(one))),
     );
-  if (name === "notify") return [given].flat().map((one) => h("div", null, `${one.webhook} on ${one.on.join(", ")}`));
+  if (name === "notify") return [given].flat().map((one) => h("div", null, notifyText(one)));
   if (typeof given !== "object") return String(given);
   if (!Object.keys(given).length) return null;
   if (name === "labels") return labels(given);
   return h("code", null, JSON.stringify(given));
+}
+
+/** Returns whom a job tells of what, in words. */
+function notifyText({ webhook, on, late_by: late, longer_than: longer, p95_times: times, not_run_for: notRun }) {
+  const long = [longer, times && `${times} times what is usual`].filter(Boolean).join(" or ");
+  const measures = { late: `late by ${late}`, running_long: `running longer than ${long}`, not_run_since: `no success for ${notRun}` };
+  return `${webhook} on ${on.map((event) => measures[event] ?? event.replaceAll("_", " ")).join(", ")}`;
 }
 
 /** Returns labels as chips, each a link to the jobs that carry it. */
