@@ -113,6 +113,32 @@ class TestUnion:
         times = [at_s for _, at_s in runs(world, job)]
         assert sorted(times) == [60 * k for k in range(1, 36)]
 
+    def test_missed_times_within_a_longer_jitter_run_once(self) -> None:
+        """After an outage several times of one are run while the jitter of the other is not over."""
+        world = World()
+        job = made(
+            world,
+            every(MINUTE, id="a"),
+            cron("* * * * *", id="b", jitter_ms=10 * MINUTE),
+            overlap=Overlap.ALLOW,
+            misfire=Misfire(MisfirePolicy.ALL, 0),
+        )
+        world.forward(30 * MINUTE)
+        tick(world)
+        go_on(world, T0 + 50 * MINUTE)
+        times = [at_s for _, at_s in runs(world, job)]
+        assert sorted(times) == [60 * k for k in range(1, 51)]
+
+    def test_a_time_that_was_left_out_is_not_run_as_that_of_another(self) -> None:
+        world = World()
+        job = made(world, every(MINUTE, id="a"), every(MINUTE, id="b", jitter_ms=50 * SECOND))
+        key, session = world.run_now(job), world.session()
+        go_on(world, T0 + MINUTE)
+        assert gaps(world, job) == [("overlap", 60, 60, 1)]
+        world.run_once(key, session)
+        go_on(world, T0 + 2 * MINUTE - 1)
+        assert [r for r in runs(world, job) if r[0]] == []
+
     def test_a_fixed_delay_counts_from_the_end_of_what_runs(self) -> None:
         world = World()
         job = made(world, every(MINUTE, id="d", mode=EveryMode.FIXED_DELAY), at(T0 + 90 * SECOND, id="x"))
