@@ -124,8 +124,11 @@ def _label(item: dict[str, Any]) -> str:
 
 
 def _when(job: dict[str, Any]) -> str:
-    trigger = job["trigger"]
-    when = trigger.get("cron") or " ".join(f"{k} {v}" for k, v in trigger.items() if k != "timezone")
+    return "; ".join(_trigger(trigger) for trigger in job.get("triggers") or [job["trigger"]])
+
+
+def _trigger(trigger: dict[str, Any]) -> str:
+    when = trigger.get("cron") or " ".join(f"{k} {v}" for k, v in trigger.items() if k not in ("timezone", "id"))
     return f"{when} {trigger['timezone']}" if "timezone" in trigger else str(when)
 
 

@@ -18,6 +18,7 @@ from raftsched.quantities import format_duration
 if TYPE_CHECKING:
     from raftsched.cli.importers.reading import How
 
+TRIGGERS_MAX = 16  # of one job
 JITTER_MAX_MS = 86_400_000
 GRACE = "1m"  # of what is skipped when it is missed: long enough for a change of leader
 _AT_START = ("OnActiveSec", "OnBootSec", "OnStartupSec")
@@ -39,12 +40,11 @@ def read_units(files: list[tuple[str, bytes]], how: How) -> Reading:
     for timer in timers:
         notes = Notes()
         try:
-            entries = _jobs(timer, units, used, how, names, notes)
+            entry = _job(timer, units, used, how, names, notes)
         except Unmapped as error:
             reading.refused.append((timer.name, timer.path, str(error)))
             continue
-        for entry in entries:
-            reading.add(entry, notes if entry is entries[0] else Notes(lacking=notes.lacking))
+        reading.add(entry, notes)
     for unit in units.values():
         if unit.name.endswith(".service") and unit.name not in used and unit.found:
             reading.notes.append((unit.name, "no timer among these files starts it; it is left out"))
@@ -53,7 +53,7 @@ def read_units(files: list[tuple[str, bytes]], how: How) -> Reading:
     return reading
 
 
-def _jobs(timer: Unit, units: dict[str, Unit], used: set[str], how: How, names: Names, notes: Notes) -> list[Entry]:
+def _job(timer: Unit, units: dict[str, Unit], used: set[str], how: How, names: Names, notes: Notes) -> Entry:
     if not timer.found:
         raise Unmapped("only drop-ins of it were given; give the timer itself too")
     stem = timer.name.removesuffix(".timer")
@@ -67,17 +67,13 @@ def _jobs(timer: Unit, units: dict[str, Unit], used: set[str], how: How, names: 
     fields = service_fields(service, service_name, _home(service.path), notes)
     job: dict[str, Any] = {**fields, "overlap": "forbid", "labels": {"source": f"systemd:{timer.name[:240]}"}}
     _common(timer, triggers, job, notes)
-    base = job_name(stem.replace("\\x2d", "-"), how.prefix, notes)
-    found = []
-    for number, trigger in enumerate(triggers, 1):
-        name = names.take(base if number == 1 else f"{base[:120]}-{number}", f"{timer.name} ({number})")
-        body = {"trigger": trigger, **job}
-        if "at" in trigger:
-            body.pop("misfire", None)
-        found.append(Entry(timer.name, timer.name, name, None, body))
-    if len(triggers) > 1:
-        notes.say(f"its {len(triggers)} OnCalendar= became as many jobs, whose runs may overlap one another")
-    return found
+    if all("at" in trigger for trigger in triggers):
+        job.pop("misfire", None)
+    name = names.take(job_name(stem.replace("\\x2d", "-"), how.prefix, notes), timer.name)
+    if len(triggers) == 1:
+        return Entry(timer.name, timer.name, name, None, {"trigger": triggers[0], **job})
+    several = [{"id": f"t{number}", **trigger} for number, trigger in enumerate(triggers, 1)]
+    return Entry(timer.name, timer.name, name, None, {"triggers": several, **job})
 
 
 def _service(name: str, prefix: str, instance: bool, units: dict[str, Unit]) -> Unit:
@@ -102,8 +98,8 @@ def _triggers(timer: Unit, how: How, notes: Notes) -> list[dict[str, Any]]:
     calendars = timer.all("Timer", "OnCalendar")
     active, inactive = timer.all("Timer", "OnUnitActiveSec"), timer.all("Timer", "OnUnitInactiveSec")
     at_start = [name for name in _AT_START if timer.all("Timer", name)]
-    if calendars and (active or inactive):
-        raise Unmapped("it has OnCalendar= and a time after the last run, whichever comes first; keep one of them here")
+    if calendars and active:
+        raise Unmapped("it has OnCalendar= and a time after the last start, whichever comes first; keep one of them")
     if at_start and not calendars and not active and not inactive:
         raise Unmapped(
             f"it runs once after a start ({at_start[0]}), and a cluster does not start as a machine does: give it a"
@@ -117,13 +113,18 @@ def _triggers(timer: Unit, how: How, notes: Notes) -> list[dict[str, Any]]:
         value = timer.last("Timer", name)
         first = "" if calendars else "; the first run is one period after the job is created"
         notes.say(f"{name}={value} is left out: a cluster does not start as a machine does{first}")
-    if calendars:
-        return [_calendar(text, how) for text in calendars]
+    if len(calendars) + len(inactive) > TRIGGERS_MAX:
+        raise Unmapped(
+            f"it has {len(calendars)} OnCalendar=; {TRIGGERS_MAX} triggers is the limit: write them as lists"
+        )
+    found = [_calendar(text, how) for text in calendars]
+    if not active and not inactive:
+        return found
     name, text = ("OnUnitActiveSec", active[0]) if active else ("OnUnitInactiveSec", inactive[0])
     period = span_ms(text, name)
     if not period:
         raise Unmapped(f"its {name}={text} is no period")
-    return [{"every": every(period, notes), "mode": "fixed_rate" if active else "fixed_delay"}]
+    return [*found, {"every": every(period, notes), "mode": "fixed_rate" if active else "fixed_delay"}]
 
 
 def _calendar(text: str, how: How) -> dict[str, Any]:

@@ -192,12 +192,16 @@ def test_timers_that_are_refused(lines: str, reason: str) -> None:
     assert reason in reasons(reading)[0]
 
 
-def test_several_times_are_several_jobs() -> None:
-    reading = timer("OnCalendar=daily\nOnCalendar=\nOnCalendar=hourly\nOnCalendar=weekly")
-    assert [(e.name, e.job["trigger"]["cron"]) for e in reading.entries] == [
-        ("a", "0 * * * *"), ("a-2", "0 0 * * MON")
+def test_several_times_are_several_triggers() -> None:
+    job, _ = one("OnCalendar=daily\nOnCalendar=\nOnCalendar=hourly\nOnCalendar=weekly\nOnUnitInactiveSec=1h")
+    assert job["triggers"] == [
+        {"id": "t1", "cron": "0 * * * *", "timezone": "UTC"}, {"id": "t2", "cron": "0 0 * * MON", "timezone": "UTC"},
+        {"id": "t3", "every": "1h", "mode": "fixed_delay"},
     ]  # fmt: skip
-    assert "as many jobs" in said(reading)
+    assert "misfire" in job
+    assert "trigger" not in job
+    assert "misfire" not in one("OnCalendar=2030-01-01 0:00\nOnCalendar=2031-01-01 0:00")[0]
+    assert "16 triggers is the limit" in reasons(timer("OnCalendar=daily\n" * 17))[0]
 
 
 def test_what_is_missed_is_skipped_unless_it_is_persistent() -> None:
@@ -340,7 +344,7 @@ def test_drop_ins_hold_in_the_order_of_their_names() -> None:
         ("d/lost.timer.d/x.conf", "[Timer]\nOnCalendar=daily\n"),
         ("d/idle.service", SERVICE),
     )
-    assert [entry.job["trigger"]["cron"] for entry in reading.entries] == ["0 * * * *", "0 0 * * MON"]
+    assert [each["cron"] for each in reading.entries[0].job["triggers"]] == ["0 * * * *", "0 0 * * MON"]
     assert reading.entries[0].job["handler"]["env"] == {"A": "1"}
     assert "only drop-ins of it" in reasons(reading)[0]
     assert ("idle.service", "no timer among these files starts it; it is left out") in reading.notes
