@@ -74,6 +74,7 @@ class Handler(TypedDict, total=False):
     cwd: str
     limits: Limits
     fresh: bool
+    template: bool  # names in braces are filled in when a run starts, such as {due:%Y-%m-%d}
 
 
 class Exponential(TypedDict, total=False):

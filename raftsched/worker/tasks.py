@@ -1,16 +1,16 @@
 """From the replicated rows to something that runs: the task of an attempt and the environment it sees.
 
-First what holds wherever it runs (`resolved`: handler and params with secrets in place of references, what the run is
-told of itself), then what the runner of this machine gets (`task_of`). A node does both. For a remote worker a node
-does the first, and the worker the second.
+First what holds wherever it runs (`resolved`: handler and params with values in place of templates and of references
+to secrets, what the run is told of itself), then what the runner of this machine gets (`task_of`). A node does both.
+For a remote worker a node does the first, and the worker the second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
+from zoneinfo import ZoneInfoNotFoundError
 
 import msgspec
 
@@ -21,6 +21,7 @@ from raftsched.core.references import SECRET, may_refer, target
 from raftsched.core.secrets import Secret
 from raftsched.quantities import parse_duration, parse_size
 from raftsched.security.sealing import Sealer, Unsealable, open_value
+from raftsched.templates import TEMPLATE, Facts, filled, utc_text
 from raftsched.worker.run_as import RunAs, UnknownUser
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.wire import Exec, Http, Limits, Python, Task
@@ -191,9 +192,34 @@ def resolved(
     except msgspec.DecodeError as exc:
         raise BadJob(f"this node cannot read the job's handler: {exc}") from None
     values = Values(job.namespace, secrets, sealer)
-    params = values.in_params(instance.params if instance.params is not None else bytes(body.params))
-    handler = values.in_handler(bytes(body.handler))
+    handler, params = bytes(body.handler), instance.params if instance.params is not None else bytes(body.params)
+    if TEMPLATE in handler:  # before secrets are put in: they are not read as templates, nor inserted by them
+        handler = _filled(handler, params, job, instance, attempt)
+    params, handler = values.in_params(params), values.in_handler(handler)
     return Resolved(handler, params, _environment(job, instance, attempt), values.hidden, body.user or "")
+
+
+def _filled(handler: bytes, params: bytes, job: Job, instance: Instance, attempt: Attempt) -> bytes:
+    """Returns the handler with values in place of its templates. Raises BadJob."""
+    given = msgspec.json.decode(handler)
+    if given.get("template") is not True:
+        return handler
+    facts = Facts(
+        instance.nominal_at_ms,
+        job.policy.trigger_of(instance).timezone,
+        attempt.number,
+        attempt.token,
+        job.name or job_text(job.id),
+        job.namespace,
+        instance_text(instance.key),
+    )
+    try:
+        found, wrong = filled(given, msgspec.json.decode(params), facts)
+    except ZoneInfoNotFoundError:
+        raise BadJob(f"this node has no time zone {facts.timezone}, in which the handler writes its time") from None
+    if wrong:
+        raise BadJob(f"the job's handler cannot be filled in: {wrong[0].pointer} {wrong[0].detail}")
+    return msgspec.json.encode(found)
 
 
 def spec_of(
@@ -236,7 +262,6 @@ def user_of(job: Job, run_as: Callable[[str, str], str]) -> str:
 
 
 def _environment(job: Job, instance: Instance, attempt: Attempt) -> dict[str, str]:
-    scheduled = datetime.fromtimestamp(instance.nominal_at_ms / 1000, UTC)
     part = {}
     if instance.parent is not None:
         part["RAFTSCHED_PARENT_INSTANCE_ID"] = instance_text(instance.parent)
@@ -252,7 +277,7 @@ def _environment(job: Job, instance: Instance, attempt: Attempt) -> dict[str, st
         "RAFTSCHED_INSTANCE_ID": instance_text(instance.key),
         "RAFTSCHED_ATTEMPT": str(attempt.number),
         "RAFTSCHED_FENCING_TOKEN": str(attempt.token),
-        "RAFTSCHED_SCHEDULED_AT": scheduled.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "RAFTSCHED_SCHEDULED_AT": utc_text(instance.nominal_at_ms),
         "RAFTSCHED_NODE_ID": node_name(attempt.node) or "",
         "RAFTSCHED_WORKER": worker_name(attempt.node) or attempt.node,
     }

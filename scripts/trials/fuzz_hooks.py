@@ -109,9 +109,10 @@ def _known(value: Any) -> Any:
 
 
 def _told(value: Any) -> Any:
-    """With a text in place of each reference to a secret, which is hardly there."""
+    """With a text in place of each reference to a secret, which is hardly there; braces at random are no templates."""
     if isinstance(value, dict):
-        return "told" if "$secret" in value else {key: _told(one) for key, one in value.items()}
+        kept = {key: one for key, one in value.items() if key != "template" or one is not True}
+        return "told" if "$secret" in value else {key: _told(one) for key, one in kept.items()}
     return [_told(one) for one in value] if isinstance(value, list) else value
 
 

@@ -42,7 +42,7 @@ ROOMS: dict[str, set[str]] = {
 }
 LEAVES = {
     *("bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
-    *("cloudevents", "mails", "notice_texts", "descriptors", "doctor", "nesting"),
+    *("cloudevents", "mails", "notice_texts", "descriptors", "doctor", "nesting", "templates"),
 }
 LEAVES_OF = {
     "core": {"bounds"},

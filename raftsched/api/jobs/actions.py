@@ -32,6 +32,7 @@ from raftsched.core.ids import instance_text, job_text
 from raftsched.core.limits import RUN_MAX
 from raftsched.core.model import Job, JobState
 from raftsched.core.references import may_refer, missing, references_in
+from raftsched.templates import TEMPLATE, wrong_in
 
 SKIP_TRIES = 5
 SKIP_WAIT_S = 0.5
@@ -112,8 +113,8 @@ async def _propose_run(ctx: ApiContext, job_id: int, given: RunIn, name: Named) 
     if given.params is not None:
         errors: list[FieldError] = []
         params = encode_params(given.params, settings, errors)
-        if not errors and len(params) + settings.body_max_bytes > RUN_MAX:
-            _fits(ctx, job_id, params, errors)
+        if not errors:
+            _fits(ctx, job_id, params, len(params) + settings.body_max_bytes > RUN_MAX, errors)
         if not errors and may_refer(params):
             errors += await _missing(ctx, job_id, params)
         if errors:
@@ -122,11 +123,21 @@ async def _propose_run(ctx: ApiContext, job_id: int, given: RunIn, name: Named) 
     return await propose_one(ctx, encode(RunNow(job_id, number, params, given.priority, name.key, name.digest)))
 
 
-def _fits(ctx: ApiContext, job_id: int, params: bytes, errors: list[FieldError]) -> None:
+def _fits(ctx: ApiContext, job_id: int, params: bytes, large: bool, errors: list[FieldError]) -> None:
+    """Refuses params that the job's handler does not go with. `large`: they may be too much with it."""
     with ctx.read() as view:
         job = get_job(view, job_id)
-    handler = 0 if job is None else len(bytes(_body.decode(job.body).handler))  # apply says that there is no job
-    check_run(handler, len(params), errors)
+    if job is None:
+        return  # apply says so
+    if large:
+        check_run(len(bytes(_body.decode(job.body).handler)), len(params), errors)
+    if TEMPLATE in job.body and not errors:
+        handler = msgspec.json.decode(bytes(_body.decode(job.body).handler))
+        if handler.get("template") is True:
+            wrong = wrong_in(handler, msgspec.json.decode(params))
+            errors += [
+                FieldError("/params", f"do not go with the job: its {one.pointer} {one.detail}") for one in wrong
+            ]
 
 
 async def _missing(ctx: ApiContext, job_id: int, params: bytes) -> list[FieldError]:

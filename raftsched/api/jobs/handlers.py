@@ -6,6 +6,8 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from raftsched import names
 from raftsched.api.http.problems import FieldError, pointer
 from raftsched.api.jobs.schema import HandlerIn, HttpIn, LimitsIn, SecretRef
@@ -15,6 +17,7 @@ from raftsched.core.allowed import PATH_MAX, target_of_url
 from raftsched.core.references import SECRET
 from raftsched.handlers import handler_name_error
 from raftsched.quantities import parse_size
+from raftsched.templates import wrong_in
 
 MEMORY_MIN = 4 * 2**20  # bytes: with less hardly any program starts
 MEMORY_MAX = 2**50
@@ -194,6 +197,12 @@ def _no_nul(text: str, at: str, errors: list[FieldError]) -> None:
 def check_name(text: str, at: str, errors: list[FieldError]) -> None:
     if not names.SECRET_REFERENCE.allows(text) or len(text) > 200:
         errors.append(FieldError(at, f"names no secret; {_REFERENCE_RULE}"))
+
+
+def check_templates(given: HandlerIn, params: dict[str, Any] | None, errors: list[FieldError]) -> None:
+    """Refuses templates that runs with these params could not be given values for."""
+    for wrong in wrong_in(msgspec.to_builtins(given), params or {}):
+        errors.append(FieldError(wrong.pointer, wrong.detail))
 
 
 def check_params(params: Any, errors: list[FieldError]) -> None:

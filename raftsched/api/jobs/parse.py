@@ -19,6 +19,7 @@ from raftsched.api.http import strict
 from raftsched.api.http.problems import ERRORS_MAX, FieldError, Problem
 from raftsched.api.jobs.defaults import NO_DEFAULTS, NamespaceDefaults, fill
 from raftsched.api.jobs.generated import JobIn, leave_out_defaults, policy_of
+from raftsched.api.jobs.handlers import check_templates
 from raftsched.api.jobs.rules import check_run
 from raftsched.api.jobs.schema import READ_ONLY
 from raftsched.core.cluster import Settings
@@ -213,6 +214,8 @@ def content_of(
         errors.append(FieldError("/name", f"breaks the rule for names; use {names.JOB.rule}"))
     policy = policy_of(given, settings, now_ms, errors, kept, where or namespace or DEFAULT_NAMESPACE)
     suspended = given.suspended
+    if given.handler is not None and given.handler.template and not errors:
+        check_templates(given.handler, given.params, errors)
     if errors:
         return Content(namespace, name, policy, b"", suspended)
     given.name = given.namespace = None

@@ -224,6 +224,7 @@ class HandlerIn(_Given):
     )
     limits: LimitsIn | None = None
     fresh: Annotated[bool, Meta(description="true or false")] = False
+    template: Annotated[bool, Meta(description="true or false")] = False
 
 
 class ExponentialIn(msgspec.Struct, forbid_unknown_fields=True):

@@ -82,6 +82,7 @@ def field_options(command: Any) -> Any:
 )
 @click.option("--fresh", is_flag=True, help="A process of its own for each run of --python or --call.")
 @field_options
+@click.option("--template", is_flag=True, help="Fill in {due}, {due:%F}, {params.NAME} and others; see below.")
 @click.option("--call", metavar="NAME", help="What: a handler that is registered by name.")
 @click.option("--set", "settings", metavar="PATH=VALUE", multiple=True, help="Any other field of the job; see below.")
 @click.option("--suspended", is_flag=True, help="Do not schedule it yet; see jobs resume.")
@@ -101,6 +102,9 @@ def create(
     of its own, by its path and as JSON (or as text, when it is none); it changes what -f holds, too.
 
     \b
+    --template fills in arguments, --env and --http when a run starts: {due} (or {due:%Y-%m-%d}, as strftime has it),
+    {params.NAME}, {attempt}, {token}, {job}, {namespace}, {instance}. {{ and }} are braces.
+
       raftsched jobs create tick --every 10s --shell 'date; hostname'
       raftsched jobs create report -N billing --cron '0 2 * * 1-5' -z Europe/Madrid -- ./report.sh --month
       raftsched jobs create --in 30m --http https://example.com/hook --method POST --retry 5s,1m
@@ -108,6 +112,7 @@ def create(
       raftsched jobs create greet --manual --python raftsched.samples:greet --params '{"name": "you"}'
       raftsched jobs create poll --every 1m --retry exponential,max=10m,attempts=8,jitter=20 --shell ./poll.sh
       raftsched jobs create disk --manual --set placement.labels.disk=ssd --set misfire.policy=all -- ./disk.sh
+      raftsched jobs create days --cron '0 3 * * *' --template -- ./report.sh --day '{due:%Y-%m-%d}'
       raftsched jobs create -f job.json --set name=copy --set trigger.jitter=30s
     """
     settings = options.pop("settings")
@@ -147,7 +152,8 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
     limits: dict[str, Any] = pairs("limit", o["limit"])
     if limits.get("open_files", "").isdecimal():
         limits["open_files"] = int(limits["open_files"])
-    for key, value in (("env", pairs("env", o["env"])), ("cwd", o["cwd"]), ("limits", limits), ("fresh", o["fresh"])):
+    around = {"env": pairs("env", o["env"]), "cwd": o["cwd"], "limits": limits}
+    for key, value in {**around, "fresh": o["fresh"], "template": o["template"]}.items():
         if value:
             handler[key] = value
     job: dict[str, Any] = {"namespace": o["namespace"], "trigger": trigger, "handler": handler}

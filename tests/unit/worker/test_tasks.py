@@ -9,6 +9,7 @@ import pytest
 
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Attempt, Instance, InstanceState, Job, JobState, Policy, Trigger, TriggerKind
+from raftsched.core.secrets import Secret
 from raftsched.worker.tasks import BadJob, resolved, spec_of, task_of
 from raftsched.worker.wire import Exec, Http, Limits, Python, Task
 
@@ -36,7 +37,8 @@ ABOUT = {
 }
 
 
-def task(handler: dict[str, Any], params: dict[str, Any] | None = None) -> Task:
+def task(handler: dict[str, Any], params: dict[str, Any] | None = None, secret: bytes = b"") -> Task:
+    """Returns the task of a run. `secret`: the value of each secret that it refers to."""
     body = {"handler": handler, **({"params": params} if params is not None else {})}
     policy = Policy(trigger=Trigger(kind=TriggerKind.MANUAL), timeout_ms=1_234)
     job = Job(
@@ -52,7 +54,11 @@ def task(handler: dict[str, Any], params: dict[str, Any] | None = None) -> Task:
         anchor_at_ms=0,
     )
     attempt = Attempt(number=3, node="n2", session=5, token=4711, assigned_at_ms=0)
-    spec = spec_of(job, INSTANCE, attempt, {"greet": "jobs.mail:greet"})
+
+    def find(namespace: str, name: str) -> Secret:
+        return Secret(namespace=namespace, name=name, revision=1, value=secret)
+
+    spec = spec_of(job, INSTANCE, attempt, {"greet": "jobs.mail:greet"}, find)
     assert (spec.token, spec.session, spec.timeout_ms) == (4711, 5, 1_234)
     return spec.task
 
@@ -139,3 +145,61 @@ def test_a_remote_worker_has_a_name_and_no_node_id() -> None:
     own = task_of(found, {})
     assert isinstance(own, Exec)
     assert own.argv == ("/bin/sh", "-c", "true")
+
+
+TEMPLATED = {"exec": ["a", "{due:%F}", "{params.who}", "{attempt}", "{token}"], "template": True}
+
+
+def test_templates_are_filled_in() -> None:
+    found = task(TEMPLATED, {"who": "{due}"})
+    assert isinstance(found, Exec)
+    assert found.argv == ("a", "2030-01-01", "{due}", "3", "4711"), "what was inserted is not read again"
+    found = task({**TEMPLATED, "template": False}, {"who": "ana"})
+    assert isinstance(found, Exec)
+    assert list(found.argv) == TEMPLATED["exec"], "braces have no meaning of their own"
+    with pytest.raises(
+        BadJob, match=r"cannot be filled in: /handler/exec/2 has {params.who}, which params do not have"
+    ):
+        task(TEMPLATED)
+
+
+def test_secrets_are_no_templates_and_templates_show_none() -> None:
+    env = {"DAY": "{due:%F}", "WORD": {"$secret": "pw"}}
+    found = task({"exec": ["a"], "env": env, "template": True}, {"pw": {"$secret": "pw"}}, b"{due}{{")
+    assert isinstance(found, Exec)
+    assert (found.env["DAY"], found.env["WORD"]) == ("2030-01-01", "{due}{{")
+    assert json.loads(found.env["RAFTSCHED_PARAMS"]) == {"pw": "{due}{{"}
+    with pytest.raises(BadJob, match="which is a secret"):
+        task({"exec": ["a", "{params.pw}"], "template": True}, {"pw": {"$secret": "pw"}}, b"hunter2")
+
+
+def test_a_time_is_written_in_the_zone_of_the_trigger() -> None:
+    body = b'{"handler":{"exec":["a","{due:%F %H:%M}"],"template":true}}'
+    for zone, text in (
+        ("Asia/Tokyo", "2030-01-01 09:00"),
+        ("America/St_Johns", "2029-12-31 20:30"),
+        ("UTC", "2030-01-01 00:00"),
+    ):
+        trigger = Trigger(kind=TriggerKind.CRON, expr="0 0 * * *", timezone=zone)
+        found = resolved(
+            made(body, trigger), INSTANCE, Attempt(number=1, node="n", session=5, token=1, assigned_at_ms=0)
+        )
+        assert json.loads(found.handler)["exec"] == ["a", text]
+    nowhere = made(body, Trigger(kind=TriggerKind.CRON, expr="0 0 * * *", timezone="Mars/Base"))
+    with pytest.raises(BadJob, match="no time zone Mars/Base"):
+        resolved(nowhere, INSTANCE, Attempt(number=1, node="n", session=5, token=1, assigned_at_ms=0))
+
+
+def made(body: bytes, trigger: Trigger) -> Job:
+    return Job(
+        id=77,
+        namespace="default",
+        name=None,
+        revision=1,
+        state=JobState.SCHEDULED,
+        policy=Policy(trigger=trigger),
+        body=body,
+        created_at_ms=0,
+        modified_at_ms=0,
+        anchor_at_ms=0,
+    )

@@ -15,6 +15,7 @@ const HANDLERS = {
   call: ["Function", "name"],
 };
 const PROCESSES = ["env", "cwd", "limits"];
+const TEMPLATES = "{due:%F}, {params.NAME}, {attempt}, {token}, {job} and others; {{ is a brace";
 const METHODS = Object.fromEntries(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"].map((one) => [one, one]));
 const OVERLAPS = {
   forbid: "forbid: leave the new one out",
@@ -129,6 +130,7 @@ function handlerFields(form) {
     form.errors("/handler"),
     h("div", { class: "fields" }, ofHandler(form, kind)),
     form.json(["params"], "Params", { hint: "{}", wide: true }),
+    form.check(["handler", "template"], "Fill in templates when a run starts", TEMPLATES),
     kind === "http"
       ? null
       : form.fold(

@@ -51,7 +51,7 @@ function pretty(value) {
   return JSON.stringify(value, null, 2);
 }
 
-function handlerWords({ exec, shell, python, http, call, fresh, cwd, ...rest }, say) {
+function handlerWords({ exec, shell, python, http, call, fresh, template, cwd, ...rest }, say) {
   if (shell !== undefined) say("--shell", shell);
   if (python !== undefined) say("--python", python);
   if (call !== undefined) say("--call", call);
@@ -63,6 +63,7 @@ function handlerWords({ exec, shell, python, http, call, fresh, cwd, ...rest }, 
   }
   if (cwd) say("--cwd", cwd);
   if (fresh) say("--fresh");
+  if (template) say("--template");
   for (const [key, value] of Object.entries(rest)) say("--set", setting(`handler.${key}`, value));
   return exec ?? [];
 }
