@@ -244,8 +244,25 @@ class DateRange(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "fro
     to: str
 
 
+class Hours(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """From one time of day to another ("22:00"), of the next day if that is not later. `weekdays`: on which it begins;
+    None: each day."""
+
+    from_: str
+    to: str
+    weekdays: list[str] | None = None
+
+
+class TimeRange(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """`to` is not included."""
+
+    from_: datetime
+    to: datetime
+
+
 class Calendar(msgspec.Struct, frozen=True, kw_only=True):
-    """Days on which nothing is due: dates as text, `yearly` as 12-25, `weekdays` as "sat"."""
+    """Days and hours in which nothing is due: dates as text, `yearly` as 12-25, `weekdays` as "sat". `hours` come each
+    week; outside of `only`, if there are any, all is excluded; `excludes` once."""
 
     name: str
     description: str | None
@@ -254,6 +271,9 @@ class Calendar(msgspec.Struct, frozen=True, kw_only=True):
     ranges: list[DateRange]
     yearly: list[str]
     weekdays: list[str]
+    hours: list[Hours] = []
+    only: list[Hours] = []
+    excludes: list[TimeRange] = []
     created_at: datetime
     modified_at: datetime
     revision: int

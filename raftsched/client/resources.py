@@ -85,7 +85,7 @@ class Queues:
 
 
 class Calendars:
-    """Named days on which nothing is due, for any trigger that names them."""
+    """Named days and hours in which nothing is due, for any trigger that names them."""
 
     def __init__(self, transport: Transport) -> None:
         self._named = NamedResource(transport, Calendar, "/v1/calendars")

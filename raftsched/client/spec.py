@@ -188,6 +188,12 @@ class QueueLimits(TypedDict, total=False):
 
 
 DateRange = TypedDict("DateRange", {"from": str, "to": str})  # both included
+TimeRange = TypedDict("TimeRange", {"from": Moment, "to": Moment})  # `to` is not included
+Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+
+# From one time of day to another ("22:00"), of the next day if that is not later. `weekdays`: on which it begins
+Hours = TypedDict("Hours", {"from": str, "to": str, "weekdays": Sequence[Weekday]}, total=False)
 
 
 class NamespaceLimits(TypedDict, total=False):
@@ -212,7 +218,10 @@ class CalendarDays(TypedDict, total=False):
     dates: Sequence[str] | None
     ranges: Sequence[DateRange] | None
     yearly: Sequence[str] | None
-    weekdays: Sequence[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]] | None
+    weekdays: Sequence[Weekday] | None
+    hours: Sequence[Hours] | None  # excluded
+    only: Sequence[Hours] | None  # all else is excluded
+    excludes: Sequence[TimeRange] | None  # excluded once
 
 
 InstanceFilter = TypedDict(

@@ -6,8 +6,8 @@ raises TriggerError for a trigger that cannot be used, and nothing else.
 
 expression, fields and days read a cron expression, rule_text a recurrence rule; wall, rule_days and rule_times find
 matching times on the wall; zones and cron put them on the time line; triggers covers all kinds; text, validation,
-describe, describe_rule, preview and by_day face people. exclusions reads calendars: days on which nothing is due;
-local_days says where days begin.
+describe, describe_rule, preview and by_day face people. exclusions reads calendars: days on which nothing is
+due; windows are hours of theirs, and local_days says where days begin.
 """
 
 from __future__ import annotations

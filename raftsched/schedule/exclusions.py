@@ -1,19 +1,22 @@
-"""Calendars: days on which what would be due is not.
+"""Calendars: days and hours in which what would be due is not.
 
-Days are those of the calendar's own time zone, else of the trigger's. The content is JSON; every list may be missing:
+They are those of the calendar's own time zone, else of the trigger's. The content is JSON; every list may be missing:
 
     {"timezone": "Europe/Madrid", "dates": ["2026-12-25"], "ranges": [{"from": "2026-08-01", "to": "2026-08-31"}],
-     "yearly": ["01-01"], "weekdays": ["sat", "sun"]}
+     "yearly": ["01-01"], "weekdays": ["sat", "sun"], "hours": [{"from": "22:00", "to": "06:00"}],
+     "only": [{"weekdays": ["mon"], "from": "09:00", "to": "17:00"}],
+     "excludes": [{"from": "2026-11-07T22:00:00Z", "to": "2026-11-08T04:00:00Z"}]}
 
 Times are UTC seconds, days are numbers since 1970-01-01. Nothing is looked for beyond fields.LAST_YEAR.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +26,7 @@ from raftsched.schedule.errors import TriggerError, shown
 from raftsched.schedule.fields import FIRST_YEAR, LAST_YEAR
 from raftsched.schedule.local_days import begin_of, day_of
 from raftsched.schedule.wall import DAY_S
+from raftsched.schedule.windows import Span, Window, Windows, window
 from raftsched.schedule.zones import Zone, zone
 
 POINTER = "/trigger/calendar"
@@ -70,12 +74,21 @@ class _Range(msgspec.Struct):
     to: str
 
 
+class _Hours(msgspec.Struct):
+    from_: str = msgspec.field(name="from")
+    to: str
+    weekdays: list[str] | None = None
+
+
 class _Content(msgspec.Struct):
     timezone: str | None = None
     dates: list[str] = []
     ranges: list[_Range] = []
     yearly: list[str] = []
     weekdays: list[str] = []
+    hours: list[_Hours] = []
+    only: list[_Hours] = []
+    excludes: list[_Range] = []
 
 
 _content: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Content)
@@ -91,15 +104,35 @@ def exclusion(content: bytes, timezone: str) -> Exclusion:
     try:
         given = _content.decode(content)
         ranges = sorted((parse_date(one.from_), parse_date(one.to)) for one in given.ranges)
+        place = zone(given.timezone or timezone)
         return Exclusion(
-            zone(given.timezone or timezone),
+            place,
             days=frozenset(parse_date(text) for text in given.dates),
             ranges=_merged(ranges),
             yearly=frozenset(parse_month_day(text) for text in given.yearly),
             weekdays=frozenset(WEEKDAYS.index(text) for text in given.weekdays),
+            windows=_windows(place, given),
         )
     except ValueError as error:
         raise TriggerError(POINTER, f"the calendar cannot be read: {error}") from None
+
+
+def _windows(place: Zone, given: _Content) -> Windows | None:
+    if not (given.hours or given.only or given.excludes):
+        return None
+    once = [_once(one) for one in given.excludes]
+    return Windows(place, tuple(map(_window, given.hours)), tuple(map(_window, given.only)), once)
+
+
+def _window(given: _Hours) -> Window:
+    days = WEEKDAYS if given.weekdays is None else given.weekdays
+    return window(given.from_, given.to, map(WEEKDAYS.index, days))
+
+
+def _once(given: _Range) -> Span:
+    """Whole seconds that hold all of it."""
+    begin, end = (datetime.fromisoformat(text).timestamp() for text in (given.from_, given.to))
+    return math.floor(begin), math.ceil(end)
 
 
 def not_given(name: str) -> TriggerError:
@@ -118,7 +151,7 @@ def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 class Exclusion:
-    """Days of a zone."""
+    """Days of a zone, and hours of it."""
 
     def __init__(
         self,
@@ -128,6 +161,7 @@ class Exclusion:
         ranges: tuple[tuple[int, int], ...],
         yearly: frozenset[tuple[int, int]],
         weekdays: frozenset[int],
+        windows: Windows | None = None,
     ) -> None:
         self.place = place
         self._days = days
@@ -135,6 +169,8 @@ class Exclusion:
         self._starts = [first for first, _ in ranges]
         self._yearly = yearly
         self._weekdays = weekdays
+        self.windows = windows
+        self._always = windows is not None and windows.cover_week(weekdays)
 
     def day_of(self, at: int) -> int:
         """The local day of an instant."""
@@ -142,10 +178,30 @@ class Exclusion:
 
     def holds(self, at: int) -> bool:
         """Returns whether the instant is excluded."""
-        return self._until(self.day_of(at)) is not None
+        if self._always or self._until(self.day_of(at)) is not None:
+            return True
+        return self.windows is not None and self.windows.holds(at)
+
+    def text(self, at: int) -> str:
+        """An instant on the wall of its zone: the day, and the time where hours matter."""
+        if self.windows is None:
+            return day_text(self.day_of(at))
+        return datetime.fromtimestamp(at + self.place.stretch(at).offset, UTC).strftime("%Y-%m-%d %H:%M")
 
     def free_from(self, at: int) -> int | None:
         """The first instant at or after this one that is not excluded."""
+        free: int | None = at
+        while free is not None and not self._always:
+            day_free = self._free_day_from(free)
+            if day_free is None or self.windows is None:
+                return day_free
+            free = self.windows.free_from(day_free, _END_DAY * DAY_S)
+            if free == day_free:
+                return free
+        return None
+
+    def _free_day_from(self, at: int) -> int | None:
+        """The same of days alone."""
         while at < _END_DAY * DAY_S:
             day = self.day_of(at)
             last = self._until(day)
@@ -175,6 +231,8 @@ class Exclusion:
             if at is None or at >= high:
                 return
             end = min(self._next_held(at, high), high)
+            if self.windows is not None:
+                end = self.windows.next_held(at, end)
             yield at, end
             at = end
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from raftsched.core.model import Trigger, TriggerKind
 from raftsched.schedule import cron
 from raftsched.schedule.cron import Pattern
-from raftsched.schedule.exclusions import day_text, exclusion
+from raftsched.schedule.exclusions import Exclusion, exclusion
 from raftsched.schedule.expression import compiled
 from raftsched.schedule.rule import recurrence
 from raftsched.schedule.triggers import missed, next_nominal
@@ -71,11 +71,14 @@ def _left_out(trigger: Trigger, before: int, at: int, anchor_ms: int, job_id: in
     first_ms = next_nominal(plain, before, anchor_ms=anchor_ms, job_id=job_id)
     if gone.until_ms is None or first_ms is None:
         return None
-    days = exclusion(calendar, trigger.timezone)
-    first, last = (day_text(days.day_of(at_ms // 1000)) for at_ms in (first_ms, gone.until_ms))
-    span = first if first == last else f"{first} {'and' if gone.count == 2 else 'to'} {last}"
-    times = "" if gone.count == 1 or (gone.count == 2 and first != last) else f" ({gone.count} times)"
-    return f"{trigger.calendar}: left out before this: {span}{times}"
+    span = _times_text(exclusion(calendar, trigger.timezone), first_ms, gone.until_ms, gone.count)
+    return f"{trigger.calendar}: left out before this: {span}"
+
+
+def _times_text(days: Exclusion, first_ms: int, last_ms: int, count: int) -> str:
+    first, last = days.text(first_ms // 1000), days.text(last_ms // 1000)
+    span = first if first == last else f"{first} {'and' if count == 2 else 'to'} {last}"
+    return span if count == 1 or (count == 2 and first != last) else f"{span} ({count} times)"
 
 
 def _pattern(trigger: Trigger, anchor_ms: int, job_id: int) -> Pattern | None:

@@ -18,6 +18,7 @@ from raftsched.schedule.expression import compiled
 from raftsched.schedule.rule import recurrence
 from raftsched.schedule.zones import Zone, zone
 
+TRIES_MAX = 4_000  # times in excluded hours that are looked at for the first that is not: ten years of daily ones
 LATEST_MS = TIME_MAX_MS // 1_000 * 1_000  # fire times of calendar triggers are whole seconds
 
 
@@ -45,18 +46,16 @@ def next_nominal(
         TriggerError: the trigger is not valid (see `validate`).
     """
     held = _held(trigger, calendar)
-    at_ms: int | None = after_ms
-    while at_ms is not None:
-        at_ms = _next(trigger, at_ms, anchor_ms, job_id)
-        if held is None or at_ms is None:
-            break
-        free = held.free_from(at_ms // 1000)
-        if free is None:
-            return None
-        if free == at_ms // 1000:
-            break
+    if held is None:
+        return _next(trigger, after_ms, anchor_ms, job_id)
+    at_ms = after_ms
+    for _ in range(TRIES_MAX):
+        found = _next(trigger, at_ms, anchor_ms, job_id)
+        free = None if found is None else held.free_from(found // 1000)
+        if free is None or found is None or free == found // 1000:
+            return None if free is None else found
         at_ms = free * 1000 - 1
-    return at_ms
+    return None
 
 
 def never_fires(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id: int = 0) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -36,3 +36,13 @@ def test_a_calendar_holds_over_a_failover_and_lets_go_when_it_is_changed() -> No
         for job in jobs:
             rows = wait_instances(cluster, new, job["id"], 2)
             assert all(row["scheduled_at"] >= began.isoformat()[:19] for row in rows)
+        end = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=6)
+        hours = {"excludes": [{"from": began.isoformat(), "to": end.isoformat()}]}
+        assert new.request("PUT", PATH, hours).status == 200
+        handler = {"exec": ["/bin/echo", "at {due:%s}, try {attempt}"], "template": True}
+        shut = create(new, {"trigger": {"every": "1s", "calendar": "closed"}, "handler": handler})
+        row = wait_instances(cluster, new, shut["id"], 1)[-1]
+        at = datetime.fromisoformat(row["scheduled_at"])
+        assert at >= end
+        printed = new.request("GET", f"/v1/instances/{row['id']}/output").body.decode()
+        assert printed == f"at {int(at.timestamp())}, try 1\n"

@@ -345,4 +345,6 @@ _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "RequestRateIn": _needs("count", "per"),
     "NotifyIn": _needs("on", "webhook"),
     "RangeIn": _needs("from", "to"),
+    "HoursIn": _needs("from", "to"),
+    "TimesIn": _needs("from", "to"),
 }

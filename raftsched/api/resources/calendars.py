@@ -1,4 +1,4 @@
-"""/v1/calendars: named days on which nothing is due, for any trigger that names them."""
+"""/v1/calendars: named days and hours in which nothing is due, for any trigger that names them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from msgspec import Meta
 from raftsched import names
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
-from raftsched.api.http.durations import format_time
+from raftsched.api.http.durations import format_time, parse_time
 from raftsched.api.http.problems import FieldError, Problem
+from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.types import patch_of
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
 from raftsched.bounds import DESCRIPTION_MAX
@@ -21,14 +22,23 @@ from raftsched.core.rows import CALENDARS as ROWS
 from raftsched.core.tables import ReadView
 from raftsched.schedule import TriggerError
 from raftsched.schedule.exclusions import WEEKDAYS, parse_date, parse_month_day
+from raftsched.schedule.windows import parse_clock, window
 from raftsched.schedule.zones import zone
 
 DATES_MAX = 2_000
 RANGES_MAX = 500
+HOURS_MAX = 50  # of each of the two lists
 
 Day = Annotated[str, Meta(description="a date such as 2026-12-25", extra_json_schema={"format": "calendar-date"})]
 MonthDay = Annotated[str, Meta(description="month and day, such as 12-25", extra_json_schema={"format": "month-day"})]
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+
+_CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]"
+Clock = Annotated[str, Meta(description="a time of day such as 22:00", extra_json_schema={"pattern": f"^{_CLOCK}$"})]
+ClockEnd = Annotated[
+    str, Meta(description="a time of day such as 06:00, or 24:00", extra_json_schema={"pattern": f"^({_CLOCK}|24:00)$"})
+]
 
 
 class RangeIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -38,9 +48,26 @@ class RangeIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     to: Day | None = None
 
 
+class HoursIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """From one time of day to another, of the next day if that is not later. `weekdays`: on which it begins; without
+    it, each day."""
+
+    from_: Clock | None = msgspec.field(default=None, name="from")
+    to: ClockEnd | None = None
+    weekdays: Annotated[list[Weekday], Meta(max_length=7, extra_json_schema={"minItems": 1})] | None = None
+
+
+class TimesIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """From one time on to before another."""
+
+    from_: Time | None = msgspec.field(default=None, name="from")
+    to: Time | None = None
+
+
 class CalendarIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """Days on which nothing is due, of the zone that is given, else of each trigger's: `dates` once, `ranges` from one
-    date to another, `yearly` each year, `weekdays` each week."""
+    """Time in which nothing is due, of the zone that is given, else of each trigger's. Days: `dates` once, `ranges`
+    from one date to another, `yearly` each year, `weekdays` each week. Hours: `hours` each day or on some, `excludes`
+    once; outside of `only`, where there are any, all is excluded."""
 
     description: (
         Annotated[str, Meta(description="a string", extra_json_schema={"maxLength": DESCRIPTION_MAX})] | None
@@ -56,6 +83,9 @@ class CalendarIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
     ranges: Annotated[list[RangeIn], Meta(max_length=RANGES_MAX)] = []
     yearly: Annotated[list[MonthDay], Meta(max_length=366)] = []
     weekdays: Annotated[list[Weekday], Meta(max_length=7)] = []
+    hours: Annotated[list[HoursIn], Meta(max_length=HOURS_MAX)] = []
+    only: Annotated[list[HoursIn], Meta(max_length=HOURS_MAX)] = []
+    excludes: Annotated[list[TimesIn], Meta(max_length=RANGES_MAX)] = []
 
 
 class CalendarOut(msgspec.Struct):
@@ -68,6 +98,9 @@ class CalendarOut(msgspec.Struct):
     ranges: list[RangeIn]
     yearly: list[MonthDay]
     weekdays: list[Weekday]
+    hours: list[HoursIn]
+    only: list[HoursIn]
+    excludes: list[TimesIn]
     revision: int
     created_at: str
     modified_at: str
@@ -94,6 +127,9 @@ def read_content(value: Any) -> bytes:
         ranges=_ranges(given.ranges, more),
         yearly=sorted(set(_checked(given.yearly, "/yearly", parse_month_day, more))),
         weekdays=[day for day in WEEKDAYS if day in given.weekdays],
+        hours=_hours(given.hours, "/hours", more),
+        only=_hours(given.only, "/only", more),
+        excludes=_excludes(given.excludes, more),
     )
     errors += [error for error in more if error.pointer not in bad]
     if errors:
@@ -142,6 +178,60 @@ def _ranges(given: list[RangeIn], errors: list[FieldError]) -> list[RangeIn]:
     return [RangeIn(first, last) for first, last in sorted(found)]
 
 
+def _hours(given: list[HoursIn], at: str, errors: list[FieldError]) -> list[HoursIn]:
+    found = []
+    for i, one in enumerate(given):
+        before = len(errors)
+        _clock(one.from_, f"{at}/{i}/from", errors, end=False)
+        _clock(one.to, f"{at}/{i}/to", errors, end=True)
+        if one.weekdays is not None and not one.weekdays:
+            errors.append(FieldError(f"{at}/{i}/weekdays", "is empty; name days, or leave it out for each day"))
+        if len(errors) > before or one.from_ is None or one.to is None:
+            continue
+        try:
+            window(one.from_, one.to, ())
+        except ValueError as error:
+            errors.append(FieldError(f"{at}/{i}/to", str(error)))
+        days = None if one.weekdays is None else [day for day in WEEKDAYS if day in one.weekdays]
+        found.append(HoursIn(one.from_, one.to, days))
+    return found
+
+
+def _clock(text: str | None, at: str, errors: list[FieldError], *, end: bool) -> None:
+    if text is None:
+        errors.append(FieldError(at, "is missing; give a time of day such as 22:00"))
+        return
+    try:
+        parse_clock(text, end=end)
+    except ValueError as error:
+        errors.append(FieldError(at, str(error)))
+
+
+def _excludes(given: list[TimesIn], errors: list[FieldError]) -> list[TimesIn]:
+    found: set[tuple[int, int]] = set()
+    for i, one in enumerate(given):
+        first, last = (
+            _time(text, f"/excludes/{i}/{name}", errors) for name, text in (("from", one.from_), ("to", one.to))
+        )
+        if first is None or last is None:
+            continue
+        if last <= first:
+            errors.append(FieldError(f"/excludes/{i}/to", "is not after from; it must be"))
+        found.add((first, last))
+    return [TimesIn(format_time(first), format_time(last)) for first, last in sorted(found)]
+
+
+def _time(text: str | None, at: str, errors: list[FieldError]) -> int | None:
+    if text is None:
+        errors.append(FieldError(at, "is missing; give a time such as 2030-01-31T02:00:00Z"))
+        return None
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        errors.append(FieldError(at, str(error)))
+        return None
+
+
 async def _command(ctx: ApiContext, write: Write[Calendar]) -> PutCalendar:
     content = read_content(write.value)
     if len(content) > CONTENT_MAX:
@@ -164,6 +254,9 @@ def _shown(ctx: ApiContext, view: ReadView, calendar: Calendar, among: int) -> C
         ranges=content.ranges,
         yearly=content.yearly,
         weekdays=content.weekdays,
+        hours=content.hours,
+        only=content.only,
+        excludes=content.excludes,
         revision=calendar.revision,
         created_at=format_time(calendar.created_at_ms),
         modified_at=format_time(calendar.modified_at_ms),

@@ -1,8 +1,9 @@
-"""All-day events of an iCalendar file (RFC 5545) -> the days of a calendar. Nothing raises: what does not map is a
-refusal with its line.
+"""Events of an iCalendar file (RFC 5545) -> the days of a calendar, and the times that it excludes once. Nothing
+raises: what does not map is a refusal with its line.
 
 An event of one day is a date, of more a range, one that comes each year on its date a yearly day, one that comes each
-week a weekday. Another rule is written out, date by date, up to the last year that calendars know.
+week a weekday. Another rule is written out, date by date, up to the last year that calendars know. An event with times
+of day is a time range, in UTC or in the zone that it names; those that repeat are refused.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from raftsched.schedule import TriggerError
 from raftsched.schedule.fields import FIRST_YEAR, LAST_YEAR
@@ -23,6 +25,11 @@ WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 WRITTEN_MAX = 400  # dates of one rule
 _EPOCH = date(1970, 1, 1)
 _DATE = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})", re.ASCII)
+_MOMENT = re.compile(r"([0-9]{8}T[0-9]{6})(Z?)", re.ASCII | re.IGNORECASE)
+_ZONE = re.compile(r';TZID=(?:"([^"]*)"|([^";:]*))', re.IGNORECASE)
+_LASTS = re.compile(
+    r"\+?P(?:([0-9]{1,4})W|(?:([0-9]{1,4})D)?(?:T(?:([0-9]{1,4})H)?(?:([0-9]{1,5})M)?(?:([0-9]{1,6})S)?)?)"
+)
 _DAYS = re.compile(r"\+?P([0-9]{1,4})([DW])", re.ASCII)
 _SILENT = frozenset({"VTIMEZONE", "VALARM", "STANDARD", "DAYLIGHT"})
 
@@ -35,6 +42,7 @@ class Days:
     ranges: set[tuple[str, str]] = field(default_factory=set)
     yearly: set[str] = field(default_factory=set)
     weekdays: set[str] = field(default_factory=set)
+    excludes: set[tuple[str, str]] = field(default_factory=set)
     name: str | None = None  # as the file calls itself
     events: int = 0  # that were taken
     refused: list[tuple[int, str, str]] = field(default_factory=list)  # line, text, reason
@@ -48,6 +56,8 @@ class Days:
         }
         if self.weekdays:
             found["weekdays"] = [day for day in WEEKDAYS if day in self.weekdays]
+        if self.excludes:
+            found["excludes"] = [{"from": first, "to": last} for first, last in sorted(self.excludes)]
         return found
 
 
@@ -136,12 +146,15 @@ def _take(begun: _Line, event: list[_Line], found: Days) -> None:
         start = given.get("DTSTART")
         if start is None:
             raise _Refusal(begun, "has no DTSTART")
-        first = _date(start)
-        days = _length(first, given, found)
-        if "RRULE" in given:
-            _repeat(given["RRULE"], first, days, found)
+        if _MOMENT.fullmatch(start.value):
+            _take_times(start, given, found)
         else:
-            _add(first, days, start, found)
+            first = _date(start)
+            days = _length(first, given, found)
+            if "RRULE" in given:
+                _repeat(given["RRULE"], first, days, found)
+            else:
+                _add(first, days, start, found)
         for line in event:
             if line.name in ("RDATE", "EXDATE", "EXRULE", "RECURRENCE-ID"):
                 reason = "is not read: the dates that it adds or takes out have to be given to the calendar by hand"
@@ -151,10 +164,58 @@ def _take(begun: _Line, event: list[_Line], found: Days) -> None:
         found.refused.append((refusal.line.number, f"{summary}: {refusal.line.text}", str(refusal)))
 
 
+def _take_times(start: _Line, given: dict[str, _Line], found: Days) -> None:
+    if "RRULE" in given:
+        raise _Refusal(given["RRULE"], "repeats at a time of day; give the calendar its hours by hand (--hours)")
+    end, duration = given.get("DTEND"), given.get("DURATION")
+    begin = _moment(start, 0)
+    if end is not None:
+        last = _moment(end, 1)
+    elif duration is not None:
+        last = begin + _lasting(duration)
+    else:
+        raise _Refusal(start, "has no end: neither DTEND nor DURATION")
+    if last <= begin:
+        raise _Refusal(end or start, "ends when it begins, or before")
+    found.excludes.add((_text(begin), _text(last)))
+
+
+def _moment(line: _Line, fold: int) -> datetime:
+    """`fold`: which one of two, where clocks show a time twice."""
+    match = _MOMENT.fullmatch(line.value)
+    if match is None:
+        raise _Refusal(line, "has no time of day, as its start has")
+    zone = _ZONE.search(line.text.partition(":")[0] if '"' not in line.text else line.text)
+    if not match[2] and zone is None:
+        raise _Refusal(line, "names no time zone; give its time to the calendar by hand (--exclude)")
+    try:
+        place = UTC if match[2] or zone is None else ZoneInfo(zone[1] or zone[2])
+        moment = datetime.strptime(match[1].upper(), "%Y%m%dT%H%M%S").replace(tzinfo=place, fold=fold).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise _Refusal(line, "is no time") from None
+    except (KeyError, OSError):
+        raise _Refusal(line, "names a time zone that is not known here; use an IANA name") from None
+    if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+        raise _Refusal(line, f"is not within {FIRST_YEAR} to {LAST_YEAR}")
+    return moment
+
+
+def _lasting(line: _Line) -> timedelta:
+    match = _LASTS.fullmatch(line.value.upper())
+    if match is None:
+        raise _Refusal(line, "is no duration such as PT5H")
+    weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def _date(line: _Line) -> date:
     match = _DATE.fullmatch(line.value)
     if match is None:
-        raise _Refusal(line, "has a time of day; calendars have whole days")
+        raise _Refusal(line, "is no date such as 20270326")
     try:
         day = date(int(match[1]), int(match[2]), int(match[3]))
     except ValueError:
@@ -227,7 +288,7 @@ def _own_date(rule: Rule, first: date) -> bool:
 
 def _write_out(line: _Line, rule: Rule, first: date, days: int, found: Days) -> None:
     if rule.freq > Freq.DAILY or rule.hours or rule.minutes or rule.seconds:
-        raise _Refusal(line, "repeats within days; calendars have whole days")
+        raise _Refusal(line, "repeats within days; give the calendar its hours by hand")
     start = (first - _EPOCH).days * DAY_S
     times, at = RuleTimes(rule, start), start
     written: list[date] = []

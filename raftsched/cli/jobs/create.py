@@ -69,7 +69,7 @@ def field_options(command: Any) -> Any:
 @click.option("--in", "in_", metavar="DURATION", help="When: once, so long from now.")
 @click.option("--manual", is_flag=True, help="When: only when asked to (jobs run).")
 @click.option("--timezone", "-z", metavar="TZ", help="Of --cron or --rrule, such as Europe/Madrid.  [default: UTC]")
-@click.option("--calendar", metavar="NAME", help="Not on the days of this calendar; see 'raftsched calendars'.")
+@click.option("--calendar", metavar="NAME", help="Not in the time that this excludes; see 'raftsched calendars'.")
 @click.option("--shell", metavar="TEXT", help="What: sh -c TEXT.")
 @click.option("--python", metavar="PKG.MOD:FUNC", help="What: a function, called with --params as keywords.")
 @click.option("--http", metavar="URL", help="What: a request to URL.")

@@ -1,4 +1,4 @@
-"""`raftsched calendars`: named days on which nothing is due."""
+"""`raftsched calendars`: named days and hours in which nothing is due."""
 
 from __future__ import annotations
 
@@ -30,22 +30,36 @@ if TYPE_CHECKING:
 _CALENDARS = Resource("/v1/calendars", names.CALENDAR)
 _NONE = "none"
 _FILE_MAX = 10 << 20  # bytes
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_HOURS = re.compile(r"(?:(?P<days>[a-z, -]+)\s+)?(?P<from>\d\d:\d\d)\s*-\s*(?P<to>\d\d:\d\d)")
 _NO_NAME = re.compile(r"[^a-z0-9._-]+")
 
 
 def _days(calendar: Mapping[str, Any]) -> str:
-    """Such as "sat, sun; 2 yearly; 1 range; 14 dates"."""
+    """Such as "sat, sun; 22:00-06:00; 2 yearly; 1 range; 14 dates"."""
     parts = [", ".join(calendar["weekdays"])] if calendar["weekdays"] else []
-    for field, one in (("yearly", "yearly"), ("ranges", "range"), ("dates", "date")):
-        count = len(calendar[field])
+    parts += [_hours_text(one) for one in calendar.get("hours", ())]
+    if calendar.get("only"):
+        parts.append(f"all but {', '.join(_hours_text(one) for one in calendar['only'])}")
+    for field, one in (("yearly", "yearly"), ("ranges", "range"), ("dates", "date"), ("excludes", "time range")):
+        count = len(calendar.get(field, ()))
         if count:
             parts.append(f"{count} {one}{'s' if count > 1 and one != 'yearly' else ''}")
     return "; ".join(parts)
 
 
+def _hours_text(hours: Mapping[str, Any]) -> str:
+    """Such as "mon-fri 22:00-06:00"."""
+    days = list(hours.get("weekdays") or ())
+    at = [_WEEKDAYS.index(day) for day in days]
+    in_row = len(at) > 2 and at == list(range(at[0], at[0] + len(at)))
+    named = f"{days[0]}-{days[-1]}" if in_row else ",".join(days)
+    return f"{named} {hours['from']}-{hours['to']}".lstrip()
+
+
 _COLUMNS: list[Column] = [
     ("NAME", lambda c: c["name"]),
-    ("DAYS", _days),
+    ("EXCLUDED", _days),
     ("TIMEZONE", lambda c: c["timezone"]),
     ("DESCRIPTION", lambda c: c["description"]),
 ]
@@ -53,7 +67,7 @@ _COLUMNS: list[Column] = [
 
 @click.group()
 def calendars() -> None:
-    """Calendars: named days on which nothing is due.
+    """Calendars: named days and hours in which nothing is due.
 
     A trigger with times of its own (cron, rrule, every) may name one: {"cron": "0 9 * * *", "calendar": "holidays"}.
     Changing a calendar changes the next times of the jobs that use it.
@@ -74,8 +88,12 @@ list_command(
 
 
 def _shown(calendar: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {**calendar, "ranges": [f"{one['from']} to {one['to']}" for one in calendar["ranges"]]}
-    for field in ("dates", "ranges", "yearly", "weekdays"):
+    shown = dict(calendar)
+    for field in ("ranges", "excludes"):
+        shown[field] = [f"{one['from']} to {one['to']}" for one in calendar.get(field, ())]
+    for field in ("hours", "only"):
+        shown[field] = [_hours_text(one) for one in calendar.get(field, ())]
+    for field in ("dates", "ranges", "yearly", "weekdays", "hours", "only", "excludes"):
         shown[field] = ", ".join(shown[field])
     return said_fields(shown)
 
@@ -84,7 +102,7 @@ get_command(
     calendars,
     _CALENDARS,
     "CALENDAR",
-    """Show the days of a calendar.
+    """Show the days and hours of a calendar.
 
     \b
       raftsched calendars get holidays
@@ -102,6 +120,11 @@ get_command(
 )
 @click.option("--yearly", metavar="MM-DD", multiple=True, help="This day each year, 12-25; may be repeated.")
 @click.option("--weekdays", metavar="DAYS", help="These days each week, such as sat,sun.")
+@click.option(
+    "--hours", metavar="[DAYS ]FROM-TO", multiple=True, help="These hours, 'fri,sat 22:00-06:00'; may be repeated."
+)
+@click.option("--only", metavar="[DAYS ]FROM-TO", multiple=True, help="All but these hours; may be repeated.")
+@click.option("--exclude", "excludes", metavar="TIME..TIME", multiple=True, help="Once, this time; may be repeated.")
 @click.option("--timezone", "-z", metavar="TZ", help="Whose days; 'none': those of each trigger's zone.")
 @click.option("--description", metavar="TEXT", help="What it is; 'none' for nothing.")
 @click.option("-f", "--file", "file", type=click.File("rb"), help="All of it as YAML or JSON ('-': stdin).")
@@ -115,6 +138,8 @@ def set_(client: Client, calendar: str, fmt: str, file: Any, **given: Any) -> No
       raftsched calendars set holidays -z Europe/Madrid --yearly 01-01 --yearly 12-25 --date 2027-03-26
       raftsched calendars set holidays --weekdays sat,sun --range 2027-08-01..2027-08-31
       raftsched calendars set holidays --date none
+      raftsched calendars set office -z Europe/Madrid --only 'mon-fri 09:00-17:00'
+      raftsched calendars set nights --hours 22:00-06:00 --exclude 2027-03-07T20:00:00Z..2027-03-08T04:00:00Z
       raftsched calendars get holidays -o yaml > holidays.yaml; raftsched calendars set holidays -f holidays.yaml
     """
     path = _CALENDARS.path_of(calendar)
@@ -126,8 +151,8 @@ def set_(client: Client, calendar: str, fmt: str, file: Any, **given: Any) -> No
     elif change:
         found = put_or_patch(client, _CALENDARS, calendar, change)
     else:
-        raise click.UsageError("say what to set: --date, --range, --yearly, --weekdays, ..., or -f FILE")
-    tell(fmt, found, f"{found['name']}: {_days(found) or 'no days'}")
+        raise click.UsageError("say what to set: --date, --range, --yearly, --weekdays, --hours, ..., or -f FILE")
+    tell(fmt, found, f"{found['name']}: {_days(found) or 'nothing'}")
 
 
 delete_command(
@@ -150,10 +175,11 @@ delete_command(
 @format_option
 @remote
 def import_(client: Client, file: Any, name: str | None, timezone: str | None, dry_run: bool, fmt: str) -> None:
-    """Make a calendar of an iCalendar file (.ics): its all-day events, once, each year, or by a rule.
+    """Make a calendar of an iCalendar file (.ics): its all-day events, once, each year, or by a rule, and events with
+    times of day that do not repeat.
 
-    Importing again brings its dates up to date; weekdays, zone and description that it has stay. What does not map is
-    listed with its line and the reason, and the rest goes in: the exit code is then 1.
+    Importing again brings its dates up to date; weekdays, hours, zone and description that it has stay. What does not
+    map is listed with its line and the reason, and the rest goes in: the exit code is then 1.
 
     \b
       raftsched calendars import holidays.ics --dry-run
@@ -199,7 +225,7 @@ def _report(fmt: str, source: str, name: str, days: Days, found: Any, change: di
     shown = {"weekdays": [], **change} if found is None else found
     click.echo(f"{source}: {events} {what}, {len(days.refused)} refused")
     if days.events:
-        click.echo(f"{name}: {_days(shown) or 'no days'}")
+        click.echo(f"{name}: {_days(shown) or 'nothing'}")
 
 
 def _change_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,7 +234,13 @@ def _change_of(given: Mapping[str, Any]) -> dict[str, Any]:
         if given[field]:
             change[field] = _listed(given[field])
     if given["ranges"]:
-        change["ranges"] = [_range(text) for text in _listed(given["ranges"])]
+        change["ranges"] = [_range("range", text, "2027-08-01..2027-08-31") for text in _listed(given["ranges"])]
+    if given["excludes"]:
+        right = "2027-03-07T20:00:00Z..2027-03-08T04:00:00Z"
+        change["excludes"] = [_range("exclude", text, right) for text in _listed(given["excludes"])]
+    for field in ("hours", "only"):
+        if given[field]:
+            change[field] = [_hours(field, text) for text in _listed(given[field])]
     if given["weekdays"] is not None:
         change["weekdays"] = [d.strip().lower() for d in _listed(given["weekdays"].split(","))]
     for field in ("timezone", "description"):
@@ -221,11 +253,34 @@ def _listed(texts: Sequence[str]) -> list[str]:
     return [] if list(texts) == [_NONE] else list(texts)
 
 
-def _range(text: str) -> dict[str, str]:
+def _range(option: str, text: str, right: str) -> dict[str, str]:
     first, dots, last = text.partition("..")
     if not dots or not first or not last:
-        raise click.UsageError(f"--range {text!r} is not FROM..TO; write 2027-08-01..2027-08-31")
+        raise click.UsageError(f"--{option} {text!r} is not FROM..TO; write {right}")
     return {"from": first, "to": last}
+
+
+def _hours(option: str, text: str) -> dict[str, Any]:
+    match = _HOURS.fullmatch(text.strip().lower())
+    if match is None:
+        raise click.UsageError(
+            f"--{option} {text!r} is not [DAYS ]FROM-TO; write 22:00-06:00, or 'mon-fri 09:00-17:00'"
+        )
+    found: dict[str, Any] = {"from": match["from"], "to": match["to"]}
+    if match["days"]:
+        found["weekdays"] = [day for part in match["days"].split(",") for day in _named_days(option, part.strip())]
+    return found
+
+
+def _named_days(option: str, text: str) -> list[str]:
+    """The days of "fri" or "mon-fri"; "sat-mon" goes over the end of the week. Raises a usage error."""
+    first, dash, last = text.partition("-")
+    if first not in _WEEKDAYS or (dash and last not in _WEEKDAYS):
+        raise click.UsageError(
+            f"--{option}: {text!r} is no day; write {', '.join(_WEEKDAYS)}, or two of them as mon-fri"
+        )
+    begin, end = _WEEKDAYS.index(first), _WEEKDAYS.index(last or first)
+    return [_WEEKDAYS[(begin + i) % 7] for i in range((end - begin) % 7 + 1)]
 
 
 def _content(file: Any, name: str) -> dict[str, Any]:

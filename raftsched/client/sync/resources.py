@@ -44,7 +44,7 @@ class Queues:
 
 
 class Calendars:
-    """Named days on which nothing is due, for any trigger that names them."""
+    """Named days and hours in which nothing is due, for any trigger that names them."""
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge

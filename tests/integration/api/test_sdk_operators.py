@@ -132,6 +132,14 @@ def test_calendars(tmp_path: Path) -> None:
             "holidays", only_new=True, dates=["2030-01-02"], ranges=[days], weekdays=["sat"]
         )
         assert (made.dates, made.ranges[0].from_, made.weekdays) == (["2030-01-02"], "2030-08-01", ["sat"])
+        begin = datetime(2030, 1, 1, tzinfo=UTC)
+        made = await client.calendars.patch(
+            "holidays",
+            hours=[{"from": "22:00", "to": "06:00", "weekdays": ["fri"]}],
+            excludes=[{"from": begin, "to": begin + timedelta(hours=1)}],
+        )
+        assert (made.hours[0].from_, made.hours[0].weekdays, made.only) == ("22:00", ["fri"], [])
+        assert (made.excludes[0].from_, made.excludes[0].to) == (begin, begin + timedelta(hours=1))
         with pytest.raises(raftsched.ConflictError) as exists:
             await client.calendars.put("holidays", only_new=True)
         assert exists.value.code == "exists"

@@ -121,7 +121,10 @@ def test_a_preview_says_what_is_left_out() -> None:
     twice = cron("0 9,10 * * *", MADRID, calendar="x")
     notes = [o.note for o in preview(twice, ms("2026-12-24T12:00Z"), 1, calendar=content(dates=["2026-12-25"]))]
     assert notes == ["x: left out before this: 2026-12-25 (2 times)"]
-    assert describe(daily) == "at 09:00 every day, Europe/Madrid time, but not on the days of the calendar holidays"
+    assert (
+        describe(daily)
+        == "at 09:00 every day, Europe/Madrid time, but not in the time that the calendar holidays excludes"
+    )
 
 
 def test_a_note_about_clocks_stands_beside_it() -> None:

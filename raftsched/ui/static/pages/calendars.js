@@ -25,9 +25,12 @@ const YEARS = [1970, 2099];
 const DAYS_SHOWN = 12; // days of a list that are written out
 
 /** Returns what a calendar excludes, in words. */
-function contentText({ dates, ranges, yearly, weekdays }) {
+function contentText({ dates, ranges, yearly, weekdays, hours, only, excludes }) {
   const found = [
     weekdays.join(", "),
+    hours.map(hoursText).join(", "),
+    only.length && `all but ${only.map(hoursText).join(", ")}`,
+    excludes.length && plural(excludes.length, "time range"),
     yearly.length && `${plural(yearly.length, "day")} each year`,
     dates.length && plural(dates.length, "date"),
     ranges.length && plural(ranges.length, "range"),
@@ -35,10 +38,15 @@ function contentText({ dates, ranges, yearly, weekdays }) {
   return found.filter(Boolean).join(" · ") || "nothing";
 }
 
+/** Returns hours in words, such as "mon, fri 22:00 to 06:00". */
+function hoursText({ from, to, weekdays }) {
+  return `${weekdays?.length ? `${weekdays.join(", ")} ` : ""}${from} to ${to}`;
+}
+
 const CALENDAR = {
   noun: "calendar",
   title: "Calendars",
-  says: "Days on which nothing is due, for all jobs whose trigger names the calendar.",
+  says: "Days and hours in which nothing is due, for all jobs whose trigger names the calendar.",
   path: "/v1/calendars",
   ui: "/ui/calendars",
   on: ["calendars"],
@@ -48,7 +56,10 @@ const CALENDAR = {
     { pointer: "/description", label: "Description" },
     { pointer: "/timezone", label: "Time zone", placeholder: "Europe/Madrid", help: "empty: that of each trigger" },
   ],
-  body: (given, { dates, ranges, yearly, weekdays } = {}) => ({ dates, ranges, yearly, weekdays, ...given }),
+  body: (given, { dates, ranges, yearly, weekdays, hours, only, excludes } = {}) => ({
+    ...{ dates, ranges, yearly, weekdays, hours, only, excludes },
+    ...given,
+  }),
   deletion: "Only a calendar that no job uses can be deleted.",
   absent: "Create it, then mark its days on the page of a year.",
   empty: ["There are no calendars.", "Create one for the days on which jobs should not run, such as holidays."],
@@ -99,11 +110,14 @@ export class CalendarPage extends ResourcePage {
         ["Ranges", some(content.ranges.map(({ from, to }) => `${from} to ${to}`))],
         ["Every year", some(content.yearly)],
         ["Once", some(content.dates)],
+        ["Hours", some(content.hours.map(hoursText))],
+        ["All but", some(content.only.map(hoursText))],
+        ["Times", some(content.excludes.map(({ from, to }) => `${from} to ${to}`))],
       ]),
       this.jobsOf(
         "calendar",
         "No job uses this calendar.",
-        `Say "calendar": "${this.name}" in the trigger of a job, and it is not due on these days.`,
+        `Say "calendar": "${this.name}" in the trigger of a job, and it is not due then.`,
       ),
     ];
   }

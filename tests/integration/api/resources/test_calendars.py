@@ -91,6 +91,20 @@ def test_a_part_is_changed(tmp_path: Path) -> None:
         ({"ranges": [{"from": "x", "to": "2030-01-01"}]}, "/ranges/0/from", "a date such as"),
         ({"ranges": [{"from": "2030-01-01", "to": "2030-01-01", "x": 1}]}, "/ranges/0/x", "not a known"),
         ({"weekdays": ["monday"]}, "/weekdays/0", "mon"),
+        ({"hours": [{"from": "24:00", "to": "06:00"}]}, "/hours/0/from", "a time of day such as 22:00"),
+        ({"hours": [{"from": "22:00", "to": "6:00"}]}, "/hours/0/to", "from 00:00 to 24:00"),
+        ({"hours": [{"from": "22:00"}]}, "/hours/0/to", "missing"),
+        ({"only": [{"from": "22:00", "to": "22:00"}]}, "/only/0/to", "00:00 to 24:00"),
+        ({"only": [{"from": "22:00", "to": "23:00", "weekdays": []}]}, "/only/0/weekdays", "leave it out for each day"),
+        ({"only": [{"from": "22:00", "to": "23:00", "weekdays": ["x"]}]}, "/only/0/weekdays/0", "mon"),
+        ({"only": [{"from": "22:00", "to": "23:00"}] * 51}, "/only", "50"),
+        ({"excludes": [{"from": "2030-01-01", "to": "2030-01-02T00:00:00Z"}]}, "/excludes/0/from", "RFC 3339"),
+        ({"excludes": [{"from": "2030-01-01T00:00:00Z"}]}, "/excludes/0/to", "missing"),
+        (
+            {"excludes": [{"from": "2030-01-01T00:00:00Z", "to": "2030-01-01T01:00:00+01:00"}]},
+            "/excludes/0/to",
+            "after",
+        ),
         ({"timezone": "Mars/Olympus"}, "/timezone", "no time zone"),
         ({"description": "x" * 1025}, "/description", "1,024"),
         ({"date": []}, "/date", "dates"),
@@ -135,7 +149,7 @@ def test_a_job_that_uses_it(tmp_path: Path) -> None:
         assert (status, job["next_fire_at"]) == (201, "2030-01-03T08:00:00.000Z")
         assert job["trigger"] == DAILY["trigger"]
         status, shown = await call("GET", f"/v1/jobs/{job['id']}/next?count=3")
-        assert shown["description"].endswith("but not on the days of the calendar holidays")
+        assert shown["description"].endswith("but not in the time that the calendar holidays excludes")
         assert [(n["at"][:10], n["note"]) for n in shown["next"]] == [
             ("2030-01-03", "holidays: left out before this: 2030-01-01 and 2030-01-02"),
             ("2030-01-04", None),
@@ -153,6 +167,32 @@ def test_a_job_that_uses_it(tmp_path: Path) -> None:
         status, job = await call("PATCH", f"/v1/jobs/{job['id']}", {"trigger": {"every": "1h"}})
         assert (status, job["next_fire_at"]) == (200, "2030-01-01T01:00:00.000Z")
         assert (await call("DELETE", PATH))[0] == 204
+
+    run(tmp_path, test)
+
+
+def test_hours(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        body = {
+            "timezone": "Europe/Madrid",
+            "hours": [{"from": "22:00", "to": "06:00"}],
+            "only": [{"from": "00:00", "to": "24:00", "weekdays": ["sun", "tue", "mon", "tue"]}],
+            "excludes": [
+                {"from": "2030-01-08T12:00:00+01:00", "to": "2030-01-08T14:00:00Z"},
+                {"from": "2030-01-01T00:00:00Z", "to": "2030-01-01T09:30:00.250Z"},
+            ],
+        }
+        _, made = await call("PUT", PATH, body)
+        assert made["hours"] == [{"from": "22:00", "to": "06:00"}]
+        assert made["only"] == [{"from": "00:00", "to": "24:00", "weekdays": ["mon", "tue", "sun"]}]
+        assert made["excludes"] == [
+            {"from": "2030-01-01T00:00:00.000Z", "to": "2030-01-01T09:30:00.250Z"},
+            {"from": "2030-01-08T11:00:00.000Z", "to": "2030-01-08T14:00:00.000Z"},
+        ]
+        assert await call("PUT", PATH, made) == (200, made)
+        hourly = {"cron": "0 * * * *", "timezone": "Europe/Madrid", "calendar": "holidays"}
+        _, job = await call("POST", "/v1/jobs", {**JOB, "trigger": hourly})
+        assert job["next_fire_at"] == "2030-01-01T10:00:00.000Z"
 
     run(tmp_path, test)
 

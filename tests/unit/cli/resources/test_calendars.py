@@ -14,6 +14,7 @@ from tests.unit.cli.house import asked, routes, run
 CALENDAR = {
     "name": "holidays", "description": "Spain", "timezone": "Europe/Madrid", "dates": ["2027-03-26"],
     "ranges": [{"from": "2027-08-01", "to": "2027-08-31"}], "yearly": ["01-01", "12-25"], "weekdays": ["sat", "sun"],
+    "hours": [{"from": "22:00", "to": "06:00"}], "only": [], "excludes": [],
     "revision": 3, "created_at": "2026-11-20T11:00:00Z", "modified_at": "2026-11-20T11:00:00Z",
 }  # fmt: skip
 PATH = "/v1/calendars/holidays"
@@ -29,7 +30,7 @@ def test_list_and_get() -> None:
         routes({"GET /v1/calendars?limit=100": {"items": [CALENDAR], "next": None}, f"GET {PATH}": CALENDAR})
     ) as stub:
         table = run("--server", stub.url, "calendars", "list").output
-        assert "sat, sun; 2 yearly; 1 range; 1 date" in table
+        assert "sat, sun; 22:00-06:00; 2 yearly; 1 range; 1 date" in table
         shown = run("--server", stub.url, "calendars", "get", "holidays").output
         assert "2027-08-01 to 2027-08-31" in shown
         assert run("--server", stub.url, "calendars", "get", "holidays", "-o", "name").output == "holidays\n"
@@ -44,7 +45,7 @@ def test_set_changes_what_is_named() -> None:
             *("--server", stub.url, "calendars", "set", "holidays", "--date", "2027-03-26", "--date", "2027-05-01"),
             *("--range", "2027-08-01..2027-08-31", "--yearly", "none", "--weekdays", "SAT, sun", "-z", "none"),
         )
-        assert result.output == "holidays: sat, sun; 2 yearly; 1 range; 1 date\n"
+        assert result.output == "holidays: sat, sun; 22:00-06:00; 2 yearly; 1 range; 1 date\n"
         assert stub.requests[0].json == {
             "dates": ["2027-03-26", "2027-05-01"],
             "ranges": [{"from": "2027-08-01", "to": "2027-08-31"}],
@@ -54,6 +55,22 @@ def test_set_changes_what_is_named() -> None:
         }
         assert run("--server", stub.url, "calendars", "set", "holidays").exit_code == 2
         assert run("--server", stub.url, "calendars", "set", "holidays", "--range", "2027-08-01").exit_code == 2
+
+
+def test_set_hours() -> None:
+    with serve(routes({f"PATCH {PATH}": CALENDAR})) as stub:
+        result = run(
+            *("--server", stub.url, "calendars", "set", "holidays", "--hours", "22:00-06:00", "--only"),
+            *("mon-wed, SUN 09:00-24:00", "--exclude", "2027-03-07T20:00:00Z..2027-03-08T04:00:00Z"),
+        )
+        assert result.exit_code == 0
+        assert stub.requests[0].json == {
+            "hours": [{"from": "22:00", "to": "06:00"}],
+            "only": [{"from": "09:00", "to": "24:00", "weekdays": ["mon", "tue", "wed", "sun"]}],
+            "excludes": [{"from": "2027-03-07T20:00:00Z", "to": "2027-03-08T04:00:00Z"}],
+        }
+        for bad in (["--hours", "22-06"], ["--only", "monday 09:00-17:00"], ["--exclude", "2027-03-07T20:00:00Z"]):
+            assert run("--server", stub.url, "calendars", "set", "holidays", *bad).exit_code == 2
 
 
 def test_set_makes_one_that_is_not_there() -> None:
@@ -86,7 +103,7 @@ def test_import(tmp_path: Path) -> None:
     file = tmp_path / "Holidays.ics"
     text = ics(
         "SUMMARY:Christmas\nDTSTART;VALUE=DATE:20261225\nDTEND;VALUE=DATE:20261226\nRRULE:FREQ=YEARLY",
-        "SUMMARY:Meeting\nDTSTART;TZID=Europe/Madrid:20261225T100000",
+        "SUMMARY:Meeting\nDTSTART;TZID=Europe/Madrid:20261225T100000\nDTEND;TZID=Europe/Madrid:20261225T110000\nRRULE:FREQ=DAILY",
     )
     file.write_bytes(text.replace("\n", "\r\n").encode())
 
@@ -107,10 +124,10 @@ def test_import(tmp_path: Path) -> None:
             "yearly": ["12-25"],
             "timezone": "Europe/Madrid",
         }
-        assert "line 12: refused: Meeting" in result.stderr
-        assert "whole days" in result.stderr
+        assert "line 14: refused: Meeting" in result.stderr
+        assert "repeats at a time of day" in result.stderr
         shown = run("--server", stub.url, "calendars", "import", str(file), "-o", "json")
-        assert [r["line"] for r in json.loads(shown.stdout)["refused"]] == [12]
+        assert [r["line"] for r in json.loads(shown.stdout)["refused"]] == [14]
         assert run("--server", stub.url, "calendars", "import", "-", input=b"\xff").exit_code == 2
         sent = len(stub.requests)
         nothing = run("--server", stub.url, "calendars", "import", "-", input=b"junk\n")
@@ -150,6 +167,24 @@ def test_days_of_an_event(event: str, found: dict[str, object]) -> None:
     assert (days.name, days.events) == ("Spain", 1)
 
 
+@pytest.mark.parametrize(
+    ("event", "begin", "end"),
+    [
+        ("DTSTART:20270326T090000Z\nDTEND:20270327T100000Z", "2027-03-26T09:00:00Z", "2027-03-27T10:00:00Z"),
+        ("DTSTART:20270326T090000Z\nDURATION:P1DT2H30M", "2027-03-26T09:00:00Z", "2027-03-27T11:30:00Z"),
+        (
+            'DTSTART;TZID=Europe/Madrid:20261025T023000\nDTEND;TZID="Europe/Madrid":20261025T024500',
+            "2026-10-25T00:30:00Z",
+            "2026-10-25T01:45:00Z",  # that time comes twice
+        ),
+    ],
+)
+def test_times_of_an_event(event: str, begin: str, end: str) -> None:
+    days = read(event)
+    assert days.refused == []
+    assert {k: v for k, v in days.content().items() if v} == {"excludes": [{"from": begin, "to": end}]}
+
+
 def test_a_rule_is_written_out_to_the_end() -> None:
     days = read("DTSTART:20261126\nRRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH")
     assert len(days.dates) == 74
@@ -159,7 +194,16 @@ def test_a_rule_is_written_out_to_the_end() -> None:
 @pytest.mark.parametrize(
     ("event", "line", "reason"),
     [
-        ("DTSTART:20270326T090000Z", 5, "time of day"),
+        ("DTSTART:20270326T090000Z", 5, "has no end"),
+        ("DTSTART:20270326T090000Z\nDTEND:20270326", 6, "has no time of day, as its start has"),
+        ("DTSTART:20270326T090000Z\nDTEND:20270326T090000Z", 6, "ends when it begins"),
+        ("DTSTART:20270326T090000Z\nDURATION:-PT1H", 6, "is no duration"),
+        ("DTSTART:20270326T090000Z\nDURATION:PT1H\nRRULE:FREQ=DAILY", 7, "repeats at a time of day"),
+        ("DTSTART:20270326T090000\nDURATION:PT1H", 5, "names no time zone"),
+        ("DTSTART;TZID=Mars:20270326T090000\nDURATION:PT1H", 5, "not known here"),
+        ("DTSTART:20270326T250000Z\nDURATION:PT1H", 5, "is no time"),
+        ("DTSTART:21010326T090000Z\nDURATION:PT1H", 5, "1970"),
+        ("DTSTART:20270326T0900", 5, "is no date"),
         ("DTSTART:20270230", 5, "no date"),
         ("DTSTART:19690230", 5, "no date"),
         ("DTSTART:19690228", 5, "1970"),

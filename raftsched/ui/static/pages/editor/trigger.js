@@ -100,7 +100,7 @@ export function triggerFields(form, { kinds = Object.keys(TRIGGER_KINDS), folded
           }),
       has("timezone") ? form.text(["trigger", "timezone"], "Time zone", { list: "zones", hint: "UTC" }) : null,
       has("calendar")
-        ? form.text(["trigger", "calendar"], "Not on the days of calendar", { list: "calendars", hint: "none" })
+        ? form.text(["trigger", "calendar"], "Not in the time of calendar", { list: "calendars", hint: "none" })
         : null,
     ),
     more.length && folded ? form.fold("trigger-more", "Bounds and jitter", more) : h("div", { class: "fields" }, more),

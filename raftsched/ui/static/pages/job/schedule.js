@@ -168,7 +168,7 @@ function isWaiting({ state }) {
 function triggerFact(name, value) {
   if (name === "manual") return ["Runs", "when somebody asks for it"];
   if (name === "calendar")
-    return ["Not on the days of", h("a", { href: `/ui/calendars/${encodeURIComponent(value)}` }, value)];
+    return ["Not in the time of", h("a", { href: `/ui/calendars/${encodeURIComponent(value)}` }, value)];
   if (name === "mode") return [TRIGGER_WORDS.mode, MODES[value] ?? value];
   if (name.endsWith("_at") || name === "at")
     return [TRIGGER_WORDS[name], [timeOf(value, { relative: false }), " · ", timeOf(value)]];

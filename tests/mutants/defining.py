@@ -1,0 +1,38 @@
+"""Rules of raftsched/schedule and of templates: what a job says is what comes of it."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_SCHEDULE = ("unit/schedule/test_windows.py",)
+_TEMPLATES = ("unit/test_templates.py",)
+
+DEFINING = (
+    Mutant(
+        "hours_end_the_first_time",
+        "excluded hours last until clocks show their end for the last time",
+        "schedule/windows.py",
+        "last_shown(self._place, midnight + one.end)",
+        "first_shown(self._place, midnight + one.end)",
+        _SCHEDULE,
+        None,
+    ),
+    Mutant(
+        "template_is_code",
+        "what an interpreter is given to run has no templates",
+        "templates.py",
+        "code_next = code_next or (reads_code and _CODE_FOLLOWS.fullmatch(argument) is not None)",
+        "code_next = False",
+        _TEMPLATES,
+        None,
+    ),
+    Mutant(
+        "address_leads_elsewhere",
+        "a value does not change which part of an address is which",
+        "templates.py",
+        'return quote(value, safe="")',
+        "return quote(value)",
+        _TEMPLATES,
+        None,
+    ),
+)
