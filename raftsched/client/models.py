@@ -88,6 +88,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     shard: dict[str, int] | None = None  # of a part: index and count
     parts: dict[str, Any] | None = None  # of a run with parts: total, succeeded, failed, killed, and more
     trigger: str | None = None  # id of the one that it came from, of a job with several
+    expires_at: datetime | None = None  # of one that waits: it is skipped unless it starts before
 
     @property
     def final(self) -> bool:

@@ -51,6 +51,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     max_concurrency: int | None = None
     conditions: list[dict[str, Any]] = []
     conditions_timeout: str | None = None
+    expires: str | None = None
     labels: dict[str, str] = {}
     placement: dict[str, Any] | None = None
     notify: dict[str, Any] | list[dict[str, Any]] | None = None

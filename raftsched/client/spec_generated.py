@@ -46,6 +46,7 @@ class JobSpec(TypedDict, total=False):
     max_concurrency: int
     conditions: Sequence[Condition]
     conditions_timeout: Duration
+    expires: Duration
     labels: Mapping[str, str]
     placement: Placement
     notify: Notify | Sequence[Notify]
@@ -66,6 +67,7 @@ class JobDefaults(TypedDict, total=False):
     retry: Retry
     overlap: Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
     misfire: Misfire
+    expires: Duration
     labels: Mapping[str, str]
     placement: Placement
     notify: Notify | Sequence[Notify]

@@ -190,6 +190,8 @@ def policy_error(policy: Policy) -> str | None:
         return _duration("retention max_age", retention.max_age_ms)
     if not (0 <= retention.succeeded <= KEPT_MAX and 0 <= retention.failed <= KEPT_MAX):
         return f"retention keeps 0 to {KEPT_MAX} instances of an outcome."
+    if policy.expires_ms and not 0 < policy.expires_ms <= STORED_DURATION_MAX_MS:
+        return _duration("expires", policy.expires_ms)
     if not 1 <= policy.conditions_timeout_ms <= STORED_DURATION_MAX_MS:
         return _duration("conditions_timeout", policy.conditions_timeout_ms)
     return _wrong_in_conditions(policy) if policy.conditions else None

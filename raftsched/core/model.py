@@ -214,6 +214,7 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fals
     shards: int = 0  # placement: so many parts make up a run; 0: a run is one
     on_all: bool = False  # placement: a part for each node and worker that can take it
     triggers: tuple[Trigger, ...] = ()  # of a job that has several; `trigger` is of the kind SEVERAL then
+    expires_ms: int = 0  # a run that has not started so long after it was due is skipped; 0: it waits on
 
     @property
     def all_triggers(self) -> tuple[Trigger, ...]:
@@ -448,6 +449,7 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     trigger: str = ""  # id of the one that it came from, of a job with several
     watch_at_ms: int | None = None  # the key of its WATCHES row (it is late, or runs long, then)
     told: tuple[tuple[int, str], ...] = ()  # (event, webhook) of what was told while it goes on: each once
+    expires_at_ms: int | None = None  # it is skipped unless something of it starts before; None: it may start whenever
 
     @property
     def key(self) -> bytes:

@@ -35,7 +35,7 @@ INSTANCE: dict[tuple[I, str], I] = {
     (I.WAITING, "assign"): I.LAUNCHED,
     (I.WAITING, "kill"): I.KILLED,
     (I.WAITING, "give_up"): I.TIMED_OUT,  # its conditions were not met in time
-    (I.WAITING, "miss_start"): I.SKIPPED,  # nobody could take it within the start deadline
+    (I.WAITING, "miss_start"): I.SKIPPED,  # nobody could take it within the start deadline, or it expired
     (I.WAITING, "strand"): I.FAILED,  # the same, of a part: who it is for is gone
     (I.WAITING, "split"): I.RUNNING,  # its parts run
     (I.LAUNCHED, "start"): I.RUNNING,

@@ -189,6 +189,15 @@ APPLYING = (
         None,
     ),
     Mutant(
+        "expired_is_assigned",
+        "what has expired is not started any more",
+        "core/apply/attempts.py",
+        "if instance.expires_at_ms is not None and instance.expires_at_ms <= tx.now:",
+        "if False:",
+        _CORE,
+        None,
+    ),
+    Mutant(
         "lease_without_quorum_age",
         "a lease is shorter by the age of the round that a majority answered",
         "leader/leases.py",

@@ -84,6 +84,7 @@ def _any_policy(r: random.Random, now: int) -> Policy:
         retention=r.choice([Retention(), Retention(1, 1), Retention(0, 0), Retention(3, 2, 10_000)]),
         shards=(shards := r.choice([0, 0, 0, 1, 3, 60, 1_001])),
         on_all=not shards and r.random() < 0.2,
+        expires_ms=r.choice([0, 0, 0, 1, 5_000, DAY_MS, -1]),
     )
 
 

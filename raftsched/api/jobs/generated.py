@@ -20,6 +20,7 @@ from raftsched.api.jobs.rules import (
     check_owner,
     conditions_timeout_of,
     encode_params,
+    expires_of,
     grace_of,
     max_concurrency_of,
     misfire_of,
@@ -87,6 +88,7 @@ class JobIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=F
     max_concurrency: SmallCount | None = None
     conditions: Conditions = []
     conditions_timeout: Duration | None = None
+    expires: Duration | None = None
     labels: Labels | None = None
     placement: PlacementIn | None = None
     notify: Notify | None = None
@@ -110,6 +112,7 @@ class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
     retry: RetryIn | None = None
     overlap: OverlapName | None = None
     misfire: MisfireIn | None = None
+    expires: Duration | None = None
     labels: Labels | None = None
     placement: PlacementIn | None = None
     notify: Notify | None = None
@@ -140,6 +143,7 @@ class JobShown(msgspec.Struct, kw_only=True):
     max_concurrency: int | None = None
     conditions: Raw = Raw(b"[]")
     conditions_timeout: str | None = None
+    expires: str | None = None
     labels: Raw = Raw(b"{}")
     placement: Raw = Raw(b"null")
     notify: Raw = Raw(b"null")
@@ -231,6 +235,8 @@ def policy_of(
         more["conditions"] = conditions_of(given.conditions, errors)
     if given.conditions_timeout is not None:
         more["conditions_timeout_ms"] = conditions_timeout_of(given.conditions_timeout, errors)
+    if given.expires is not None:
+        more["expires_ms"] = expires_of(given.expires, errors)
     if given.labels:
         check_labels(given.labels, "/labels", errors)
     if given.placement is not None:

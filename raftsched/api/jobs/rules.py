@@ -89,6 +89,13 @@ def grace_of(text: str, errors: list[FieldError]) -> int:
     return grace or 0
 
 
+def expires_of(text: str, errors: list[FieldError]) -> int:
+    expires = duration_of(text, "/expires", errors)
+    if expires == 0:
+        errors.append(FieldError("/expires", "must be more than zero, such as 10m"))
+    return expires or 0
+
+
 def user_of(given: str, handler: HandlerIn | None, namespace: str, errors: list[FieldError]) -> str:
     """Returns `namespace:user`, which a node must allow."""
     if not names.USER.allows(given):

@@ -444,7 +444,8 @@ class InstanceOut(msgspec.Struct):
     when it was due and its first start; null before that, and for what was asked for. `node`, or `worker`: what its
     newest attempt was given to, a node or a remote worker. `parent`: the run of which this is a part; `shard`: which
     one of how many, null of a part for one node. `parts`: of a run that was split into them. `trigger`: the id of the
-    one that it came from, of a job with several."""
+    one that it came from, of a job with several. `expires_at`: of one that waits: it is skipped unless it starts
+    before; null: it waits on, or has begun."""
 
     id: str
     job_id: str
@@ -480,3 +481,4 @@ class InstanceOut(msgspec.Struct):
     shard: ShardOut | None = None
     parts: PartsOut | None = None
     trigger: str | None = None
+    expires_at: str | None = None

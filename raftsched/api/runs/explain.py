@@ -21,6 +21,7 @@ from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import requested_instance
 from raftsched.api.runs.explain_words import (
     end_words,
+    expiry_words,
     gap_words,
     going_words,
     step_words,
@@ -198,7 +199,7 @@ def explain(
     if row.state in FINAL:
         now = "" if row.state is InstanceState.SKIPPED and row.gap_count else end_words(row)
     elif obstacle is not None:
-        now = f"It is {row.state.name}. {obstacle.text}"
+        now = f"It is {row.state.name}. {obstacle.text}{expiry_words(row)}"
     else:
         now = going_words(row, policy, now_ms, cut_off, heard_ms)
     return ExplainOut(

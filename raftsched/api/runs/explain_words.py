@@ -48,6 +48,7 @@ _REASONS = {
     "max_lost": "its workers were lost more often than max_lost allows",
     "lost": "its worker was lost, and it is to run at most once",
     "start_deadline": "no node could take it before its start deadline",
+    "expired_unstarted": "it had not started when it expired, the time that its job gives a run for that",
     "conditions_timeout": "its conditions were not met within conditions_timeout",
     "worker_lost": "its worker was lost",
     "handed_back": "its node stopped, and handed it back",
@@ -267,6 +268,13 @@ def going_words(
             "ends and this attempt is lost."
         )
     return text + silent
+
+
+def expiry_words(row: Instance) -> str:
+    """Returns a sentence, behind a space, about when an instance that waits is skipped; empty: it never is."""
+    if row.expires_at_ms is None or row.state is not InstanceState.WAITING:
+        return ""
+    return f" Unless it starts before {format_time(row.expires_at_ms)} it is skipped: it expires then."
 
 
 def end_words(row: Instance) -> str:

@@ -13,7 +13,7 @@ from raftsched.api.runs.raw import shown_raw
 from raftsched.cloudevents import event_id, event_type, subject_of
 from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_key, instance_text, job_text
-from raftsched.core.model import ASKED_FOR, Attempt, Instance, lateness_ms
+from raftsched.core.model import ASKED_FOR, Attempt, Instance, InstanceState, lateness_ms
 from raftsched.core.notices import decode_notice
 from raftsched.core.tables import ReadView, Table, u64
 
@@ -121,5 +121,6 @@ def instance_json(row: Instance, names: JobNames, parts: PartsOut | None = None)
             shard=shown_shard(row),
             parts=parts or shown_parts(row),
             trigger=row.trigger or None,
+            expires_at=format_time_or_none(row.expires_at_ms if row.state is InstanceState.WAITING else None),
         )
     )

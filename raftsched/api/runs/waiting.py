@@ -158,7 +158,7 @@ def _conditions(view: ReadView, meta: Meta, policy: Policy, namespace: str, row:
         text += f": {found.rstrip('.')}"
     if row.wake_at_ms is not None and row.wake_at_ms != row.checks_end_at_ms:  # else it will be told
         text += f"; they are looked at again {_when(row.wake_at_ms, now_ms)}"
-    if row.checks_end_at_ms is not None:
+    if row.checks_end_at_ms is not None and row.checks_end_at_ms != row.expires_at_ms:
         text += f"; it is given up {_when(row.checks_end_at_ms, now_ms)}"
     text += "."
     if any(condition.kind is ConditionKind.PATH for condition in policy.conditions):

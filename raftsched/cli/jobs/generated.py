@@ -26,6 +26,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Wait for a success of JOB within 2h, say; may be repeated.",
     ),
     click.option("--conditions-timeout", metavar="DURATION", help="Give up waiting after this.  [default: 1h]"),
+    click.option("--expires", metavar="DURATION", help="Skip a run that has not started so long after it was due."),
     click.option("--priority", type=click.IntRange(0, 9), help="9 first.  [default: 5]"),
     click.option(
         "--queue", metavar="NAME", help="Whose limits hold for it too; see 'raftsched queues'.  [default: default]"
@@ -52,6 +53,7 @@ SAME = (
     "overlap",
     "max_concurrency",
     "conditions_timeout",
+    "expires",
 )
 # What a job means that leaves these fields out.
 DEFAULTS: Mapping[str, Any] = {
@@ -71,4 +73,4 @@ DEFAULTS: Mapping[str, Any] = {
     "retention": {"succeeded": 200, "failed": 100, "max_age": "7d"},
 }
 # Fields whose absence, or null, means what the namespace says.
-UNSAID = frozenset(["timezone", "grace", "user", "placement", "notify"])
+UNSAID = frozenset(["timezone", "grace", "user", "expires", "placement", "notify"])

@@ -6,7 +6,8 @@ from __future__ import annotations
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, InstanceStarted
 from raftsched.core.admission import blocked_reason
 from raftsched.core.apply.checks import wake_checking
-from raftsched.core.apply.finish import finish, settle
+from raftsched.core.apply.conditions import span
+from raftsched.core.apply.finish import UNSTARTED, finish, settle
 from raftsched.core.apply.indexes import reindex, waits_in_ready
 from raftsched.core.apply.notices import GONE, deactivate_if_gone
 from raftsched.core.apply.parts import advance
@@ -41,6 +42,8 @@ def assign(tx: Tx, c: Assign) -> Answer:
     instance = tx.instance(c.instance) if made is None else made
     if instance is None or not waits_in_ready(instance) or instance.parts is not None:
         return STALE
+    if instance.expires_at_ms is not None and instance.expires_at_ms <= tx.now:
+        return STALE  # its timer is due, and says so
     session = tx.session(c.session)
     if session is None or not session.open or (instance.only_on and instance.only_on != session.node):
         return STALE
@@ -283,6 +286,8 @@ def _handed_back(tx: Tx, job: Job, instance: Instance, ran: bool) -> None:
     """Queues the instance again. Its worker stopped, which is no fault of the job, unless it happens again and again: a
     job that stops its nodes must not tour the cluster."""
     instance.handed_back += 1
+    if ran:
+        instance.expires_at_ms = None
     once = tx.policy_of(job, instance).delivery is Delivery.AT_MOST_ONCE
     if ran and once:
         instance.reason = "handed_back"
@@ -298,6 +303,7 @@ def _handed_back(tx: Tx, job: Job, instance: Instance, ran: bool) -> None:
 
 def _lost(tx: Tx, job: Job, instance: Instance) -> None:
     instance.lost += 1
+    instance.expires_at_ms = None  # it may have started
     policy = tx.policy_of(job, instance)
     if policy.delivery is Delivery.AT_MOST_ONCE:
         instance.reason = "lost"
@@ -327,13 +333,14 @@ def _failed(tx: Tx, job: Job, instance: Instance, outcome: Outcome) -> None:
         add_step(tx, instance, StepKind.ENDED, outcome.name.lower(), instance.attempts[-1].token)
         add_step(tx, instance, StepKind.RETRY, f"level {instance.tried}")
         instance.wake_at_ms = tx.now + retry_delay_ms(retry, instance.key, instance.tried)
+        instance.expires_at_ms = None
         return
     instance.reason = "retries_exhausted" if instance.tried > 1 else None
     finish(tx, job, instance, "time_out" if outcome is Outcome.TIMED_OUT else "fail")
 
 
-def _why_not_started(tx: Tx, job: Job, instance: Instance) -> str:
-    text = "No node could take it before its start deadline"
+def _why_not_started(tx: Tx, job: Job, instance: Instance, text: str) -> str:
+    """Returns the text with what was in the way of an instance that waits for a worker."""
     if instance.parent is not None and tx.node_session(instance.only_on) == 0:
         return f"{text}: it is for {instance.only_on}, which is gone."
     if instance.reason == UNPLACEABLE:
@@ -347,6 +354,20 @@ def _why_not_started(tx: Tx, job: Job, instance: Instance) -> str:
         return f"{text}: its queue {queue.name} {held_up[why]}."
     why = None if quota is None else blocked_reason(quota, tx.now)
     return f"{text}." if why is None else f"{text}: its namespace {job.namespace} {held_up[why]}."
+
+
+def _expire(tx: Tx, job: Job, instance: Instance) -> None:
+    """Skips an instance that had not started when it expired. The caller stores job and instance."""
+    text = f"It had not started within {span(tx.policy_of(job, instance).expires_ms)}"
+    if instance.held:
+        instance.error = f"{text}: it waited for another run of its job to end."
+    elif instance.checking:
+        instance.error = f"{text}: {instance.error}" if instance.error else f"{text}: its conditions were not met."
+    else:
+        instance.error = _why_not_started(tx, job, instance, text)
+    instance.reason = UNSTARTED
+    finish(tx, job, instance, "miss_start")
+    settle(tx, job)
 
 
 def wake(tx: Tx, c: Wake) -> Answer:
@@ -367,11 +388,14 @@ def wake(tx: Tx, c: Wake) -> Answer:
         advance(tx, job, instance)
         settle(tx, job)
         tx.put_job(job)
+    elif instance.expires_at_ms is not None and instance.expires_at_ms <= c.at_ms:
+        _expire(tx, job, instance)
+        tx.put_job(job)
     elif instance.checking:
         wake_checking(tx, job, instance, c.at_ms)
         tx.put_job(job)
     elif instance.state is InstanceState.WAITING:
-        instance.error = _why_not_started(tx, job, instance)
+        instance.error = _why_not_started(tx, job, instance, "No node could take it before its start deadline")
         instance.reason = "start_deadline"
         finish(tx, job, instance, "miss_start" if instance.parent is None else "strand")
         settle(tx, job)

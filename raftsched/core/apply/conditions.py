@@ -36,6 +36,8 @@ def start_checking(tx: Tx, job: Job, instance: Instance, policy: Policy) -> None
     """Checks the conditions of the instance from the start. The caller stores it."""
     instance.checking = True
     instance.checks_end_at_ms = tx.now + policy.conditions_timeout_ms
+    if instance.expires_at_ms is not None:
+        instance.checks_end_at_ms = min(instance.checks_end_at_ms, instance.expires_at_ms)
     instance.reason = CONDITIONS
     instance.error = None
     instance.only_on = ""
@@ -156,7 +158,9 @@ def _queue(tx: Tx, job: Job, instance: Instance) -> None:
     rank(tx, job, instance)
     fresh = not instance.attempts and instance.parts is None
     if fresh and not instance.request and not job.policy.trigger_of(instance).once:
-        instance.wake_at_ms = tx.now + tx.meta.settings.start_deadline_ms
+        deadline_ms = tx.now + tx.meta.settings.start_deadline_ms
+        if instance.wake_at_ms is None or deadline_ms < instance.wake_at_ms:  # else it expires before
+            instance.wake_at_ms = deadline_ms
 
 
 def _target(tx: Tx, condition: Condition, newer: tuple[Job | None, ...]) -> Job | None:

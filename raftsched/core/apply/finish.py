@@ -36,6 +36,7 @@ from raftsched.core.transitions import instance_after, job_after
 _WAITING, _SUCCEEDED, _FINAL = InstanceState.WAITING, InstanceState.SUCCEEDED, StepKind.FINAL
 _RUNNING = InstanceState.RUNNING
 PARTS_FAILED = "parts_failed"
+UNSTARTED = "expired_unstarted"  # it had not started when its time to do so was over (Policy.expires_ms)
 _STARTED = (InstanceState.LAUNCHED, InstanceState.RUNNING)
 _SCHEDULED, _EXPIRED, _DELETED = JobState.SCHEDULED, JobState.EXPIRED, JobState.DELETED
 GOOD = (InstanceState.SUCCEEDED,)

@@ -8,7 +8,7 @@ from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.actions import InstanceFired, KillAsked
 from raftsched.core.apply.conditions import become_ready
 from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, set_due, take_due
-from raftsched.core.apply.finish import finish, note_gap, settle, unused_request
+from raftsched.core.apply.finish import UNSTARTED, finish, note_gap, settle, unused_request
 from raftsched.core.apply.indexes import listed_by_job, waits_in_ready
 from raftsched.core.apply.parts import ask_to_end
 from raftsched.core.apply.several import (
@@ -184,7 +184,7 @@ def _run_times(tx: Tx, job: Job, times: list[int], sources: Sources) -> None:
     record for neighbours."""
     trigger = job.policy.trigger
     late = _missed(tx, job, times, sources)
-    left_out = _times_left_out(job, times, late, sources)
+    left_out = _times_left_out(job, times, late, sources, tx.now)
     owed = bool(late) and job.policy.misfire.policy is MisfirePolicy.ALL
     refused = False
     for reason, group in groupby(times, left_out.get):
@@ -231,13 +231,18 @@ def _missed(tx: Tx, job: Job, times: list[int], sources: Sources) -> frozenset[i
     return frozenset(t for t in late if not sources[t].trigger.once)
 
 
-def _times_left_out(job: Job, times: list[int], late: frozenset[int], sources: Sources) -> dict[int, str]:
+def _times_left_out(
+    job: Job, times: list[int], late: frozenset[int], sources: Sources, now_ms: int
+) -> dict[int, str]:
     """Returns the times that do not run, with the reason of each."""
     policy = job.policy
     reasons: dict[int, str] = {}
     if policy.misfire.policy is not MisfirePolicy.ALL:
         kept = max(late, default=None) if policy.misfire.policy is MisfirePolicy.ONCE else None
         reasons = {t: "misfire" for t in late if t != kept}
+    if policy.expires_ms and not policy.trigger.once:
+        left = [t for t in times if t not in reasons]
+        reasons.update((t, UNSTARTED) for t in left if _expires_at_ms(job, t, sources.get(t)) <= now_ms)
     limit = concurrency_limit(policy)
     if policy.overlap is Overlap.REPLACE and limit is not None and not policy.trigger.once:
         run = [t for t in times if t not in reasons and not is_once(t, sources)]
@@ -245,8 +250,19 @@ def _times_left_out(job: Job, times: list[int], late: frozenset[int], sources: S
     return reasons
 
 
+def _expires_at_ms(job: Job, nominal_at_ms: int, source: Source | None) -> int:
+    """Returns when the run of a due time is skipped unless it has started."""
+    trigger = job.policy.trigger if source is None else source.trigger
+    return nominal_at_ms + jitter_ms(trigger, job.id, nominal_at_ms) + job.policy.expires_ms
+
+
 def _start(tx: Tx, job: Job, nominal_at_ms: int, missed: bool, source: Source | None = None) -> None:
     """Makes an instance of a due time."""
+    if job.policy.expires_ms and _expires_at_ms(job, nominal_at_ms, source) <= tx.now:
+        job.runs += 1  # it is that of a one-shot: others are left out before
+        note_gap(tx, job, UNSTARTED, nominal_at_ms, nominal_at_ms, 1)
+        job.last_instance = job.gap
+        return
     since_ms = replace_active(tx, job)
     job.runs += 1
     request = unused_request(tx, job, nominal_at_ms)
@@ -329,6 +345,9 @@ def add_instance(
         instance.jitter_ms = jitter_ms(trigger, job.id, nominal_at_ms)
     if trigger.once and why not in ASKED_FOR and anchor_ms > nominal_at_ms + instance.jitter_ms:
         instance.overdue_ms = anchor_ms - nominal_at_ms - instance.jitter_ms
+    if job.policy.expires_ms:
+        since = tx.now if why in ASKED_FOR else nominal_at_ms + instance.jitter_ms
+        instance.expires_at_ms = since + job.policy.expires_ms
     add_step(tx, instance, _CREATED, why)
     if job.policy.notify and why not in ASKED_FOR:
         watch(job, instance)
@@ -350,6 +369,7 @@ def enqueue(tx: Tx, job: Job, instance: Instance) -> None:
         instance.reason = "overlap"
         add_step(tx, instance, StepKind.HELD)
         instance.held = True
+        instance.wake_at_ms = instance.expires_at_ms
         job.held += 1
     else:
         become_ready(tx, job, instance)

@@ -127,6 +127,7 @@ def _wait_again(tx: Tx, job: Job, instance: Instance, why: str | None) -> Answer
     instance.error = None
     instance.ended_at_ms = None
     instance.ready_at_ms = tx.now
+    instance.expires_at_ms = tx.now + job.policy.expires_ms if job.policy.expires_ms else None
     add_step(tx, instance, StepKind.RERUN, why)
     job.last_instance = instance.key
     enqueue(tx, job, instance)

@@ -48,6 +48,8 @@ def split(tx: Tx, c: Split) -> Answer:
     job = None if parent is None else tx.job(parent.job_id)
     if parent is None or job is None or not waits_in_ready(parent) or parent.parent is not None:
         return STALE
+    if parent.expires_at_ms is not None and parent.expires_at_ms <= tx.now:
+        return STALE  # its timer is due, and says so
     if tx.meta.paused:
         return Rejected("cluster-paused")
     parts = parent.parts

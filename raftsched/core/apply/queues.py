@@ -155,6 +155,8 @@ def rank(tx: Tx, job: Job, instance: Instance) -> None:
     if instance.parent is not None and instance.only_on and instance.wake_at_ms is None:
         # Who it is for may never come back: it waits no longer than the start deadline.
         instance.wake_at_ms = tx.now + tx.meta.settings.start_deadline_ms
+    if instance.expires_at_ms is not None:
+        instance.wake_at_ms = instance.expires_at_ms
     instance.score_ms = instance.ready_at_ms + (PRIORITY_MAX - instance.priority) * ageing_ms
     instance.lane = lane_of(tx, job, instance) if tx.meta.queues else LANE_FREE
 

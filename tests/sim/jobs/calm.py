@@ -214,7 +214,7 @@ class JobsCalm(Calm):
                 if not asked and not replaced:
                     world.checks.fail(f"{what} ({row.reason}), and nobody asked for it")
             case InstanceState.SKIPPED:
-                if not row.gap_count and row.reason != "start_deadline":
+                if not row.gap_count and row.reason not in ("start_deadline", "expired_unstarted"):
                     world.checks.fail(f"{what} ({row.reason}), and stands for no gap")
             case _:
                 world.checks.fail(f"{what} at the end")

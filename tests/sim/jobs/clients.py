@@ -331,6 +331,7 @@ class JobClient(Client):
             conditions=self._conditions(),
             notify=self._notify(),
             conditions_timeout_ms=rng.choice([2_000, 8_000, 20_000]),
+            expires_ms=rng.choice([0] * 6 + [500, 4_000, 30_000]),
         )
 
     def _notify(self) -> tuple[Notify, ...]:

@@ -14,7 +14,7 @@ from raftsched.core import commands as c
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, SessionChanged
 from raftsched.core.entry import EntryResult, decode_entry
 from raftsched.core.ids import instance_text
-from raftsched.core.model import Delivery, Instance, JobState, Outcome, Overlap, Policy
+from raftsched.core.model import ASKED_FOR, Delivery, Instance, JobState, Outcome, Overlap, Policy
 from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table
 from raftsched.store import WriteBatch
@@ -33,6 +33,7 @@ WHILE_PAUSED = "while the cluster is paused"
 WHILE_DRAINED = "which is drained"
 OVER_LIMITS = "which lets nothing start"
 DONE_TWICE = "is done again under its key"
+EXPIRED = "though nothing of it had begun when it expired"
 
 # what may bring an instance to an end, and with it its job's schedule
 MAY_SUSPEND = (c.Ended, c.LoseAttempt, c.EndSession, c.OpenSession, c.CloseSession, c.Wake, c.ReportConditions)
@@ -238,6 +239,9 @@ class Ledger:
             fail(f"{what} {RETRIED_TOO_OFTEN}: {account.failed} failed, {len(policy.retry.delays_ms)} levels")
         if account.lost > policy.max_lost:
             fail(f"{what} {LOST_TOO_OFTEN}: {account.lost} times, {policy.max_lost} allowed")
+        expired = row is not None and policy.expires_ms and not account.before and _begins_late(row, token, policy)
+        if expired and not any(self._begun(one) for one in account.tokens[:-1]):
+            fail(f"{what} {EXPIRED}: {policy.expires_ms} ms")
         if policy.delivery is Delivery.AT_MOST_ONCE:
             earlier = [self.given[one] for one in account.tokens[:-1] if one > account.before]
             if any(one.outcome in (Outcome.LOST, Outcome.KILLED) and self._ran(one) for one in earlier):
@@ -248,6 +252,11 @@ class Ledger:
     def _ran(self, given: Given) -> bool:
         """Its worker was lost (that it ran cannot be known, and is taken for granted), or it really ran."""
         return given.outcome is Outcome.LOST or given.token in self._world.truth.runs
+
+    def _begun(self, token: int) -> bool:
+        """It ran, or nobody knows."""
+        outcome = self.given[token].outcome
+        return outcome is not Outcome.KILLED or token in self._world.truth.runs
 
     def _ended(self, view: ReadView, token: int, key: bytes) -> None:
         row = self._row(view, key)
@@ -276,6 +285,14 @@ class Ledger:
                 f"attempt {given.token} of {instance_text(given.instance)} ended {given.outcome.name} by the log, "
                 f"{WRONG_OUTCOME} {really}"
             )
+
+
+def _begins_late(row: Instance, token: int, policy: Policy) -> bool:
+    """Returns whether the attempt was given out when the run, which nobody asked for again, had expired."""
+    attempt = next((one for one in row.attempts if one.token == token), None)
+    asked = row.steps[0].detail in ASKED_FOR
+    since = row.created_at_ms if asked else row.nominal_at_ms + row.jitter_ms
+    return attempt is not None and attempt.assigned_at_ms >= since + policy.expires_ms
 
 
 def _asked(command: c.Command) -> c.Command:

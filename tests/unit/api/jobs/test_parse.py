@@ -65,6 +65,7 @@ SAID: list[tuple[str, Any, str, Any]] = [  # field, as given, field of the polic
         "notify",
         (Notify("ops", (Event.RUNNING_LONG,), longer_ms=600_000, p95_percent=150),),
     ),
+    ("expires", "10m", "expires_ms", 600_000),
     ("retention", {"succeeded": 1, "failed": 2, "max_age": "1d"}, "retention", Retention(1, 2, 86_400_000)),
 ]
 
@@ -113,6 +114,13 @@ def test_a_user_is_a_name(user: str) -> None:
     with pytest.raises(Problem) as refused:
         policy_of(user=user)
     assert [error.pointer for error in refused.value.errors] == ["/user"]
+
+
+@pytest.mark.parametrize("expires", ["0s", "soon", "-1m", ""])
+def test_expires_is_a_duration_of_more_than_nothing(expires: str) -> None:
+    with pytest.raises(Problem) as refused:
+        policy_of(expires=expires)
+    assert [error.pointer for error in refused.value.errors] == ["/expires"]
 
 
 @pytest.mark.parametrize(

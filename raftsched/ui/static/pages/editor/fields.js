@@ -22,6 +22,7 @@ export const FIELDS = {
   max_concurrency: ["runs that may be active at one time", "1; any number with allow"],
   conditions: ["what must hold before a run starts: a file, an answer, another job's success", ""],
   conditions_timeout: ["a run whose conditions do not hold by then fails", "1h"],
+  expires: ["a run that has not started so long after it was due, or asked for, is skipped", "never"],
   labels: ["names and values; lists can be filtered by them", ""],
   placement: ["labels that a node must have to run it (labels), or had better have (prefer); the parts of a run: one on each node (on), or a number (shards)", ""],
   notify: ["webhooks that are told how its runs end, that one started, is late or runs long, that none succeeded lately", ""],

@@ -80,7 +80,11 @@ export function sections(form, { isNew, live }) {
         "/max_concurrency",
         "/misfire",
       ]),
-      form.fold("conditions", "What it waits for", waiting(form), ["/conditions", "/conditions_timeout"]),
+      form.fold("conditions", "What it waits for", waiting(form), [
+        "/conditions",
+        "/conditions_timeout",
+        "/expires",
+      ]),
       form.fold("notify", "Who is told", telling(form), ["/notify"]),
       form.fold("where", "Where it runs, and how soon", placing(form), ["/queue", "/priority", "/placement", "/user"]),
       form.fold("kept", "Labels, and what is kept", keeping(form), ["/labels", "/retention"]),
@@ -263,6 +267,7 @@ function waiting(form) {
   return [
     form.items(["conditions"], "Conditions", { make, fresh: { path: "/" }, add: "Add a condition" }),
     form.text(["conditions_timeout"], "Give up after"),
+    form.text(["expires"], "Skip unless started within"),
   ];
 }
 

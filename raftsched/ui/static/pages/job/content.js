@@ -25,6 +25,7 @@ const CONTENT_WORDS = {
   max_concurrency: "Active at one time, at most",
   conditions: "Conditions",
   conditions_timeout: "Waits for conditions at most",
+  expires: "Skipped unless started within",
   placement: "Nodes",
   notify: "Tells",
   retention: "Keeps",
