@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from raftsched.embedded.node import Node, NodeFailed
     from raftsched.embedded.worker import Worker
     from raftsched.handlers import handler, run_variables
+    from raftsched.run import Cancel, Fail, Snooze, progress, save_state, state
 
 __version__ = "0.1.0"
 
@@ -30,10 +31,12 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "AsyncClient": "raftsched.client.aio",
     "AuthError": "raftsched.client.errors",
+    "Cancel": "raftsched.run",
     "Client": "raftsched.client.sync.client",
     "ClientError": "raftsched.client.errors",
     "ConflictError": "raftsched.client.errors",
     "Created": "raftsched.client.models",
+    "Fail": "raftsched.run",
     "Instance": "raftsched.client.models",
     "InvalidError": "raftsched.client.errors",
     "Job": "raftsched.client.models_generated",
@@ -41,20 +44,26 @@ _PUBLIC = {
     "Node": "raftsched.embedded.node",
     "NodeFailed": "raftsched.embedded.node",
     "NotFoundError": "raftsched.client.errors",
+    "Snooze": "raftsched.run",
     "UnavailableError": "raftsched.client.errors",
     "UnknownOutcomeError": "raftsched.client.errors",
     "Worker": "raftsched.embedded.worker",
     "handler": "raftsched.handlers",
+    "progress": "raftsched.run",
     "run_variables": "raftsched.handlers",
+    "save_state": "raftsched.run",
+    "state": "raftsched.run",
 }
 
 __all__ = [
     "AsyncClient",
     "AuthError",
+    "Cancel",
     "Client",
     "ClientError",
     "ConflictError",
     "Created",
+    "Fail",
     "Instance",
     "InvalidError",
     "Job",
@@ -62,11 +71,15 @@ __all__ = [
     "Node",
     "NodeFailed",
     "NotFoundError",
+    "Snooze",
     "UnavailableError",
     "UnknownOutcomeError",
     "Worker",
     "handler",
+    "progress",
     "run_variables",
+    "save_state",
+    "state",
 ]
 
 

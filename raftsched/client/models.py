@@ -51,6 +51,14 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None = None
 
 
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """`at`: when the cluster heard of it."""
+
+    percent: int | None
+    text: str
+    at: datetime
+
+
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """`job_name`: None for a job without a name; `namespace`: None when the job is gone."""
 
@@ -88,6 +96,9 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     shard: dict[str, int] | None = None  # of a part: index and count
     parts: dict[str, Any] | None = None  # of a run with parts: total, succeeded, failed, killed, and more
     trigger: str | None = None  # id of the one that it came from, of a job with several
+    snoozes: int = 0  # how often it was put off
+    progress: Progress | None = None  # how far its newest attempt is, by its own word
+    saved_state: Any = None  # what it keeps for its next attempts
     expires_at: datetime | None = None  # of one that waits: it is skipped unless it starts before
 
     @property

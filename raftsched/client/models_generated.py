@@ -46,6 +46,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     max_lost: int = 3
     suspend_after: int | None = None
     retry: dict[str, Any] | None = None
+    outcomes: dict[str, Any] | None = None
     overlap: str = "forbid"
     misfire: dict[str, Any] | None = None
     max_concurrency: int | None = None

@@ -91,6 +91,11 @@ class Retry(TypedDict, total=False):
     on: Sequence[Literal["failed", "timed_out"]]
 
 
+class Outcomes(TypedDict, total=False):
+    exit: Mapping[str, str]
+    status: Mapping[str, str]
+
+
 class Misfire(TypedDict, total=False):
     policy: Literal["skip", "once", "all"]
     grace: Duration

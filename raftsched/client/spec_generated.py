@@ -12,6 +12,7 @@ from raftsched.client.spec import (
     Misfire,
     NamedTrigger,
     Notify,
+    Outcomes,
     Placement,
     Retention,
     Retry,
@@ -41,6 +42,7 @@ class JobSpec(TypedDict, total=False):
     max_lost: int
     suspend_after: int
     retry: Retry
+    outcomes: Outcomes
     overlap: Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
     misfire: Misfire
     max_concurrency: int

@@ -39,10 +39,11 @@ from raftsched.core.cluster import (
 from raftsched.core.command import Command
 from raftsched.core.firing import Fire, ScheduleJob, TriggerFire, TriggerSchedule
 from raftsched.core.keyed import Idempotent, StoredResponse
-from raftsched.core.model import Instance, Job, JobState, Outcome, OutputRef, Placement, Policy
+from raftsched.core.model import Instance, Job, JobState, Outcome, OutputRef, Placement, Policy, Verdict
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.operations import CancelOperation, Operation, StartOperation, StepOperation
 from raftsched.core.queues import DeleteQueue, PutQueue
+from raftsched.core.saying import ReportProgress, Said
 from raftsched.core.secrets import DeleteSecret, PutSecret
 from raftsched.core.watches import Watch
 from raftsched.core.webhooks import DeleteWebhook, NoteDisk, PutWebhook, ResealWebhook, RotateSecret, TestWebhook
@@ -69,7 +70,9 @@ __all__ = [  # beside what is defined here
     "PutNodeRule",
     "PutQueue",
     "PutSettings",
+    "ReportProgress",
     "RevokeToken",
+    "Said",
     "ScheduleJob",
     "SeedTokens",
     "SetAccess",
@@ -256,6 +259,14 @@ class Ended(Command, frozen=True, tag=31, gc=False):
     output_node: str = ""  # that has the output; "": the one that ran it
 
 
+class EndedSaying(Ended, frozen=True, tag=130, gc=False):
+    """The end of an attempt of which more is said than how it ended. Stale ones are dropped as of Ended."""
+
+    verdict: Verdict | None = None  # the run's own word, which goes before its job's `outcomes`
+    delay_ms: int | None = None  # of a snooze; of an answer of HTTP: how long it asks to wait (Retry-After)
+    said: Said | None = None  # the last of it
+
+
 class LoseAttempt(Command, frozen=True, tag=34):
     """A worker says that one attempt is lost while its session goes on: what guarded it was ended by somebody, and
     nothing of it runs any more. Stale ones are dropped as of Ended."""
@@ -371,6 +382,8 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     105: (SetOidc, "access.set_oidc"),
     109: (ForgetSecrets, "access.forget_secrets"),
     110: (CreateWorkerToken, "access.create_worker_token"),
+    130: (EndedSaying, "attempts.ended_saying"),
+    131: (ReportProgress, "attempts.report_progress"),
     150: (Watch, "watches.look"),
     151: (NoteDisk, "cluster_notices.note_disk"),
     170: (BringNear, "far.bring_near"),

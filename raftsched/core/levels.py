@@ -13,9 +13,11 @@ from raftsched.core.commands import (
     Attributed,
     BringNear,
     CreateWorkerToken,
+    EndedSaying,
     Idempotent,
     NoteDisk,
     OpenWorker,
+    ReportProgress,
     Split,
     Watch,
 )
@@ -25,7 +27,7 @@ FIRST_LEVEL = 1
 # Commands of later levels -> their level
 SINCE: dict[type, int] = {
     **dict.fromkeys((OpenWorker, CreateWorkerToken, Split), 2),
-    **dict.fromkeys((BringNear, Watch, NoteDisk), 3),
+    **dict.fromkeys((BringNear, Watch, NoteDisk, EndedSaying, ReportProgress), 3),
 }
 
 

@@ -18,6 +18,7 @@ from raftsched.core.model import (
     MINUTE_MS,
     ConditionKind,
     EveryMode,
+    Outcomes,
     Policy,
     Retry,
     Trigger,
@@ -33,6 +34,12 @@ NOW_MAX_MS = 2**43  # the year 2248: ids are a time and 20 bits more, and fit in
 STORED_DURATION_MAX_MS = 40_000 * DAY_MS  # logs may hold more than can be asked for (bounds.DURATION_MAX_MS)
 GRACE_MAX_MS = HOUR_MS  # of a run that is to end
 RETRY_LEVELS_MAX = 1_000
+OUTCOMES_MAX = 32  # entries of a job's `outcomes`
+SNOOZES_MAX = 1_000  # of one instance: then it fails, so that none goes on for ever unseen
+SNOOZE_MS = (1_000, 30 * DAY_MS)  # least, most
+PROGRESS_TEXT_MAX = 200  # characters
+STATE_MAX = 4 * 1024  # bytes that a run keeps for its next attempts
+RETRY_AFTER_MAX_MS = DAY_MS  # that an answer of HTTP may ask to wait
 KEPT_MAX = 100_000  # instances of one outcome of one job
 RECURRING = (TriggerKind.EVERY, TriggerKind.CRON, TriggerKind.RRULE)
 EXPRESSION_MAX = 4_096  # characters
@@ -194,6 +201,10 @@ def policy_error(policy: Policy) -> str | None:
         return _duration("expires", policy.expires_ms)
     if not 1 <= policy.conditions_timeout_ms <= STORED_DURATION_MAX_MS:
         return _duration("conditions_timeout", policy.conditions_timeout_ms)
+    if policy.outcomes is not None:
+        found = _wrong_in_outcomes(policy.outcomes)
+        if found is not None:
+            return found
     return _wrong_in_conditions(policy) if policy.conditions else None
 
 
@@ -205,6 +216,19 @@ def _wrong_in_retry(retry: Retry) -> str | None:
     for delay in retry.delays_ms:
         if not 0 <= delay <= STORED_DURATION_MAX_MS:
             return _duration("a retry delay", delay)
+    return None
+
+
+def _wrong_in_outcomes(outcomes: Outcomes) -> str | None:
+    count = len(outcomes.exit) + len(outcomes.status)
+    if count > OUTCOMES_MAX:
+        return f"outcomes have {count} entries; at most {OUTCOMES_MAX} are allowed."
+    for kind, least, most in (("exit", 0, 255), ("status", 100, 599)):
+        for mapped in getattr(outcomes, kind):
+            if not least <= mapped.first <= mapped.last <= most:
+                return f"outcomes {kind} names {mapped.first} to {mapped.last}; use {least} to {most}."
+            if mapped.delay_ms and not SNOOZE_MS[0] <= mapped.delay_ms <= SNOOZE_MS[1]:
+                return _duration("a snooze", mapped.delay_ms)
     return None
 
 

@@ -59,6 +59,19 @@ class Outcome(IntEnum):
     TIMED_OUT = 3
     KILLED = 4
     LOST = 5  # its session ended before it reported
+    SNOOZED = 6  # by itself: the instance goes on later, and no retry is used for that
+    CANCELLED = 7  # by itself: there is nothing to do, now or later
+
+
+class Verdict(IntEnum):
+    """Says what is to become of an instance whose attempt ended by itself: the word of the run, or of its job's
+    `outcomes`."""
+
+    SUCCEED = 1
+    RETRY = 2  # it failed, as any
+    FAIL = 3  # it failed, and no retry would help
+    CANCEL = 4
+    SNOOZE = 5
 
 
 class TriggerKind(IntEnum):
@@ -119,6 +132,7 @@ class StepKind(IntEnum):
     RERUN = 14
     FINAL = 15
     SPLIT = 16  # into its parts
+    SNOOZED = 21  # waits until it goes on, as the run or its job's outcomes said
 
 
 PART = "part"
@@ -172,6 +186,22 @@ class Condition(msgspec.Struct, array_like=True, frozen=True, gc=False):
     status: int = 0  # HTTP: the status that is wanted; 0: any of 200 to 299
 
 
+class Mapped(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The meaning of some codes."""
+
+    first: int
+    last: int  # included
+    verdict: Verdict
+    delay_ms: int = 0  # SNOOZE: how long; 0: as long as the answer asks for
+
+
+class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The codes that mean something else than success or failure. The first one that has a code decides."""
+
+    exit: tuple[Mapped, ...] = ()  # exit codes
+    status: tuple[Mapped, ...] = ()  # of HTTP answers
+
+
 class Misfire(msgspec.Struct, array_like=True, frozen=True, gc=False):
     policy: MisfirePolicy = MisfirePolicy.ONCE
     grace_ms: int = 15 * MINUTE_MS  # how late is still on time
@@ -215,6 +245,7 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fals
     on_all: bool = False  # placement: a part for each node and worker that can take it
     triggers: tuple[Trigger, ...] = ()  # of a job that has several; `trigger` is of the kind SEVERAL then
     expires_ms: int = 0  # a run that has not started so long after it was due is skipped; 0: it waits on
+    outcomes: Outcomes | None = None  # None: an exit code or a status means what it usually does
 
     @property
     def all_triggers(self) -> tuple[Trigger, ...]:
@@ -364,6 +395,14 @@ class Attempt(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     output_node: str = ""  # that has its output; "": the one that ran it
 
 
+class Progress(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """How far the newest attempt is, by its own word."""
+
+    percent: int | None
+    text: str
+    at_ms: int  # when the log had it
+
+
 class PartsTask(IntEnum):
     """The work that remains to be done with the parts of a run, in steps."""
 
@@ -450,6 +489,9 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     watch_at_ms: int | None = None  # the key of its WATCHES row (it is late, or runs long, then)
     told: tuple[tuple[int, str], ...] = ()  # (event, webhook) of what was told while it goes on: each once
     expires_at_ms: int | None = None  # it is skipped unless something of it starts before; None: it may start whenever
+    snoozes: int = 0  # attempts that ended SNOOZED, since it was made or asked to run again
+    progress: Progress | None = None
+    kept: bytes | None = None  # JSON that a run keeps for its next attempts
 
     @property
     def key(self) -> bytes:

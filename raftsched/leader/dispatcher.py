@@ -532,6 +532,6 @@ def count_running(view: ReadView, session: int) -> int:
 
 
 def _avoid(instance: Instance) -> str:
-    """Returns the node of the last attempt, if that did not succeed: for the next one another is preferred."""
+    """Returns the node of the last attempt, if that failed, or was lost: for the next one another is preferred."""
     last = instance.attempts[-1] if instance.attempts else None
-    return "" if last is None or last.outcome is Outcome.SUCCEEDED else last.node
+    return "" if last is None or last.outcome in (Outcome.SUCCEEDED, Outcome.SNOOZED) else last.node

@@ -51,13 +51,14 @@ from raftsched.store import Store, make_directory
 from raftsched.worker import cgroup
 from raftsched.worker.condition_probes import ConditionProbes
 from raftsched.worker.discovery import discover
+from raftsched.worker.environment import base_environment
 from raftsched.worker.in_process import Handler, InProcessRunner, with_in_process_handlers
 from raftsched.worker.no_runs import NoRuns
 from raftsched.worker.output import OutputStore
 from raftsched.worker.output_shares import output_of
 from raftsched.worker.processes import boot_id
 from raftsched.worker.run_as import RunAs, confines_of, users_of
-from raftsched.worker.runner import Runner, base_environment
+from raftsched.worker.runner import Runner
 from raftsched.worker.worker import Worker
 
 log = logging.getLogger("raftsched.node")

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from raftsched.clock import Clock
 from raftsched.core.allowed import Allowed
+from raftsched.core.commands import Said
 from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import Outcome
 from raftsched.errors import RaftschedError
@@ -37,7 +38,7 @@ from raftsched.remote.protocol import (
     Run,
 )
 from raftsched.remote.protocol import Outcome as Told
-from raftsched.remote.tasks import WORKER_STOPPED, ended_report, spec_of
+from raftsched.remote.tasks import WORKER_STOPPED, ended_report, said_report, spec_of
 from raftsched.remote.turns import Turns
 from raftsched.worker.grace import GracePeriod
 from raftsched.worker.lease_holder import HEARTBEAT_MS, LeaseHolder
@@ -45,6 +46,7 @@ from raftsched.worker.outbox import FLUSH_S
 from raftsched.worker.ports import Runs
 from raftsched.worker.run_as import RunAs
 from raftsched.worker.runner import RunEnd
+from raftsched.worker.sayings import Sayings
 from raftsched.worker.shortage import Pause
 from raftsched.worker.tasks import NODES_OWN, BadJob
 from raftsched.worker.worker import STOP_PAUSE_MS, STOPS, TICK_S, UNRESPONSIVE_MS
@@ -106,6 +108,7 @@ class Agent:
         self._runs: dict[int, tuple[str, ...]] = {}  # taken up and not settled; with the values of secrets it was given
         self._killing: dict[int, None] = {}
         self._outbox = Outbox()
+        self._sayings = Sayings()
         self._finishing: dict[int, asyncio.Task[None]] = {}  # ends that wait for their output
         self._urgent = False  # something is to be said at once, beside reports
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -125,6 +128,7 @@ class Agent:
         self._loop = asyncio.get_running_loop()
         self._runner.on_started = self._on_started
         self._runner.on_ended = self._on_ended
+        self._runner.on_said = self._on_said
         self._runner.on_died = self._on_died
         await self._runner.start()
         self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
@@ -286,6 +290,7 @@ class Agent:
             if task is not None:
                 task.cancel()
         self._finishing.clear()
+        self._sayings.clear()
         self._outbox.clear()  # nobody takes them any more
         self._todo.clear()
         self._killing.clear()
@@ -349,6 +354,7 @@ class Agent:
         if self._lease.over(sent):
             self._run_out()
             return 0.0
+        self._take_sayings()
         batch, urgent, self._urgent = self._outbox.take(), self._urgent, False
         left_ms = (self._lease.until_ms or 0) - sent
         wait_ms = min(wait_ms, max(0, left_ms // 4))
@@ -437,6 +443,7 @@ class Agent:
 
     def _forget(self, token: int) -> None:
         if self._runs.pop(token, None) is not None:
+            self._sayings.forget(token)
             self._outputs.forget(token)
             self._grace.look()
         self._killing.pop(token, None)
@@ -484,6 +491,19 @@ class Agent:
             if token not in self._outbox:  # else its end is, which must not be forgotten
                 self._report(Report(token=token, started_at_ms=started_at_ms))
 
+    def _on_said(self, token: int, said: Said) -> None:
+        if token in self._runs and token not in self._outbox and token not in self._finishing:
+            self._sayings.add(token, said)
+            self._take_sayings()
+
+    def _take_sayings(self) -> None:
+        """Adds what runs say of themselves to the reports, where no other word about them waits."""
+        for token, said in self._sayings.take_due(self._clock.boot_ms()):
+            if self._outbox.waits_of(token):
+                self._sayings.add(token, said)
+            else:
+                self._report(said_report(token, said, self._runs.get(token, ())))
+
     def _on_ended(self, token: int, end: RunEnd) -> None:
         if token not in self._runs:
             return
@@ -495,6 +515,7 @@ class Agent:
             self._lapse(words.because("a run was ended for the sake of the lease", self._unrenewed))
             return
         self._note_start(end)
+        end = self._sayings.completed(token, end)
         if end.output is None:
             self._report(ended_report(token, end, self._runs[token], None))
         else:

@@ -32,6 +32,10 @@ class Outbox:
         report = self._pending.get(token)
         return None if report is None else report.outcome
 
+    def waits_of(self, token: int) -> bool:
+        """Returns whether something about the run is among them."""
+        return token in self._pending
+
     @property
     def waits(self) -> bool:
         """Whether there is something that is not on its way."""
@@ -78,7 +82,8 @@ class Outbox:
             return []
         dropped = []
         for report in self._same(batch):
-            bare = replace(report, result=None, output=None, error=f"Its report was refused: {why}"[:1_000])
+            error = f"Its report was refused: {why}"[:1_000]
+            bare = replace(report, result=None, output=None, progress=None, text=None, state=None, error=error)
             if report.outcome is None or report == bare:
                 self._drop(report.token)
                 dropped.append(report)

@@ -28,11 +28,12 @@ from raftsched.security.private import UMASK, make_private
 from raftsched.store import make_directory
 from raftsched.worker import cgroup
 from raftsched.worker.discovery import discover
+from raftsched.worker.environment import base_environment
 from raftsched.worker.in_process import Handler, InProcessRunner, with_in_process_handlers
 from raftsched.worker.output import OutputStore
 from raftsched.worker.processes import boot_id
 from raftsched.worker.run_as import confines_of, users_of
-from raftsched.worker.runner import Runner, base_environment
+from raftsched.worker.runner import Runner
 
 SEGMENT_BYTES = 16 << 20
 KEPT_BYTES = 256 << 20  # of output that nodes have: what is on its way is the newest

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from raftsched.bounds import DURATION_MAX_MS, SLOTS_MAX, TIME_MAX_MS
-from raftsched.core.limits import ERROR_MAX, HANDLERS_MAX, SERVED_MAX, WEIGHT_MAX
+from raftsched.core.limits import ERROR_MAX, HANDLERS_MAX, PROGRESS_TEXT_MAX, SERVED_MAX, WEIGHT_MAX
 
 WAIT_MAX_MS = 30_000  # a poll waits no longer, and no longer than a quarter of the session's TTL
 RUNS_MAX = 500  # of one answer
@@ -79,6 +79,7 @@ class OpenOut(msgspec.Struct, kw_only=True):
 Outcome = Literal["succeeded", "failed", "timed_out", "killed", "not_begun", "lost"]
 
 
+Verdict = Literal["succeed", "retry", "fail", "cancel", "snooze"]
 Exit = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1, description="an integer of 32 bits")]
 Place = Annotated[int, Meta(ge=0, le=2**53, description="as the node answered it")]
 
@@ -103,7 +104,12 @@ class Printed(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 class Report(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A run has started (no `outcome`), or nothing of it runs any more. "not_begun": it was never started, another may
-    have it at once; "killed": it was ended, on request or because the worker stops; "lost": ended by somebody else."""
+    have it at once; "killed": it was ended, on request or because the worker stops; "lost": ended by somebody else.
+    `verdict`: of one that "succeeded" or "failed", what the run itself says is to become of it; left out: what its job
+    says of its `exit_code`, or of the `status` in its `result` where it is http. `delay_ms`: of a snooze, or what the
+    answer of a server asks to wait (Retry-After). `progress` (0 to 100), `text`, `state` (what the next attempts get, 4
+    KiB of JSON at most): what the run says of itself; without an outcome, that it goes on, and how. Say so no more than
+    once in ten seconds of a run."""
 
     token: Token
     outcome: Outcome | None = None
@@ -119,6 +125,16 @@ class Report(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         | Annotated[list[Printed], Meta(max_length=PRINTED_MAX)]
         | None
     ) = None
+    verdict: Verdict | None = None
+    delay_ms: Length | None = None
+    progress: Annotated[int, Meta(ge=0, le=100, description="an integer from 0 to 100")] | None = None
+    text: Annotated[str, Meta(max_length=PROGRESS_TEXT_MAX)] | None = None
+    state: Any = None
+
+    @property
+    def says(self) -> bool:
+        """Whether the run says something of itself."""
+        return self.progress is not None or self.text is not None or self.state is not None
 
 
 class PollIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -11,14 +11,15 @@ from typing import Protocol
 import msgspec
 
 from raftsched.clock import Clock
-from raftsched.core.commands import Ended, LoseAttempt, Started, encode
-from raftsched.core.limits import ERROR_MAX, RESULT_MAX
-from raftsched.core.model import Outcome, OutputRef
+from raftsched.core.commands import Ended, LoseAttempt, ReportProgress, Said, Started, encode
+from raftsched.core.limits import ERROR_MAX, RESULT_MAX, STATE_MAX
+from raftsched.core.model import Outcome, OutputRef, Verdict
 from raftsched.core.rows import INSTANCES, JOBS, META_KEY, decode_meta
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError
 from raftsched.nesting import DEPTH_MAX, nests_deeper
 from raftsched.remote.protocol import OutputPlace, Printed, RefusedReport, Report
+from raftsched.worker.reports import saying
 
 STALE = "The attempt is over already, or is not one of this session."
 RESULT_TOO_LARGE = f"its result has more than {RESULT_MAX:,} bytes, and was not kept"
@@ -30,6 +31,8 @@ _OUTCOMES = {
     "killed": Outcome.KILLED,
     "not_begun": Outcome.KILLED,
 }
+
+_VERDICTS = {verdict.name.lower(): verdict for verdict in Verdict}
 
 _json = msgspec.json.Encoder().encode
 
@@ -112,6 +115,9 @@ class Commands:
         """`ref`: of an output that came with the report."""
         token = report.token
         started, ended = self._times(since_ms, report)
+        said = _said(report)
+        if report.outcome is None and said is not None:
+            return encode(ReportProgress(session, token, said))
         if report.outcome is None:
             return encode(Started(session, token, self._clock.wall_ms() if started is None else started))
         error = None if report.error is None else report.error[:ERROR_MAX]
@@ -126,9 +132,11 @@ class Commands:
         if unkept:
             error = (f"{error}; " if error else "")[: ERROR_MAX // 2] + unkept
         outcome = _OUTCOMES[report.outcome]
-        return encode(
-            Ended(session, token, outcome, started, ended, report.exit_code, error, result, ref, output_node=node)
-        )
+        command = Ended(session, token, outcome, started, ended, report.exit_code, error, result, ref, output_node=node)
+        if report.verdict is not None or report.delay_ms is not None or said is not None:
+            verdict = None if report.verdict is None else _VERDICTS[report.verdict]
+            command = saying(command, verdict, report.delay_ms, said)
+        return encode(command)
 
     def _namespace_of(self, session: int, token: int) -> str:
         with self._read() as view:
@@ -136,6 +144,17 @@ class Commands:
             instance = None if key is None else INSTANCES.get(view, key)
             job = None if instance is None else JOBS.get(view, instance.job_id)
         return "" if job is None else job.namespace
+
+
+def _said(report: Report) -> Said | None:
+    """Returns what the run says of itself; None: nothing. A state that is too large, or nests too deeply, is left as it
+    was."""
+    if not report.says:
+        return None
+    kept = None
+    if report.state is not None and not nests_deeper(report.state):
+        kept = _json(report.state)
+    return Said(report.progress, report.text, kept if kept is None or len(kept) <= STATE_MAX else None)
 
 
 def _result(report: Report) -> tuple[bytes | None, str]:

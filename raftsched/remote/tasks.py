@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
 from raftsched.core.allowed import Allowed
-from raftsched.core.commands import LoseAttempt
-from raftsched.core.model import Outcome
+from raftsched.core.commands import EndedSaying, LoseAttempt, Said
+from raftsched.core.model import Outcome, Verdict
 from raftsched.remote.protocol import Outcome as Told
 from raftsched.remote.protocol import OutputPlace, Printed, Report, Run
+from raftsched.remote.protocol import Verdict as Judged
 from raftsched.worker.permits import permitted
-from raftsched.worker.reports import report_of
+from raftsched.worker.reports import report_of, shown
 from raftsched.worker.run_as import UnknownUser
 from raftsched.worker.runner import RunEnd, RunSpec
 from raftsched.worker.tasks import BadJob, Resolved, task_of
@@ -26,6 +28,13 @@ _TOLD: Mapping[Outcome, Told] = {
     Outcome.FAILED: "failed",
     Outcome.TIMED_OUT: "timed_out",
     Outcome.KILLED: "killed",
+}
+_VERDICTS: Mapping[Verdict, Judged] = {
+    Verdict.SUCCEED: "succeed",
+    Verdict.RETRY: "retry",
+    Verdict.FAIL: "fail",
+    Verdict.CANCEL: "cancel",
+    Verdict.SNOOZE: "snooze",
 }
 
 
@@ -76,4 +85,19 @@ def ended_report(token: int, end: RunEnd, hidden: tuple[str, ...], output: Kept)
         error=WORKER_STOPPED if told.error == NODE_STOPPED else told.error,
         result=msgspec.json.decode(told.result) if told.result else None,
         output=output,
+        verdict=None if end.verdict is None else _VERDICTS[end.verdict],
+        delay_ms=end.delay_ms,
+        **_told_of(told.said if isinstance(told, EndedSaying) else None),
     )
+
+
+def said_report(token: int, said: Said, hidden: tuple[str, ...]) -> Report:
+    """Makes the report of what a run says while it goes on. `hidden`: values that must not be shown."""
+    return Report(token=token, **_told_of(shown(said, hidden)))
+
+
+def _told_of(said: Said | None) -> dict[str, Any]:
+    if said is None:
+        return {}
+    kept = None if said.kept is None else msgspec.json.decode(said.kept)
+    return {"progress": said.percent, "text": said.text, "state": kept}

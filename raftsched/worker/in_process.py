@@ -19,9 +19,11 @@ from typing import Any
 
 from raftsched import handlers
 from raftsched.clock import Clock
+from raftsched.core.commands import Said
 from raftsched.core.leasing import KILL_BEFORE_MS
-from raftsched.core.model import GRACE_MS, Outcome
+from raftsched.core.model import GRACE_MS, Outcome, Verdict
 from raftsched.errors import StartupError
+from raftsched.run import Teller, Word, in_context
 from raftsched.worker import wire
 from raftsched.worker.executors.python import encode_result
 from raftsched.worker.ports import Runs
@@ -50,6 +52,7 @@ def with_in_process_handlers(calls: Mapping[str, str], inside: Mapping[str, Hand
 class _Run:
     spec: RunSpec
     started_at_ms: int
+    teller: Teller
     task: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
     asked: Outcome | None = None  # to end, as this
@@ -66,6 +69,7 @@ class InProcessRunner:
         self._grace_s = grace_ms / 1000
         self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
+        self.on_said: Callable[[int, Said], None] = lambda token, said: None
         self.on_died: Callable[[], None] = lambda: None
         self._runs: dict[int, _Run] = {}  # by token
         self._lease = (0, 0)  # session, until when (boot ms)
@@ -75,7 +79,7 @@ class InProcessRunner:
 
     async def start(self) -> None:
         self._others.on_started, self._others.on_ended = self.on_started, self.on_ended
-        self._others.on_died = self.on_died
+        self._others.on_said, self._others.on_died = self.on_said, self.on_died
         await self._others.start()
 
     async def stop(self) -> None:
@@ -120,9 +124,11 @@ class InProcessRunner:
 
     def _begin(self, spec: RunSpec, task: wire.Python) -> None:
         loop = asyncio.get_running_loop()
-        run = self._runs[spec.token] = _Run(spec, self._clock.wall_ms())
+        teller = Teller(lambda *said: self.on_said(spec.token, Said(*said)))
+        run = self._runs[spec.token] = _Run(spec, self._clock.wall_ms(), teller)
         context = copy_context()
         context.run(handlers.variables.set, dict(task.env))
+        context.run(in_context.set, run.teller)
         name = task.function.removeprefix(PREFIX)
         run.task = loop.create_task(self._run(run, name, task), name=f"handler {name}", context=context)
         run.task.add_done_callback(lambda _: self._over(run))
@@ -133,6 +139,7 @@ class InProcessRunner:
 
     async def _run(self, run: _Run, name: str, task: wire.Python) -> None:
         outcome, error, result = Outcome.SUCCEEDED, None, None
+        said: Word | None = None
         try:
             if task.cwd is not None or task.limits is not None or task.fresh:
                 raise ValueError(
@@ -143,11 +150,13 @@ class InProcessRunner:
             result, error = encode_result(await self._functions[name](**params))
         except asyncio.CancelledError:
             outcome, error = Outcome.FAILED, "the handler was cancelled by something in its program"
+        except Word as exc:
+            outcome, error, said = Outcome.FAILED, wire.shorten(str(exc)) or None, exc
         except (Exception, SystemExit) as exc:
             outcome, error = Outcome.FAILED, wire.shorten("".join(traceback.format_exception(exc)).rstrip())
         if run.asked is not None:
             outcome, error, result = run.asked, run.why or error, None
-        self._tell(run, outcome, error, result)
+        self._tell(run, outcome, error, result, said)
 
     def _over(self, run: _Run) -> None:
         """Also of one that was asked to end before it had begun."""
@@ -173,7 +182,9 @@ class InProcessRunner:
         why = f"{run.why}\n" if run.why else ""
         self._tell(run, run.asked, f"{why}it did not end when it was cancelled, and may still be at work", None)
 
-    def _tell(self, run: _Run, outcome: Outcome, error: str | None, result: bytes | None) -> None:
+    def _tell(
+        self, run: _Run, outcome: Outcome, error: str | None, result: bytes | None, said: Word | None = None
+    ) -> None:
         """Reports the end of a run, once."""
         if self._runs.pop(run.spec.token, None) is None:
             return
@@ -181,7 +192,14 @@ class InProcessRunner:
             run.timer.cancel()
         ended = max(run.started_at_ms, self._clock.wall_ms())
         end = RunEnd(
-            outcome=outcome, started_at_ms=run.started_at_ms, ended_at_ms=ended, error=error or None, result=result
+            outcome=outcome,
+            started_at_ms=run.started_at_ms,
+            ended_at_ms=ended,
+            error=error or None,
+            result=result,
+            verdict=None if said is None else Verdict(said.verdict),
+            delay_ms=None if said is None else said.delay_ms,
+            said=Said(run.teller.percent, run.teller.text, run.teller.kept) if run.teller.said else None,
         )
         self.on_ended(run.spec.token, end)
 

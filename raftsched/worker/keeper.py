@@ -31,6 +31,7 @@ from raftsched.worker.processes import (
     term_is_caught,
     term_tree,
 )
+from raftsched.worker.said_lines import EVERY_MS, SaidLines
 from raftsched.worker.shortage import cannot_start, is_shortage
 from raftsched.worker.spool import STDERR, STDOUT, Capture
 from raftsched.worker.users import PIDS_MAX, User
@@ -44,6 +45,7 @@ CAUGHT_MS = 500  # between two looks whether a run whose node stops would notice
 _MEANT_FOR_NODE_MS = 15_000  # what ends so long after its keeper was sent SIGTERM ends for the same reason
 _TERM_LATE_S = 0.05  # within which SIGTERM comes to all that it is sent to
 _CHUNK = 64 * 1024
+_SAYS = 9  # in the place of a stream: lines about itself
 
 
 class CannotStart(Exception):
@@ -79,6 +81,7 @@ class Tree:
         self.clock = SystemClock()
         self.control = control
         self.capture = Capture(context.live_directory, context.output_max)
+        self.lines: SaidLines | None = None  # what the run says of itself; None: it is not listened to
         self.asked: int | None = None  # outcome, once it was asked to end
         self.lost = False  # killed for the sake of the lease
         self.stopping = False  # its node stops
@@ -98,8 +101,9 @@ class Tree:
         self._poll = select.poll()
         self._streams: dict[int, int] = {}
 
-    def start(self, spawn: Callable[[int, int], int]) -> None:
-        """`spawn` gets the descriptors for stdout and stderr and returns the pid. Raises CannotStart.
+    def start(self, spawn: Callable[[int, int, int], int]) -> None:
+        """`spawn` gets the descriptors for stdout, stderr and for what the run says (-1: it is not listened to), and
+        returns the pid. Raises CannotStart.
 
         Nothing is started when the lease has no room left."""
         if self._lease.kill_at(self._session) <= self.clock.boot_ms():
@@ -110,7 +114,7 @@ class Tree:
         except OSError as exc:
             raise CannotStart(cannot_start(exc), self.pid > 0 if is_shortage(exc) else None) from None
 
-    def _start(self, spawn: Callable[[int, int], int]) -> None:
+    def _start(self, spawn: Callable[[int, int, int], int]) -> None:
         self._timer = BootTimer()
         signal.signal(signal.SIGTERM, self._note_term)
         for fd in (self._timer.fd, self.control.fileno()):
@@ -118,18 +122,23 @@ class Tree:
         self._poll.register(self._life_fd, 0)  # hang-up only
         out, out_end = os.pipe()
         err, err_end = os.pipe()
-        for fd in (out_end, err_end):
+        self._streams = {out: STDOUT, err: STDERR}
+        ends = [out_end, err_end]
+        if self.lines is not None:
+            says, says_end = os.pipe()
+            self._streams[says] = _SAYS
+            ends.append(says_end)
+        for fd in ends:
             # A run of another user may open its /dev/stdout: a pipe, which only its own processes reach.
             os.fchmod(fd, 0o622)  # nosec B103
-        self._streams = {out: STDOUT, err: STDERR}
-        for fd in (out, err):
+        for fd in self._streams:
             os.set_blocking(fd, False)
             self._poll.register(fd, select.POLLIN)
         try:
-            self.pid = spawn(out_end, err_end)
+            self.pid = spawn(out_end, err_end, ends[2] if len(ends) > 2 else -1)
         finally:
-            os.close(out_end)
-            os.close(err_end)
+            for fd in ends:
+                os.close(fd)
         try:
             self._pidfd = os.pidfd_open(self.pid)
         except OSError:
@@ -292,7 +301,11 @@ class Tree:
             self._poll.unregister(fd)
             del self._streams[fd]
             return False
-        self.capture.write(self._streams[fd], data, self.clock.boot_ms())
+        if self._streams[fd] == _SAYS and self.lines is not None:
+            for wrong in self.lines.feed(data):
+                self.capture.write(STDERR, f"raftsched: {wrong}\n".encode(), self.clock.boot_ms())
+        else:
+            self.capture.write(self._streams[fd], data, self.clock.boot_ms())
         return True
 
     @property
@@ -330,7 +343,7 @@ def keep_attempt(
     context: KeeperContext,
     control: socket.socket,
     launch: wire.Launch,
-    spawn: Callable[[int, int], int],
+    spawn: Callable[[int, int, int], int],
     limits: wire.Limits | None = None,
     group: str | None = None,
     hidden: Sequence[str] = (),
@@ -340,11 +353,12 @@ def keep_attempt(
     tree = Tree(context, control, launch.session)
     tree.capture.hide(hidden)
     tree.kill_first = lambda: cgroup.kill(group)
+    lines = tree.lines = SaidLines()
     clock = tree.clock
     started_at_ms = clock.wall_ms()
     token = launch.token
 
-    def send(message: wire.Started | wire.Finished) -> None:
+    def send(message: wire.Started | wire.Progress | wire.Finished) -> None:
         try:
             control.send(wire.encode(message))
         except OSError:  # the supervisor is gone, and so is everybody who would like to know
@@ -353,7 +367,24 @@ def keep_attempt(
     def done(outcome: int, exit_code: int | None, error: str | None, began: int | None = started_at_ms) -> None:
         frames, spooled, truncated = tree.capture.finish(token)
         ended_at_ms = max(clock.wall_ms(), began or 0)
-        send(wire.Finished(token, outcome, began, ended_at_ms, exit_code, error, None, frames, spooled, truncated))
+        by_itself = outcome in (wire.SUCCEEDED, wire.FAILED)
+        if lines.verdict and by_itself:
+            error = wire.shorten(lines.reason) or error
+        send(
+            wire.Finished(
+                token,
+                outcome,
+                began,
+                ended_at_ms,
+                exit_code,
+                error,
+                None,
+                frames,
+                spooled,
+                truncated,
+                said=lines.all(by_itself),
+            )
+        )
 
     try:
         tree.start(spawn)
@@ -380,10 +411,17 @@ def keep_attempt(
         if began_at is not None and began_at <= now:
             began_at = None
             send(wire.Started(token, started_at_ms))
+        wake_at = timeout_at if began_at is None else min(began_at, timeout_at)
+        if lines.news:
+            if lines.next_at <= now:
+                lines.next_at = now + EVERY_MS
+                send(wire.Progress(token, lines.latest or wire.Said()))
+            else:
+                wake_at = min(wake_at, lines.next_at)
         if timeout_at <= now:
             tree.ask(wire.TIMED_OUT, launch.grace_ms)
             return began_at
-        return timeout_at if began_at is None else min(began_at, timeout_at)
+        return wake_at
 
     tree.watch(timers, lambda: token)
     code = tree.exit_code

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from raftsched.clock import Clock
+from raftsched.core.commands import Said
 from raftsched.core.model import Outcome
 from raftsched.worker.runner import RunEnd, RunSpec
 
@@ -16,6 +17,7 @@ class NoRuns:
         self._clock = clock
         self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
+        self.on_said: Callable[[int, Said], None] = lambda token, said: None
         self.on_died: Callable[[], None] = lambda: None
 
     async def start(self) -> None:

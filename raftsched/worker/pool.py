@@ -20,7 +20,7 @@ from raftsched.worker import wire
 from raftsched.worker.executors.python import PythonService
 from raftsched.worker.keeper import LEASE_ENDED, asked_error, describe_exit
 from raftsched.worker.limits import blamed
-from raftsched.worker.run_answers import FORGED, is_stale, said_by
+from raftsched.worker.run_answers import FORGED, is_stale, said_by, says_of_itself
 from raftsched.worker.service import OP_KILL, OP_RUN, OP_TIMEOUT, PACKET_HEAD, Shared
 from raftsched.worker.shortage import cannot_start
 from raftsched.worker.warm_process import NEVER, Place, Run, Service
@@ -30,6 +30,7 @@ GROW_EVERY_MS = max(1, 10 // (os.cpu_count() or 1))  # starting one takes about 
 KEEP_UP_MS = 30  # not where those there are get through all that waits within this time
 IDLE_MAX_MS = 60_000
 OVERDUE_MS = 1_000  # after a keeper should have killed what it was to end
+SAYS_EVERY_MS = 50  # between two words of one run: it holds itself to a second
 HTTP_ENDS_MS = 4_000  # for the http service to give up a request; it ends with all others when it does not
 
 Serve = Callable[[socket.socket, Shared], None]
@@ -243,6 +244,9 @@ class Pool:
             self._http_answered(service, message)
             return
         token, run = next(iter(service.runs.items()), (0, None))
+        if flags == wire.SAYS:
+            self._says(token, run, message)
+            return
         if run is None or run.asked is not None:
             return  # it is being killed; what its keeper says counts
         if service.answer is not None:
@@ -269,6 +273,14 @@ class Pool:
                 self._end(service)
             else:
                 service.command(wire.CMD_COLLECT)
+
+    def _says(self, token: int, run: Run | None, message: bytes) -> None:
+        """Passes on what a run says of itself, of that run and no other, and not more than its node can bear."""
+        now = self._clock.boot_ms()
+        if run is None or run.says_at > now or not says_of_itself(token, message):
+            return
+        run.says_at = now + SAYS_EVERY_MS
+        self._host.emit(message)
 
     def _http_answered(self, service: Service, message: bytes) -> None:
         done: wire.Finished = wire.decode_up(message)
@@ -413,6 +425,7 @@ class Pool:
                 frames,
                 spooled,
                 truncated,
+                said=done.said,
             )
         )
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from raftsched.core.commands import Ended, LoseAttempt, encode
+import msgspec
+
+from raftsched.core.commands import Ended, EndedSaying, LoseAttempt, Said, encode
+from raftsched.core.model import Verdict
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.worker.redaction import redact_json, redact_text
 from raftsched.worker.runner import RunEnd
@@ -11,11 +14,12 @@ REPEAT_MS = 2_000
 
 
 def report_of(session: int, token: int, end: RunEnd, hidden: tuple[str, ...]) -> Ended | LoseAttempt:
-    """Makes the command that reports a run's end. `hidden`: values that must not be shown."""
+    """Makes the command that reports a run's end: a longer one where there is more to say. `hidden`: values that must
+    not be shown."""
     error = redact_text(end.error, hidden)
     if end.alone:
         return LoseAttempt(session, token, end.ended_at_ms, end.started_at_ms, error, end.output)
-    return Ended(
+    ended = Ended(
         session,
         token,
         end.outcome,
@@ -27,6 +31,19 @@ def report_of(session: int, token: int, end: RunEnd, hidden: tuple[str, ...]) ->
         end.output,
         end.begun,
     )
+    if end.verdict is None and end.delay_ms is None and end.said is None:
+        return ended
+    return saying(ended, end.verdict, end.delay_ms, None if end.said is None else shown(end.said, hidden))
+
+
+def saying(ended: Ended, verdict: Verdict | None, delay_ms: int | None, said: Said | None) -> EndedSaying:
+    """Returns the report with more in it."""
+    return EndedSaying(**msgspec.structs.asdict(ended) | {"verdict": verdict, "delay_ms": delay_ms, "said": said})
+
+
+def shown(said: Said, hidden: tuple[str, ...]) -> Said:
+    """Returns what a run says of itself without the values that must not be shown."""
+    return Said(said.percent, redact_text(said.text, hidden), redact_json(said.kept, hidden)) if hidden else said
 
 
 class _Report:

@@ -7,11 +7,13 @@ from __future__ import annotations
 import msgspec
 
 from raftsched.nesting import json_nests_deeper
+from raftsched.run import STATE_MAX, TEXT_MAX
 from raftsched.worker import wire
 from raftsched.worker.executors.python import RESULT_MAX
 
 _OUTCOMES = (wire.SUCCEEDED, wire.FAILED)
 _TIME_MAX = 1 << 53
+_VERDICT_MAX = 5  # of core.model.Verdict, which the supervisor does not load
 FORGED = "its process said what no run says of itself"
 
 
@@ -29,9 +31,30 @@ def said_by(token: int, message: bytes) -> wire.Finished | None:
         return None
     if done.exit_code is not None and not 0 <= done.exit_code <= 255:
         return None
+    if done.said is not None and not _may_be_said(done.said):
+        return None
     if done.error is not None and len(done.error.encode("utf-8", "replace")) > wire.ERROR_MAX:
         return None
     return done if done.result is None or _is_result(done.result) else None
+
+
+def says_of_itself(token: int, message: bytes) -> bool:
+    """Returns whether it says something that the run of this token may say while it runs."""
+    try:
+        said = wire.decode_up(message)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(said, wire.Progress) and said.token == token and _may_be_said(said.said)
+
+
+def _may_be_said(said: wire.Said) -> bool:
+    if said.percent is not None and not 0 <= said.percent <= 100:
+        return False
+    if not 0 <= said.verdict <= _VERDICT_MAX or not 0 <= (said.delay_ms or 0) <= _TIME_MAX:
+        return False
+    if said.text is not None and len(said.text) > TEXT_MAX:
+        return False
+    return said.kept is None or (len(said.kept) <= STATE_MAX and _is_result(said.kept))
 
 
 def is_stale(token: int, message: bytes) -> bool:

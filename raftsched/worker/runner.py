@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,9 +23,11 @@ import raftsched
 from raftsched import descriptors
 from raftsched.clock import Clock
 from raftsched.core.allowed import Allowed
-from raftsched.core.model import GRACE_MS, Outcome, OutputRef
+from raftsched.core.commands import Said
+from raftsched.core.model import GRACE_MS, Outcome, OutputRef, Verdict
 from raftsched.errors import StartupError
 from raftsched.worker import cgroup, leftovers, processes, wire
+from raftsched.worker.environment import base_environment
 from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.output import OutputStore, Record
 from raftsched.worker.runlock import RunLock
@@ -36,14 +38,6 @@ _MODULE = "raftsched.worker.sentinel"
 START_ATTEMPTS = 3  # a supervisor that is killed while it starts is started again
 STOP_PATIENCE_S = 15.0  # for what runs to be ended; then the supervisor is killed
 FENCE_PATIENCE_S = 10.0  # the same; it is long enough for any tree, so this supervisor was stopped by somebody
-# What jobs see of the node's own environment (the supervisor already gets nothing else).
-BASE_ENVIRONMENT = frozenset(
-    (
-        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"),
-        *("PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
-        *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
-    )
-)
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,13 +67,15 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     output: OutputRef | None = None
     begun: bool = True  # False: the node could not start it; the outcome is KILLED then
     alone: bool = False
+    verdict: Verdict | None = None  # what the run itself says is to become of it
+    delay_ms: int | None = None  # of a snooze, or as an answer of HTTP asks for
+    said: Said | None = None  # the last of what it said of itself
 
 
-def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns the part of the node's environment that jobs may see: BASE_ENVIRONMENT and the LC_ variables, but no
-    address with a password in it (RFC 3986, section 3.2.1)."""
-    seen = {k: v for k, v in environ.items() if k in BASE_ENVIRONMENT or k.startswith("LC_")}
-    return {k: v for k, v in seen.items() if not (k.lower().endswith("_proxy") and "@" in v)}
+def said_of(said: wire.Said) -> Said | None:
+    """Returns what the log is told of it; None: nothing."""
+    found = Said(said.percent, said.text, said.kept)
+    return None if found == Said() else found
 
 
 class Runner:
@@ -116,6 +112,7 @@ class Runner:
         self._python_limits = (python_runs_max, python_memory_max)
         self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
+        self.on_said: Callable[[int, Said], None] = lambda token, said: None
         self.on_died: Callable[[], None] = lambda: None
         self._process: subprocess.Popen[bytes] | None = None  # the sentinel
         self._ending: list[subprocess.Popen[bytes]] = []  # sentinels whose supervisor is gone, not waited for yet
@@ -379,6 +376,8 @@ class Runner:
                 self._ended(message)
             elif isinstance(message, wire.Started):
                 self.on_started(message.token, message.at_ms)
+            elif isinstance(message, wire.Progress):
+                self.on_said(message.token, said_of(message.said) or Said())
             elif isinstance(message, wire.Pong):
                 if self._ping_sent is not None and self._ping_sent[0] == message.number:
                     self._ping_sent = None
@@ -429,7 +428,7 @@ class Runner:
             self._writing = None
 
     def _tell(self, done: wire.Finished, ref: OutputRef | None, note: str | None = None) -> None:
-        error = "\n".join(part for part in (note, done.error) if part) or None
+        error, said = "\n".join(part for part in (note, done.error) if part) or None, done.said
         self.on_ended(
             done.token,
             RunEnd(
@@ -442,6 +441,9 @@ class Runner:
                 output=ref,
                 begun=done.begun,
                 alone=done.alone,
+                verdict=None if said is None or not said.verdict else Verdict(said.verdict),
+                delay_ms=None if said is None else said.delay_ms,
+                said=None if said is None else said_of(said),
             ),
         )
 

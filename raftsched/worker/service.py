@@ -141,7 +141,7 @@ def keep_service(
     page.keep_from_children()
     context.lease.keep_from_children()
 
-    def spawn(out: int, err: int) -> int:
+    def spawn(out: int, err: int, says: int) -> int:
         keeper = os.getpid()
         pid = os.fork()
         if pid == 0:

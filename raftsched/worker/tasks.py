@@ -20,10 +20,12 @@ from raftsched.core.model import GRACE_MS, Attempt, Instance, Job
 from raftsched.core.references import SECRET, may_refer, target
 from raftsched.core.secrets import Secret
 from raftsched.quantities import parse_duration, parse_size
+from raftsched.run import REPORT_FILE, STATE
 from raftsched.security.sealing import Sealer, Unsealable, open_value
 from raftsched.templates import TEMPLATE, Facts, filled, utc_text
 from raftsched.worker.run_as import RunAs, UnknownUser
 from raftsched.worker.runner import RunSpec
+from raftsched.worker.said_lines import FD
 from raftsched.worker.wire import Exec, Http, Limits, Python, Task
 
 NODES_OWN = RunAs()  # all as the node's own user
@@ -270,6 +272,10 @@ def _environment(job: Job, instance: Instance, attempt: Attempt) -> dict[str, st
         part["RAFTSCHED_SHARD_COUNT"] = str(instance.shard_count)
     if instance.trigger:
         part["RAFTSCHED_TRIGGER_ID"] = instance.trigger
+    if instance.kept is not None:
+        part[STATE] = instance.kept.decode()
+    if instance.snoozes:
+        part["RAFTSCHED_SNOOZES"] = str(instance.snoozes)
     return {
         **part,
         "RAFTSCHED_JOB_ID": job_text(job.id),
@@ -301,7 +307,7 @@ def task_of(found: Resolved, calls: Mapping[str, str]) -> Task:
         return Python(function, params, {**handler.env, **env}, handler.cwd, limits, hidden, handler.fresh)
     if handler.http is not None:
         return _http(handler.http, params, env, hidden)
-    command = {**handler.env, **env, "RAFTSCHED_PARAMS": params.decode()}
+    command = {**handler.env, **env, "RAFTSCHED_PARAMS": params.decode(), REPORT_FILE: f"/dev/fd/{FD}"}
     if handler.exec is not None:
         return Exec(handler.exec, command, handler.cwd, limits, hidden)
     if handler.shell is not None:
@@ -325,7 +331,7 @@ def _http(request: _HttpBody, params: bytes, env: dict[str, str], hidden: tuple[
     handlers see in RAFTSCHED_ variables, it has in headers: RAFTSCHED_JOB_ID is Raftsched-Job-Id."""
     body = request.body.encode() if request.body is not None else None
     method = (request.method or ("GET" if body is None else "POST")).upper()
-    about = {name.title().replace("_", "-"): value for name, value in env.items() if value}
+    about = {name.title().replace("_", "-"): value for name, value in env.items() if value and name != STATE}
     headers = {**request.headers, **about}
     if body is None and method in ("POST", "PUT", "PATCH") and _has_members(params):
         body = params

@@ -16,7 +16,7 @@ NEVER = 1 << 62
 class Run:
     """An attempt in a service."""
 
-    __slots__ = ("asked", "began_at", "deadline", "end_by", "launch", "reason", "started_at_ms")
+    __slots__ = ("asked", "began_at", "deadline", "end_by", "launch", "reason", "says_at", "started_at_ms")
 
     def __init__(self, launch: wire.Launch, now: int, wall_ms: int) -> None:
         self.launch = launch
@@ -26,6 +26,7 @@ class Run:
         self.asked: int | None = None
         self.end_by = NEVER  # it was to end long before: its keeper hangs, or was stopped by somebody
         self.reason = ""
+        self.says_at = 0  # when more of what it says is passed on
 
 
 class Service:

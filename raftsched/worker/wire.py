@@ -136,6 +136,16 @@ class Started(msgspec.Struct, array_like=True, frozen=True, tag=11):
     at_ms: int
 
 
+class Said(msgspec.Struct, array_like=True, frozen=True):
+    """The words of a run about itself, as in core.saying, which the supervisor does not load."""
+
+    percent: int | None = None
+    text: str | None = None
+    kept: bytes | None = None  # JSON
+    verdict: int = 0  # at its end: what is to become of it, as in core.model.Verdict; 0: it does not say
+    delay_ms: int | None = None  # of a snooze, or as an answer of HTTP asks for
+
+
 class Finished(msgspec.Struct, array_like=True, frozen=True, tag=12):
     """The end of an attempt; nothing of it is left. Its output is in `frames`, or spooled, or there is none."""
 
@@ -151,6 +161,7 @@ class Finished(msgspec.Struct, array_like=True, frozen=True, tag=12):
     truncated: int = 0
     begun: bool = True  # False: the node could not start it, and nothing of it ever ran; the outcome is KILLED then
     alone: bool = False  # LOST for itself, and not because the lease is no longer what it was taken for
+    said: Said | None = None  # the last of it
 
 
 class Fenced(msgspec.Struct, array_like=True, frozen=True, tag=13):
@@ -159,6 +170,13 @@ class Fenced(msgspec.Struct, array_like=True, frozen=True, tag=13):
 
 class Pong(msgspec.Struct, array_like=True, frozen=True, tag=14):
     number: int
+
+
+class Progress(msgspec.Struct, array_like=True, frozen=True, tag=15):
+    """Reports what a run says while it runs."""
+
+    token: int
+    said: Said
 
 
 # ---------------------------------------------------------------- keeper of a service -> supervisor
@@ -192,6 +210,7 @@ WROTE, DIRTY, STALE = (
     2,
     4,
 )  # printed something; left something behind; its code is out of date, nothing was run
+SAYS = 8  # alone: no answer yet, but a Progress
 
 # From the supervisor to a keeper: one byte, and for kill, timeout and stop the grace period (4 bytes, milliseconds)
 CMD_KILL, CMD_TIMEOUT, CMD_STOP, CMD_FENCE, CMD_COLLECT = b"k", b"t", b"s", b"f", b"c"
@@ -201,7 +220,7 @@ DONE_TAG = 12  # the second byte of an encoded Finished, behind the array's head
 encode = msgspec.msgpack.Encoder().encode
 decode_task = msgspec.msgpack.Decoder(Task).decode
 decode_down = msgspec.msgpack.Decoder(Launch | Kill | Fence | Ping | Stop | WindDown).decode
-decode_up = msgspec.msgpack.Decoder(Ready | Started | Finished | Fenced | Pong).decode
+decode_up = msgspec.msgpack.Decoder(Ready | Started | Finished | Fenced | Pong | Progress).decode
 decode_service = msgspec.msgpack.Decoder(Collected | ServiceExited).decode
 
 

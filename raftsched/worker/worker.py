@@ -19,7 +19,7 @@ from raftsched import __version__
 from raftsched.clock import Clock
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
 from raftsched.core.allowed import Allowed
-from raftsched.core.commands import CloseSession, Ended, LoseAttempt, OpenSession, Started, encode
+from raftsched.core.commands import CloseSession, Ended, LoseAttempt, OpenSession, Said, Started, encode
 from raftsched.core.leasing import AttemptsFinished, DiskUse, Heartbeat, decode_grant
 from raftsched.core.leasing import encode as encode_message
 from raftsched.core.levels import newest_level
@@ -37,6 +37,7 @@ from raftsched.worker.ports import Applied, Raft, Runs
 from raftsched.worker.reports import Reports, report_of
 from raftsched.worker.run_as import RunAs
 from raftsched.worker.runner import RunEnd
+from raftsched.worker.sayings import Sayings
 from raftsched.worker.shortage import Pause
 from raftsched.worker.tasks import NODES_OWN, BadJob
 from raftsched.worker.wire import NODE_STOPPED
@@ -111,6 +112,7 @@ class Worker:
         self._sealer = sealer
         self.pause = Pause(waits_for)
         self._tell_at = 0  # without a session: when the leader is told why
+        self._sayings = Sayings()
         self._hidden: dict[int, tuple[str, ...]] = {}  # token -> values of secrets that its run was given
         self._cluster_short = (False, 0)  # as the leader last said, and when (boot clock)
         self._lease = LeaseHolder()
@@ -135,6 +137,7 @@ class Worker:
         self._nudge = asyncio.Event()
         self._runner.on_started = self._on_started
         self._runner.on_ended = self._on_ended
+        self._runner.on_said = self._on_said
         self._runner.on_died = self._on_died
         self._raft.on_message("grant", self._on_grant)
         self._raft.subscribe(self._on_applied)
@@ -226,6 +229,8 @@ class Worker:
             self._lapse("its lease ran out")
         elif self._lease.heartbeat_due(now):
             self._heartbeat()
+        if self.session:
+            self._outbox.add(self._sayings.reports_due(now, self.session, self._hidden))
         if self._reports.repeat_due(now):
             with self._read() as view:
                 again = self._reports.take_repeated(view, now)
@@ -326,6 +331,7 @@ class Worker:
                 self._lease.adopt(newest, row.ttl_ms, self._clock.boot_ms())
                 self._started.clear()
                 self._hidden.clear()
+                self._sayings.clear()
                 self._take_given(view)
                 log.info("%s: session %d", self._node_id, newest)
             elif newest != self._lease.session or row is None or not row.open:
@@ -404,6 +410,7 @@ class Worker:
         if self._started.pop(token, None) is not None:
             self._grace.look()
         self._hidden.pop(token, None)
+        self._sayings.forget(token)
         self._todo.pop(token, None)
 
     def _start_given(self) -> None:
@@ -472,7 +479,11 @@ class Worker:
                 self._lapse("a run was stopped for the sake of the lease")
             return
         self._note_start(end)
-        self._report(report_of(session, token, end, self._hidden.get(token, ())))
+        self._report(report_of(session, token, self._sayings.completed(token, end), self._hidden.get(token, ())))
+
+    def _on_said(self, token: int, said: Said) -> None:
+        if token in self._started and token not in self._reports:
+            self._sayings.add(token, said)
 
     def _note_start(self, end: RunEnd) -> None:
         """The leader hears that this node can start nothing before it hears what is handed back."""

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.core.model import Outcome
+from raftsched.core.commands import Said
+from raftsched.core.model import Outcome, Verdict
 from raftsched.errors import RaftschedError
 from raftsched.worker.users import Confines
 from raftsched.worker.wire import Exec, Limits, Python
@@ -114,7 +115,7 @@ def test_nothing_of_ours_is_handed_down(tmp_path: Path) -> None:
             end = await bed.run(Exec((sys.executable, "-I", "-S", "-c", script), {}))
             # What the interpreter itself sets to be ignored comes back by its own start.
             ignored = "['SIGPIPE', 'SIGXFSZ']"
-            assert bed.text(end) == f"['0', '1', '2']\nTrue\n{ignored}\nset() b''\n"
+            assert bed.text(end) == f"['0', '1', '2', '3']\nTrue\n{ignored}\nset() b''\n"
 
     asyncio.run(body())
 
@@ -268,5 +269,56 @@ def test_ping(tmp_path: Path) -> None:
             assert bed.runner.moves(LONG_MS)
             assert (await bed.run(Exec(("true",), {}))).outcome is Outcome.SUCCEEDED  # answered in between
             assert bed.runner.moves(0)
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("limits", [None, Limits(open_files=100)])
+def test_what_it_says_of_itself(tmp_path: Path, limits: Limits | None) -> None:
+    """By its descriptor and by the name of it, also from a child, while it goes on and at its end."""
+    heard: list[tuple[int, Said]] = []
+    script = """
+        echo '{"progress": 40, "text": "copying"}' >&3
+        sh -c 'echo "{\\"state\\": {\\"row\\": 7}}" >> /dev/fd/3'
+        echo nonsense >&3
+        read gate < "$1"
+        echo '{"outcome": "snooze 10m", "reason": "busy"}' >> "$RAFTSCHED_REPORT_FILE"
+        exit 3
+    """
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            gate = tmp_path / "gate"
+            os.mkfifo(gate)
+            bed.runner.on_said = lambda token, said: heard.append((token, said))
+            task = Exec(
+                ("/bin/sh", "-c", script, "sh", str(gate)), {"RAFTSCHED_REPORT_FILE": "/dev/fd/3"}, limits=limits
+            )
+            token = bed.launch(task)
+            await within(asyncio.to_thread(gate.write_text, "\n"))
+            end = await bed.end(token)
+            assert (end.outcome, end.exit_code, end.error) == (Outcome.FAILED, 3, "busy")
+            assert (end.verdict, end.delay_ms) == (Verdict.SNOOZE, 600_000)
+            assert end.said == Said(40, "copying", b'{"row":7}')
+            assert "is not JSON" in bed.text(end, "stderr")
+            assert heard
+            assert heard[0][0] == token
+            assert heard[0][1].percent == 40
+
+    asyncio.run(body())
+
+
+def test_what_it_says_counts_for_nothing_when_it_is_killed(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            gate = tmp_path / "gate"
+            os.mkfifo(gate)
+            script = 'echo \'{"outcome": "succeed", "state": 1}\' >&3; read gate < "$1"; exec sleep 1000'
+            token = bed.launch(Exec(("/bin/sh", "-c", script, "sh", str(gate)), {}))
+            await within(asyncio.to_thread(gate.write_text, "\n"))
+            bed.runner.kill(token, "stop it")
+            end = await bed.end(token)
+            assert (end.outcome, end.verdict) == (Outcome.KILLED, None)
+            assert end.said == Said(kept=b"1")
 
     asyncio.run(body())

@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from raftsched.core.model import Outcome
+from raftsched.worker.executors.http import retry_after_of
 from raftsched.worker.runner import RunEnd
 from raftsched.worker.wire import Http
 from tests.integration.runner_bed import Bed, within
@@ -270,3 +273,29 @@ def test_a_request_may_say_how_much_is_kept_of_the_answer(tmp_path: Path) -> Non
             assert "only the first 1000 bytes of the response were read" in text
 
     asyncio.run(body())
+
+
+def test_it_may_ask_to_come_later(tmp_path: Path) -> None:
+    end, _ = asyncio.run(one(tmp_path, b"HTTP/1.1 429 Too Many\r\nRetry-After: 90\r\nContent-Length: 0\r\n\r\n"))
+    assert (end.outcome, end.result, end.delay_ms) == (Outcome.FAILED, b'{"status":429}', 90_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "delay_ms"),
+    [
+        (None, None),
+        ("0", 0),
+        ("120", 120_000),
+        ("9" * 40, 86_400_000),
+        ("Fri, 31 Dec 1999 23:59:59 GMT", 1_000),
+        ("Fri, 31 Dec 1999 23:59:57 GMT", 0),
+        ("Sat, 31 Dec 2099 23:59:59 GMT", 86_400_000),
+        ("soon", None),
+        ("-5", None),
+        ("1.5", None),
+        ("Fri, 99 Dec 1999 23:59:59 GMT", None),
+        ("", None),
+    ],
+)
+def test_how_much_later(text: str | None, delay_ms: int | None) -> None:
+    assert retry_after_of(text, 946_684_798_000) == delay_ms

@@ -8,11 +8,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from raftsched.core.model import Outcome
+from raftsched.core.commands import Said
+from raftsched.core.model import Outcome, Verdict
+from raftsched.worker.environment import BASE_ENVIRONMENT
 from raftsched.worker.leftovers import VARIABLE
-from raftsched.worker.runner import BASE_ENVIRONMENT, RunEnd
+from raftsched.worker.runner import RunEnd
 from raftsched.worker.wire import Python
 from tests.integration.runner_bed import MARK, NODES_OWN, Bed
 
@@ -57,6 +60,43 @@ def test_the_process_stays_and_output_goes_to_the_run_that_made_it(tmp_path: Pat
                 assert b.text(end, "stderr") == f"err {i}\n"
                 assert (await b.end(tokens[2 * i + 1])).output is None
             assert result(await b.run(call("pid"))) == first
+
+    asyncio.run(body())
+
+
+def test_what_it_says_of_itself(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            end = await b.run(call("says", word="cancel"))
+            assert (end.outcome, end.verdict, end.error) == (Outcome.FAILED, Verdict.CANCEL, "nothing to do")
+            end = await b.run(msgspec.structs.replace(call("says", word="fail", secret="hush"), hidden=("hush",)))
+            assert (end.verdict, end.error) == (Verdict.FAIL, "no ***")
+            end = await b.run(call("says", word="10m"))
+            assert (end.verdict, end.delay_ms, end.error, end.output) == (Verdict.SNOOZE, 600_000, None, None)
+            end = await b.run(call("says", word="soon"))
+            assert (end.verdict, end.outcome) == (None, Outcome.FAILED)
+            assert end.error is not None
+            assert end.error.endswith(
+                "ValueError: the delay of a snooze is not a duration; " + end.error.rpartition("; ")[2]
+            )
+
+    asyncio.run(body())
+
+
+def test_how_far_it_is_and_what_it_keeps(tmp_path: Path) -> None:
+    heard: list[tuple[int, Said]] = []
+
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            b.runner.on_said = lambda token, said: heard.append((token, said))
+            end = await b.run(call("tells", {"RAFTSCHED_STATE": '{"row":2}'}, rows=4))
+            assert result(end) == [{"row": 2}, {"row": 4}]
+            assert end.said == Said(75, "row 3", b'{"row":4}')
+            assert heard[0] == (1, Said(0, "row 0"))
+            end = await b.run(call("echo"))
+            assert end.said is None
+            end = await b.run(call("tells", rows=0))
+            assert (result(end), end.said) == ([None, {"row": 0}], Said(kept=b'{"row":0}'))
 
     asyncio.run(body())
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from raftsched.core.commands import Said
 from raftsched.core.model import Outcome
 from raftsched.worker.leftovers import VARIABLE, end_leftovers
 from raftsched.worker.run_as import look_up
@@ -69,14 +70,15 @@ async def test_a_run_is_its_users_and_no_more(place: Path) -> None:
         told = (
             "id -un; id -Gn; umask; echo $HOME $USER $LOGNAME $SHELL; ulimit -c;"
             " grep -E '^(CapEff|CapPrm|CapAmb|NoNewPrivs)' /proc/self/status; ls /proc/self/fd | wc -l; pwd;"
-            " echo said > /dev/stdout"
+            " echo said > /dev/stdout; echo '{\"progress\": 5}' > /dev/fd/3"
         )
         end = await bed.run(shell(told), user="nobody")
         assert bed.text(end).split("\n") == [
             *("nobody", "nogroup", "0022", "/nonexistent nobody nobody /bin/sh", "0"),
             *("CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1"),
-            *("4", os.getcwd() if os.stat(os.getcwd()).st_mode & 1 else "/", "said", ""),
+            *("5", os.getcwd() if os.stat(os.getcwd()).st_mode & 1 else "/", "said", ""),
         ]
+        assert end.said == Said(5, "")
         end = await bed.run(shell("id -un"), user="daemon")
         assert bed.text(end) == "daemon\n"
         end = await bed.run(shell("id -un; grep NoNewPrivs /proc/self/status"))

@@ -23,6 +23,7 @@ from raftsched.core.model import (
     JobState,
     Outcome,
     Overlap,
+    Verdict,
 )
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.notices import SYSTEM_NAMESPACE, Notify
@@ -401,19 +402,32 @@ class Author:
     def _end(self) -> Command:
         r = self.random
         session, token = self._live()
+        if r.random() < 0.15:
+            return c.ReportProgress(session, token, self._said())
         outcome = r.choice([Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.FAILED, *Outcome])
         result = r.choice([None, None, b'{"status":200}', b'{"status":410}'])
-        return c.Ended(
+        ended = c.Ended(
             session,
             token,
             outcome,
             r.choice([None, self.now]),
             self.now,
-            r.choice([None, 0, -9]),
+            r.choice([None, 0, 3, 75, -9]),
             "e",
             result,
             begun=r.random() < 0.8,
         )
+        if r.random() < 0.6:
+            return ended
+        verdict = r.choice([None, *Verdict])
+        delay_ms = r.choice([None, 0, 5_000, -1, 2**62])
+        more = {"verdict": verdict, "delay_ms": delay_ms, "said": r.choice([None, self._said()])}
+        return c.EndedSaying(**msgspec.structs.asdict(ended) | more)
+
+    def _said(self) -> c.Said:
+        r = self.random
+        kept = r.choice([None, b"1", b"null", b"", b"{", b"x" * 5_000])
+        return c.Said(r.choice([None, 0, 50, -1, 2**62]), r.choice([None, "", "copying", "x" * 500]), kept)
 
     def _live(self) -> tuple[int, int]:
         r = self.random

@@ -13,15 +13,18 @@ from raftsched.core.model import (
     ConditionKind,
     Delivery,
     EveryMode,
+    Mapped,
     Misfire,
     MisfirePolicy,
     Outcome,
+    Outcomes,
     Overlap,
     Policy,
     Retention,
     Retry,
     Trigger,
     TriggerKind,
+    Verdict,
 )
 from raftsched.core.notices import ENDS, OF_CLUSTER, Event, Notify
 from tests.support.memory_view import T0
@@ -84,8 +87,19 @@ def _any_policy(r: random.Random, now: int) -> Policy:
         retention=r.choice([Retention(), Retention(1, 1), Retention(0, 0), Retention(3, 2, 10_000)]),
         shards=(shards := r.choice([0, 0, 0, 1, 3, 60, 1_001])),
         on_all=not shards and r.random() < 0.2,
+        outcomes=r.choice([None, None, None, outcomes(r)]),
         expires_ms=r.choice([0, 0, 0, 1, 5_000, DAY_MS, -1]),
     )
+
+
+def outcomes(r: random.Random) -> Outcomes:
+    def some(codes: list[int]) -> tuple[Mapped, ...]:
+        chosen = r.sample(codes, r.randint(0, 2))
+        return tuple(
+            Mapped(code, code + r.choice([0, 0, 9]), r.choice(list(Verdict)), r.choice([0, 5_000])) for code in chosen
+        )
+
+    return Outcomes(some([0, 3, 75, 255]), some([200, 404]))
 
 
 def conditions(r: random.Random) -> tuple[Condition, ...]:

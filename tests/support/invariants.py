@@ -345,7 +345,7 @@ def _chances(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance], 
             found.append(f"{what} is of revision {row.job_revision}, which is gone")
             continue
         retries = len(policy.retry.delays_ms)  # those of a webhook may be made fewer while deliveries wait
-        if (row.notice is None and row.tried > retries) or (row.state is I.RETRYING) > row.tried:
+        if (row.notice is None and row.tried > retries) or (row.state is I.RETRYING) > row.tried + row.snoozes:
             found.append(f"{what} was tried {row.tried} times; {retries} retries are allowed")
         if row.lost > policy.max_lost:
             found.append(f"{what} was lost {row.lost} times; {policy.max_lost} are allowed")

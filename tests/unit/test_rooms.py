@@ -14,6 +14,8 @@ ROOT = Path(raftsched.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 LINES_MAX = 500  # beyond it a module says in LONG why it is one subject
 LONG: dict[str, str] = {
+    "core/model.py": "the rows of jobs and of their runs, which name each other's parts",
+    "worker/worker.py": "a session from its opening to its end, and what goes on under it",
     "leader/dispatcher.py": "one walk over READY, and the counts that it and its answers keep together",
     "remote/agent.py": "one session's order: fence, open, poll, start, report, close",
     "store/store.py": "the one door to log and tables: what is true of both, at a start, a swap and an end",
@@ -42,7 +44,7 @@ ROOMS: dict[str, set[str]] = {
 }
 LEAVES = {
     *("bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
-    *("cloudevents", "mails", "notice_texts", "descriptors", "doctor", "nesting", "templates"),
+    *("cloudevents", "mails", "notice_texts", "descriptors", "doctor", "nesting", "run", "templates"),
 }
 LEAVES_OF = {
     "core": {"bounds"},

@@ -12,6 +12,7 @@ from raftsched.api.http.problems import FieldError
 from raftsched.api.jobs.conditions import conditions_of
 from raftsched.api.jobs.handlers import capability_of, cwd_of, target_of
 from raftsched.api.jobs.notify import normal, notify_of
+from raftsched.api.jobs.outcomes import OutcomesIn, outcomes_of, stored_outcomes
 from raftsched.api.jobs.rules import (
     DELIVERIES,
     OVERLAPS,
@@ -83,6 +84,7 @@ class JobIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=F
     max_lost: Lost | None = None
     suspend_after: SmallCount | None = None
     retry: RetryIn | None = None
+    outcomes: OutcomesIn | None = None
     overlap: OverlapName | None = None
     misfire: MisfireIn | None = None
     max_concurrency: SmallCount | None = None
@@ -138,6 +140,7 @@ class JobShown(msgspec.Struct, kw_only=True):
     max_lost: int = 3
     suspend_after: int | None = None
     retry: Raw = Raw(b'{"delays":[],"exponential":null,"jitter_percent":0,"on":["failed","timed_out"]}')
+    outcomes: Raw = Raw(b"null")
     overlap: str = "forbid"
     misfire: Raw = Raw(b'{"policy":"once","grace":"15m"}')
     max_concurrency: int | None = None
@@ -169,6 +172,8 @@ def leave_out_defaults(given: JobIn) -> None:
         given.max_lost = None
     if given.retry is not None and given.retry == _RETRY:
         given.retry = None
+    if given.outcomes is not None:
+        given.outcomes = stored_outcomes(given.outcomes)
     if given.overlap == "forbid":
         given.overlap = None
     if given.misfire is not None and given.misfire == _MISFIRE:
@@ -225,6 +230,8 @@ def policy_of(
         more["suspend_after"] = given.suspend_after
     if given.retry is not None:
         more["retry"] = retry_of(given.retry, errors)
+    if given.outcomes is not None:
+        more["outcomes"] = outcomes_of(given.outcomes, given.handler, errors)
     if given.overlap is not None:
         more["overlap"] = OVERLAPS[given.overlap]
     if given.misfire is not None:

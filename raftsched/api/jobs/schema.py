@@ -439,13 +439,22 @@ class AttemptOut(msgspec.Struct):
     worker: str | None = None
 
 
+class ProgressOut(msgspec.Struct):
+    """`percent`: null when only the text is known. `at`: when the cluster heard of it."""
+
+    percent: int | None
+    text: str
+    at: str
+
+
 class InstanceOut(msgspec.Struct):
     """`job_name`: null for a job without a name; `namespace`: null when the job is gone. `late_ms`: between the time
     when it was due and its first start; null before that, and for what was asked for. `node`, or `worker`: what its
     newest attempt was given to, a node or a remote worker. `parent`: the run of which this is a part; `shard`: which
     one of how many, null of a part for one node. `parts`: of a run that was split into them. `trigger`: the id of the
     one that it came from, of a job with several. `expires_at`: of one that waits: it is skipped unless it starts
-    before; null: it waits on, or has begun."""
+    before; null: it waits on, or has begun. `snoozes`: how often it was put off. `progress`: how far its newest attempt
+    is, by its own word. `saved_state`: what it keeps for its next attempts."""
 
     id: str
     job_id: str
@@ -482,3 +491,6 @@ class InstanceOut(msgspec.Struct):
     parts: PartsOut | None = None
     trigger: str | None = None
     expires_at: str | None = None
+    snoozes: int = 0
+    progress: ProgressOut | None = None
+    saved_state: Raw | None = None

@@ -315,6 +315,7 @@ _BEGINS = {
     StepKind.HELD: ("overlap", "for another run of its job to end"),
     StepKind.CONDITIONS: ("conditions", "for its conditions"),
     StepKind.RETRY: ("retry", "for the delay of its retry"),
+    StepKind.SNOOZED: ("snoozed", "until it goes on, as long as it was put off"),
     StepKind.UNPLACEABLE: ("no_eligible_node", "for a node that could take it"),
     StepKind.ASSIGNED: ("start", "for its node to start it"),
 }

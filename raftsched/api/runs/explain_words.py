@@ -38,6 +38,8 @@ _ENDED = {
     Outcome.TIMED_OUT: "took longer than its timeout and was killed",
     Outcome.KILLED: "was killed",
     Outcome.LOST: "was lost: the session of its worker ended before it reported",
+    Outcome.SNOOZED: "put it off",
+    Outcome.CANCELLED: "found nothing to do",
 }
 _REASONS = {
     "killed": "somebody asked for it",
@@ -47,6 +49,10 @@ _REASONS = {
     "retries_exhausted": "all its retries failed",
     "max_lost": "its workers were lost more often than max_lost allows",
     "lost": "its worker was lost, and it is to run at most once",
+    "cancelled": "by the run's own word, or its job's outcomes, there is nothing to do, now or later",
+    "no_retry": "by the run's own word, or its job's outcomes, no retry would help",
+    "snoozed": "by the run's own word, or its job's outcomes, it goes on later",
+    "snoozes_exhausted": "it was put off too often",
     "start_deadline": "no node could take it before its start deadline",
     "expired_unstarted": "it had not started when it expired, the time that its job gives a run for that",
     "conditions_timeout": "its conditions were not met within conditions_timeout",
@@ -205,6 +211,8 @@ def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -
             return f"{name} was lost: {why or f'the session of {node} ended before it reported'}"
         case StepKind.RETRY:
             return _with("it waits for the delay of its retry", step.detail)
+        case StepKind.SNOOZED:
+            return "it was put off" if step.detail is None else f"it was put off for {step.detail}"
         case StepKind.READY:
             return _with("it may run again", step.detail)
         case StepKind.SPLIT:

@@ -11,7 +11,7 @@ import msgspec
 from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.runs.parts import shown_parts, shown_shard
 from raftsched.api.runs.raw import shown_raw
-from raftsched.api.runs.render import JobNames, is_manual, shown_attempt, shown_event
+from raftsched.api.runs.render import JobNames, is_manual, shown_attempt, shown_event, shown_expiry, shown_progress
 from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Attempt, Instance, lateness_ms
@@ -50,6 +50,10 @@ _OF: dict[str, Callable[[Instance, Attempt], Any]] = {
     "shard": lambda row, last: shown_shard(row),
     "parts": lambda row, last: shown_parts(row),
     "trigger": lambda row, last: row.trigger or None,
+    "expires_at": lambda row, last: shown_expiry(row),
+    "snoozes": lambda row, last: row.snoozes,
+    "progress": lambda row, last: shown_progress(row),
+    "saved_state": lambda row, last: shown_raw(row.kept),
     "attempts": lambda row, last: [shown_attempt(one, instance_text(row.key)) for one in row.attempts],
 }
 _OF_JOB: dict[str, Callable[[JobNames, Instance], Any]] = {

@@ -6,7 +6,7 @@ import msgspec
 
 from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.jobs.parts_schema import PartsOut
-from raftsched.api.jobs.schema import AttemptOut, EventShown, InstanceOut, OutputOut
+from raftsched.api.jobs.schema import AttemptOut, EventShown, InstanceOut, OutputOut, ProgressOut
 from raftsched.api.rows import JobHead, decode_head
 from raftsched.api.runs.parts import shown_parts, shown_shard
 from raftsched.api.runs.raw import shown_raw
@@ -69,6 +69,15 @@ def shown_attempt(attempt: Attempt, name: str) -> AttemptOut:
     )
 
 
+def shown_progress(row: Instance) -> ProgressOut | None:
+    said = row.progress
+    return None if said is None else ProgressOut(said.percent, said.text, format_time(said.at_ms))
+
+
+def shown_expiry(row: Instance) -> str | None:
+    return format_time_or_none(row.expires_at_ms if row.state is InstanceState.WAITING else None)
+
+
 def shown_event(raw: bytes) -> EventShown:
     notice = decode_notice(raw)
     return EventShown(event_id(notice), event_type(notice.event), subject_of(notice))
@@ -121,6 +130,9 @@ def instance_json(row: Instance, names: JobNames, parts: PartsOut | None = None)
             shard=shown_shard(row),
             parts=parts or shown_parts(row),
             trigger=row.trigger or None,
-            expires_at=format_time_or_none(row.expires_at_ms if row.state is InstanceState.WAITING else None),
+            expires_at=shown_expiry(row),
+            snoozes=row.snoozes,
+            progress=shown_progress(row),
+            saved_state=shown_raw(row.kept),
         )
     )

@@ -93,6 +93,8 @@ def waits_for(
         return Obstacle("no_leader", "The cluster has no leader at the moment, as far as this node knows.")
     if row.state is InstanceState.RETRYING:
         at = row.wake_at_ms or now_ms
+        if row.reason == "snoozed":
+            return Obstacle("snoozed", f"Its last attempt put it off; the next one may start {_when(at, now_ms)}.")
         return Obstacle("retry", f"Its last attempt failed; the next one may start {_when(at, now_ms)}.")
     if row.held:
         return _behind(view, job, row)

@@ -171,6 +171,9 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
 
         told = notify_of(o["notify"])
         job["notify"] = told[0] if len(told) == 1 else told
+    outcomes = {"exit": pairs("on-exit", o["on_exit"]), "status": pairs("on-status", o["on_status"])}
+    if any(outcomes.values()):
+        job["outcomes"] = {kind: codes for kind, codes in outcomes.items() if codes}
     conditions = _conditions(o)
     if conditions:
         job["conditions"] = conditions

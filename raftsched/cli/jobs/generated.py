@@ -13,6 +13,13 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--grace", metavar="DURATION", help="From TERM to KILL when an attempt is ended.  [default: 5s]"),
     click.option("--user", metavar="NAME", help="As whom; a node must allow it.  [default: as the node says]"),
     click.option("--retry", metavar="RULE", help="Delays before each retry (5s,10s,1m), or exponential; see below."),
+    click.option(
+        "--on-exit",
+        metavar="CODE=OUTCOME",
+        multiple=True,
+        help="75='snooze 5m', 78=cancel, 64-70=fail, 3=succeed; may be repeated.",
+    ),
+    click.option("--on-status", metavar="CODE=OUTCOME", multiple=True, help="The same of the statuses of --http."),
     click.option("--overlap", type=click.Choice(["forbid", "allow", "queue_one", "queue_all", "replace"])),
     click.option(
         "--max-concurrency", metavar="N", type=click.IntRange(1, 10_000), help="At most so many runs at one time."

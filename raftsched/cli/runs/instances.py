@@ -36,7 +36,16 @@ _GOING = INSTANCE_STATES[:4]
 def _why(instance: Mapping[str, Any]) -> str | None:
     if instance.get("kill_asked") and instance["state"] in _GOING:
         return "asked to end"
+    progress = instance.get("progress")
+    if progress and instance["state"] == "RUNNING":
+        return progress_text(progress)
     return instance.get("reason") or instance.get("error")
+
+
+def progress_text(progress: Mapping[str, Any]) -> str:
+    """Such as "40% copying"."""
+    percent = "" if progress["percent"] is None else f"{progress['percent']}%"
+    return f"{percent} {progress['text']}".strip()
 
 
 _COLUMNS: list[Column] = [
@@ -119,6 +128,8 @@ def get(client: Client, instance: str, fmt: str) -> None:
     if not print_for_programs(fmt, found, found["id"]):
         parts = found.get("parts")
         hidden = ("attempts", "output", "parts")
+        if found.get("progress"):
+            found["progress"] = f"{progress_text(found['progress'])} (at {found['progress']['at']})"
         print_fields({k: v for k, v in found.items() if k not in hidden and v not in (None, False)})
         if parts:
             counts = ("total", "succeeded", "failed", "killed", "running", "waiting")

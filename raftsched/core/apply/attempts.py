@@ -22,19 +22,36 @@ from raftsched.core.apply.queues import (
 )
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.verdicts import judged, note_said
 from raftsched.core.apply.versions import STALE
 from raftsched.core.apply.watches import note_end, note_start
-from raftsched.core.commands import Accepted, Answer, Assign, Ended, LoseAttempt, Rejected, Started, Wake
+from raftsched.core.commands import (
+    Accepted,
+    Answer,
+    Assign,
+    Ended,
+    EndedSaying,
+    LoseAttempt,
+    Rejected,
+    ReportProgress,
+    Said,
+    Started,
+    Wake,
+)
 from raftsched.core.intervals import retry_delay_ms
-from raftsched.core.limits import ERROR_MAX, HANDED_BACK_MAX, RESULT_MAX, U64_MAX
-from raftsched.core.model import ASKED_FOR, Attempt, Delivery, Instance, InstanceState, Job, Outcome, StepKind
+from raftsched.core.limits import ERROR_MAX, HANDED_BACK_MAX, RESULT_MAX, SNOOZE_MS, SNOOZES_MAX, U64_MAX
+from raftsched.core.model import ASKED_FOR, Attempt, Delivery, Instance, InstanceState, Job, Outcome, StepKind, Verdict
 from raftsched.core.tables import ASSIGNED, JOBS, assigned_key, u64
 from raftsched.core.transitions import instance_after
 
 NOT_BEGUN = "not_begun"
+NO_RETRY = "no_retry"
+SNOOZE_UNSAID_MS = 60_000  # where nobody says how long
 _RUNNING, _ASSIGNED, _STARTED = InstanceState.RUNNING, StepKind.ASSIGNED, StepKind.STARTED
 _NOT_DUE = (StepKind.RERUN, StepKind.CONDITIONS)
 _SUCCEEDED, _LOST = Outcome.SUCCEEDED, Outcome.LOST
+_BY_ITSELF = (_SUCCEEDED, Outcome.FAILED)
+_NOT_REPORTED = (_LOST, Outcome.SNOOZED, Outcome.CANCELLED)  # apply makes these of what is reported
 
 
 def assign(tx: Tx, c: Assign) -> Answer:
@@ -78,6 +95,8 @@ def assign(tx: Tx, c: Assign) -> Answer:
     del instance.attempts[: -tx.meta.settings.attempts_kept]
     instance.state = instance_after(instance.state, "assign")
     instance.reason = None
+    if instance.progress is not None:
+        instance.progress = None  # that of the attempt before
     add_step(tx, instance, _ASSIGNED, None, token)
     tx.put_instance(instance, c.instance)
     tx.view.put(ASSIGNED, assigned_key(session.id, token), c.instance)
@@ -146,8 +165,26 @@ def _note_start(tx: Tx, instance: Instance, attempt: Attempt) -> int:
 
 
 def ended(tx: Tx, c: Ended) -> Answer:
+    return _ended(tx, c, None, None, None)
+
+
+def ended_saying(tx: Tx, c: EndedSaying) -> Answer:
+    return _ended(tx, c, c.verdict, c.delay_ms, c.said)
+
+
+def report_progress(tx: Tx, c: ReportProgress) -> Answer:
     found = _live(tx, c.session, c.token)
-    if found is None or c.outcome is _LOST:
+    if found is None:
+        return STALE
+    key, instance, _ = found
+    note_said(tx, instance, c.said)
+    tx.put_instance(instance, key)
+    return Accepted()
+
+
+def _ended(tx: Tx, c: Ended, verdict: Verdict | None, delay_ms: int | None, said: Said | None) -> Answer:
+    found = _live(tx, c.session, c.token)
+    if found is None or c.outcome in _NOT_REPORTED:
         return STALE
     key, instance, attempt = found
     first_heard, late_ms = False, 0
@@ -162,8 +199,10 @@ def ended(tx: Tx, c: Ended) -> Answer:
     attempt.result = c.result if c.result is None or len(c.result) <= RESULT_MAX else None
     attempt.output = c.output
     attempt.output_node = c.output_node
+    if said is not None:
+        note_said(tx, instance, said)
     if c.begun or c.outcome is not Outcome.KILLED or c.started_at_ms is not None:
-        job = _close(tx, key, instance, attempt, c.outcome)
+        job = _close(tx, key, instance, attempt, c.outcome, verdict=verdict, delay_ms=delay_ms)
     else:
         job = _close(tx, key, instance, attempt, c.outcome, begun=False)
     if first_heard and job is not None and instance.parent is None:
@@ -211,13 +250,26 @@ def hand_back(tx: Tx, key: bytes, session: int, ran: bool) -> None:
 
 
 def _close(
-    tx: Tx, key: bytes, instance: Instance, attempt: Attempt, outcome: Outcome, *, ran: bool = True, begun: bool = True
+    tx: Tx,
+    key: bytes,
+    instance: Instance,
+    attempt: Attempt,
+    outcome: Outcome,
+    *,
+    ran: bool = True,
+    begun: bool = True,
+    verdict: Verdict | None = None,
+    delay_ms: int | None = None,
 ) -> Job | None:
-    """Ends the attempt, with what follows from that. Returns its job."""
+    """Ends the attempt, with what follows from that. `verdict`, `delay_ms`: as in EndedSaying. Returns its job."""
     tx.view.delete(ASSIGNED, assigned_key(attempt.session, attempt.token))
     job = tx.job(instance.job_id)
     if job is not None and (job.policy.notify or tx.meta.webhooks):
         _note_watched(tx, job, instance, attempt)
+    if job is not None and outcome in _BY_ITSELF:
+        outcome, verdict, delay_ms = judged(tx.policy_of(job, instance), attempt, outcome, verdict, delay_ms)
+        if verdict is Verdict.SUCCEED:
+            attempt.error = None  # of the code, which is none after all
     attempt.outcome = outcome
     began, ended = attempt.started_at_ms, attempt.ended_at_ms
     took = None if began is None or ended is None else ended - began
@@ -265,8 +317,13 @@ def _close(
         # Nobody had asked: its worker ended it for reasons of its own, and it is still owed.
         add_step(tx, instance, StepKind.ENDED, "handed_back", attempt.token)
         _handed_back(tx, job, instance, ran or attempt.started_at_ms is not None)
+    elif outcome is Outcome.SNOOZED:
+        _snooze(tx, job, instance, delay_ms)
+    elif outcome is Outcome.CANCELLED:
+        instance.reason = "cancelled"
+        finish(tx, job, instance, "kill")
     else:
-        _failed(tx, job, instance, outcome)
+        _failed(tx, job, instance, outcome, verdict is Verdict.FAIL, delay_ms or 0)
     settle(tx, job)
     tx.put_job(job)
     tx.put_instance(instance, key)
@@ -320,11 +377,38 @@ def _lost(tx: Tx, job: Job, instance: Instance) -> None:
         rank(tx, job, instance)
 
 
-def _failed(tx: Tx, job: Job, instance: Instance, outcome: Outcome) -> None:
+def _snooze(tx: Tx, job: Job, instance: Instance, delay_ms: int | None) -> None:
+    """Puts the instance off. No retry is used for that, but it ends when that comes to too many."""
+    attempt = instance.attempts[-1]
+    instance.snoozes += 1
+    if instance.snoozes > SNOOZES_MAX:
+        instance.reason = "snoozes_exhausted"
+        instance.error = f"It was put off {SNOOZES_MAX:,} times, which is the limit."
+        finish(tx, job, instance, "fail")
+        return
+    least, most = SNOOZE_MS
+    wait_ms = SNOOZE_UNSAID_MS if delay_ms is None else max(least, min(delay_ms, most))
+    instance.state = instance_after(instance.state, "retry")
+    instance.reason = "snoozed"
+    add_step(tx, instance, StepKind.ENDED, "snoozed", attempt.token)
+    add_step(tx, instance, StepKind.SNOOZED, span(wait_ms))
+    instance.wake_at_ms = tx.now + wait_ms
+    instance.expires_at_ms = None
+
+
+def _failed(
+    tx: Tx, job: Job, instance: Instance, outcome: Outcome, for_good: bool = False, least_delay_ms: int = 0
+) -> None:
+    """Lets the instance run again after a delay, or ends it. `for_good`: no retry would help. `least_delay_ms`: sooner
+    it does not run again."""
     retry = tx.policy_of(job, instance).retry
     instance.tried += 1
     if instance.notice is not None and deactivate_if_gone(tx, job, instance.attempts[-1]):
         instance.reason = GONE
+        finish(tx, job, instance, "fail")
+        return
+    if for_good:
+        instance.reason = NO_RETRY
         finish(tx, job, instance, "fail")
         return
     if outcome in retry.on and instance.tried <= len(retry.delays_ms):
@@ -332,7 +416,8 @@ def _failed(tx: Tx, job: Job, instance: Instance, outcome: Outcome) -> None:
         instance.reason = "retry"
         add_step(tx, instance, StepKind.ENDED, outcome.name.lower(), instance.attempts[-1].token)
         add_step(tx, instance, StepKind.RETRY, f"level {instance.tried}")
-        instance.wake_at_ms = tx.now + retry_delay_ms(retry, instance.key, instance.tried)
+        wait_ms = retry_delay_ms(retry, instance.key, instance.tried)
+        instance.wake_at_ms = tx.now + (least_delay_ms if least_delay_ms > wait_ms else wait_ms)
         instance.expires_at_ms = None
         return
     instance.reason = "retries_exhausted" if instance.tried > 1 else None

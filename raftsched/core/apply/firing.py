@@ -231,9 +231,7 @@ def _missed(tx: Tx, job: Job, times: list[int], sources: Sources) -> frozenset[i
     return frozenset(t for t in late if not sources[t].trigger.once)
 
 
-def _times_left_out(
-    job: Job, times: list[int], late: frozenset[int], sources: Sources, now_ms: int
-) -> dict[int, str]:
+def _times_left_out(job: Job, times: list[int], late: frozenset[int], sources: Sources, now_ms: int) -> dict[int, str]:
     """Returns the times that do not run, with the reason of each."""
     policy = job.policy
     reasons: dict[int, str] = {}

@@ -12,7 +12,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.commands import Accepted, Answer, Discard, Kill, Rejected, Requeue, Rerun
 from raftsched.core.ids import instance_text
-from raftsched.core.model import FINAL, Instance, Job, JobState, StepKind
+from raftsched.core.model import FINAL, Instance, InstanceState, Job, JobState, StepKind
 from raftsched.core.tables import Table, by_job_key
 from raftsched.core.transitions import instance_after
 
@@ -109,6 +109,9 @@ def _reopen(tx: Tx, job: Job, instance: Instance) -> None:
     job.purge_at_ms = None
     instance.purge_at_ms = None
     set_dead(instance, None)
+    if instance.state is InstanceState.SUCCEEDED:
+        instance.kept = None  # it was through with its work, and begins anew
+    instance.progress = None
     instance.state = instance_after(instance.state, "rerun")
     if listed_by_job(job, instance):
         tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
@@ -123,6 +126,7 @@ def _wait_again(tx: Tx, job: Job, instance: Instance, why: str | None) -> Answer
     instance.lost = 0
     instance.handed_back = 0
     instance.told = ()
+    instance.snoozes = 0
     instance.reason = None
     instance.error = None
     instance.ended_at_ms = None

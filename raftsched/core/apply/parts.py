@@ -189,10 +189,13 @@ def _add(tx: Tx, job: Job, parent: Instance, parts: Parts) -> None:
 
 def _run_again(tx: Tx, job: Job, parent: Instance, parts: Parts, part: Instance) -> None:
     parts.count(part.state, -1)
+    if part.state is InstanceState.SUCCEEDED:
+        part.kept = None
+    part.progress = None
     part.state = instance_after(part.state, "rerun")
     part.job_revision = parent.job_revision
     part.kill_asked = False
-    part.tried = part.lost = part.handed_back = 0
+    part.tried = part.lost = part.handed_back = part.snoozes = 0
     part.reason = part.error = None
     part.ended_at_ms = None
     part.ready_at_ms = parent.ready_at_ms

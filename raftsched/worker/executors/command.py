@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from raftsched.worker.keeper import CannotStart
 from raftsched.worker.limits import OOM_SCORE, confine, enter_group
 from raftsched.worker.processes import give_way, oom_score, set_oom_score
+from raftsched.worker.said_lines import FD
 from raftsched.worker.shortage import is_shortage
 from raftsched.worker.users import PIDS_MAX, User, become, dress, enter_home
 from raftsched.worker.wire import Exec
@@ -21,18 +23,18 @@ _ALL_SIGNALS = sorted(set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
 
 def spawner(
     task: Exec, group: str | None = None, user: User | None = None, pids_max: int = PIDS_MAX, nice: int = 0
-) -> Callable[[int, int], int]:
+) -> Callable[[int, int, int], int]:
     """For `Tree.start`: starts the program in a session of its own, stdin empty, and returns its pid. `user`: None for
     the node's own. `pids_max`: processes of the run in `group`, or else of its user. `nice`: beyond this process's.
 
     Called in the keeper of the attempt, whose working directory it changes."""
 
-    def spawn(out: int, err: int) -> int:
+    def spawn(out: int, err: int, says: int) -> int:
         score = oom_score(OOM_SCORE)  # of the run; its keeper keeps its own
         try:
             if task.limits is not None or group is not None or user is not None:
-                return _start_confined(task, out, err, group, user, pids_max, nice)
-            pid = _start(task, out, err)
+                return _start_confined(task, (out, err, says), group, user, pids_max, nice)
+            pid = _start(task, out, err, says)
             give_way(nice, pid)  # posix_spawn(3) cannot; the program was begun this moment
             return pid
         except OSError as exc:
@@ -47,7 +49,7 @@ def spawner(
     return spawn
 
 
-def _start(task: Exec, out: int, err: int) -> int:
+def _start(task: Exec, out: int, err: int, says: int) -> int:
     env = {**os.environ, **task.env}
     program = _settle(task, env)
     actions = [
@@ -55,6 +57,8 @@ def _start(task: Exec, out: int, err: int) -> int:
         (os.POSIX_SPAWN_DUP2, out, 1),
         (os.POSIX_SPAWN_DUP2, err, 2),
     ]
+    if says >= 0:
+        actions.append((os.POSIX_SPAWN_DUP2, says, FD))
     try:
         return os.posix_spawn(
             program, task.argv, env, file_actions=actions, setsid=True, setsigmask=[], setsigdef=_ALL_SIGNALS
@@ -84,10 +88,11 @@ def _settle(task: Exec, env: dict[str, str]) -> str:
 
 
 def _start_confined(
-    task: Exec, out: int, err: int, group: str | None, user: User | None, pids_max: int, nice: int
+    task: Exec, ends: tuple[int, int, int], group: str | None, user: User | None, pids_max: int, nice: int
 ) -> int:
     """Like the other, with all that confines the run in place before the first instruction of the program: it is looked
-    for, and started, as its user. Raises OSError, and CannotStart for what its limits may be the reason of."""
+    for, and started, as its user. `ends`: as spawn gets them. Raises OSError, and CannotStart for what its limits may
+    be the reason of."""
     told, tells = os.pipe()  # closed by a successful exec
     program = ""
     try:
@@ -97,8 +102,12 @@ def _start_confined(
                 os.setsid()
                 give_way(nice)
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+                out, err, says = ends
                 os.dup2(out, 1)
                 os.dup2(err, 2)
+                if says >= 0:
+                    tells = fcntl.fcntl(tells, fcntl.F_DUPFD_CLOEXEC, FD + 1)  # its number may be the one that is taken
+                    os.dup2(says, FD)
                 for number in _ALL_SIGNALS:
                     signal.signal(number, signal.SIG_DFL)
                 signal.pthread_sigmask(signal.SIG_SETMASK, [])

@@ -13,6 +13,9 @@ from collections import deque
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 from urllib.parse import quote_from_bytes, urlsplit
 
 import h11
@@ -28,11 +31,37 @@ _HEAD_MAX = 1 << 20  # bytes of a response before its body
 _HEADERS_MAX = 200
 _BEGIN_MAX = 80  # bytes of a response that are shown where it is not HTTP
 _CHUNK = 64 * 1024
+_SECONDS_DIGITS = 9  # of a Retry-After: more are no longer a day either
+RETRY_AFTER_MAX_MS = 24 * 3_600_000  # as core.limits has it, which this process does not load
 _PRINTABLE = bytes(range(0x21, 0x7F)).decode()
 
 
 class _Failed(Exception):
     """The reason, for the user."""
+
+
+class _Answered(NamedTuple):
+    """The head of a response: what of it decides, and what is shown."""
+
+    status: int
+    reason: str
+    location: str | None
+    retry_after: str | None
+
+
+def retry_after_of(text: str | None, now_ms: int) -> int | None:
+    """Returns the delay that a Retry-After asks for (RFC 9110, section 10.2.3: seconds, or a date), at most a day.
+    None: there is none that can be read."""
+    if text is None:
+        return None
+    if text.isascii() and text.isdecimal():
+        return min(int(text[:_SECONDS_DIGITS]) * 1_000, RETRY_AFTER_MAX_MS)
+    try:
+        at = parsedate_to_datetime(text)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    at_ms = int(at.replace(tzinfo=at.tzinfo or UTC).timestamp() * 1_000)
+    return max(0, min(at_ms - now_ms, RETRY_AFTER_MAX_MS))
 
 
 class HttpService:
@@ -98,12 +127,12 @@ class HttpService:
             self._live_directory, self._body_max(task) if isinstance(task, wire.Http) else self._output_max
         )
         capture.hide(task.hidden)
-        outcome, error, result = wire.SUCCEEDED, None, None
+        outcome, error, result, retry_after_ms = wire.SUCCEEDED, None, None, None
         try:
             if isinstance(task, wire.Mail):
                 capture.write(STDOUT, f"{await self._mail(task)}\n".encode(), self._clock.boot_ms())
             else:
-                result, error = await self._ask(task, capture)
+                result, error, retry_after_ms = await self._ask(task, capture)
                 outcome = wire.SUCCEEDED if error is None else wire.FAILED
         except asyncio.CancelledError:
             outcome = self._asked.get(token, wire.KILLED)  # the supervisor words the error
@@ -112,21 +141,22 @@ class HttpService:
             capture.write(STDERR, f"raftsched: {error}\n".encode(), self._clock.boot_ms())
         frames, spooled, truncated = capture.finish(token)
         ended = max(self._clock.wall_ms(), started)
-        done = wire.Finished(token, outcome, started, ended, None, error, result, frames, spooled, truncated)
+        said = None if retry_after_ms is None else wire.Said(delay_ms=retry_after_ms)
+        done = wire.Finished(token, outcome, started, ended, None, error, result, frames, spooled, truncated, said=said)
         self._runs.pop(token, None)
         self._asked.pop(token, None)
         self._send(b"\0" + wire.encode(done))
 
-    async def _ask(self, task: wire.Http, capture: Capture) -> tuple[bytes, str | None]:
-        """Returns the status as JSON, and what is wrong with it."""
-        status, reason, location = await self._request(task, capture)
+    async def _ask(self, task: wire.Http, capture: Capture) -> tuple[bytes, str | None, int | None]:
+        """Returns the status as JSON, what is wrong with it, and how long it asks to wait."""
+        status, reason, location, retry_after = await self._request(task, capture)
         error = None
         if not (status in task.expect if task.expect else 200 <= status < 300):
             error = f"HTTP {status} {reason}".rstrip()
             if location and 300 <= status < 400:
                 error += f"; redirects are not followed, it leads to {location}"
             error = wire.shorten(f"{error}\n{capture.tail()}".rstrip())
-        return b'{"status":%d}' % status, error
+        return b'{"status":%d}' % status, error, retry_after_of(retry_after, self._clock.wall_ms())
 
     async def _mail(self, task: wire.Mail) -> str:
         """Sends a mail; smtplib, which waits, has a thread for it."""
@@ -167,8 +197,8 @@ class HttpService:
                 return connection
         raise _Failed(f"cannot connect to {where}: {failed}")
 
-    async def _request(self, task: wire.Http, capture: Capture) -> tuple[int, str, str | None]:
-        """(status, reason, Location) with the body captured."""
+    async def _request(self, task: wire.Http, capture: Capture) -> _Answered:
+        """With the body captured."""
         url = urlsplit(task.url)
         if url.scheme not in ("http", "https") or not url.hostname:
             raise _Failed(f"the URL {task.url!r} is not one; write http://host/path or https://host/path")
@@ -209,12 +239,13 @@ class HttpService:
             raise _Failed(f"this node {refused}")
         return addresses
 
-    async def _response(self, events: _Events, task: wire.Http, capture: Capture) -> tuple[int, str, str | None]:
+    async def _response(self, events: _Events, task: wire.Http, capture: Capture) -> _Answered:
         response = await events.response()
         headers = {name: value.decode("latin-1") for name, value in response.headers}
-        status = response.status_code, bytes(response.reason).decode("latin-1"), headers.get(b"location")
+        reason = bytes(response.reason).decode("latin-1")
+        answered = _Answered(response.status_code, reason, headers.get(b"location"), headers.get(b"retry-after"))
         if task.method == "HEAD" or response.status_code in (204, 304):
-            return status
+            return answered
         limit = self._body_max(task)
         room = limit
         async for data in events.body():
@@ -224,7 +255,7 @@ class HttpService:
                 note = f"\nraftsched: only the first {limit} bytes of the response were read\n"
                 capture.write(STDERR, note.encode(), self._clock.boot_ms())
                 break
-        return status
+        return answered
 
     def _body_max(self, task: wire.Http) -> int:
         """Returns how many bytes of the response are read."""

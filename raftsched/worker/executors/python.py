@@ -19,12 +19,16 @@ import sys
 import traceback
 import types
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from raftsched import run as own_run
 from raftsched.clock import SystemClock
 from raftsched.nesting import DEPTH_MAX, json_nests_deeper
+from raftsched.run import Teller, Word
 from raftsched.worker import wire
 from raftsched.worker.executors import functions
 from raftsched.worker.executors.functions import Changed, Function, Functions, Refused
@@ -76,7 +80,9 @@ class PythonService:
             task = wire.decode_task(view[PACKET_HEAD.size : size])
             shared.hide(task.hidden)
             reads = shared.reads
-            flags, done = self._run(token, task)
+            own_run.in_process = teller = Teller(partial(_says, work, token))
+            flags, done = self._run(token, task, teller)
+            own_run.in_process = None
             if os.getpid() != me:  # a child forked by the function came back from it
                 os._exit(0)
             self._functions.look(done.started_at_ms or 0)
@@ -90,9 +96,10 @@ class PythonService:
                 return
             work.send(bytes((flags,)) + wire.encode(done))
 
-    def _run(self, token: int, task: wire.Python) -> tuple[int, wire.Finished]:
+    def _run(self, token: int, task: wire.Python, teller: Teller) -> tuple[int, wire.Finished]:
         started = self._clock.wall_ms()
         outcome, exit_code, error, result, flags = wire.SUCCEEDED, None, None, None, 0
+        verdict, delay_ms = 0, None
         function: Function | None = None
         try:
             self._streams.put_back()
@@ -124,6 +131,10 @@ class PythonService:
             if exit_code:
                 outcome = wire.FAILED
                 error = wire.failure(f"exit code {exit_code}", redact_text(said or "", task.hidden) or "")
+        except Word as exc:
+            self._functions.usual.put_back()
+            outcome, verdict, delay_ms = wire.FAILED, exc.verdict, exc.delay_ms
+            error = wire.shorten(redact_text(_reason_of(exc), task.hidden) or "") or None
         except BaseException as exc:
             self._functions.usual.put_back()
             text = redact_text(_described(exc), task.hidden) or ""  # before it is cut: a piece would not be found
@@ -141,7 +152,11 @@ class PythonService:
         if not self._streams.flush():
             flags |= wire.DIRTY
         ended = max(self._clock.wall_ms(), started)
-        return flags, wire.Finished(token, outcome, started, ended, exit_code, error, result)
+        done = wire.Finished(token, outcome, started, ended, exit_code, error, result)
+        if verdict or teller.said:
+            words = wire.Said(teller.percent, teller.text, teller.kept, verdict, delay_ms)
+            done = msgspec.structs.replace(done, said=words)
+        return flags, done
 
     def _surround(self, task: wire.Python) -> None:
         self._context.put_back(task.env)
@@ -157,6 +172,13 @@ class PythonService:
                 raise Refused(f"this node {wrong}")
 
 
+def _says(work: socket.socket, token: int, percent: int | None, text: str | None, kept: bytes | None) -> None:
+    """Tells the supervisor what the run says of itself, unless there is no room for it now."""
+    packet = bytes((wire.SAYS,)) + wire.encode(wire.Progress(token, wire.Said(percent, text, kept)))
+    with suppress(OSError):
+        work.send(packet, socket.MSG_DONTWAIT)
+
+
 def _exit_of(exc: SystemExit) -> tuple[int, str | None]:
     """The exit code of a process that ends by it, and what it says on stderr (as CPython's handle_system_exit)."""
     code: object = exc.code
@@ -169,6 +191,13 @@ def _exit_of(exc: SystemExit) -> tuple[int, str | None]:
     except BaseException:  # an object of the function's
         text = f"<{type(code).__name__} object, str() failed>"
     return 1, text.encode("utf-8", "backslashreplace").decode()
+
+
+def _reason_of(exc: Word) -> str:
+    try:
+        return str(exc)
+    except BaseException:  # of a subclass of the function's own
+        return ""
 
 
 def _described(exc: BaseException) -> str:

@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 
+import raftsched
+
 
 def echo(**params):
     return params
@@ -185,3 +187,19 @@ number = 5
 
 def length(x):
     return len(x)
+
+
+def says(word, secret=""):
+    if word == "cancel":
+        raise raftsched.Cancel("nothing to do")
+    if word == "fail":
+        raise raftsched.Fail(f"no {secret}")
+    raise raftsched.Snooze(word)
+
+
+def tells(rows):
+    before = raftsched.state()
+    for row in range(rows):
+        raftsched.progress(100 * row // rows, f"row {row}")
+    raftsched.save_state({"row": rows})
+    return before, raftsched.state()

@@ -211,7 +211,8 @@ class JobsCalm(Calm):
                 revisions = world.ledger.policies[row.job_id].values()
                 replaced = row.reason == "replaced" and any(p.overlap is Overlap.REPLACE for p in revisions)
                 asked = row.key in world.ledger.kills or row.job_id in world.ledger.ended_jobs
-                if not asked and not replaced:
+                itself = row.reason == "cancelled" and last is not None and last.outcome is Outcome.CANCELLED
+                if not asked and not replaced and not itself:
                     world.checks.fail(f"{what} ({row.reason}), and nobody asked for it")
             case InstanceState.SKIPPED:
                 if not row.gap_count and row.reason not in ("start_deadline", "expired_unstarted"):

@@ -33,10 +33,20 @@ WHILE_PAUSED = "while the cluster is paused"
 WHILE_DRAINED = "which is drained"
 OVER_LIMITS = "which lets nothing start"
 DONE_TWICE = "is done again under its key"
+NO_MORE = "after one that was to be the last"
 EXPIRED = "though nothing of it had begun when it expired"
 
 # what may bring an instance to an end, and with it its job's schedule
-MAY_SUSPEND = (c.Ended, c.LoseAttempt, c.EndSession, c.OpenSession, c.CloseSession, c.Wake, c.ReportConditions)
+MAY_SUSPEND = (
+    c.Ended,
+    c.EndedSaying,
+    c.LoseAttempt,
+    c.EndSession,
+    c.OpenSession,
+    c.CloseSession,
+    c.Wake,
+    c.ReportConditions,
+)
 
 
 @dataclass(slots=True)
@@ -62,6 +72,7 @@ class Account:
     failed: int = 0
     lost: int = 0
     killed_at: int | None = None  # index of the entry
+    ended: int | None = None  # the token of an attempt that said that no other is to come
 
 
 class Ledger:
@@ -177,7 +188,7 @@ class Ledger:
                 account = self.accounts.setdefault(command.instance, Account())
                 account.before = max(account.tokens, default=0)
                 account.failed = account.lost = 0
-                account.killed_at = None
+                account.killed_at = account.ended = None
             case c.Kill():
                 self.kills.add(command.instance)
                 account = self.accounts.setdefault(command.instance, Account())
@@ -211,7 +222,7 @@ class Ledger:
         if self.drained.get(action.node) and c.PutNodeRule not in commands:
             fail(f"{what} to {action.node}, {WHILE_DRAINED}")
         limits = self.queues.get(action.queue)
-        changes = {c.PutQueue, c.DeleteQueue, c.Ended, c.LoseAttempt, c.EndSession, c.OpenSession}
+        changes = {c.PutQueue, c.DeleteQueue, c.Ended, c.EndedSaying, c.LoseAttempt, c.EndSession, c.OpenSession}
         if limits is None or commands & changes:
             return
         running = sum(not one.over and one.queue == action.queue for one in self.given.values())
@@ -237,10 +248,12 @@ class Ledger:
         fail = self._world.checks.fail
         if account.failed > len(policy.retry.delays_ms):
             fail(f"{what} {RETRIED_TOO_OFTEN}: {account.failed} failed, {len(policy.retry.delays_ms)} levels")
+        if account.ended is not None:
+            fail(f"{what} {NO_MORE}: attempt {account.ended} said so")
         if account.lost > policy.max_lost:
             fail(f"{what} {LOST_TOO_OFTEN}: {account.lost} times, {policy.max_lost} allowed")
-        expired = row is not None and policy.expires_ms and not account.before and _begins_late(row, token, policy)
-        if expired and not any(self._begun(one) for one in account.tokens[:-1]):
+        first = row is not None and not account.before and len(account.tokens) == 1
+        if first and row is not None and policy.expires_ms and _begins_late(row, token, policy):
             fail(f"{what} {EXPIRED}: {policy.expires_ms} ms")
         if policy.delivery is Delivery.AT_MOST_ONCE:
             earlier = [self.given[one] for one in account.tokens[:-1] if one > account.before]
@@ -252,11 +265,6 @@ class Ledger:
     def _ran(self, given: Given) -> bool:
         """Its worker was lost (that it ran cannot be known, and is taken for granted), or it really ran."""
         return given.outcome is Outcome.LOST or given.token in self._world.truth.runs
-
-    def _begun(self, token: int) -> bool:
-        """It ran, or nobody knows."""
-        outcome = self.given[token].outcome
-        return outcome is not Outcome.KILLED or token in self._world.truth.runs
 
     def _ended(self, view: ReadView, token: int, key: bytes) -> None:
         row = self._row(view, key)
@@ -270,6 +278,8 @@ class Ledger:
         if token > account.before and row.state is not None:
             account.lost += attempt.outcome is Outcome.LOST
             account.failed += attempt.outcome in (Outcome.FAILED, Outcome.TIMED_OUT)
+            if attempt.outcome is Outcome.CANCELLED or row.reason == "no_retry":
+                account.ended = token
 
     def _as_it_was(self, given: Given) -> None:
         """A reported end must be what really happened; one that is not reported says nothing."""
@@ -277,6 +287,11 @@ class Ledger:
             return
         run = self._world.truth.runs.get(given.token)
         really = "never ran" if run is None else "runs" if run.outcome is None else f"was {run.outcome.name}"
+        if given.outcome in (Outcome.SNOOZED, Outcome.CANCELLED):  # as it said when it ended by itself
+            ended = run is not None and run.outcome in (Outcome.SUCCEEDED, Outcome.FAILED)
+            if not ended:
+                self._world.checks.fail(f"attempt {given.token} is {given.outcome.name}, {WRONG_OUTCOME} {really}")
+            return
         never = run is None and given.outcome in (Outcome.KILLED, Outcome.FAILED)
         back = given.outcome is Outcome.KILLED and run is not None and run.outcome is not None  # its node stopped
         if not never and not back and (run is None or run.outcome is not given.outcome):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from raftsched.clock import Clock
-from raftsched.core.model import Outcome
+from raftsched.core.commands import Said
+from raftsched.core.model import Outcome, Verdict
 from raftsched.errors import StartupError
 from raftsched.worker.runner import RunEnd, RunSpec
 from tests.sim.jobs.keepers import Site, Slot, Supervisor
@@ -16,14 +20,27 @@ from tests.sim.loop import Loop
 if TYPE_CHECKING:
     from tests.sim.jobs.world import JobsWorld
 
+SNOOZED_MS = 1_500
 SPAWN_S = (0.03, 0.2)
 LOCK_AGAIN_S = 0.01
+
+
+def saying(end: RunEnd, seed: int, token: int) -> RunEnd:
+    """Returns the end of a run that says more about itself now and then: always the same of one attempt."""
+    rng = random.Random(f"{seed} {token} says")
+    if end.outcome not in (Outcome.SUCCEEDED, Outcome.FAILED) or rng.random() > 0.12:
+        return end
+    mine = [Verdict.SNOOZE, Verdict.CANCEL, Verdict.FAIL if end.outcome is Outcome.FAILED else Verdict.SUCCEED]
+    verdict = rng.choice([*mine, None])
+    said = Said(rng.randrange(101), "so far", b'{"token":%d}' % token)
+    return msgspec.structs.replace(end, verdict=verdict, delay_ms=SNOOZED_MS, said=said)
 
 
 class SimRunner:
     def __init__(self, world: JobsWorld, site: Site, loop: Loop, clock: Clock) -> None:
         self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
+        self.on_said: Callable[[int, Said], None] = lambda token, said: None
         self.on_died: Callable[[], None] = lambda: None
         self._world = world
         self._site = site
@@ -122,9 +139,8 @@ class SimRunner:
             case "ended":
                 token, outcome, started_ms, ended_ms = facts
                 code = {Outcome.SUCCEEDED: 0, Outcome.FAILED: 1}.get(outcome)
-                self.on_ended(
-                    token, RunEnd(outcome=outcome, started_at_ms=started_ms, ended_at_ms=ended_ms, exit_code=code)
-                )
+                end = RunEnd(outcome=outcome, started_at_ms=started_ms, ended_at_ms=ended_ms, exit_code=code)
+                self.on_ended(token, saying(end, self._world.seed, token))
             case "began":
                 self.on_started(*facts)
             case "pong":

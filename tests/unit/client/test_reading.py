@@ -40,7 +40,7 @@ def _instance(name: str) -> dict[str, Any]:
     fields |= {"id": name, "job_id": "j", "state": "FAILED", "attempts": []}
     fields |= dict.fromkeys(("scheduled_at", "created_at", "modified_at"), now)
     fields |= dict.fromkeys(("manual", "kill_asked", "dead_letter"), False)
-    return fields | dict.fromkeys(("priority", "attempt", "job_revision", "skipped"), 0)
+    return fields | dict.fromkeys(("priority", "attempt", "job_revision", "skipped", "snoozes"), 0)
 
 
 def test_output_goes_on_where_a_node_broke_off() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from raftsched.core.commands import Said
 from raftsched.core.leasing import KILL_BEFORE_MS
-from raftsched.core.model import Outcome, OutputRef
+from raftsched.core.model import Outcome, OutputRef, Verdict
 from raftsched.remote.ports import Refused
 from tests.unit.remote.world import GRACE_MS, POLL_MS, TTL_MS, World, run
 
@@ -703,5 +704,32 @@ def test_a_worker_that_stops_before_it_has_a_session_opens_none() -> None:
             await world.agent.stop()
         await asyncio.sleep(5)
         assert not world.cluster.open
+
+    run(body)
+
+
+def test_what_a_run_says_is_reported_now_and_then_and_with_its_end() -> None:
+    async def body(world: World) -> None:
+        await world.leased()
+        world.cluster.give(1)
+        await world.launched(1)
+
+        def said() -> list[tuple[str | None, int | None, str | None, Any]]:
+            reports = [report for poll in world.polls for report in poll.reports if report.says]
+            return [(report.outcome, report.progress, report.text, report.state) for report in reports]
+
+        world.runner.on_said(1, Said(1, "begins"))
+        await world.until(said)
+        for percent in range(2, 50):
+            world.runner.on_said(1, Said(percent, "goes on", b'{"row":%d}' % percent))
+        await asyncio.sleep(1)
+        assert said() == [(None, 1, "begins", None)]
+        await world.until(lambda: len(said()) == 2)
+        assert said()[1] == (None, 49, "goes on", {"row": 49})
+        world.end(1, Outcome.FAILED, verdict=Verdict.SNOOZE, delay_ms=60_000, said=Said(50))
+        await world.until(lambda: len(said()) == 3)
+        assert said()[2] == ("failed", 50, None, {"row": 49})
+        ends = [report for poll in world.polls for report in poll.reports if report.outcome]
+        assert [(end.verdict, end.delay_ms) for end in ends] == [("snooze", 60_000)]
 
     run(body)

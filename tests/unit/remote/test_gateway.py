@@ -657,3 +657,33 @@ def test_a_node_that_stops_answers_who_waits_and_takes_no_more() -> None:
         assert await code_of(world.open("w2")) == "stopping"
 
     run(body)
+
+
+def row_of(world: World) -> Instance:
+    """Returns the run that was given last."""
+    raw = world.tables.get(Table.INSTANCES, world.key or b"")
+    assert raw is not None
+    return decode_instance(raw)
+
+
+def test_a_report_may_say_more_than_how_it_ended() -> None:
+    async def body(world: World) -> None:
+        session = await world.open()
+        token = world.give(session)
+        reports = [Report(token=token, progress=40, text="copying", state={"row": 7})]
+        assert (await world.poll(session, after=token, reports=reports)).refused == []
+        row = row_of(world)
+        assert (row.state, row.kept) == (InstanceState.LAUNCHED, b'{"row":7}')
+        assert row.progress is not None
+        assert (row.progress.percent, row.progress.text) == (40, "copying")
+        too_much = Report(token=token, state="x" * 5_000)
+        assert (await world.poll(session, after=token, reports=[too_much])).refused == []
+        assert row_of(world).kept == b'{"row":7}'
+        ended = Report(token=token, outcome="failed", verdict="snooze", delay_ms=60_000, progress=50)
+        assert (await world.poll(session, after=token, reports=[ended])).refused == []
+        row = row_of(world)
+        assert (row.state, row.reason, row.snoozes, row.kept) == (InstanceState.RETRYING, "snoozed", 1, b'{"row":7}')
+        refused = (await world.poll(session, after=token, reports=reports)).refused
+        assert [one.code for one in refused] == ["stale"]
+
+    run(body)

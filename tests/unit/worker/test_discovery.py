@@ -13,7 +13,7 @@ import pytest
 from raftsched.errors import StartupError
 from raftsched.handlers import HANDLERS_MAX
 from raftsched.worker.discovery import discover
-from raftsched.worker.runner import base_environment
+from raftsched.worker.environment import base_environment
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "invoices"
 HEAD = "import raftsched\n"

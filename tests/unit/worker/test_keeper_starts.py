@@ -32,7 +32,7 @@ def context(tmp_path: Path) -> Iterator[KeeperContext]:
 def end_of(context: KeeperContext, number: int) -> wire.Finished:
     """What is told of an attempt whose spawn fails with this error."""
 
-    def spawn(out: int, err: int) -> int:
+    def spawn(out: int, err: int, says: int) -> int:
         raise OSError(number, os.strerror(number))
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from raftsched.core.ids import instance_text, job_text
@@ -68,7 +69,7 @@ def test_commands_and_functions_find_it_in_their_environment() -> None:
         found = task({**handler, "env": {"A": "b", "RAFTSCHED_FENCING_TOKEN": "9999"}, "cwd": "/x"}, {"p": 1})
         assert isinstance(found, Exec | Python)
         assert isinstance(found, kind)
-        params = {"RAFTSCHED_PARAMS": '{"p": 1}'} if kind is Exec else {}
+        params = {"RAFTSCHED_PARAMS": '{"p": 1}', "RAFTSCHED_REPORT_FILE": "/dev/fd/3"} if kind is Exec else {}
         assert found.env == {"A": "b", **ABOUT, **params}, "what the cluster says wins"
         assert (found.cwd, found.limits) == ("/x", None)
 
@@ -203,3 +204,15 @@ def made(body: bytes, trigger: Trigger) -> Job:
         modified_at_ms=0,
         anchor_at_ms=0,
     )
+
+
+def test_what_a_run_kept_and_how_often_it_was_put_off() -> None:
+    job = made(b'{"handler":{"http":{"url":"http://a/"}}}', Trigger(kind=TriggerKind.MANUAL))
+    attempt = Attempt(number=2, node="n2", session=5, token=4711, assigned_at_ms=0)
+    row = msgspec.structs.replace(INSTANCE, kept=b'{"row":7}', snoozes=3)
+    found = resolved(job, row, attempt)
+    assert (found.env["RAFTSCHED_STATE"], found.env["RAFTSCHED_SNOOZES"]) == ('{"row":7}', "3")
+    request = task_of(found, {})
+    assert isinstance(request, Http)
+    assert request.headers["Raftsched-Snoozes"] == "3"
+    assert "Raftsched-State" not in request.headers, "a header is no place for it"

@@ -26,6 +26,7 @@ from raftsched.core.commands import (
     Form,
     OpenLeadership,
     RunNow,
+    Said,
     decode,
     encode,
 )
@@ -200,6 +201,7 @@ class FakeRunner:
     def __init__(self) -> None:
         self.on_started: Callable[[int, int], None] = lambda token, at_ms: None
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
+        self.on_said: Callable[[int, Said], None] = lambda token, said: None
         self.on_died: Callable[[], None] = lambda: None
         self.events: list[tuple[Any, ...]] = []
         self.launched: dict[int, RunSpec] = {}

@@ -11,6 +11,8 @@ const BAR_KINDS = {
   timed_out: "bar-bad",
   lost: "bar-odd",
   killed: "bar-odd",
+  snoozed: "bar-odd",
+  cancelled: "bar-odd",
 };
 
 /** Returns ms that a run takes or took: from its first start to its end. */

@@ -22,6 +22,7 @@ export class RunPage extends Page {
       const { data } = this.#run;
       if (!data || FINAL.has(data.state)) return;
       this.#why.touch();
+      if (BEGUN.has(data.state)) this.#run.touch(); // how far it is
       if (BEGUN.has(data.state)) this.update(); // its length grows
     }, RUN_LOOK_MS);
     this.signal.addEventListener("abort", () => clearInterval(timer));
@@ -49,6 +50,7 @@ export class RunPage extends Page {
     return [
       this.#head(one),
       shown(run, () => null),
+      this.#progress(one),
       h("section", { class: "card", "aria-label": "Facts" }, this.#facts(one, why.data)),
       h(
         "div",
@@ -59,6 +61,21 @@ export class RunPage extends Page {
       this.#output(one),
       this.#values(one),
     ];
+  }
+
+  /** How far it is, by its own word. */
+  #progress(one) {
+    const said = one.progress;
+    if (!said) return null;
+    const words = [said.percent === null ? null : `${said.percent} %`, said.text || null].filter(Boolean).join(" · ");
+    return h(
+      "section",
+      { class: "card run-progress", "aria-label": "Progress" },
+      said.percent === null
+        ? null
+        : h("progress", { max: "100", value: String(said.percent), "aria-label": "Done, in percent" }),
+      h("p", null, words, h("span", { class: "muted" }, " ", timeOf(said.at))),
+    );
   }
 
   #head(one) {
@@ -147,6 +164,8 @@ export class RunPage extends Page {
       ["Attempt", one.attempt || null],
       ["Priority", one.priority],
       ["Revision of the job", one.job_revision],
+      ["Put off", one.snoozes ? plural(one.snoozes, "time") : null],
+      ["Expires", one.expires_at ? timeOf(one.expires_at) : null],
       ["Left out with it", one.skipped ? plural(one.skipped, "time") : null],
       ["Asked to end", one.kill_asked && !FINAL.has(one.state) ? "yes" : null],
     ]);
@@ -315,7 +334,12 @@ export class RunPage extends Page {
         : card(title, h("pre", { class: "cause-error" }, JSON.stringify(value, null, 2)), {
             actions: copyButton(JSON.stringify(value, null, 2)),
           });
-    const made = [shownAs("Result", one.result), shownAs("Parameters", one.params), shownAs("Event", one.event)];
+    const made = [
+      shownAs("Result", one.result),
+      shownAs("Kept for its next attempts", one.saved_state),
+      shownAs("Parameters", one.params),
+      shownAs("Event", one.event),
+    ];
     return made.some(Boolean) ? h("div", { class: "two" }, made) : null;
   }
 }

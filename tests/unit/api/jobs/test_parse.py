@@ -22,15 +22,18 @@ from raftsched.core.model import (
     ConditionKind,
     Delivery,
     EveryMode,
+    Mapped,
     Misfire,
     MisfirePolicy,
     Outcome,
+    Outcomes,
     Overlap,
     Policy,
     Retention,
     Retry,
     Trigger,
     TriggerKind,
+    Verdict,
 )
 from raftsched.core.notices import Event, Notify
 
@@ -64,6 +67,18 @@ SAID: list[tuple[str, Any, str, Any]] = [  # field, as given, field of the polic
         {"on": ["running_long"], "webhook": "ops", "longer_than": "10m", "p95_times": 1.5},
         "notify",
         (Notify("ops", (Event.RUNNING_LONG,), longer_ms=600_000, p95_percent=150),),
+    ),
+    (
+        "outcomes",
+        {"exit": {"75": "snooze 5m", "64-70": "fail", "3": "succeed"}},
+        "outcomes",
+        Outcomes(
+            (
+                Mapped(3, 3, Verdict.SUCCEED),
+                Mapped(75, 75, Verdict.SNOOZE, 300_000),
+                Mapped(64, 70, Verdict.FAIL),
+            )
+        ),
     ),
     ("expires", "10m", "expires_ms", 600_000),
     ("retention", {"succeeded": 1, "failed": 2, "max_age": "1d"}, "retention", Retention(1, 2, 86_400_000)),
@@ -114,6 +129,51 @@ def test_a_user_is_a_name(user: str) -> None:
     with pytest.raises(Problem) as refused:
         policy_of(user=user)
     assert [error.pointer for error in refused.value.errors] == ["/user"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "codes", "pointer"),
+    [
+        ("exit", {"256": "fail"}, "/outcomes/exit/256"),
+        ("exit", {"-1": "fail"}, "/outcomes/exit/-1"),
+        ("exit", {"7-5": "fail"}, "/outcomes/exit/7-5"),
+        ("exit", {"one": "fail"}, "/outcomes/exit/one"),
+        ("exit", {"a/b": "fail"}, "/outcomes/exit/a~1b"),
+        ("exit", {"1": "again"}, "/outcomes/exit/1"),
+        ("exit", {"1": "fail 5m"}, "/outcomes/exit/1"),
+        ("exit", {"1": "snooze"}, "/outcomes/exit/1"),
+        ("exit", {"1": "snooze soon"}, "/outcomes/exit/1"),
+        ("exit", {"1": "snooze 10ms"}, "/outcomes/exit/1"),
+        ("exit", {"1": "snooze 31d"}, "/outcomes/exit/1"),
+        ("exit", {"1-5": "fail", "5-9": "retry"}, "/outcomes/exit/5-9"),
+        ("exit", {"1": "fail", "01": "retry"}, "/outcomes/exit/01"),
+        ("exit", {str(n): "fail" for n in range(33)}, "/outcomes"),
+        ("status", {"429": "snooze"}, "/outcomes/status"),
+    ],
+)
+def test_outcomes_that_cannot_be(kind: str, codes: dict[str, str], pointer: str) -> None:
+    with pytest.raises(Problem) as refused:
+        policy_of(outcomes={kind: codes})
+    assert [error.pointer for error in refused.value.errors] == [pointer]
+
+
+def test_outcomes_of_answers() -> None:
+    http = {"http": {"url": "http://10.0.0.1/"}}
+    policy = policy_of(handler=http, outcomes={"status": {"500-599": "retry", "429": "snooze", "503": "snooze 1m"}})
+    assert policy.outcomes == Outcomes(
+        status=(
+            Mapped(429, 429, Verdict.SNOOZE),
+            Mapped(503, 503, Verdict.SNOOZE, 60_000),
+            Mapped(500, 599, Verdict.RETRY),
+        )
+    )
+    with pytest.raises(Problem) as refused:
+        policy_of(handler=http, outcomes={"exit": {"1": "fail"}})
+    assert [error.pointer for error in refused.value.errors] == ["/outcomes/exit"]
+
+
+def test_no_outcomes_are_none() -> None:
+    assert policy_of(outcomes={}) == policy_of(outcomes={"exit": {}}) == PLAIN
 
 
 @pytest.mark.parametrize("expires", ["0s", "soon", "-1m", ""])

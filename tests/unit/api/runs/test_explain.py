@@ -589,3 +589,18 @@ class TestWhatItWaitsForNow:
 
 def _with(row: Any, **fields: Any) -> Any:
     return msgspec.structs.replace(row, **fields)
+
+
+def test_when_it_expires_and_what_it_waited_for() -> None:
+    world = World()
+    job = world.create(expires_ms=600_000)
+    key = world.run_now(job)
+    row = world.instance(key)
+    assert row.expires_at_ms is not None
+    obstacle = Obstacle("turn", "It is the first in line.")
+    waits = explain(row, world.job(job.id), world.job(job.id).policy, obstacle, world.now).text
+    assert f"Unless it starts before {format_time(row.expires_at_ms)} it is skipped" in waits
+    world.now = row.expires_at_ms
+    world.ok(c.Wake(key, row.expires_at_ms))
+    ended = explain(world.instance(key), world.job(job.id), None, None, world.now).text
+    assert "SKIPPED: it had not started when it expired" in ended

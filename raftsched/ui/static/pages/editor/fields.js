@@ -17,6 +17,7 @@ export const FIELDS = {
   max_lost: ["times that a run is run again because its worker was lost", "3"],
   suspend_after: ["suspends the job after this number of failed runs in a row", ""],
   retry: ["delays before an attempt is repeated", "no retry"],
+  outcomes: ["exit codes, or statuses of http, that mean something else than success or failure", ""],
   overlap: ["how to treat a run that is due while another one is active: forbid, allow, queue_one, queue_all, replace", "forbid"],
   misfire: ["how to treat due times that passed while nothing could start", "once, after 15m"],
   max_concurrency: ["runs that may be active at one time", "1; any number with allow"],

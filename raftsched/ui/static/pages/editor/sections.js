@@ -70,6 +70,7 @@ export function sections(form, { isNew, live }) {
       form.fold("fails", "When it fails", failing(form), [
         "/timeout",
         "/retry",
+        "/outcomes",
         "/grace",
         "/suspend_after",
         "/delivery",
@@ -204,6 +205,13 @@ function failing(form) {
     form.number(["retry", "jitter_percent"], "Lengthened at random by up to, in percent", { hint: "0" }),
     form.list(["retry", "on"], "Retry what", { hint: "failed, timed_out" }),
     form.errors("/retry"),
+    form.pairs(["outcomes", "exit"], "Exit codes that mean something else", {
+      help: "75 = snooze 5m, 78 = cancel, 64-70 = fail, 3 = succeed",
+    }),
+    form.pairs(["outcomes", "status"], "Statuses of HTTP that mean something else", {
+      help: "429 = snooze, 404 = cancel",
+    }),
+    form.errors("/outcomes"),
     form.number(["suspend_after"], "Suspend after"),
     form.text(["grace"], "Grace"),
     form.choice(["delivery"], "Delivery", DELIVERIES),

@@ -20,6 +20,7 @@ const CONTENT_WORDS = {
   max_lost: "Runs again after a lost worker, at most",
   suspend_after: "Suspended after failures in a row",
   retry: "Retries",
+  outcomes: "Codes that mean something else",
   overlap: "When one is active already",
   misfire: "Missed times",
   max_concurrency: "Active at one time, at most",
@@ -105,6 +106,10 @@ export function value(name, given) {
   if (name === "handler") return handlerText(given);
   if (name === "overlap") return [h("code", null, given), `: ${OVERLAP_WORDS[given] ?? ""}`];
   if (name === "retry") return retryText(given);
+  if (name === "outcomes")
+    return Object.entries({ ...given.exit, ...given.status }).map(([codes, what]) =>
+      h("div", { key: codes }, h("code", null, codes), `: ${what}`),
+    );
   if (name === "misfire") return `${given.policy}, when more than ${given.grace} late`;
   if (name === "retention") return `${given.succeeded} succeeded, ${given.failed} failed, for ${given.max_age}`;
   if (name === "conditions" && given.length)

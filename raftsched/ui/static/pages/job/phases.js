@@ -4,10 +4,10 @@ import { duration, moment, plural } from "../../core/format.js";
 
 const WAITS = {
   conditions: "waited for its conditions",
-  retry: "waited for the delay of its retry",
+  retry: "waited for the delay of its retry, or was put off",
   queued: "waited for its turn",
 };
-const LATER = new Set(["failed", "timed_out"]);
+const LATER = new Set(["failed", "timed_out", "snoozed"]);
 export const ENDED = new Set(["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"]);
 
 /** Returns when a run began to exist for its job: its due time, or when somebody asked for it. */

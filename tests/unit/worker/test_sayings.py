@@ -1,0 +1,51 @@
+"""What runs say of themselves gets to the log now and then, and the last of it with their ends."""
+
+from __future__ import annotations
+
+from raftsched.core.commands import ReportProgress, Said, decode
+from raftsched.core.model import Outcome
+from raftsched.worker.runner import RunEnd
+from raftsched.worker.sayings import EVERY_MS, Sayings
+
+END = RunEnd(outcome=Outcome.SUCCEEDED, started_at_ms=1, ended_at_ms=2)
+
+
+def test_the_first_word_at_once_and_the_next_later() -> None:
+    sayings = Sayings()
+    assert sayings.take_due(0) == []
+    sayings.add(7, Said(1))
+    assert sayings.take_due(5) == [(7, Said(1))]
+    sayings.add(7, Said(2, "a"))
+    sayings.add(7, Said(None, None, b"1"))
+    sayings.add(8, Said(50))
+    assert sayings.take_due(6) == [(8, Said(50))]
+    assert sayings.take_due(5 + EVERY_MS) == [(7, Said(2, "a", b"1"))]
+    assert sayings.take_due(5 + 10 * EVERY_MS) == []
+
+
+def test_the_end_has_all_of_it_also_what_was_reported_before() -> None:
+    sayings = Sayings()
+    sayings.add(7, Said(1, "a", b"1"))
+    assert sayings.take_due(0)
+    assert sayings.completed(7, END).said == Said(1, "a", b"1")
+    assert sayings.completed(7, END) is END
+    sayings.add(7, Said(1, "a", b"1"))
+    both = RunEnd(outcome=Outcome.SUCCEEDED, started_at_ms=1, ended_at_ms=2, said=Said(100, "done"))
+    assert sayings.completed(7, both).said == Said(100, "done", b"1")
+    assert sayings.take_due(100 * EVERY_MS) == []
+
+
+def test_the_commands_show_no_secrets() -> None:
+    sayings = Sayings()
+    sayings.add(7, Said(1, "at hush-hush", b'{"key":"hush-hush"}'))
+    (raw,) = sayings.reports_due(0, 3, {7: ("hush-hush",)})
+    assert decode(raw) == ReportProgress(3, 7, Said(1, "at ***", b'{"key":"***"}'))
+
+
+def test_what_is_forgotten_is_not_reported() -> None:
+    sayings = Sayings()
+    sayings.add(7, Said(1))
+    sayings.forget(7)
+    sayings.add(8, Said(1))
+    sayings.clear()
+    assert sayings.take_due(0) == []
