@@ -34,6 +34,7 @@ GROWN: dict[str, str] = {
     "0003-workers": f"{_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}",
     "0004-far": f"{_TRIGGERS}; {_NOTICES}; {_OUTCOMES}",
     "0006-triggers": f"{_FAR}; {_NOTICES}; {_OUTCOMES}",
+    "0007-notifications": _OUTCOMES,
 }
 
 # What came after a file was made (file -> whole tables, and single rows): it is not held against the file.
