@@ -31,6 +31,7 @@ from scripts.benches import (
     create,
     failover,
     figures,
+    keys,
     lateness,
     lives,
     page,
@@ -85,6 +86,12 @@ def sealed_creates(loop: Loop, given: argparse.Namespace) -> bool:
 def runs(loop: Loop, given: argparse.Namespace) -> bool:
     with started(*_slots(given)) as cluster:
         loop(run.bench_runs(cluster, given.handlers, given.count))
+    return True
+
+
+def limits_by_key(loop: Loop, given: argparse.Namespace) -> bool:
+    with started() as cluster:
+        loop(keys.bench_keys(cluster, given.keys, given.rounds, given.seconds))
     return True
 
 
@@ -236,6 +243,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--handlers", nargs="+", choices=run.COUNTS, default=list(run.COUNTS), help="which (all)")
     made.add_argument("--count", type=int, default=0, help="runs of each (python 10,000, http 5,000, others 2,000)")
     slots(made)
+
+    made = part("keys", "create and run rates with limits by key against without", limits_by_key, keys)
+    made.add_argument("--keys", type=int, default=10_000, help="how many (10,000)")
+    made.add_argument("--rounds", type=int, default=3, help="how often each is measured (3)")
+    made.add_argument("--seconds", type=float, default=5.0, help="length of each measurement of creates (5)")
 
     made = part("burst", "how late jobs start that are due at one instant", bursts, run)
     made.add_argument("--count", type=int, default=10_000, help="how many (10,000)")

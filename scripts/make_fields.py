@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from raftsched.api.jobs import conditions, handlers, notify, outcomes, rules, schema, triggers
+from raftsched.api.jobs import concurrency, conditions, handlers, notify, outcomes, rules, schema, triggers
 from raftsched.api.jobs.fields import FIELDS, Field
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,7 +45,7 @@ def render_api() -> str:
     imports = ["from typing import Any", "import msgspec", "from msgspec import Raw"]
     imports.append("from raftsched.api.http.durations import format_duration")
     imports.append("from raftsched.api.http.problems import FieldError")
-    for module in (conditions, handlers, notify, outcomes, rules, schema, triggers):
+    for module in (concurrency, conditions, handlers, notify, outcomes, rules, schema, triggers):
         imports += _imported(module, used)
     imports.append("from raftsched.core.cluster import Settings")
     imports.append("from raftsched.core.model import Policy, Trigger")

@@ -15,7 +15,7 @@ from raftsched.api.jobs import actions, backfill, batch, checking, compare, cron
 from raftsched.api.jobs import endpoints as jobs
 from raftsched.api.jobs import listing as jobs_list
 from raftsched.api.openapi import documents
-from raftsched.api.resources import calendars, kept, namespaces, nodes, queues, secrets, settings, webhooks
+from raftsched.api.resources import calendars, kept, namespaces, nodes, queues, run_keys, secrets, settings, webhooks
 from raftsched.api.runs import (
     changes,
     dead_letters,
@@ -123,6 +123,7 @@ ROUTES: list[Route] = [
     Route("GET", "/v1/workers", workers.list_all, "workers_list_all"),
     Route("GET", "/v1/workers/{name}", workers.get, "workers_get"),
     *map(Route._make, namespaces.ENDPOINTS),
+    Route("GET", "/v1/namespaces/{ns}/keys", run_keys.list_all, "run_keys_list_all"),
     Route("GET", "/v1/secrets", secrets.list_all, "secrets_list_all"),
     Route("POST", "/v1/secrets:reseal", kept.reseal, "kept_reseal"),
     *map(Route._make, secrets.ENDPOINTS),

@@ -100,6 +100,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     progress: Progress | None = None  # how far its newest attempt is, by its own word
     saved_state: Any = None  # what it keeps for its next attempts
     expires_at: datetime | None = None  # of one that waits: it is skipped unless it starts before
+    key: str | None = None  # that its limits by key are about
 
     @property
     def final(self) -> bool:

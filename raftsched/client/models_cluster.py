@@ -188,6 +188,17 @@ class WorkerDetail(Worker, frozen=True, kw_only=True):
     runs_left_out: bool = False
 
 
+class RunKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key of runs that is in use. `running`: runs that have a permit; `runs`: ten of them at most. `waiting`: runs
+    that wait for a permit. `next_at`: when the line is looked at again because of a rate."""
+
+    key: str
+    running: int
+    waiting: int
+    runs: list[str]
+    next_at: datetime | None
+
+
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """So many starts in each period."""
 

@@ -50,6 +50,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     overlap: str = "forbid"
     misfire: dict[str, Any] | None = None
     max_concurrency: int | None = None
+    concurrency: dict[str, Any] | None = None
     conditions: list[dict[str, Any]] = []
     conditions_timeout: str | None = None
     expires: str | None = None

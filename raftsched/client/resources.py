@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Generic, TypeVar, Unpack
 
 from raftsched.client.models import Instance
-from raftsched.client.models_cluster import Calendar, Namespace, Queue
+from raftsched.client.models_cluster import Calendar, Namespace, Queue, RunKey
 from raftsched.client.models_webhooks import Webhook, WebhookFields
 from raftsched.client.pages import pages
 from raftsched.client.spec import CalendarDays, Duration, NamespaceSpec, QueueLimits
@@ -119,6 +119,7 @@ class Namespaces:
     """Owners, defaults and limits of namespaces. Jobs may name any namespace; one need not be declared."""
 
     def __init__(self, transport: Transport) -> None:
+        self._transport = transport
         self._named = NamedResource(transport, Namespace, "/v1/namespaces")
 
     async def get(self, name: str) -> Namespace:
@@ -146,6 +147,12 @@ class Namespaces:
         """Yields, by name, the namespaces that are declared and those that merely have jobs or secrets, at most `most`
         (None: all)."""
         return self._named.list(most)
+
+    async def keys(self, name: str, *, most: int | None = None) -> AsyncIterator[RunKey]:
+        """Yields the keys of runs that are in use in a namespace, at most `most` (None: all)."""
+        async for page in pages(self._transport, RunKey, f"{self._named.path_of(name)}/keys", {}, most):
+            for one in page:
+                yield one
 
 
 class Webhooks:

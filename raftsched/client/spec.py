@@ -130,6 +130,21 @@ class Placement(TypedDict, total=False):
     shards: int
 
 
+class Rate(TypedDict):
+    """So many starts in each period."""
+
+    count: int
+    per: Duration
+
+
+class Concurrency(TypedDict, total=False):
+    """Limits by key: `key` such as "{params.tenant}", and `max`, `rate` or both."""
+
+    key: str
+    max: int
+    rate: Rate
+
+
 class Retention(TypedDict, total=False):
     succeeded: int
     failed: int
@@ -175,13 +190,6 @@ class StatsFilter(TypedDict, total=False):
     state: str  # of instances; one, or several with commas
     owner: str
     namespace: str
-
-
-class Rate(TypedDict):
-    """So many starts in each period."""
-
-    count: int
-    per: Duration
 
 
 class QueueLimits(TypedDict, total=False):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from raftsched.client.spec import (
+    Concurrency,
     Condition,
     Duration,
     Handler,
@@ -46,6 +47,7 @@ class JobSpec(TypedDict, total=False):
     overlap: Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
     misfire: Misfire
     max_concurrency: int
+    concurrency: Concurrency
     conditions: Sequence[Condition]
     conditions_timeout: Duration
     expires: Duration
@@ -69,6 +71,7 @@ class JobDefaults(TypedDict, total=False):
     retry: Retry
     overlap: Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
     misfire: Misfire
+    concurrency: Concurrency
     expires: Duration
     labels: Mapping[str, str]
     placement: Placement

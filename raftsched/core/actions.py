@@ -54,6 +54,13 @@ class WatchSet(msgspec.Struct, frozen=True, gc=False):
     at_ms: int
 
 
+class KeyTimer(msgspec.Struct, frozen=True, gc=False):
+    """The line of a key of runs is to be looked at again."""
+
+    key: bytes
+    at_ms: int
+
+
 class InstanceFired(msgspec.Struct, frozen=True, gc=False):
     """A due time became an instance."""
 
@@ -153,6 +160,7 @@ Action = (
     | InstanceReady
     | InstanceTimer
     | WatchSet
+    | KeyTimer
     | InstanceFired
     | InstanceStarted
     | AttemptAssigned

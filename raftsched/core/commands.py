@@ -43,6 +43,7 @@ from raftsched.core.model import Instance, Job, JobState, Outcome, OutputRef, Pl
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
 from raftsched.core.operations import CancelOperation, Operation, StartOperation, StepOperation
 from raftsched.core.queues import DeleteQueue, PutQueue
+from raftsched.core.run_keys import WakeKey
 from raftsched.core.saying import ReportProgress, Said
 from raftsched.core.secrets import DeleteSecret, PutSecret
 from raftsched.core.watches import Watch
@@ -82,6 +83,7 @@ __all__ = [  # beside what is defined here
     "StoredResponse",
     "TriggerFire",
     "TriggerSchedule",
+    "WakeKey",
     "Watch",
 ]
 
@@ -384,6 +386,7 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     110: (CreateWorkerToken, "access.create_worker_token"),
     130: (EndedSaying, "attempts.ended_saying"),
     131: (ReportProgress, "attempts.report_progress"),
+    140: (WakeKey, "run_keys.wake_key"),
     150: (Watch, "watches.look"),
     151: (NoteDisk, "cluster_notices.note_disk"),
     170: (BringNear, "far.bring_near"),

@@ -12,6 +12,7 @@ from raftsched.core.allowed import rules_error
 from raftsched.core.calendars import CALENDAR_NAME_MAX
 from raftsched.core.cluster import NodeRule, OpenWorker, Settings
 from raftsched.core.executors import EXECUTOR_MAX, WORKER_PREFIX, is_worker
+from raftsched.core.key_templates import JOB_MARK, VALUE_MAX, KeyTemplateError, parse
 from raftsched.core.model import (
     DAY_MS,
     HOUR_MS,
@@ -25,6 +26,7 @@ from raftsched.core.model import (
     TriggerKind,
 )
 from raftsched.core.notices import NOTIFY_MAX, SYSTEM_QUEUES
+from raftsched.core.run_keys import Concurrency
 
 if TYPE_CHECKING:
     from raftsched.core.access import CreateToken, CreateWorkerToken
@@ -187,6 +189,10 @@ def policy_error(policy: Policy) -> str | None:
         found = _wrong_in_retry(retry)
         if found is not None:
             return found
+    if policy.concurrency is not None:
+        found = _wrong_in_concurrency(policy.concurrency)
+        if found is not None:
+            return found
     if policy.shards or policy.on_all:
         found = _wrong_in_parts(policy)
         if found is not None:
@@ -230,6 +236,18 @@ def _wrong_in_outcomes(outcomes: Outcomes) -> str | None:
             if mapped.delay_ms and not SNOOZE_MS[0] <= mapped.delay_ms <= SNOOZE_MS[1]:
                 return _duration("a snooze", mapped.delay_ms)
     return None
+
+
+def _wrong_in_concurrency(limits: Concurrency) -> str | None:
+    try:
+        parse(limits.key)
+    except KeyTemplateError as error:
+        return f"the template of a key {error}."
+    if not 1 <= len(limits.value.encode()) <= VALUE_MAX or limits.value.count(JOB_MARK) > 1:
+        return f"a key takes 1 to {VALUE_MAX} bytes, and names its job once."
+    if not 0 <= limits.max <= COUNT_MAX:
+        return f"the max of a key is {limits.max}; use 1 or more (0: any number)."
+    return None if limits.rate_count is None else _rate_error(limits.rate_count, limits.rate_period_ms, "starts")
 
 
 def _wrong_in_parts(policy: Policy) -> str | None:

@@ -13,6 +13,7 @@ import msgspec
 
 from raftsched.core.ids import pack_instance
 from raftsched.core.notices import Notify
+from raftsched.core.run_keys import Concurrency, Permit
 
 GRACE_MS = 5_000  # from SIGTERM to SIGKILL, where a job does not say
 MINUTE_MS = 60_000
@@ -133,6 +134,8 @@ class StepKind(IntEnum):
     FINAL = 15
     SPLIT = 16  # into its parts
     SNOOZED = 21  # waits until it goes on, as the run or its job's outcomes said
+    IN_LINE = 25  # waits for a permit of its key
+    PERMIT = 26  # got one, after it waited
 
 
 PART = "part"
@@ -246,6 +249,7 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fals
     triggers: tuple[Trigger, ...] = ()  # of a job that has several; `trigger` is of the kind SEVERAL then
     expires_ms: int = 0  # a run that has not started so long after it was due is skipped; 0: it waits on
     outcomes: Outcomes | None = None  # None: an exit code or a status means what it usually does
+    concurrency: Concurrency | None = None  # limits by key
 
     @property
     def all_triggers(self) -> tuple[Trigger, ...]:
@@ -492,6 +496,7 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     snoozes: int = 0  # attempts that ended SNOOZED, since it was made or asked to run again
     progress: Progress | None = None
     kept: bytes | None = None  # JSON that a run keeps for its next attempts
+    permit: Permit | None = None  # its key, of a job with limits by key; a part has none, its parent has
 
     @property
     def key(self) -> bytes:

@@ -20,6 +20,7 @@ from raftsched.core.model import Instance, Job, PastRevision
 from raftsched.core.namespaces import Namespace
 from raftsched.core.operations import Operation
 from raftsched.core.queues import Queue
+from raftsched.core.run_keys import RunKey
 from raftsched.core.secrets import Secret
 from raftsched.core.tables import ReadView, Table, View, from_u64, name_key, noted_key, revision_key, u64
 from raftsched.core.webhooks import Noted, Secrets, Webhook
@@ -92,6 +93,7 @@ AUDIT = Row(Table.AUDIT, Record, record_key)
 OPEN_MINUTE = Row(Table.META, OpenMinute, own_key)
 MINUTES = Row(Table.MINUTES, Minute, minute_key)
 TERMS = Row(Table.TERMS, LedTerm, u64)
+RUN_KEYS = Row(Table.RUN_KEYS, RunKey, own_key)
 
 # The same by name, for those who have the bytes already.
 decode_job = JOBS.decode
@@ -109,6 +111,7 @@ decode_webhook = WEBHOOKS.decode
 decode_secrets = WEBHOOK_SECRETS.decode
 decode_token = TOKENS.decode
 decode_record = AUDIT.decode
+decode_run_key = RUN_KEYS.decode
 
 
 def decode_meta(raw: bytes | None) -> Meta:

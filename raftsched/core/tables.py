@@ -57,6 +57,9 @@ class Table(IntEnum):
     RESUMES = 43  # at_ms (8) job id (8) -> b"": jobs that were paused until then
     WEBHOOKS = 31  # name -> Webhook
     WEBHOOK_SECRETS = 32  # name of a webhook -> Secrets
+    RUN_KEYS = 50  # namespace \0 key -> RunKey (core.run_keys): keys of runs that are in use
+    KEY_LINES = 51  # namespace \0 key \0 score_ms (8) instance key (24) -> b"": waits for a permit of its key
+    KEY_TIMERS = 52  # at_ms (8) namespace \0 key -> b"": when the line of a key is looked at again
     WATCHES = 56  # at_ms (8) job id (8) or instance key (24) -> b"": when webhooks are to be told that it is late
     NOTED = 57  # event (1) node id -> Noted (core.webhooks): events of the cluster, so that they are told seldom
     FAR = 58  # day (4) job id (8) -> fire_at_ms (8): in the place of a row of DUE, from Meta.far_from on

@@ -7,7 +7,7 @@ jobs may be due.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
 from raftsched.core.calendars import RescheduleJob
@@ -15,7 +15,8 @@ from raftsched.core.commands import Command, Fire, SetJobState, TriggerFire
 from raftsched.core.concurrency import can_start, concurrency_limit
 from raftsched.core.ids import instance_key
 from raftsched.core.model import EveryMode, Job, JobState, MisfirePolicy, Overlap, Policy, Trigger, TriggerKind
-from raftsched.core.rows import decode_job
+from raftsched.core.rows import RUN_KEYS, decode_job
+from raftsched.core.run_keys import Concurrency, RunKey, blocked_by, key_of, run_key, take_permit
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.leader import pacing
 from raftsched.leader.assigning import Assigning
@@ -70,6 +71,7 @@ class Firing:
         starts: list[tuple[bytes, Policy, str]] = []  # instances that these fires make ready
         runs = 0
         jobs = due_jobs(self._read, keys, max(now_ms, self._due_ms))
+        permits = PermitsLeft(self._read, (found.job for found in jobs), now_ms)
         catch_up_max = self._cluster.settings.catch_up_max
         for position, found in enumerate(jobs):
             job = found.job
@@ -80,7 +82,7 @@ class Firing:
                 self._due.extendleft(u64(other.job.id) for other in reversed(jobs[position:]))
                 break
             batch.append(command)
-            key = startable(job) if direct and due == 1 else None
+            key = startable(job, permits) if direct and due == 1 else None
             if key is not None:
                 starts.append((key, job.policy, job.namespace))
         starts.sort(key=lambda start: -start[1].priority)  # of what is due together the more urgent goes first
@@ -92,6 +94,35 @@ class Firing:
         """Reads the table again: it is not known what became of some batches."""
         self._due.clear()
         self.window.reload(now_ms)
+
+
+class PermitsLeft:
+    """The permits of keys that the tables show, less those that fires of one batch will take. Apply decides: what was
+    fired meanwhile is not counted here, and an assignment without a permit is refused."""
+
+    def __init__(self, read: Read, jobs: Iterable[Job], now_ms: int) -> None:
+        """Reads the keys of these jobs."""
+        self._now_ms = now_ms
+        self._rows: dict[bytes, RunKey] = {}
+        keys = {_run_key(job, job.policy.concurrency) for job in jobs if job.policy.concurrency is not None}
+        if keys:
+            with read() as view:
+                self._rows = {key: RUN_KEYS.get(view, key) or RunKey() for key in keys}
+
+    def take(self, job: Job) -> bool:
+        """Takes a permit for a run of the job. Returns False when there is none."""
+        limits = job.policy.concurrency
+        if limits is None:
+            return True
+        row = self._rows[_run_key(job, limits)]
+        if row.waiting or blocked_by(row, limits, self._now_ms) is not None:
+            return False
+        take_permit(row, limits)
+        return True
+
+
+def _run_key(job: Job, limits: Concurrency) -> bytes:
+    return run_key(job.namespace, key_of(limits, job.name, job.id, None))
 
 
 def fire_command(found: CalendarJob, now_ms: int, catch_up_max: int) -> Fire | SetJobState | RescheduleJob:
@@ -172,10 +203,12 @@ def runs_at_most(job: Job, due: int, catch_up_max: int) -> int:
     return min(due, catch_up_max)
 
 
-def startable(job: Job) -> bytes | None:
+def startable(job: Job, permits: PermitsLeft) -> bytes | None:
     """Returns the key of the instance that a fire for one time makes ready at once; None: that cannot be said
     before."""
     policy = job.policy
     if job.nominal_at_ms is None or not can_start(job) or policy.conditions or policy.shards or policy.on_all:
+        return None
+    if policy.concurrency is not None and not permits.take(job):
         return None
     return instance_key(job.nominal_at_ms, job.id)

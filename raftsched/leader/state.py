@@ -16,6 +16,7 @@ from raftsched.core.actions import (
     JobNear,
     JobPaused,
     JobUnscheduled,
+    KeyTimer,
     MembersChanged,
     NodeRuleChanged,
     OperationStarted,
@@ -25,7 +26,7 @@ from raftsched.core.actions import (
     WatchSet,
 )
 from raftsched.core.cluster import Settings
-from raftsched.core.commands import ResumeJob, Wake, Watch
+from raftsched.core.commands import ResumeJob, Wake, WakeKey, Watch
 from raftsched.core.executors import is_worker
 from raftsched.core.leasing import Heartbeat, WorkerBeat
 from raftsched.core.rows import META_KEY, decode_meta, decode_session
@@ -46,7 +47,7 @@ from raftsched.leader.pacing import Proposals
 from raftsched.leader.ports import Host
 from raftsched.leader.pruning import Pruning
 from raftsched.leader.scheduling import Scheduling
-from raftsched.leader.timers import Timers, look, resume, wake
+from raftsched.leader.timers import Timers, look, resume, wake, wake_key
 from raftsched.leader.vitals import Vitals
 
 CLOCK_LOOK_MS = 20  # while the clock is in doubt
@@ -94,6 +95,7 @@ class LeaderState:
         self.timers = Timers(Table.TIMERS, Wake, wake, *window)
         self.resumes = Timers(Table.RESUMES, ResumeJob, resume, *window)
         self.watches = Timers(Table.WATCHES, Watch, look, *window)
+        self.key_timers = Timers(Table.KEY_TIMERS, WakeKey, wake_key, *window)
         self.scheduling = Scheduling(leader, self.proposals)
         self.disk_notes = DiskNotes(self._read, self.cluster, self.vitals, self.proposals)
         self.lease_watch = LeaseWatch(leader, self.cluster, self.leases, self.proposals, term, since_ms)
@@ -106,6 +108,7 @@ class LeaderState:
             self.resumes.tick,
             self.watches.tick,
             self.disk_notes.tick,
+            self.key_timers.tick,
             self.scheduling.tick,
             Pruning(leader, self.is_current, since_ms).tick,
             FarTimes(leader, self.cluster, self.vitals, self.is_current).tick,
@@ -167,6 +170,8 @@ class LeaderState:
                     soon = True
                 case JobPaused():
                     self.resumes.window.add(u64(action.job_id), action.resume_at_ms, now)
+                case KeyTimer():
+                    self.key_timers.window.add(action.key, action.at_ms, now)
                     soon = True
                 case WatchSet():
                     self.watches.window.add(action.about, action.at_ms, now)
@@ -222,7 +227,8 @@ class LeaderState:
     def _settings_changed(self, settings: Settings) -> None:
         self.cluster.settings = settings
         self.clock_watch.set_limit(settings.clock_limit_ms)
-        for window in (self.firing.window, self.timers.window, self.resumes.window, self.watches.window):
+        timers = (self.timers, self.resumes, self.watches, self.key_timers)
+        for window in (self.firing.window, *(one.window for one in timers)):
             window.reach(self._window_ms(settings))
 
     def _window_ms(self, settings: Settings) -> int:
@@ -278,4 +284,5 @@ class LeaderState:
         self.resumes.reload(now_ms)
         self.watches.reload(now_ms)
         self.disk_notes.reload()
+        self.key_timers.reload(now_ms)
         self.scheduling.reload()

@@ -1,12 +1,12 @@
-"""Wakes instances whose timer is due, resumes jobs that were paused until now, and looks at what is watched when a
-limit is reached."""
+"""Wakes instances whose timer is due and lines of keys, resumes jobs that were paused until now, and looks at what is
+watched when a limit is reached."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 
-from raftsched.core.commands import Command, ResumeJob, Wake, Watch
+from raftsched.core.commands import Command, ResumeJob, Wake, WakeKey, Watch
 from raftsched.core.tables import Table, from_u64
 from raftsched.leader import pacing
 from raftsched.leader.pacing import Proposals
@@ -27,6 +27,11 @@ def resume(job_id: bytes, at_ms: int) -> Command:
 def look(about: bytes, at_ms: int) -> Command:
     """Makes the command for a row of WATCHES."""
     return Watch(about, at_ms)
+
+
+def wake_key(key: bytes, at_ms: int) -> Command:
+    """Makes the command for a row of KEY_TIMERS."""
+    return WakeKey(key, at_ms)
 
 
 class Timers:

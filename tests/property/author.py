@@ -178,6 +178,7 @@ class Author:
             self._schedule: 6,
             self._wake: 5,
             self._watch: 5,
+            self._wake_key: 4,
             self._run_now: 4,
             self._open: 4,
             self._end_session: 3,
@@ -364,7 +365,11 @@ class Author:
     def _run_now(self) -> Command:
         r = self.random
         return c.RunNow(
-            self._job(), r.choice([1, 2, 3, r.getrandbits(64)]), None, r.choice([None, 0, 9, 11]), *self._named()
+            self._job(),
+            r.choice([1, 2, 3, r.getrandbits(64)]),
+            r.choice([None, None, None, b'{"t":"k"}', b'{"t":2}', b"{}", b"["]),
+            r.choice([None, 0, 9, 11]),
+            *self._named(),
         )
 
     def _skip(self) -> Command:
@@ -445,6 +450,13 @@ class Author:
         key = self._key(Table.WATCHES)
         at_ms, about = from_u64(key[:8]), key[8:]
         return self.random.choice([*[c.Watch(about, at_ms)] * 6, c.Watch(about, at_ms + 1), c.Watch(key[:9], at_ms)])
+
+    def _wake_key(self) -> Command:
+        row = self._key(Table.KEY_TIMERS)
+        at_ms = from_u64(row[:8])
+        if self.random.random() < 0.8:
+            self.now = max(self.now, min(at_ms, self.now + DAY_MS))
+        return c.WakeKey(row[8:], at_ms if self.random.random() < 0.95 else self._number())
 
     def _kill(self) -> Command:
         return c.Kill(self._key(Table.INSTANCES))

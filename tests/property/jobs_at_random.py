@@ -27,6 +27,7 @@ from raftsched.core.model import (
     Verdict,
 )
 from raftsched.core.notices import ENDS, OF_CLUSTER, Event, Notify
+from raftsched.core.run_keys import Concurrency
 from tests.support.memory_view import T0
 
 QUEUES = ("q", "r", "s")
@@ -89,6 +90,7 @@ def _any_policy(r: random.Random, now: int) -> Policy:
         on_all=not shards and r.random() < 0.2,
         outcomes=r.choice([None, None, None, outcomes(r)]),
         expires_ms=r.choice([0, 0, 0, 1, 5_000, DAY_MS, -1]),
+        concurrency=r.choice([None, None, concurrency(r)]),
     )
 
 
@@ -100,6 +102,13 @@ def outcomes(r: random.Random) -> Outcomes:
         )
 
     return Outcomes(some([0, 3, 75, 255]), some([200, 404]))
+
+
+def concurrency(r: random.Random) -> Concurrency:
+    """Few keys, so that runs meet."""
+    template, value = r.choice([("k", "k"), ("{params.t}", "k"), ("{params.t}", "l"), ("{job}", "\0"), ("}", "k")])
+    count, period_ms = r.choice([(None, 0), (None, 0), (1, 1_000), (2, 60_000), (3, 5)])
+    return Concurrency(template, value, r.choice([0, 1, 1, 2, -1]), count, period_ms)
 
 
 def conditions(r: random.Random) -> tuple[Condition, ...]:

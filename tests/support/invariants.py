@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from raftsched.core.apply.indexes import waits_in_ready
 from raftsched.core.apply.several import has_all_runs
 from raftsched.core.cluster import NodeRule
 from raftsched.core.concurrency import can_start, concurrency_limit
@@ -59,6 +60,7 @@ from raftsched.core.tables import (
     u64,
 )
 from tests.support.invariants_cluster import cluster_violations, same
+from tests.support.invariants_keys import keys_violations
 from tests.support.invariants_parts import parts_violations
 from tests.support.invariants_watches import watches_violations
 
@@ -75,6 +77,7 @@ def violations(view: ReadView) -> list[str]:
     _attempts(view, rows, found)
     _queues(view, rows, found)
     parts_violations(view, rows, found)
+    keys_violations(view, jobs, rows, decode_meta(view.get(Table.META, b"meta")).now_ms, found)
     _node_rules(view, found)
     _revisions(view, found)
     _conditions(view, jobs, rows, found)
@@ -202,7 +205,7 @@ def _instances(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance]
         if job is None:
             found.append(f"{what} has no job")
             continue
-        if row.state is I.WAITING and not row.held and not row.checking:
+        if waits_in_ready(row):
             ready[ready_key(row.lane, row.score_ms, key)] = b""
         if row.held:
             held[held_key(row.job_id, row.ready_at_ms, key)] = b""

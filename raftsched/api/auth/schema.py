@@ -9,8 +9,9 @@ from msgspec import Meta
 
 from raftsched import names
 from raftsched.api.auth.callers import RoleName
+from raftsched.api.jobs.concurrency import RateCount, RatePeriod
 from raftsched.api.jobs.schema import Name, Namespace, Time, by_rule
-from raftsched.api.resources.operators_schema import RateCount, RateOut, RatePeriod
+from raftsched.api.resources.operators_schema import RateOut
 from raftsched.core.access import NAMESPACES_MAX
 from raftsched.core.limits import RATE_COUNT_MAX, SERVED_MAX
 

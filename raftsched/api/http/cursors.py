@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import msgspec
 
 _VERSION = 1
-_KEY_MAX = 256  # bytes; the longest key of a listed table is a name key of 193
+_KEY_MAX = 400  # bytes; the longest key of a listed table is one of runs, with its namespace: 393
 
 
 class _Cursor(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ a request is answered.
 
 Defaults are those of `core.model.Policy`. Rules are expressions over `given` (the JobIn), `errors` (they add refusals
 to it), `settings`, `now_ms`, `kept` (the triggers that the job has), `namespace` and `trigger` (the parsed one). Their
-functions are in `rules.py`, `triggers.py`, `handlers.py`, `conditions.py` and `notify.py`.
+functions are in `rules.py`, `triggers.py`, `handlers.py`, `conditions.py`, `concurrency.py` and `notify.py`.
 """
 
 from __future__ import annotations
@@ -145,6 +145,13 @@ FIELDS = (
           stored="max_concurrency_of(given.max_concurrency, given.overlap) or None",
           filled="1", filled_if='content.overlap != "allow"',
           options=("--max-concurrency N: At most so many runs at one time.",)),
+    Field("concurrency", Kind("ConcurrencyIn", "Raw", "Concurrency", f"{OBJECT} | None"),
+          "limits by key: of all runs of the namespace with the same `key`, such as `{params.tenant}`, at most `max` "
+          "go at one time, and so many start as `rate` says",
+          policy="concurrency", rule="concurrency_of(given.concurrency, given.params, errors)", inherited=True,
+          options=("--concurrency-key TEMPLATE: Limit runs with the same key, such as '{params.tenant}'.",
+                   "--concurrency-key-max N: At most so many of them at one time.",
+                   "--concurrency-key-rate COUNT/PERIOD: At most so many starts of them, such as 10/1m.")),
     Field("conditions", Kind("Conditions", "Raw", "Sequence[Condition]", f"list[{OBJECT}]"),
           "what must hold before a run starts: a file, an answer, another job's success", default=[],
           policy="conditions", rule="conditions_of(given.conditions, errors)",

@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from raftsched.api.http.durations import format_duration
 from raftsched.api.http.problems import FieldError
+from raftsched.api.jobs.concurrency import ConcurrencyIn, concurrency_of
 from raftsched.api.jobs.conditions import conditions_of
 from raftsched.api.jobs.handlers import capability_of, cwd_of, target_of
 from raftsched.api.jobs.notify import normal, notify_of
@@ -88,6 +89,7 @@ class JobIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=F
     overlap: OverlapName | None = None
     misfire: MisfireIn | None = None
     max_concurrency: SmallCount | None = None
+    concurrency: ConcurrencyIn | None = None
     conditions: Conditions = []
     conditions_timeout: Duration | None = None
     expires: Duration | None = None
@@ -114,6 +116,7 @@ class DefaultsIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
     retry: RetryIn | None = None
     overlap: OverlapName | None = None
     misfire: MisfireIn | None = None
+    concurrency: ConcurrencyIn | None = None
     expires: Duration | None = None
     labels: Labels | None = None
     placement: PlacementIn | None = None
@@ -144,6 +147,7 @@ class JobShown(msgspec.Struct, kw_only=True):
     overlap: str = "forbid"
     misfire: Raw = Raw(b'{"policy":"once","grace":"15m"}')
     max_concurrency: int | None = None
+    concurrency: Raw = Raw(b"null")
     conditions: Raw = Raw(b"[]")
     conditions_timeout: str | None = None
     expires: str | None = None
@@ -238,6 +242,8 @@ def policy_of(
         more["misfire"] = misfire_of(given.misfire, trigger, given.triggers, errors)
     if given.max_concurrency is not None:
         more["max_concurrency"] = max_concurrency_of(given.max_concurrency, given.overlap)
+    if given.concurrency is not None:
+        more["concurrency"] = concurrency_of(given.concurrency, given.params, errors)
     if given.conditions:
         more["conditions"] = conditions_of(given.conditions, errors)
     if given.conditions_timeout is not None:

@@ -454,7 +454,8 @@ class InstanceOut(msgspec.Struct):
     one of how many, null of a part for one node. `parts`: of a run that was split into them. `trigger`: the id of the
     one that it came from, of a job with several. `expires_at`: of one that waits: it is skipped unless it starts
     before; null: it waits on, or has begun. `snoozes`: how often it was put off. `progress`: how far its newest attempt
-    is, by its own word. `saved_state`: what it keeps for its next attempts."""
+    is, by its own word. `saved_state`: what it keeps for its next attempts. `key`: that its limits by
+    key are about."""
 
     id: str
     job_id: str
@@ -494,3 +495,4 @@ class InstanceOut(msgspec.Struct):
     snoozes: int = 0
     progress: ProgressOut | None = None
     saved_state: Raw | None = None
+    key: str | None = None

@@ -303,6 +303,12 @@ def _placement_in(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [{"properties": {"on": null}}, {"properties": {"shards": null}}]
 
 
+def _concurrency_in(schema: dict[str, Any]) -> None:
+    _needs("key")(schema)
+    said: dict[str, Any] = {"not": dict(_NULL)}
+    schema["anyOf"] = [{"required": [name], "properties": {name: said}} for name in ("max", "rate")]
+
+
 def _kill_in(schema: dict[str, Any]) -> None:
     """Refines the filter: a job or a namespace, never everything."""
     _needs("filter")(schema)
@@ -342,6 +348,7 @@ _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "StateIn": _needs("state"),
     "MemberIn": _needs("id"),
     "RateIn": _needs("count", "per"),
+    "ConcurrencyIn": _concurrency_in,
     "RequestRateIn": _needs("count", "per"),
     "NotifyIn": _needs("on", "webhook"),
     "RangeIn": _needs("from", "to"),

@@ -124,6 +124,8 @@ def _check(defaults: DefaultsIn, settings: Settings, now_ms: int, errors: list[F
     found: list[FieldError] = []
     policy = content_of(job, settings, now_ms, found).policy
     for error in found:
+        if error.pointer.startswith("/params"):
+            continue  # the params that a key asks for are the job's to say
         errors.append(FieldError("/defaults" + error.pointer.removeprefix("/trigger"), error.detail))
     return policy
 

@@ -7,21 +7,13 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from raftsched.api.jobs.concurrency import RateIn
 from raftsched.api.jobs.generated import DefaultsIn
 from raftsched.api.jobs.schema import Count, Description, Owner, Time
-from raftsched.api.openapi import patterns
 from raftsched.bounds import COUNT_MAX, SLOTS_MAX
-from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, RATE_COUNT_MAX
+from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX
 from raftsched.core.namespaces import OUTPUT_BYTES, RUNNING_MAX, STARTS_MAX
 
-RateCount = Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")]
-RatePeriod = Annotated[
-    str,
-    Meta(
-        description="a duration such as 30s, 5m, 1h30m, 1d or PT5M",
-        extra_json_schema={"format": "rate-period", "pattern": patterns.DURATION},
-    ),
-]
 JobsMax = Annotated[int, Meta(ge=0, le=COUNT_MAX, description=f"an integer from 0 to {COUNT_MAX:,}")]
 Slots = Annotated[
     int, Meta(ge=1, le=SLOTS_MAX, description=f"an integer from 1 to {SLOTS_MAX:,}; drain a node instead")
@@ -47,13 +39,6 @@ class NamespaceLimitsOut(msgspec.Struct):
     max_running: int | None = None
     max_starts_per_minute: int | None = None
     output_bytes: int | None = None
-
-
-class RateIn(msgspec.Struct, forbid_unknown_fields=True):
-    """So many starts in each period."""
-
-    count: RateCount | None = None
-    per: RatePeriod | None = None
 
 
 class QueueIn(msgspec.Struct, forbid_unknown_fields=True):

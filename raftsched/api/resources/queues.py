@@ -12,12 +12,11 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.durations import format_duration, format_time
 from raftsched.api.http.problems import FieldError, Problem
-from raftsched.api.jobs.triggers import duration_of
+from raftsched.api.jobs.concurrency import rate_of
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
-from raftsched.api.resources.operators_schema import QueueIn, QueueOut, RateIn, RateOut
+from raftsched.api.resources.operators_schema import QueueIn, QueueOut, RateOut
 from raftsched.core.admission import blocked_reason
 from raftsched.core.commands import DeleteQueue, PutQueue
-from raftsched.core.limits import RATE_PERIOD_MS
 from raftsched.core.notices import QUOTA_QUEUE
 from raftsched.core.queues import Queue, QueueLimits, limits_of
 from raftsched.core.rows import QUEUES as ROWS
@@ -71,22 +70,10 @@ def _limits(value: Any) -> QueueLimits:
     given = strict.examine(value, QueueIn, errors)
     if errors or given is None:
         raise Problem("invalid-body", errors=errors)
-    count, period = (None, 0) if given.rate is None else _read_rate(given.rate, errors)
+    count, period = (None, 0) if given.rate is None else rate_of(given.rate, "/rate", errors)
     if errors:
         raise Problem("invalid-body", errors=errors)
     return QueueLimits(given.max_running, count, period, bool(given.paused))
-
-
-def _read_rate(given: RateIn, errors: list[FieldError]) -> tuple[int | None, int]:
-    period = duration_of(given.per, "/rate/per", errors)
-    least, most = RATE_PERIOD_MS
-    if given.count is None:
-        errors.append(FieldError("/rate/count", "is missing; say how many starts there may be in each period"))
-    if given.per is None:
-        errors.append(FieldError("/rate/per", "is missing; give the period of the rate, such as 1m"))
-    elif period is not None and not least <= period <= most:
-        errors.append(FieldError("/rate/per", f"must be from {format_duration(least)} to {format_duration(most)}"))
-    return given.count, period or 0
 
 
 QUEUES = NamedResource(

@@ -197,6 +197,10 @@ def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -
             return _with("it waits for its conditions", step.detail)
         case StepKind.CONDITIONS_MET:
             return _with("its conditions were met", step.detail)
+        case StepKind.IN_LINE:
+            return _with("it waits for a permit of its key", step.detail)
+        case StepKind.PERMIT:
+            return "it got a permit of its key"
         case StepKind.UNPLACEABLE:
             return _with("no node there was could take it", step.detail)
         case StepKind.ASSIGNED:

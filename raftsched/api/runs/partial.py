@@ -54,6 +54,7 @@ _OF: dict[str, Callable[[Instance, Attempt], Any]] = {
     "snoozes": lambda row, last: row.snoozes,
     "progress": lambda row, last: shown_progress(row),
     "saved_state": lambda row, last: shown_raw(row.kept),
+    "key": lambda row, last: None if row.permit is None else row.permit.key,
     "attempts": lambda row, last: [shown_attempt(one, instance_text(row.key)) for one in row.attempts],
 }
 _OF_JOB: dict[str, Callable[[JobNames, Instance], Any]] = {

@@ -134,5 +134,6 @@ def instance_json(row: Instance, names: JobNames, parts: PartsOut | None = None)
             snoozes=row.snoozes,
             progress=shown_progress(row),
             saved_state=shown_raw(row.kept),
+            key=None if row.permit is None else row.permit.key,
         )
     )

@@ -1,7 +1,7 @@
 """The obstacle for which an instance that has not started waits now, read from the tables as of one moment.
 
 The answer names the first thing that is in its way, in the order in which they have to go: a leader, the pause of the
-cluster, another run of its job, its conditions, its queue, a node that can take it, a free slot, its turn.
+cluster, another run of its job, its conditions, its key, its queue, a node that can take it, a free slot, its turn.
 """
 
 from __future__ import annotations
@@ -32,6 +32,17 @@ from raftsched.core.model import (
 )
 from raftsched.core.notices import quota_queue
 from raftsched.core.queues import Queue
+from raftsched.core.run_keys import (
+    Blocked,
+    Permit,
+    PermitState,
+    RunKey,
+    blocked_by,
+    line_key,
+    line_of,
+    look_again_ms,
+    run_key,
+)
 from raftsched.core.tables import ReadView, Table, after, from_by_job, held_key, ready_key, u64
 from raftsched.quantities import format_duration
 
@@ -100,6 +111,8 @@ def waits_for(
         return _behind(view, job, row)
     if row.checking:
         return _conditions(view, meta, policy, job.namespace, row, now_ms)
+    if row.permit is not None and row.permit.state is PermitState.IN_LINE:
+        return _line(view, job, row, row.permit, now_ms)
     if meta.paused:
         return Obstacle("cluster_paused", "The cluster is paused: nothing is fired, nothing is given to nodes.")
     return (
@@ -168,6 +181,30 @@ def _conditions(view: ReadView, meta: Meta, policy: Policy, namespace: str, row:
         if able and all(is_worker(name) for name in able):
             text += " Paths are looked for by nodes, and only remote workers could run it at present."
     return Obstacle("conditions", text)
+
+
+# ---------------------------------------------------------------- its key
+
+
+def _line(view: ReadView, job: Job, row: Instance, permit: Permit, now_ms: int) -> Obstacle:
+    key, name = run_key(permit.namespace, permit.key), f'its key "{permit.key}"'
+    counted = rows.RUN_KEYS.get(view, key) or RunKey()
+    limits = job.policy.concurrency
+    low, own = line_of(key), line_key(key, row.score_ms, row.key)
+    earlier = sum(1 for _ in islice(view.scan(Table.KEY_LINES, low, own), SCAN_MAX))
+    ahead = f" {_at_least(earlier)} in its line go first." if earlier else ""
+    match blocked_by(counted, limits, now_ms):
+        case Blocked.FULL if limits is not None:
+            holders = [instance_text(holder) for holder in counted.holders]
+            held = _some([*holders, *["another"] * (counted.running - len(holders))])
+            many = f"one of the {limits.max} permits" if limits.max > 1 else "the one permit"
+            return Obstacle("key_full", f"It waits for {many} of {name}, held by {held}.{ahead}")
+        case Blocked.RATE | Blocked.RATES if limits is not None:
+            rate = f"{limits.rate_count} may start in {format_duration(limits.rate_period_ms)}"
+            at_ms = look_again_ms(counted, limits, now_ms)
+            soon = "one that may has to start first" if at_ms is None else f"the next may start {_when(at_ms, now_ms)}"
+            return Obstacle("key_rate", f"Of runs with {name} {rate}; {soon}.{ahead}")
+    return Obstacle("key_line", f"It waits in the line of {name}.{ahead or ' It is the first, and is about to go.'}")
 
 
 # ---------------------------------------------------------------- its queue

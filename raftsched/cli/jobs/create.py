@@ -111,6 +111,8 @@ def create(
       raftsched jobs create load --every 1h --if-path '/data/in/*.csv' --if-succeeded export=2h -- ./load.sh
       raftsched jobs create greet --manual --python raftsched.samples:greet --params '{"name": "you"}'
       raftsched jobs create poll --every 1m --retry exponential,max=10m,attempts=8,jitter=20 --shell ./poll.sh
+      raftsched jobs create sync --manual --params '{"tenant": "acme"}' --concurrency-key '{params.tenant}' \\
+        --concurrency-key-max 2 -- ./sync.sh
       raftsched jobs create disk --manual --set placement.labels.disk=ssd --set misfire.policy=all -- ./disk.sh
       raftsched jobs create days --cron '0 3 * * *' --template -- ./report.sh --day '{due:%Y-%m-%d}'
       raftsched jobs create -f job.json --set name=copy --set trigger.jitter=30s
@@ -174,6 +176,9 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
     outcomes = {"exit": pairs("on-exit", o["on_exit"]), "status": pairs("on-status", o["on_status"])}
     if any(outcomes.values()):
         job["outcomes"] = {kind: codes for kind, codes in outcomes.items() if codes}
+    limits = _by_key(o)
+    if limits:
+        job["concurrency"] = limits
     conditions = _conditions(o)
     if conditions:
         job["conditions"] = conditions
@@ -183,6 +188,19 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
     if o["suspended"]:
         job["suspended"] = True
     return job
+
+
+def _by_key(o: dict[str, Any]) -> dict[str, Any]:
+    """The limits by key. What is missing of them the server says. Raises a usage error."""
+    most = o["concurrency_key_max"]
+    if most is not None and not (most.isascii() and most.isdigit() and len(most) < 10):
+        raise click.UsageError(f"--concurrency-key-max {most!r} is not a number; write a whole number")
+    limits = {"key": o["concurrency_key"], "max": None if most is None else int(most)}
+    if o["concurrency_key_rate"] is not None:
+        from raftsched.cli.resources.queues import read_rate
+
+        limits["rate"] = read_rate(o["concurrency_key_rate"], "--concurrency-key-rate", "")
+    return {name: value for name, value in limits.items() if value is not None}
 
 
 def _conditions(o: dict[str, Any]) -> list[dict[str, str]]:

@@ -24,6 +24,13 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--max-concurrency", metavar="N", type=click.IntRange(1, 10_000), help="At most so many runs at one time."
     ),
+    click.option(
+        "--concurrency-key", metavar="TEMPLATE", help="Limit runs with the same key, such as '{params.tenant}'."
+    ),
+    click.option("--concurrency-key-max", metavar="N", help="At most so many of them at one time."),
+    click.option(
+        "--concurrency-key-rate", metavar="COUNT/PERIOD", help="At most so many starts of them, such as 10/1m."
+    ),
     click.option("--if-path", metavar="GLOB", multiple=True, help="Wait until a file is there; may be repeated."),
     click.option("--if-http", metavar="URL", multiple=True, help="Wait until a GET answers well; may be repeated."),
     click.option(
@@ -80,4 +87,4 @@ DEFAULTS: Mapping[str, Any] = {
     "retention": {"succeeded": 200, "failed": 100, "max_age": "7d"},
 }
 # Fields whose absence, or null, means what the namespace says.
-UNSAID = frozenset(["timezone", "grace", "user", "expires", "placement", "notify"])
+UNSAID = frozenset(["timezone", "grace", "user", "concurrency", "expires", "placement", "notify"])

@@ -15,11 +15,13 @@ from raftsched.cli.resources.resource import (
     delete_command,
     get_command,
     list_command,
+    listing,
     put_or_patch,
+    rows,
     said_fields,
     tell,
 )
-from raftsched.cli.terminal.output import Column
+from raftsched.cli.terminal.output import Column, print_rows
 from raftsched.quantities import parse_size
 
 if TYPE_CHECKING:
@@ -142,6 +144,31 @@ def set_(
         change["defaults"] = _read(defaults)
     found = put_or_patch(client, _NAMESPACES, namespace, change)
     tell(fmt, found, f"{found['name']}: {_defaults(found) or 'no defaults'}")
+
+
+_KEY_COLUMNS: list[Column] = [
+    ("KEY", lambda k: k["key"]),
+    ("RUNNING", lambda k: k["running"]),
+    ("WAITING", lambda k: k["waiting"]),
+    ("NEXT", lambda k: k["next_at"]),
+    ("RUNS", lambda k: ", ".join(k["runs"][:3]) + (", ..." if k["running"] > 3 else "")),
+]
+
+
+@namespaces.command("keys")
+@click.argument("namespace", metavar="NAMESPACE")
+@listing()
+def keys(client: Client, namespace: str, fmt: str, **given: Any) -> None:
+    """List the keys by which runs are limited, as far as runs with them go or wait now.
+
+    RUNNING counts runs that have a permit of the key, WAITING those that wait for one; NEXT is when a rate lets the
+    next one go. 'raftsched instances explain' says of one run what it waits for.
+
+    \b
+      raftsched namespaces keys billing
+    """
+    found = rows(client, f"{_NAMESPACES.path_of(namespace)}/keys", given)
+    print_rows(fmt, found, _KEY_COLUMNS, lambda key: key["key"], "no keys in use")
 
 
 delete_command(

@@ -180,10 +180,10 @@ def _whole(option: str, text: str) -> int:
     return int(text)
 
 
-def read_rate(text: str) -> dict[str, Any]:
+def read_rate(text: str, option: str = "--rate", none: str = ", or 'none'") -> dict[str, Any]:
     """Parses COUNT/PERIOD. Raises a usage error."""
     match = _RATE.fullmatch(text)
     if match is None:
-        raise click.UsageError(f"--rate {text!r} is not a rate; write a count and a period such as 10/1m, or 'none'")
+        raise click.UsageError(f"{option} {text!r} is not a rate; write a count and a period such as 10/1m{none}")
     period = match[2]
     return {"count": int(match[1]), "per": period if period[0].isdigit() or period[0] == "P" else f"1{period}"}

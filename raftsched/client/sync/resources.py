@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Unpack
 
 from raftsched.client.models import Instance
-from raftsched.client.models_cluster import Calendar, Namespace, Queue
+from raftsched.client.models_cluster import Calendar, Namespace, Queue, RunKey
 from raftsched.client.models_webhooks import Webhook, WebhookFields
 from raftsched.client.spec import CalendarDays, Duration, NamespaceSpec, QueueLimits
 from raftsched.client.sync.bridge import Bridge
@@ -105,6 +105,10 @@ class Namespaces:
         """Yields, by name, the namespaces that are declared and those that merely have jobs or secrets, at most `most`
         (None: all)."""
         return self._bridge.each(lambda c: c.namespaces.list(most=most))
+
+    def keys(self, name: str, *, most: int | None = None) -> Iterator[RunKey]:
+        """Yields the keys of runs that are in use in a namespace, at most `most` (None: all)."""
+        return self._bridge.each(lambda c: c.namespaces.keys(name, most=most))
 
 
 class Webhooks:

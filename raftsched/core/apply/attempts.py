@@ -8,7 +8,7 @@ from raftsched.core.admission import blocked_reason
 from raftsched.core.apply.checks import wake_checking
 from raftsched.core.apply.conditions import span
 from raftsched.core.apply.finish import UNSTARTED, finish, settle
-from raftsched.core.apply.indexes import reindex, waits_in_ready
+from raftsched.core.apply.indexes import reindex, waits_in_line, waits_in_ready
 from raftsched.core.apply.notices import GONE, deactivate_if_gone
 from raftsched.core.apply.parts import advance
 from raftsched.core.apply.queues import (
@@ -20,6 +20,7 @@ from raftsched.core.apply.queues import (
     rank,
     release_queue_slot,
 )
+from raftsched.core.apply.run_keys import count_start, give_back, why_blocked
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.verdicts import judged, note_said
@@ -41,6 +42,7 @@ from raftsched.core.commands import (
 from raftsched.core.intervals import retry_delay_ms
 from raftsched.core.limits import ERROR_MAX, HANDED_BACK_MAX, RESULT_MAX, SNOOZE_MS, SNOOZES_MAX, U64_MAX
 from raftsched.core.model import ASKED_FOR, Attempt, Delivery, Instance, InstanceState, Job, Outcome, StepKind, Verdict
+from raftsched.core.run_keys import PermitState
 from raftsched.core.tables import ASSIGNED, JOBS, assigned_key, u64
 from raftsched.core.transitions import instance_after
 
@@ -49,6 +51,7 @@ NO_RETRY = "no_retry"
 SNOOZE_UNSAID_MS = 60_000  # where nobody says how long
 _RUNNING, _ASSIGNED, _STARTED = InstanceState.RUNNING, StepKind.ASSIGNED, StepKind.STARTED
 _NOT_DUE = (StepKind.RERUN, StepKind.CONDITIONS)
+_HELD = PermitState.HELD
 _SUCCEEDED, _LOST = Outcome.SUCCEEDED, Outcome.LOST
 _BY_ITSELF = (_SUCCEEDED, Outcome.FAILED)
 _NOT_REPORTED = (_LOST, Outcome.SNOOZED, Outcome.CANCELLED)  # apply makes these of what is reported
@@ -61,6 +64,8 @@ def assign(tx: Tx, c: Assign) -> Answer:
         return STALE
     if instance.expires_at_ms is not None and instance.expires_at_ms <= tx.now:
         return STALE  # its timer is due, and says so
+    if instance.permit is not None and instance.permit.state is not _HELD:
+        return STALE  # it was put aside, and gave back the permit of its key
     session = tx.session(c.session)
     if session is None or not session.open or (instance.only_on and instance.only_on != session.node):
         return STALE
@@ -74,6 +79,8 @@ def assign(tx: Tx, c: Assign) -> Answer:
     if isinstance(counted, Rejected):
         return counted
     queue, quota = counted
+    if instance.permit is not None:
+        count_start(tx, instance)
     if instance.reason is not None:
         clear_unplaceable(instance)
     instance.wake_at_ms = None
@@ -291,6 +298,8 @@ def _close(
         release_queue_slot(tx, attempt.queue)
     if attempt.quota:
         release_queue_slot(tx, attempt.quota)
+    if instance.permit is not None:
+        give_back(tx, instance)
     if job is None:
         return None
     if attempt.started_at_ms is not None:
@@ -428,6 +437,8 @@ def _why_not_started(tx: Tx, job: Job, instance: Instance, text: str) -> str:
     """Returns the text with what was in the way of an instance that waits for a worker."""
     if instance.parent is not None and tx.node_session(instance.only_on) == 0:
         return f"{text}: it is for {instance.only_on}, which is gone."
+    if waits_in_line(instance):
+        return f"{text}: {why_blocked(tx, job, instance)}."
     if instance.reason == UNPLACEABLE:
         return f"{text}: {instance.error}"
     if tx.meta.paused:

@@ -14,6 +14,7 @@ from raftsched.core.apply.conditions import (
 )
 from raftsched.core.apply.finish import finish, settle
 from raftsched.core.apply.indexes import reindex, waits_in_ready
+from raftsched.core.apply.run_keys import give_back
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
 from raftsched.core.cluster import NodeRule
@@ -72,6 +73,8 @@ def recheck(tx: Tx, c: Recheck) -> Answer:
     policy = tx.policy_of(job, instance)
     if instance.parent is not None or _can_run(tx, instance.only_on, policy, job.namespace):
         return STALE
+    if instance.permit is not None:
+        give_back(tx, instance)
     instance.checking = True
     reindex(tx, instance)  # out of READY, also when it comes to the same place again
     start_checking(tx, job, instance, policy)

@@ -24,6 +24,7 @@ from raftsched.core.apply import (  # noqa: F401 - found by the names of the reg
     parts,
     queues,
     retention,
+    run_keys,
     secrets,
     watches,
     webhooks,

@@ -8,6 +8,7 @@ from raftsched.core.apply.conditions import become_ready, stop_checking, succeed
 from raftsched.core.apply.due import is_unscheduled, set_due
 from raftsched.core.apply.indexes import listed_by_job, reindex
 from raftsched.core.apply.notices import notify_webhooks
+from raftsched.core.apply.run_keys import give_back
 from raftsched.core.apply.several import all_over, has_all_runs, pairs, start_delays, stop_triggers
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
@@ -59,6 +60,8 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
         job.held -= 1
     elif instance.checking:
         stop_checking(tx, job, instance)
+    if instance.permit is not None:
+        give_back(tx, instance)
     instance.wake_at_ms = None
     if instance.watch_at_ms is not None:
         note_end(tx, job, instance, tx.now)

@@ -9,8 +9,9 @@ from raftsched.core.actions import InstanceFired, KillAsked
 from raftsched.core.apply.conditions import become_ready
 from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, set_due, take_due
 from raftsched.core.apply.finish import UNSTARTED, finish, note_gap, settle, unused_request
-from raftsched.core.apply.indexes import listed_by_job, waits_in_ready
+from raftsched.core.apply.indexes import listed_by_job, waits_in_line, waits_in_ready
 from raftsched.core.apply.parts import ask_to_end
+from raftsched.core.apply.run_keys import permit_of
 from raftsched.core.apply.several import (
     first_due,
     follow_first,
@@ -339,6 +340,8 @@ def add_instance(
     if source is not None:
         trigger, anchor_ms = source.trigger, source.anchor_ms
         instance.trigger = trigger.id
+    if job.policy.concurrency is not None:
+        instance.permit = permit_of(job, params)
     if trigger.jitter_ms and why not in ASKED_FOR:
         instance.jitter_ms = jitter_ms(trigger, job.id, nominal_at_ms)
     if trigger.once and why not in ASKED_FOR and anchor_ms > nominal_at_ms + instance.jitter_ms:
@@ -381,7 +384,9 @@ def kill_active(tx: Tx, job: Job, reason: str, exclude: bytes | None = None, kee
     for key in keys[: len(keys) - keep_newest]:
         instance = tx.instance(key)
         if instance is not None:
-            if waits_in_ready(instance) and (since_ms is None or instance.ready_at_ms < since_ms):
+            if (waits_in_ready(instance) or waits_in_line(instance)) and (
+                since_ms is None or instance.ready_at_ms < since_ms
+            ):
                 since_ms = instance.ready_at_ms
             end_or_ask(tx, job, instance, reason)
     return since_ms

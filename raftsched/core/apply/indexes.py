@@ -4,9 +4,10 @@ This module alone writes READY, HELD, TIMERS, DEAD, PURGE, WATCHES, DUE and FAR.
 from when it reads a row, and compares when it stores the row: a command changes fields, and cannot forget an index. A
 command calls `reindex` itself where the index rows are needed before it stores the row.
 
-READY, of an instance, follows from its state (WAITING, neither held nor checking), `lane` and `score_ms`; HELD from
-`held` and `ready_at_ms`; TIMERS from `wake_at_ms`, DEAD from `dead_at_ms`, PURGE from `purge_at_ms`, WATCHES from
-`watch_at_ms`. DUE or FAR, of a job, follows from `fire_at_ms`, PURGE from `purge_at_ms` and WATCHES from `watch_at_ms`;
+READY, of an instance, follows from its state (WAITING, neither held nor checking, nor in the line of its key, which
+`apply.run_keys` writes), `lane` and `score_ms`; HELD from `held` and `ready_at_ms`; TIMERS from `wake_at_ms`, DEAD from
+`dead_at_ms`, PURGE from `purge_at_ms`, WATCHES from `watch_at_ms`. DUE or FAR, of a job, follows from `fire_at_ms`,
+PURGE from `purge_at_ms` and WATCHES from `watch_at_ms`;
 the counts of jobs and TAGS from its state and content.
 """
 
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from raftsched.core.actions import InstanceReady, InstanceTimer, JobDue, JobNear, JobPaused, WatchSet
 from raftsched.core.model import Instance, InstanceState, Job, JobState, scheduled_ms
 from raftsched.core.namespaces import Namespace
+from raftsched.core.run_keys import PermitState
 from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
 from raftsched.core.tables import (
     DUE,
@@ -42,6 +44,7 @@ from raftsched.core.tables import (
 if TYPE_CHECKING:
     from raftsched.core.apply.tx import Tx
 
+_IN_LINE = PermitState.IN_LINE
 _WAITING, _LAUNCHED, _RUNNING = InstanceState.WAITING, InstanceState.LAUNCHED, InstanceState.RUNNING
 _DELETED = JobState.DELETED
 # By the number of a state; 0: not stored yet. Looking a member up in a set takes three times as long.
@@ -64,7 +67,14 @@ _IS_RUNNING: Indexed = (_RUNNING, NO_ROWS)
 
 def waits_in_ready(instance: Instance) -> bool:
     """Returns whether the instance waits for a worker: it has a row in READY."""
-    return instance.state is _WAITING and not instance.held and not instance.checking
+    if instance.state is not _WAITING or instance.held or instance.checking:
+        return False
+    return instance.permit is None or instance.permit.state is not _IN_LINE
+
+
+def waits_in_line(instance: Instance) -> bool:
+    """Returns whether the instance waits for a permit of its key: it has a row in KEY_LINES."""
+    return instance.permit is not None and instance.permit.state is _IN_LINE
 
 
 def indexed(instance: Instance) -> Indexed:
@@ -78,7 +88,8 @@ def indexed(instance: Instance) -> Indexed:
         return state, (None, 0, None, wake_at_ms, None, None, watch_at_ms)
     if state is _LAUNCHED:
         return _IS_LAUNCHED if watch_at_ms is None else (state, (None, 0, None, None, None, None, watch_at_ms))
-    if state is not _WAITING or instance.checking:
+    permit = instance.permit
+    if state is not _WAITING or instance.checking or (permit is not None and permit.state is _IN_LINE):
         return state, (None, 0, None, instance.wake_at_ms, instance.dead_at_ms, instance.purge_at_ms, watch_at_ms)
     if instance.held:
         return state, (None, 0, instance.ready_at_ms, instance.wake_at_ms, None, None, watch_at_ms)

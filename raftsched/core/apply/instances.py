@@ -7,6 +7,7 @@ from raftsched.core.apply.firing import end_or_ask, enqueue, refused_by_overlap,
 from raftsched.core.apply.indexes import listed_by_job
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.refusals import no_instance
+from raftsched.core.apply.run_keys import permit_of, refused_by_key
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.changes import InstanceEvent
@@ -39,7 +40,7 @@ def _rerun(tx: Tx, c: Rerun) -> Answer:
     if isinstance(found, Rejected):
         return found
     job, instance = found
-    refused = too_many_active(tx, job) or refused_by_overlap(tx, job)
+    refused = too_many_active(tx, job) or refused_by_overlap(tx, job) or refused_by_key(job, instance.params)
     if refused is not None:
         return refused
     _reopen(tx, job, instance)
@@ -54,7 +55,7 @@ def requeue(tx: Tx, c: Requeue) -> Answer:
     if isinstance(found, Rejected):
         return found
     job, instance = found
-    refused = too_many_active(tx, job)
+    refused = too_many_active(tx, job) or refused_by_key(job, instance.params)
     if refused is not None:
         return refused
     _reopen(tx, job, instance)
@@ -132,6 +133,7 @@ def _wait_again(tx: Tx, job: Job, instance: Instance, why: str | None) -> Answer
     instance.ended_at_ms = None
     instance.ready_at_ms = tx.now
     instance.expires_at_ms = tx.now + job.policy.expires_ms if job.policy.expires_ms else None
+    instance.permit = permit_of(job, instance.params)
     add_step(tx, instance, StepKind.RERUN, why)
     job.last_instance = instance.key
     enqueue(tx, job, instance)

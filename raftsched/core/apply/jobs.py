@@ -7,11 +7,12 @@ from raftsched.core.apply.conditions import succeeded
 from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, mark_unscheduled, set_due, take_due
 from raftsched.core.apply.finish import exhaust, keep_until, note_unfired, release, settle, stop_schedule
 from raftsched.core.apply.firing import active_instances, kill_active
-from raftsched.core.apply.indexes import tag_job
+from raftsched.core.apply.indexes import tag_job, waits_in_line
 from raftsched.core.apply.keys import once, once_in_batch
 from raftsched.core.apply.namespaces import refuse_new_job, refuse_stale_defaults
 from raftsched.core.apply.notices import unknown_webhook
 from raftsched.core.apply.refusals import no_job, reject_system_job
+from raftsched.core.apply.run_keys import look_at_line
 from raftsched.core.apply.secrets import check_references
 from raftsched.core.apply.several import (
     follow_first,
@@ -34,6 +35,8 @@ from raftsched.core.references import may_refer
 from raftsched.core.rows import encode_row
 from raftsched.core.tables import Table, after, by_job_key, from_u64, name_key, revision_key, u64
 from raftsched.core.transitions import job_after, job_next
+
+LINES_MAX = 1_000  # runs of a job that one edit looks at for the lines they wait in
 
 _NEW, _SCHEDULED = JobState.NEW, JobState.SCHEDULED
 _EVENTS = {JobState.SCHEDULED: "resume", JobState.SUSPENDED: "pause", JobState.EXPIRED: "expire"}
@@ -251,6 +254,7 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
         tx.view.put(Table.REVISIONS, revision_key(job.id, job.revision), encode_row(job))
     _note_past(tx, job)
     own = scheduled_instance(job)
+    limits = job.policy.concurrency
     moved = policy.trigger != job.policy.trigger or policy.triggers != job.policy.triggers
     states = job.triggers
     fresh = True  # no trigger stays as it was
@@ -294,7 +298,18 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
     tag_job(tx, job)
     tx.events.job_edited(job)
     tx.put_job(job)
+    if limits is not None and limits != policy.concurrency and job.active:
+        _look_at_lines(tx, job)
     return Accepted(job=job)
+
+
+def _look_at_lines(tx: Tx, job: Job) -> None:
+    """Looks at the lines that runs of the job wait in: its limits by key were changed. What stands in others than those
+    of its oldest runs goes by the new limits when its line is looked at next, at the end of a run of that key."""
+    for key in active_instances(tx, job)[:LINES_MAX]:
+        instance = tx.instance(key)
+        if instance is not None and waits_in_line(instance):
+            look_at_line(tx, instance)
 
 
 def _note_past(tx: Tx, job: Job) -> None:

@@ -9,6 +9,7 @@ from raftsched.core.apply.finish import exhaust, note_gap, settle
 from raftsched.core.apply.firing import add_instance, refused_by_overlap, replace_active, too_many_active
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.refusals import no_job, reject_system_job
+from raftsched.core.apply.run_keys import refused_by_key
 from raftsched.core.apply.several import follow_first, leave_out
 from raftsched.core.apply.tx import Tx
 from raftsched.core.backfill import times_without_run
@@ -35,7 +36,7 @@ def _run_now(tx: Tx, c: RunNow) -> Answer:
         return Accepted(job=job, instance=key, created=False)
     if job.state is JobState.EXPIRED:
         return Rejected("illegal-transition", "The job is EXPIRED; rerun an instance, or create a job anew.")
-    refused = too_many_active(tx, job) or refused_by_overlap(tx, job)
+    refused = too_many_active(tx, job) or refused_by_overlap(tx, job) or refused_by_key(job, c.params)
     if refused is not None:
         return refused
     since_ms = replace_active(tx, job)

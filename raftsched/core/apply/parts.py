@@ -15,6 +15,7 @@ from raftsched.core.actions import InstanceStarted, KillAsked
 from raftsched.core.apply.finish import end_parent, end_part, settle
 from raftsched.core.apply.indexes import waits_in_ready
 from raftsched.core.apply.queues import clear_unplaceable, rank
+from raftsched.core.apply.run_keys import count_start
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
@@ -35,6 +36,7 @@ from raftsched.core.model import (
     PartsTask,
     StepKind,
 )
+from raftsched.core.run_keys import PermitState
 from raftsched.core.tables import INSTANCES
 from raftsched.core.transitions import instance_after
 
@@ -50,6 +52,8 @@ def split(tx: Tx, c: Split) -> Answer:
         return STALE
     if parent.expires_at_ms is not None and parent.expires_at_ms <= tx.now:
         return STALE  # its timer is due, and says so
+    if parent.permit is not None and parent.permit.state is not PermitState.HELD:
+        return STALE  # as of one that is assigned
     if tx.meta.paused:
         return Rejected("cluster-paused")
     parts = parent.parts
@@ -65,6 +69,8 @@ def split(tx: Tx, c: Split) -> Answer:
         _note_start(tx, job, parent)
     else:
         parts.anew = parts.succeeded == parts.total
+    if parent.permit is not None:
+        count_start(tx, parent)
     clear_unplaceable(parent)
     parts.task, parts.next, parts.error = PartsTask.MAKE, 0, None
     parent.wake_at_ms = None

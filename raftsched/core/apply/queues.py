@@ -5,6 +5,7 @@ from __future__ import annotations
 from raftsched.core.actions import QueueChanged
 from raftsched.core.admission import blocked_reason, take
 from raftsched.core.apply.indexes import waits_in_ready
+from raftsched.core.apply.run_keys import ask, give_back
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE, is_stale, put_refused, stale_revision
@@ -150,7 +151,7 @@ def lane_of(tx: Tx, job: Job, instance: Instance) -> int:
 
 def rank(tx: Tx, job: Job, instance: Instance) -> None:
     """Gives an instance that waits for a worker its place in READY, behind what is more urgent: a level of priority is
-    worth `ageing_ms` of waiting."""
+    worth `ageing_ms` of waiting. One that needs a permit of its key, and finds none, gets that place in its line."""
     ageing_ms = tx.meta.settings.ageing_ms
     if instance.parent is not None and instance.only_on and instance.wake_at_ms is None:
         # Who it is for may never come back: it waits no longer than the start deadline.
@@ -159,6 +160,8 @@ def rank(tx: Tx, job: Job, instance: Instance) -> None:
         instance.wake_at_ms = instance.expires_at_ms
     instance.score_ms = instance.ready_at_ms + (PRIORITY_MAX - instance.priority) * ageing_ms
     instance.lane = lane_of(tx, job, instance) if tx.meta.queues else LANE_FREE
+    if instance.permit is not None:
+        ask(tx, job, instance)
 
 
 def note_unplaceable(tx: Tx, c: NoteUnplaceable) -> Answer:
@@ -175,6 +178,8 @@ def note_unplaceable(tx: Tx, c: NoteUnplaceable) -> Answer:
     if instance.lane != LANE_NOBODY:
         instance.lane = LANE_NOBODY
         instance.reason = UNPLACEABLE
+        if instance.permit is not None:
+            give_back(tx, instance)  # others of its key may be for nodes that there are
     instance.error = detail
     add_step(tx, instance, StepKind.UNPLACEABLE, detail)
     tx.put_instance(instance)
@@ -190,10 +195,13 @@ def sort_ready(tx: Tx, c: SortReady) -> Answer:
         lane = lane_of(tx, job, instance)
         if lane == instance.lane:
             continue
-        if instance.lane == LANE_NOBODY:
+        aside = instance.lane == LANE_NOBODY
+        instance.lane = lane
+        if aside:
             clear_unplaceable(instance)
             add_step(tx, instance, StepKind.READY)
-        instance.lane = lane
+            if instance.permit is not None:
+                ask(tx, job, instance)
         tx.put_instance(instance)
     return Accepted()
 

@@ -39,10 +39,12 @@ from raftsched.core.rows import (
     decode_namespace,
     decode_node_rule,
     decode_queue,
+    decode_run_key,
     decode_session,
     encode_row,
     read_meta,
 )
+from raftsched.core.run_keys import RunKey
 from raftsched.core.tables import INSTANCES, JOBS, READY, TIMERS, Table, View, from_u64, name_key, u64
 from raftsched.core.watches import not_run_at
 from raftsched.core.webhooks import Webhook
@@ -87,6 +89,10 @@ class Tx:
         self.offers: list[Offer] = []
         self.some_can: dict[Need, bool] = {}
         self.webhooks: dict[str, Webhook] | None = None  # all of them, as of now; None: not read yet
+        # Rows of RUN_KEYS as of now; and those whose lines are looked at when the entry is over
+        self._run_keys: dict[bytes, RunKey | None] = {}
+        self._run_keys_changed: set[bytes] = set()
+        self.lines: dict[bytes, None] = {}
 
     @property
     def actor(self) -> str:
@@ -119,6 +125,8 @@ class Tx:
         for name in sorted(self._queues_changed):
             self.view.put(Table.QUEUES, name.encode(), encode_row(self._queues[name]))
         self._queues_changed.clear()
+        if self._run_keys_changed:
+            self._save_run_keys()
         for name_hash, use in self.batches.items():
             self.view.put(Table.KEYS, name_hash, encode_row(use))
         self.batches.clear()
@@ -139,6 +147,15 @@ class Tx:
             else:
                 self.view.put(Table.NAMESPACES, name.encode(), encode_row(namespace))
         self.changed_namespaces.clear()
+
+    def _save_run_keys(self) -> None:
+        for key in sorted(self._run_keys_changed):
+            row = self._run_keys[key]
+            if row is None:
+                self.view.delete(Table.RUN_KEYS, key)
+            else:
+                self.view.put(Table.RUN_KEYS, key, encode_row(row))
+        self._run_keys_changed.clear()
 
     def new_id(self) -> int:
         """Returns an id that is sorted by time and never reused: 2^20 ids fit in a millisecond before ids run ahead of
@@ -295,6 +312,18 @@ class Tx:
         self._queues[name] = None
         self._queues_changed.discard(name)
         self.view.delete(Table.QUEUES, name.encode())
+
+    def run_key(self, key: bytes) -> RunKey | None:
+        """Returns what is counted under a key of runs, None when it is not in use. Changes to it have to be put."""
+        if key not in self._run_keys:
+            raw = self.view.get(Table.RUN_KEYS, key)
+            self._run_keys[key] = None if raw is None else decode_run_key(raw)
+        return self._run_keys[key]
+
+    def put_run_key(self, key: bytes, row: RunKey) -> None:
+        """Stores the row, or deletes it when it is needed no more."""
+        self._run_keys[key] = row if row.is_needed else None
+        self._run_keys_changed.add(key)
 
     def namespace(self, name: str) -> Namespace | None:
         """Returns the namespace, None when it is not declared and empty. Changes to it have to be put."""

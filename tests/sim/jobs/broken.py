@@ -11,7 +11,7 @@ import msgspec
 
 from raftsched.core import commands as c
 from raftsched.core import concurrency
-from raftsched.core.apply import attempts, cluster, dispatch, finish, firing, manual
+from raftsched.core.apply import attempts, cluster, dispatch, finish, firing, manual, run_keys
 from raftsched.core.apply.due import set_due
 from raftsched.core.apply.tx import Tx
 from raftsched.core.model import FINAL, Delivery
@@ -279,6 +279,20 @@ def always_room() -> Iterator[None]:
         patch.object(finish, "can_start", lambda job: True),
         patch.object(concurrency, "can_start", lambda job: True),
     ):
+        yield
+
+
+@contextmanager
+def permits_without_end() -> Iterator[None]:
+    """There is always one more permit of a key."""
+    with patch.object(run_keys, "blocked_by", lambda row, limits, now_ms: None):
+        yield
+
+
+@contextmanager
+def lines_for_ever() -> Iterator[None]:
+    """What waits in the line of its key is not let go."""
+    with patch.object(run_keys, "let_go", lambda tx: tx.lines.clear()):
         yield
 
 

@@ -32,6 +32,7 @@ from raftsched.core.model import Job as JobRow
 from raftsched.core.notices import MEASURED, Notify
 from raftsched.core.operations import BulkAction
 from raftsched.core.rows import decode_instance, decode_job
+from raftsched.core.run_keys import Concurrency
 from raftsched.core.tables import Table, u64
 from raftsched.core.webhooks import PutWebhook, WebhookSpec
 from tests.sim.clients import ABSENT, NAMESPACE, Client, Clients, Job
@@ -63,6 +64,7 @@ ASKED = {
     "calendar": 3,
     "webhook": 2,
 }
+KEYS = {"red": 1, "blue": 3}  # of runs -> how many may go at one time, whatever job they are of
 KEEP_ALL = Retention(100_000, 100_000)
 
 
@@ -332,6 +334,7 @@ class JobClient(Client):
             notify=self._notify(),
             conditions_timeout_ms=rng.choice([2_000, 8_000, 20_000]),
             expires_ms=rng.choice([0] * 6 + [500, 4_000, 30_000]),
+            concurrency=self._limits_by_key(shared),
         )
 
     def _notify(self) -> tuple[Notify, ...]:
@@ -345,6 +348,15 @@ class JobClient(Client):
                 return ()
         events = tuple(sorted(MEASURED))
         return (Notify(WATCHER, events, rng.randint(1, 3_000), rng.randint(1, 3_000), 150, rng.randint(500, 9_000)),)
+
+    def _limits_by_key(self, shared: bool) -> Concurrency | None:
+        """Where runs may overlap not one by one: they would take very long to come to their end."""
+        rng = self._rng
+        if rng.random() < 0.8:
+            return None
+        key = "blue" if shared else rng.choice(list(KEYS))
+        rate = rng.choice([None, None, rng.randint(2, 5)])
+        return Concurrency(key, key, KEYS[key], rate, 1_000 if rate else 0)
 
     def _conditions(self) -> tuple[Condition, ...]:
         rng = self._rng
@@ -365,7 +377,10 @@ class JobClient(Client):
             policy.trigger if self._rng.random() < 0.7 else self._with_calendar(self._trigger(once=policy.trigger.once))
         )
         edited = self._policy(trigger, policy.overlap is Overlap.ALLOW)
-        edited = msgspec.structs.replace(edited, max_concurrency=policy.max_concurrency, triggers=policy.triggers)
+        # What stays: it could not be said of runs that wait which of the limits by key holds
+        edited = msgspec.structs.replace(
+            edited, max_concurrency=policy.max_concurrency, concurrency=policy.concurrency, triggers=policy.triggers
+        )
         if policy.triggers:
             several = msgspec.structs.replace(edited, trigger=policy.trigger)
             return several if self._rng.random() < 0.6 else self._with_several(several)

@@ -105,6 +105,12 @@ class Ledger:
             return None
         return max(1, policy.max_concurrency)
 
+    def limits_by_key(self, instance: bytes) -> tuple[str, int] | None:
+        """The key of a run, and how many may go with it: the same for all jobs. None: it has none."""
+        policy = self.policy(instance)
+        limits = None if policy is None else policy.concurrency
+        return None if limits is None else (limits.value, limits.max)
+
     def policy(self, instance: bytes) -> Policy | None:
         """By which it was made."""
         account = self.accounts.get(instance)

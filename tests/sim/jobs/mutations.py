@@ -86,6 +86,8 @@ MUTATIONS: dict[str, Mutation] = {
     "max_lost": Mutation((LOST_TOO_OFTEN,), "restarts", broken.lost_without_end),
     "at_most_once": Mutation((AT_MOST_ONCE,), "restarts", broken.at_most_once_forgotten),
     "overlap": Mutation((truth.FORBIDDEN_OVERLAP,), "elections", broken.always_room),
+    "max_of_a_key": Mutation((truth.TOO_MANY_OF_A_KEY,), "elections", broken.permits_without_end),
+    "lines_are_let_go": Mutation(LOST, "elections", broken.lines_for_ever),
     "missed_ones_follow_one_another": Mutation((dues.LEFT_OUT,), "elections", broken.nothing_owed),
     "release_of_held": Mutation(LOST, "elections", broken.held_for_ever),
     "more_urgent_first": Mutation((LESS_URGENT,), "narrow", broken.less_urgent_first),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 TWO_OF_AN_INSTANCE = "beside attempt"
 OLDER_AFTER_NEWER = "after attempt"
 FORBIDDEN_OVERLAP = "beside other runs of its job"
+TOO_MANY_OF_A_KEY = "beside others of the key"
 STARTED_TWICE = "is started again"
 ENDED_ALIVE = "has ended by the log, and runs"
 STARTED_OVER = "starts, and has ended by the log"
@@ -68,7 +69,18 @@ class Truth:
         if most is not None and len(beside) >= most:
             others = ", ".join(str(other) for other in beside.values())
             fail(f"{run} starts {FORBIDDEN_OVERLAP}, of which {most} may run: {others}")
+        self._with_its_key(run)
         beside[run.token] = self.runs[run.token] = self.alive[run.token] = self._newest[run.instance] = run
+
+    def _with_its_key(self, run: Run) -> None:
+        """Of all runs that live no more have its key than may."""
+        limits = self._world.ledger.limits_by_key(run.instance)
+        if limits is None:
+            return
+        same = [one for one in self.alive.values() if self._world.ledger.limits_by_key(one.instance) == limits]
+        if len(same) >= limits[1]:
+            others = ", ".join(str(other) for other in same)
+            self._world.checks.fail(f"{run} starts {TOO_MANY_OF_A_KEY} {limits[0]}, of which {limits[1]} may: {others}")
 
     def ends(self, run: Run, outcome: Outcome) -> None:
         """Nothing of it is left."""

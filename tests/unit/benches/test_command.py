@@ -14,8 +14,21 @@ from scripts.bench import print_tables, words_of
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTS = (
-    *("create", "run", "burst", "periodic", "sustained", "scale", "snapshot"),
-    *("failover", "slowdisk", "lateness", "catchup", "bulk", "lives", "page", "table", "against", "tls", "workers"),
+    *("create", "run", "keys", "burst", "periodic", "sustained", "scale", "snapshot"),
+    *(
+        "keys",
+        "failover",
+        "slowdisk",
+        "lateness",
+        "catchup",
+        "bulk",
+        "lives",
+        "page",
+        "table",
+        "against",
+        "tls",
+        "workers",
+    ),
 )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from raftsched.core.commands import Fire
 from raftsched.core.model import HOUR_MS, Misfire, MisfirePolicy, Overlap
-from raftsched.leader.firing import fire_command, runs_at_most, times_due
+from raftsched.core.run_keys import Concurrency
+from raftsched.leader.firing import PermitsLeft, fire_command, runs_at_most, startable, times_due
 from raftsched.leader.triggers import CalendarJob, with_calendars
-from tests.support.memory_view import World, cron, every
+from tests.support.memory_view import MemoryView, World, at, cron, every
 from tests.support.scheduler import schedule, several
 
 SECOND = 1000
@@ -60,3 +64,31 @@ def test_a_time_of_two_triggers_is_one_that_is_due() -> None:
     command = fire_command(with_calendars(world.view, world.job(job.id)), world.now, 8)
     assert isinstance(command, Fire)
     assert times_due(world.job(job.id), command, world.now) == 1
+
+
+def test_what_finds_no_permit_of_its_key_is_not_startable() -> None:
+    world = World()
+
+    @contextmanager
+    def read() -> Iterator[MemoryView]:
+        yield world.view
+
+    def found() -> list[bool]:
+        permits = PermitsLeft(read, jobs, world.now)
+        return [startable(job, permits) is not None for job in jobs]
+
+    limits = [
+        *[Concurrency("a", "a", 2)] * 3,
+        *[Concurrency("b", "b", 0, 1, HOUR_MS)] * 2,
+        None,
+        Concurrency("{job}", "\0", 1),
+    ]
+    jobs = [world.create(at(world.now + SECOND), concurrency=one) for one in limits]
+    assert found() == [True, True, False, True, False, True, True]
+    manual = world.create(overlap=Overlap.ALLOW, concurrency=Concurrency("a", "a", 2))
+    for request in (1, 2):
+        world.run_now(manual, request)
+    assert found() == [False, False, False, True, False, True, True]
+    world.run_now(manual, 3)  # it waits in line: nobody passes it
+    jobs = [world.create(at(world.now + SECOND), concurrency=Concurrency("a", "a", 9))]
+    assert found() == [False]

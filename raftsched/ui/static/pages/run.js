@@ -163,6 +163,7 @@ export class RunPage extends Page {
       ["Fencing token", one.token === null ? null : h("code", null, one.token)],
       ["Attempt", one.attempt || null],
       ["Priority", one.priority],
+      ["Key", one.key],
       ["Revision of the job", one.job_revision],
       ["Put off", one.snoozes ? plural(one.snoozes, "time") : null],
       ["Expires", one.expires_at ? timeOf(one.expires_at) : null],

@@ -36,6 +36,7 @@ from raftsched.core.model import (
     Verdict,
 )
 from raftsched.core.notices import Event, Notify
+from raftsched.core.run_keys import Concurrency
 
 NOW_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
 TRIGGER = {"every": "1h", "mode": "fixed_delay", "jitter": "5s", "max_runs": 7}
@@ -52,6 +53,12 @@ SAID: list[tuple[str, Any, str, Any]] = [  # field, as given, field of the polic
     ("overlap", "queue_all", "overlap", Overlap.QUEUE_ALL),
     ("misfire", {"policy": "skip", "grace": "1m"}, "misfire", Misfire(MisfirePolicy.SKIP, 60_000)),
     ("max_concurrency", 3, "max_concurrency", 3),
+    (
+        "concurrency",
+        {"key": "a{job}", "max": 2, "rate": {"count": 3, "per": "1m"}},
+        "concurrency",
+        Concurrency("a{job}", "a\0", 2, 3, 60_000),
+    ),
     ("placement", {"labels": {"disk": "fast"}}, "node_labels", (("disk", "fast"),)),
     ("conditions", [{"path": "/srv/*"}], "conditions", (Condition(ConditionKind.PATH, "/srv/*"),)),
     ("conditions_timeout", "2h", "conditions_timeout_ms", 7_200_000),

@@ -33,6 +33,21 @@ def test_list_and_get() -> None:
     assert ["max_jobs", "500"] in [line.split() for line in shown.splitlines()]
 
 
+def test_keys() -> None:
+    keys = [
+        {"key": "acme", "running": 4, "waiting": 7, "runs": ["a@1", "b@1", "c@1", "d@1"], "next_at": None},
+        {"key": "bolt", "running": 0, "waiting": 1, "runs": [], "next_at": "2026-11-20T11:00:00Z"},
+    ]
+    path = f"GET {PATH}/keys?limit=100"
+    with serve(routes({path: {"items": keys, "next": None}})) as stub:
+        lines = run("--server", stub.url, "namespaces", "keys", "billing").output.splitlines()
+        assert run("--server", stub.url, "namespaces", "keys", "billing", "-o", "name").output == "acme\nbolt\n"
+    assert lines[1].split() == ["acme", "4", "7", "-", "a@1,", "b@1,", "c@1,", "..."]
+    assert lines[2].split()[:4] == ["bolt", "0", "1", "2026-11-20T11:00:00Z"]
+    with serve(routes({path: {"items": [], "next": None}})) as stub:
+        assert run("--server", stub.url, "namespaces", "keys", "billing").output == "no keys in use\n"
+
+
 def test_set_changes_what_is_named_or_declares_it() -> None:
     options = ("--owner", "none", "--max-jobs", "9", "--default", "timezone=Europe/Madrid", "--default", "priority=7")
     options += ("--output-bytes", "10GiB", "--max-running", "none")

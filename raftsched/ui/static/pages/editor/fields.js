@@ -21,6 +21,7 @@ export const FIELDS = {
   overlap: ["how to treat a run that is due while another one is active: forbid, allow, queue_one, queue_all, replace", "forbid"],
   misfire: ["how to treat due times that passed while nothing could start", "once, after 15m"],
   max_concurrency: ["runs that may be active at one time", "1; any number with allow"],
+  concurrency: ["limits by key: of all runs of the namespace with the same key, such as {params.tenant}, at most max go at one time, and so many start as rate says", ""],
   conditions: ["what must hold before a run starts: a file, an answer, another job's success", ""],
   conditions_timeout: ["a run whose conditions do not hold by then fails", "1h"],
   expires: ["a run that has not started so long after it was due, or asked for, is skipped", "never"],

@@ -79,6 +79,7 @@ export function sections(form, { isNew, live }) {
       form.fold("overlap", "When runs meet, or were missed", meeting(form), [
         "/overlap",
         "/max_concurrency",
+        "/concurrency",
         "/misfire",
       ]),
       form.fold("conditions", "What it waits for", waiting(form), [
@@ -223,6 +224,14 @@ function meeting(form) {
   return [
     form.choice(["overlap"], "Overlap", OVERLAPS),
     form.number(["max_concurrency"], "At one time"),
+    form.text(["concurrency", "key"], "Limits by key: the key", {
+      hint: "{params.tenant}",
+      help: "runs of all jobs of the namespace with the same key share these limits",
+    }),
+    form.number(["concurrency", "max"], "With the same key at one time"),
+    form.number(["concurrency", "rate", "count"], "With the same key: starts", { hint: "10" }),
+    form.text(["concurrency", "rate", "per"], "in each", { hint: "1m" }),
+    form.errors("/concurrency"),
     form.choice(["misfire", "policy"], "Missed times", MISFIRES),
     form.text(["misfire", "grace"], "Missed after", { hint: "15m", help: "later than this counts as missed" }),
     form.errors("/misfire"),

@@ -24,6 +24,7 @@ const CONTENT_WORDS = {
   overlap: "When one is active already",
   misfire: "Missed times",
   max_concurrency: "Active at one time, at most",
+  concurrency: "Limits of runs with the same key",
   conditions: "Conditions",
   conditions_timeout: "Waits for conditions at most",
   expires: "Skipped unless started within",
@@ -111,6 +112,7 @@ export function value(name, given) {
       h("div", { key: codes }, h("code", null, codes), `: ${what}`),
     );
   if (name === "misfire") return `${given.policy}, when more than ${given.grace} late`;
+  if (name === "concurrency") return byKey(given);
   if (name === "retention") return `${given.succeeded} succeeded, ${given.failed} failed, for ${given.max_age}`;
   if (name === "conditions" && given.length)
     return h(
@@ -130,6 +132,11 @@ function notifyText({ webhook, on, late_by: late, longer_than: longer, p95_times
   const long = [longer, times && `${times} times what is usual`].filter(Boolean).join(" or ");
   const measures = { late: `late by ${late}`, running_long: `running longer than ${long}`, not_run_since: `no success for ${notRun}` };
   return `${webhook} on ${on.map((event) => measures[event] ?? event.replaceAll("_", " ")).join(", ")}`;
+}
+
+function byKey({ key, max, rate }) {
+  const limits = [max ? `${max} at one time` : null, rate ? `${rate.count} starts in ${rate.per}` : null];
+  return [h("code", null, key), `: ${limits.filter(Boolean).join(", ")}`];
 }
 
 /** Returns labels as chips, each a link to the jobs that carry it. */

@@ -1,0 +1,91 @@
+"""Limits by key as given -> core.run_keys.Concurrency, with every error and its JSON pointer. Rates as queues and jobs
+say them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from raftsched.api.http.problems import FieldError
+from raftsched.api.jobs.schema import SmallCount
+from raftsched.api.jobs.triggers import duration_of
+from raftsched.api.openapi import patterns
+from raftsched.core.key_templates import TEMPLATE_MAX, KeyTemplateError, parse, pointer, render
+from raftsched.core.limits import RATE_COUNT_MAX, RATE_PERIOD_MS
+from raftsched.core.run_keys import Concurrency
+from raftsched.quantities import format_duration
+
+RateCount = Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")]
+RatePeriod = Annotated[
+    str,
+    Meta(
+        description="a duration such as 30s, 5m, 1h30m, 1d or PT5M",
+        extra_json_schema={"format": "rate-period", "pattern": patterns.DURATION},
+    ),
+]
+KeyTemplate = Annotated[
+    str,
+    Meta(
+        description='a text such as "{params.tenant}"',
+        extra_json_schema={"format": "key-template", "pattern": patterns.KEY_TEMPLATE, "maxLength": TEMPLATE_MAX},
+    ),
+]
+
+
+class RateIn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """So many starts in each period."""
+
+    count: RateCount | None = None
+    per: RatePeriod | None = None
+
+
+class ConcurrencyIn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """`key`: text in which {params.NAME} stands for a param of the run (a dot goes into an object), and {job} for the
+    name of the job. Of all runs of the namespace with the same key at most `max` go at one time, and so many start as
+    `rate` says; one of these has to be given."""
+
+    key: KeyTemplate | None = None
+    max: SmallCount | None = None
+    rate: RateIn | None = None
+
+
+def concurrency_of(given: ConcurrencyIn, params: dict[str, Any], errors: list[FieldError]) -> Concurrency:
+    """Errors are added to the list; the result is of use only when none were."""
+    value = ""
+    if given.key is None:
+        errors.append(FieldError("/concurrency/key", 'is missing; say what runs are told apart by: "{params.tenant}"'))
+    else:
+        value = _value(given.key, params, errors)
+    if given.max is None and given.rate is None:
+        errors.append(FieldError("/concurrency", "limits nothing; give max, rate, or both"))
+    count, period = (None, 0) if given.rate is None else rate_of(given.rate, "/concurrency/rate", errors)
+    return Concurrency(given.key or "", value, given.max or 0, count, period)
+
+
+def _value(template: str, params: dict[str, Any], errors: list[FieldError]) -> str:
+    try:
+        parse(template)
+    except KeyTemplateError as error:
+        errors.append(FieldError("/concurrency/key", str(error)))
+        return ""
+    try:
+        return render(template, params)
+    except KeyTemplateError as error:
+        at = "/concurrency/key" if error.param is None else "/params" + pointer(error.param)
+        errors.append(FieldError(at, str(error)))
+        return ""
+
+
+def rate_of(given: RateIn, at: str, errors: list[FieldError]) -> tuple[int | None, int]:
+    """Returns the number of starts, and the milliseconds of the period."""
+    period = duration_of(given.per, f"{at}/per", errors)
+    least, most = RATE_PERIOD_MS
+    if given.count is None:
+        errors.append(FieldError(f"{at}/count", "is missing; say how many starts there may be in each period"))
+    if given.per is None:
+        errors.append(FieldError(f"{at}/per", "is missing; give the period of the rate, such as 1m"))
+    elif period is not None and not least <= period <= most:
+        errors.append(FieldError(f"{at}/per", f"must be from {format_duration(least)} to {format_duration(most)}"))
+    return given.count, period or 0

@@ -1,0 +1,54 @@
+"""GET /v1/namespaces/{ns}/keys: the keys of runs that are in use."""
+
+from __future__ import annotations
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.auth.callers import check_permitted
+from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
+from raftsched.api.http.durations import format_time_or_none
+from raftsched.api.openapi.declarations import listing
+from raftsched.api.resources.named import list_page
+from raftsched.core.ids import instance_text
+from raftsched.core.rows import decode_run_key
+from raftsched.core.run_keys import RunKey, from_run_key, run_key
+from raftsched.core.tables import ReadView, Table
+
+
+class RunKeyOut(msgspec.Struct):
+    """`running`: runs that have a permit, whether they run already or wait for a worker; `runs`: some of them, ten at
+    most. `waiting`: runs that wait for a permit. `next_at`: when the line is looked at again because of a rate."""
+
+    key: str
+    running: int
+    waiting: int
+    runs: list[str]
+    next_at: str | None
+
+
+def _taken(key: bytes, raw: bytes) -> tuple[str, RunKey]:
+    return from_run_key(key)[1], decode_run_key(raw)
+
+
+def _shown(view: ReadView, rows: list[tuple[str, RunKey]]) -> list[RunKeyOut]:
+    return [
+        RunKeyOut(
+            key,
+            row.running,
+            row.waiting,
+            [instance_text(holder) for holder in row.holders],
+            format_time_or_none(row.wake_at_ms if row.waiting else None),
+        )
+        for key, row in rows
+    ]
+
+
+@listing("List the keys of a namespace", RunKeyOut, "A page of keys, in their order.", scope="checked")
+async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
+    """The keys by which runs of the namespace are limited, of runs that go or wait now. A key that no run has any more
+    is not listed, or for as long as its rate still counts what started lately."""
+    namespace = call.path["ns"]
+    check_permitted(namespace)
+    return list_page(ctx, call, "keys", Table.RUN_KEYS, _taken, _shown, prefix=run_key(namespace, ""))
