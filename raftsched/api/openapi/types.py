@@ -351,6 +351,7 @@ _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "ConcurrencyIn": _concurrency_in,
     "RequestRateIn": _needs("count", "per"),
     "NotifyIn": _needs("on", "webhook"),
+    "SmtpIn": _needs("host", "from", "to"),
     "RangeIn": _needs("from", "to"),
     "HoursIn": _needs("from", "to"),
     "TimesIn": _needs("from", "to"),
