@@ -191,7 +191,8 @@ def test_triggers_in_the_text_are_accepted(place: Place) -> None:
 
 def test_every_block_is_tried_or_named_as_one_that_is_not() -> None:
     for block in BLOCKS:
-        known = (*SHELL, "json", "yaml", "ini", "toml", "python")
+        # sql: tests/unit/cli/importers/test_quartz.py
+        known = (*SHELL, "json", "yaml", "ini", "toml", "python", "sql")
         assert block.language in known, f"{block}: say in tests/support/examples.py how {block.language} is tried"
     lines = [command for block in TO_RUN for command in commands(block)]
     for start, where in ELSEWHERE.items():

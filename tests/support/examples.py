@@ -55,7 +55,7 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "raftsched audit export": "tests/integration/api/auth/test_audit_chain.py",  # to other machines, without end
     "raftsched audit verify /mnt": "tests/integration/api/auth/test_audit_chain.py",
     "printf 'half of it": "tests/integration/api/workers/test_output.py",  # wants a run
-    'echo \'{"progress"': "tests/integration/test_runner_commands.py",  # from within a run
+    'echo \'{"progress"': "tests/integration/test_runner_commands.py",  # a run's own lines
     'echo \'{"state"': "tests/integration/test_runner_commands.py",
     'echo \'{"outcome"': "tests/integration/test_runner_commands.py",
     "raftsched jobs edit": "tests/unit/cli/jobs/test_files.py",  # wants somebody at a terminal
@@ -117,10 +117,14 @@ def fitted(command: str, ports: list[int], instance: str) -> str:
 
 def jobs_of(block: Block) -> list[dict[str, Any]]:
     """The jobs of a JSON block: one, or a base with the fields that are shown; a line may be an alternative."""
-    base = {"name": "x", "trigger": {"every": "1h"}, "handler": {"shell": "true"}}
     if block.text.lstrip().startswith("{"):
         return [json.loads(block.text)]
     try:
-        return [base | json.loads("{" + block.text + "}")]
+        return [_completed(json.loads("{" + block.text + "}"))]
     except ValueError:
-        return [base | json.loads("{" + line + "}") for line in block.text.splitlines()]
+        return [_completed(json.loads("{" + line + "}")) for line in block.text.splitlines()]
+
+
+def _completed(fields: dict[str, Any]) -> dict[str, Any]:
+    base = {"name": "x", "handler": {"shell": "true"}}
+    return base | ({} if "triggers" in fields else {"trigger": {"every": "1h"}}) | fields

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import click
@@ -235,3 +239,30 @@ def test_csv_that_is_wrong(text: str, reason: str) -> None:
     with pytest.raises(click.UsageError) as refused:
         read("quartz", ("q.csv", text))
     assert reason in refused.value.message
+
+
+def test_the_query_of_the_documentation_makes_rows_that_are_read() -> None:
+    page = Path(__file__).parents[4] / "docs" / "moving.md"
+    query = page.read_text().partition("```sql\n")[2].partition("```")[0]
+    names = {"j": "JOB_DETAILS", "t": "TRIGGERS", "c": "CRON_TRIGGERS", "s": "SIMPLE_TRIGGERS", "p": "SIMPROP_TRIGGERS"}
+    columns: dict[str, set[str]] = {}
+    for alias, column in re.findall(r"\b([jtcsp])\.([A-Z_0-9]+)", query):
+        columns.setdefault(names[alias], set()).add("DESCRIPTION" if column == "JOB_DESCRIPTION" else column)
+    row = {
+        **{"SCHED_NAME": "s", "JOB_NAME": "clean", "JOB_GROUP": "ops", "JOB_CLASS_NAME": "com.acme.CleanupJob"},
+        **{"TRIGGER_NAME": "t", "TRIGGER_GROUP": "g", "TRIGGER_TYPE": "CRON", "TRIGGER_STATE": "WAITING"},
+        **{"CRON_EXPRESSION": "0 0 4 * * ?", "TIME_ZONE_ID": "Europe/Madrid", "PRIORITY": 5, "IS_NONCONCURRENT": 1},
+    }
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.row_factory = sqlite3.Row
+        for table, known in columns.items():
+            database.execute(f"CREATE TABLE QRTZ_{table} ({', '.join(sorted(known))})")
+            given = {column: row[column] for column in sorted(known) if column in row}
+            if table in ("JOB_DETAILS", "TRIGGERS", "CRON_TRIGGERS"):
+                marks = ", ".join("?" * len(given))
+                database.execute(f"INSERT INTO QRTZ_{table} ({', '.join(given)}) VALUES ({marks})", [*given.values()])
+        rows = [dict(found) for found in database.execute(query)]
+    reading = read("quartz", ("rows.json", json.dumps(rows)), zone="UTC", template=Template.read("call:{task}"))
+    assert not reading.refused, reading.refused
+    assert reading.entries[0].job["trigger"]["cron"] == "0 0 4 * * ?"
+    assert reading.entries[0].job["trigger"]["timezone"] == "Europe/Madrid"
