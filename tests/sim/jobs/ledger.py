@@ -14,7 +14,7 @@ from raftsched.core import commands as c
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, SessionChanged
 from raftsched.core.entry import EntryResult, decode_entry
 from raftsched.core.ids import instance_text
-from raftsched.core.model import ASKED_FOR, Delivery, Instance, JobState, Outcome, Overlap, Policy
+from raftsched.core.model import ASKED_FOR, Delivery, Instance, JobState, Outcome, Overlap, Policy, StepKind
 from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table
 from raftsched.store import WriteBatch
@@ -309,10 +309,11 @@ class Ledger:
 
 
 def _begins_late(row: Instance, token: int, policy: Policy) -> bool:
-    """Returns whether the attempt was given out when the run, which nobody asked for again, had expired."""
+    """Returns whether the attempt was given out when the run had expired: one that was asked for, also again, counts
+    from then."""
     attempt = next((one for one in row.attempts if one.token == token), None)
-    asked = row.steps[0].detail in ASKED_FOR
-    since = row.created_at_ms if asked else row.nominal_at_ms + row.jitter_ms
+    asked = [step for step in row.steps if step.kind is StepKind.RERUN or step.detail in ASKED_FOR]
+    since = row.created_at_ms + asked[-1].after_ms if asked else row.nominal_at_ms + row.jitter_ms
     return attempt is not None and attempt.assigned_at_ms >= since + policy.expires_ms
 
 

@@ -92,7 +92,7 @@ const WEBHOOK = {
       type: "checks",
       options: ["leader_changed", "node_lost", "node_back", "disk_short"],
     },
-    { pointer: "/page", label: "Address of this page, to link to" },
+    { pointer: "/page", label: "Page that messages link to" },
     { pointer: "/filter/namespace", label: "Of the namespace", help: "empty: of all; the filter is for these events" },
     { pointer: "/filter/owner", label: "Of the owner" },
     { pointer: "/filter/queue", label: "Of the queue" },
@@ -111,6 +111,9 @@ const WEBHOOK = {
   ],
   onlyNew: [KIND, SECRET],
   body({ secret, retry_delays: delays, ...given }, present) {
+    if ((present ?? given).kind !== "email" && !given.url) {
+      throw Object.assign(new Error(), { errors: [{ pointer: "/url", detail: "is missing" }] });
+    }
     return {
       ...(present && { kind: present.kind }),
       ...given,
