@@ -62,7 +62,7 @@ def test_what_is_refused_says_what_would_be_right(tmp_path: Path) -> None:
             assert (status, made["max_concurrency"]) == (201, 1)
         trigger = {"every": "10d", "ends_at": "2030-02-01T00:00:00Z"}
         assert (await call("POST", "/v1/jobs", job(trigger=trigger)))[0] == 201
-        status, problem = await call("POST", f"/v1/jobs/{made['id']}/pause", {"now": True})
+        status, problem = await call("POST", f"/v1/jobs/{made['id']}/resume", {"now": True})
         assert (status, problem["errors"][0]["detail"]) == (422, "is not a known field; no fields are known here")
 
     run(tmp_path, test)
