@@ -8,6 +8,7 @@ import os
 import re
 import time
 from base64 import b64encode
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date
 from typing import Any
@@ -50,6 +51,9 @@ schemathesis.openapi.format("time-span", spans)
 schemathesis.openapi.format("whole-seconds", st.integers(1, 10_000).map(lambda s: f"{s}s"))
 schemathesis.openapi.format("rate-period", st.integers(1, 86_400).map(lambda s: f"{s}s"))
 schemathesis.openapi.format("key-template", st.sampled_from(["all", "{job}", "k:{job}/1", "mail server"]))
+outcomes = st.sampled_from(["succeed", "retry", "fail", "cancel", "snooze 5m"])
+schemathesis.openapi.format("outcome-of-exit", outcomes)
+schemathesis.openapi.format("outcome-of-status", outcomes | st.just("snooze"))
 schemathesis.openapi.format("memory-size", st.integers(4, 4096).map(lambda m: f"{m}MiB"))
 schemathesis.openapi.format("http-url", st.integers(1, 65535).map(lambda p: f"http://127.0.0.1:{p}/hook"))
 schemathesis.openapi.format("webhook-timeout", st.integers(1, 300).map(lambda s: f"{s}s"))
@@ -210,7 +214,9 @@ def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool
         return False
     if isinstance(failure, ServerError):
         return not (os.environ.get("FUZZ_KILLS") and response.status_code in (503, 504))
-    if isinstance(failure, RejectedPositiveData) and response.status_code == 422:
+    if isinstance(failure, AcceptedNegativeData) and _takes_away(case, failure):
+        return False
+    if isinstance(failure, RejectedPositiveData) and response.status_code in (400, 422):
         errors = response.json().get("errors", [])
         return not (errors and all(_beyond_schemas(case.body, error) for error in errors))
     return True
@@ -223,6 +229,78 @@ _LONGEST = re.compile(r"at most (\w+)")
 _TIMES = re.compile(r"have ([\d,]+) times between them; at most ([\d,]+) are allowed")
 
 
+_SAME_CODES = re.compile(r"has codes that (\S+) has too")
+_PUT_OFF = re.compile(r"is put off by (.+); (\w+) to (\w+) is allowed")
+_NO_NULL = re.compile(r"Invalid component: in body - (.+): Incorrect type")
+
+
+def _always(_: Any) -> bool:
+    return True
+
+
+# What fields say of each other, and what the thing that is changed says: pointer, words of the answer, and what has to
+# hold of the body that was sent.
+_AGREEMENTS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
+    (".*", "is not declared, which it has to be", _always),  # a setting says so
+    (".*", "has no meaning for a job that is due once", _always),  # its trigger, which may be that of the job as it is
+    ("/user|/outcomes/exit", "has no meaning with http", _always),  # its handler, which may be that of the job as it is
+    ("/outcomes/status", "is for http alone", _always),
+    (
+        "/outcomes",
+        "entries; that is the limit",
+        lambda body: all(body["outcomes"].get(at) for at in ("exit", "status")),
+    ),
+    ("/trigger", "is missing", lambda body: body.get("trigger") is None and not body.get("triggers")),
+    (r"/triggers/\d+/id", "is that of an earlier trigger", lambda body: _repeats(body["triggers"])),
+    (r"/conditions/\d+/job_\w+", "would never run", _always),  # other jobs that there are say so
+    ("/max_runs", "goes with triggers", lambda body: not body.get("triggers")),
+    (".*/to", "is the same as from", _always),  # hours that begin and end at one time of day
+    (".*", "goes with a rate", lambda body: body.get("rate") is None),
+    ("/placement/(on|shards)", "does not go with", _always),  # the other of them, or a path among the conditions
+    (".*", 'goes with the role "worker"', lambda body: body["role"] != "worker"),
+    (".*", "a worker's token is for workers only", lambda body: body["role"] == "worker"),
+    (r"/allowed|/users/\d+", "", _always),  # rules and users have forms of their own
+    ("/incarnation", "", lambda body: len(body["incarnation"].encode()) > BOOT_ID_MAX),  # bytes
+    (".*", "a grant can only add", lambda body: len(body["grants"]) > 0),  # to the role
+    (".*", "say one role for each namespace", lambda body: len(body["grants"]) > 0),
+    ("/keep", "", _always),
+    ("/admin", "required: true", _always),
+    (".*", "an admin is one everywhere", _always),  # the role beside it says so
+    (".*", "an admin can make tokens for all namespaces", _always),
+    ("/url", "is missing", lambda body: body.get("url") is None),  # the kind may be that of the webhook as it is
+    ("/url", "goes with other kinds", _always),
+    ("/secret", 'goes with the kind "webhook"', _always),
+    ("/smtp", 'goes with the kind "email"', lambda body: body.get("kind") != "email"),
+    ("/smtp", "is missing", lambda body: body.get("smtp") is None),
+    ("/smtp/(user|password)", "go together", _always),
+    ("/smtp/user", "is hidden", lambda body: body["smtp"]["user"] == "***"),
+    ("/smtp/tls", "where a password is sent", lambda body: body["smtp"].get("tls") == "none"),
+)
+
+
+def _repeats(triggers: list[dict[str, Any]]) -> bool:
+    """Whether two of the triggers have one id."""
+    ids = [one.get("id") for one in triggers]
+    return len(set(ids)) < len(ids)
+
+
+def _at(body: Any, path: list[str]) -> Any:
+    """Returns what lies there. Raises KeyError, IndexError, ValueError or TypeError where nothing does."""
+    for part in path:
+        body = body[int(part)] if isinstance(body, list) else body[part.replace("~1", "/").replace("~0", "~")]
+    return body
+
+
+def _takes_away(case: Any, failure: AcceptedNegativeData) -> bool:
+    """A null inside of a merge patch takes a field away (RFC 7396, section 1), whatever the field's schema is."""
+    match = _NO_NULL.search(failure.message)
+    if case.method.upper() != "PATCH" or match is None:
+        return False
+    with suppress(KeyError, IndexError, ValueError, TypeError):
+        return _at(case.body, match[1].split(" -> ")) is None
+    return False
+
+
 def _number(text: str) -> int:
     return int(text.replace(",", ""))
 
@@ -230,36 +308,17 @@ def _number(text: str) -> int:
 def _beyond_schemas(body: Any, error: dict[str, str]) -> bool:
     """What the answer says is held against what was sent."""
     said = error["detail"]
-    if "is not declared, which it has to be" in said:
-        return True  # a setting says so
-    if "has no meaning for a job that is due once" in said:
-        return True  # its trigger says so, which may be that of the job as it is
-    if "has no meaning with http, which is no process" in said:
-        return error["pointer"] == "/user"  # its handler says so, which may be that of the job as it is
-    if error["pointer"].endswith("/to") and "is the same as from" in said:
-        return True  # hours that begin and end at one time of day
-    if "goes with a rate" in said:
-        return body.get("rate") is None
-    if error["pointer"] in ("/placement/on", "/placement/shards") and "does not go with" in said:
-        return True  # the other of them, or a path among the conditions, says so
-    if 'goes with the role "worker"' in said:
-        return body["role"] != "worker"
-    if "a worker's token is for workers only" in said:
-        return body["role"] == "worker"
-    if error["pointer"] == "/allowed" or re.fullmatch(r"/users/\d+", error["pointer"]):
-        return True  # rules and users have forms of their own
-    if error["pointer"] == "/incarnation":
-        return len(body["incarnation"].encode()) > BOOT_ID_MAX  # bytes
-    if "a grant can only add" in said or "say one role for each namespace" in said:
-        return len(body["grants"]) > 0  # the role, and the other grants, say so
-    if error["pointer"] == "/keep" or (error["pointer"] == "/admin" and "required: true" in said):
-        return True  # they go together
-    if "an admin is one everywhere" in said or "an admin can make tokens for all namespaces" in said:
-        return True  # the role beside it says so
+    if any(re.fullmatch(at, error["pointer"]) and words in said and holds(body) for at, words, holds in _AGREEMENTS):
+        return True
+    if (match := _SAME_CODES.search(said)) is not None:
+        return "-" in match[1] + error["pointer"].rpartition("/")[2] or int(match[1]) < 100  # ranges meet, or 7 and 07
     try:
-        value = body
-        for part in error["pointer"].split("/")[1:]:
-            value = value[int(part)] if isinstance(value, list) else value[part.replace("~1", "/").replace("~0", "~")]
+        value = _at(body, error["pointer"].split("/")[1:])
+        if "use one from" in said and "or a range such as" in said:
+            first, _, last = error["pointer"].rpartition("/")[2].partition("-")
+            return int(last) < int(first)
+        if match := _PUT_OFF.search(said):
+            return not parse_duration(match[2]) <= parse_duration(match[1]) <= parse_duration(match[3])
         if "which is not there" in said or "names no calendar that there is" in said:
             return isinstance(value, str)  # one that was deleted meanwhile
         if match := _TIMES.search(said):

@@ -24,16 +24,22 @@ _SHORTEST, _LONGEST = (format_duration(ms) for ms in SNOOZE_MS)
 _CHOICES = 'use "succeed", "retry", "fail", "cancel" or "snooze 5m"'
 
 
-_OutcomeText = Annotated[
-    str,
-    Meta(
-        description='"succeed", "retry", "fail", "cancel", or "snooze" and a duration',
-        extra_json_schema={"pattern": patterns.OUTCOME},
-    ),
+def _text(name: str, pattern: str) -> Meta:
+    described = '"succeed", "retry", "fail", "cancel", or "snooze" and a duration'
+    return Meta(description=described, extra_json_schema={"format": name, "pattern": pattern})
+
+
+def _codes(pattern: str) -> Meta:
+    return Meta(extra_json_schema={"maxProperties": OUTCOMES_MAX, "propertyNames": {"pattern": pattern}})
+
+
+_ByExitCode = Annotated[
+    dict[str, Annotated[str, _text("outcome-of-exit", patterns.OUTCOME_OF_EXIT)]],
+    _codes(patterns.EXIT_CODES),
 ]
-_ByCode = Annotated[
-    dict[str, _OutcomeText],
-    Meta(extra_json_schema={"maxProperties": OUTCOMES_MAX, "propertyNames": {"pattern": patterns.CODES}}),
+_ByStatus = Annotated[
+    dict[str, Annotated[str, _text("outcome-of-status", patterns.OUTCOME_OF_STATUS)]],
+    _codes(patterns.STATUSES),
 ]
 
 
@@ -43,8 +49,8 @@ class OutcomesIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
     (no retry), "cancel" (killed, without a retry and no dead letter) or "snooze 5m" (another attempt later, which uses
     no retry). A "snooze" of a status needs no time: it is the answer's Retry-After, or a minute."""
 
-    exit: _ByCode = {}
-    status: _ByCode = {}
+    exit: _ByExitCode = {}
+    status: _ByStatus = {}
 
 
 def outcomes_of(given: OutcomesIn, handler: HandlerIn | None, errors: list[FieldError]) -> Outcomes | None:

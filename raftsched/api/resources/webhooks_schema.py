@@ -83,7 +83,9 @@ class SmtpIn(msgspec.Struct, forbid_unknown_fields=True):
     user: Hidden | None = None
     password: Hidden | None = None
     from_: Mailbox | None = msgspec.field(default=None, name="from")
-    to: Annotated[list[Mailbox], Meta(max_length=RECIPIENTS_MAX, extra_json_schema={"minItems": 1})] = []
+    to: Annotated[
+        list[Mailbox], Meta(max_length=RECIPIENTS_MAX, extra_json_schema={"minItems": 1, "uniqueItems": True})
+    ] = []
 
 
 class SmtpOut(msgspec.Struct):

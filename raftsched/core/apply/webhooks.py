@@ -67,7 +67,7 @@ def put_webhook(tx: Tx, c: PutWebhook) -> Answer:
         kind = webhook.spec.receiver.name.lower()
         return Rejected("not-possible", f"The webhook {c.name} is of the kind {kind} and stays so; create another.")
     if _lacks_login(c, webhook.spec):
-        return Rejected("invalid-parameter", "User and password of the mail server are hidden; write both.")
+        return _no_login()
     new_secret = bool(c.secret) and not c.made and not same_secret(_secrets(tx, c.name), c)
     if new_secret:
         refused = _replace_secret(tx, c)
@@ -94,6 +94,11 @@ def _lacks_login(c: PutWebhook, before: WebhookSpec | None) -> bool:
     return before is None or before.smtp is None or not before.smtp.login
 
 
+def _no_login() -> Rejected:
+    detail = "is hidden, and none is kept that it could stand for; write user and password"
+    return Rejected("invalid-parameter", detail, "/smtp/user")
+
+
 def _replace_secret(tx: Tx, c: PutWebhook) -> Rejected | None:
     """Stores another secret of a webhook that is there. That by which events are signed is changed by a rotation, so
     that receivers can follow; others are a part of where the events go."""
@@ -112,7 +117,7 @@ def _replace_secret(tx: Tx, c: PutWebhook) -> Rejected | None:
 
 def _create(tx: Tx, c: PutWebhook) -> Answer:
     if _lacks_login(c, None):
-        return Rejected("invalid-parameter", "User and password of the mail server are hidden; write both.")
+        return _no_login()
     wrong = webhook_secret_error(c.secret, c.nonce, c.digest, c.spec.receiver)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)

@@ -278,6 +278,16 @@ def test_what_is_wrong_is_named(tmp_path: Path, change: dict[str, Any], at: str,
     run(tmp_path, test)
 
 
+def test_a_hidden_login_needs_one_that_is_kept(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        hidden = {**SMTP, "user": "***", "password": "***"}
+        status, problem = await call("POST", "/v1/webhooks", {**HOOK, **MAIL, "smtp": hidden, "url": None})
+        assert (status, [error["pointer"] for error in problem["errors"]]) == (400, ["/smtp/user"]), problem
+        assert "none is kept" in problem["detail"]
+
+    run(tmp_path, test)
+
+
 def test_a_patch_merges_and_conditions_are_kept(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         _, made = await call("POST", "/v1/webhooks", {**HOOK, "headers": {"X-A": "1", "X-B": "2"}})
