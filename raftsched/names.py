@@ -74,6 +74,9 @@ STORE = NameRule("a disk", "0123456789abcdef0123456789abcdef", "[0-9a-fA-F]{32}"
 JOB_OF_NAMESPACE = NameRule(
     "a job", "billing/import", f"{NAMESPACE.regex}/{JOB.regex}", "a namespace, a slash, and the name of a job"
 )
+JOB_REFERENCE = NameRule(
+    "a job", "billing/import", f"({NAMESPACE.regex}/)?{JOB.regex}", "its name, after its namespace and a slash"
+)
 SECRET_REFERENCE = NameRule(
     "a secret", "billing/smtp", f"({NAMESPACE.regex}/)?{SECRET.regex}", "its name, after its namespace and a slash"
 )

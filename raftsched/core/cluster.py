@@ -128,6 +128,7 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     quotas: int = 0  # of the rows of QUEUES those that are of namespaces
     workers: int = 0  # open sessions of remote workers
     far_from: bytes = b""  # due times from this key of FAR on are stored in FAR, earlier ones in DUE; empty: all in DUE
+    followers: int = 0  # jobs that follow others
 
 
 class LedTerm(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -48,6 +48,7 @@ from raftsched.core.saying import ReportProgress, Said
 from raftsched.core.secrets import DeleteSecret, PutSecret
 from raftsched.core.watches import Watch
 from raftsched.core.webhooks import DeleteWebhook, NoteDisk, PutWebhook, ResealWebhook, RotateSecret, TestWebhook
+from raftsched.core.workflows import KillWorkflow
 
 __all__ = [  # beside what is defined here
     "Attributed",
@@ -63,6 +64,7 @@ __all__ = [  # beside what is defined here
     "ForgetSecrets",
     "Form",
     "Idempotent",
+    "KillWorkflow",
     "NoteDisk",
     "OpenLeadership",
     "OpenSession",
@@ -304,6 +306,7 @@ class Rerun(Command, frozen=True, tag=41):
     instance: bytes
     key: bytes = b""  # as in RunNow
     digest: bytes = b""
+    downstream: bool = False  # and what follows it in its workflow runs again, each after those that it waits for
 
 
 class Requeue(Command, frozen=True, tag=42):
@@ -384,6 +387,7 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     105: (SetOidc, "access.set_oidc"),
     109: (ForgetSecrets, "access.forget_secrets"),
     110: (CreateWorkerToken, "access.create_worker_token"),
+    122: (KillWorkflow, "workflows.kill_workflow"),
     130: (EndedSaying, "attempts.ended_saying"),
     131: (ReportProgress, "attempts.report_progress"),
     140: (WakeKey, "run_keys.wake_key"),
@@ -485,7 +489,7 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     number: int | None = None
     row: Instance | None = None
     operation: Operation | None = None
-    note: bytes = b""  # Note: the answer that is remembered
+    note: bytes = b""  # Note: the answer that is remembered; KillWorkflow: where the next one goes on, empty: nowhere
 
 
 Answer = Accepted | Rejected

@@ -13,6 +13,7 @@ from raftsched.core.selection import DEFAULT_NAMESPACE
 from raftsched.core.tables import KEY_MAX, name_key
 
 CIRCLE_MAX = 100  # jobs that one that is written may wait for, by way of others, and that are looked at for a circle
+GRAPH_MAX = 2_000  # of these, when jobs follow the one that is written
 
 
 def name_error(namespace: str, name: str) -> Rejected | None:
@@ -68,34 +69,55 @@ def unknown_calendar(policy: Policy, known: Callable[[str], bool]) -> Rejected |
     return None
 
 
-def circle(find: Callable[[str, str], Job | None], namespace: str, name: str | None, policy: Policy) -> Rejected | None:
+def waits_for(policy: Policy) -> list[tuple[str, str]]:
+    """Returns the jobs that one waits for, as namespace/name: those that it follows and those of its conditions, each
+    with the field that says so."""
+    found = []
+    if policy.trigger.after is not None:
+        found = [(target, "/trigger/after") for target in policy.trigger.after.jobs]
+    if policy.conditions:
+        found += [
+            (condition.target, f"/conditions/{place}/job_succeeded")
+            for place, condition in enumerate(policy.conditions)
+            if condition.kind is ConditionKind.JOB
+        ]
+    return found
+
+
+def circle(
+    find: Callable[[str, str], Job | None],
+    namespace: str,
+    name: str | None,
+    policy: Policy,
+    *,
+    followed: Callable[[str], bool],
+) -> Rejected | None:
     """Refuses a job that would wait for itself, directly or by way of other jobs: none of them would ever run. A
     job may be awaited before it exists, so the one that is written last closes the circle. CIRCLE_MAX others are
-    looked at. `find` returns the job of a namespace and a name."""
+    looked at, and GRAPH_MAX where other jobs follow this one: else only a condition can close it. `find` returns the
+    job of a namespace and a name, `followed` whether jobs follow the one that is named as namespace/name."""
     if name is None:
         return None  # nobody can wait for it
     own = f"{namespace}/{name}"
-    paths: deque[tuple[int, tuple[str, ...]]] = deque(
-        (place, (condition.target,))
-        for place, condition in enumerate(policy.conditions)
-        if condition.kind is ConditionKind.JOB
-    )
+    limit = GRAPH_MAX if followed(own) else CIRCLE_MAX
+    paths: deque[tuple[str, tuple[str, ...]]] = deque((at, (target,)) for target, at in waits_for(policy))
     seen: set[str] = set()
-    while paths and len(seen) < CIRCLE_MAX:
-        place, path = paths.popleft()
+    while paths and len(seen) < limit:
+        at, path = paths.popleft()
         last = path[-1]
         if last == own:
             # Whoever writes a job may not be allowed to know jobs of other namespaces, but for those that they name.
             known = (path[0], *(n if n.startswith(f"{namespace}/") else "a job of another namespace" for n in path[1:]))
             way = ", which waits for ".join(known)
-            detail = f"it would never run: {own} waits for {way}; take out one of these conditions"
-            return Rejected("invalid-job", detail, f"/conditions/{place}/job_succeeded")
+            what = "conditions" if at.startswith("/conditions") else "triggers"
+            detail = f"it would never run: {own} waits for {way}; take out one of these {what}"
+            return Rejected("invalid-job", detail, at)
         if last in seen:
             continue
         seen.add(last)
         job = find(*split_name(last))
         if job is not None:
-            paths.extend((place, (*path, c.target)) for c in job.policy.conditions if c.kind is ConditionKind.JOB)
+            paths.extend((at, (*path, target)) for target, _ in waits_for(job.policy))
     return None
 
 

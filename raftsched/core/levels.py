@@ -15,6 +15,7 @@ from raftsched.core.commands import (
     CreateWorkerToken,
     EndedSaying,
     Idempotent,
+    KillWorkflow,
     NoteDisk,
     OpenWorker,
     ReportProgress,
@@ -27,7 +28,7 @@ FIRST_LEVEL = 1
 # Commands of later levels -> their level
 SINCE: dict[type, int] = {
     **dict.fromkeys((OpenWorker, CreateWorkerToken, Split), 2),
-    **dict.fromkeys((BringNear, Watch, NoteDisk, EndedSaying, ReportProgress), 3),
+    **dict.fromkeys((BringNear, Watch, NoteDisk, EndedSaying, ReportProgress, KillWorkflow), 3),
 }
 
 

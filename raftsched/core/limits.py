@@ -55,6 +55,7 @@ PRIORITY_MAX = 9
 RUN_MAX = 120 * 1024  # bytes of handler and params, as JSON: they go to a run in one packet, or in its environment
 CONDITIONS_MAX = 8  # of one job
 CONDITION_MAX = 2_048  # characters of a path or an address
+UPSTREAM_MAX = 100  # jobs that one job follows
 AWAITED_NAME_MAX = 400  # bytes of namespace and name of a job that others wait for: part of a key
 QUEUE_NAME_MAX = 128  # bytes
 USER_NEED_MAX = 128  # bytes: a namespace, a colon, a user
@@ -79,7 +80,7 @@ P95_PERCENT_MAX = 100_000  # a thousand times what a run usually takes
 HISTORY_MAX = 20  # earlier contents kept of one job
 
 _DEFAULT_QUEUE = "default"
-_EVERY, _SEVERAL = TriggerKind.EVERY, TriggerKind.SEVERAL
+_EVERY, _SEVERAL, _AFTER = TriggerKind.EVERY, TriggerKind.SEVERAL, TriggerKind.AFTER
 _MOMENT = "{} must lie between 1970 and 9999."
 SETTINGS = {  # field -> (least, most) that may be set
     # A worker that misses the answer to one heartbeat keeps its runs: two heartbeats (h and a look at the clock each),
@@ -268,9 +269,9 @@ def _wrong_in_conditions(policy: Policy) -> str | None:
         if not 1 <= len(target) <= CONDITION_MAX or "\0" in target:
             return f"what a condition looks at has 1 to {CONDITION_MAX} characters, and no NUL among them."
         if condition.kind is ConditionKind.JOB:
-            namespace, slash, name = target.partition("/")
-            if not (namespace and slash and name) or len(target.encode()) > AWAITED_NAME_MAX:
-                return f"a job is named as namespace/name, in at most {AWAITED_NAME_MAX} bytes."
+            wrong = _wrong_name(target)
+            if wrong is not None:
+                return wrong
             if not 1 <= condition.within_ms <= STORED_DURATION_MAX_MS:
                 return _duration("within", condition.within_ms)
         elif condition.kind is ConditionKind.HTTP and condition.status and not 100 <= condition.status <= 599:
@@ -341,6 +342,24 @@ def _wrong_in_trigger(trigger: Trigger) -> str | None:
             return "a calendar goes with cron, rrule, and every at a fixed rate."
     if len(trigger.expr) > EXPRESSION_MAX:
         return f"an expression has at most {EXPRESSION_MAX} characters."
+    return None if kind is not _AFTER and trigger.after is None else _wrong_in_after(trigger)
+
+
+def _wrong_in_after(trigger: Trigger) -> str | None:
+    after = trigger.after
+    if after is None or trigger.kind is not _AFTER:
+        return "a job that follows others names them, and has no other trigger."
+    if trigger.jitter_ms or trigger.starts_at_ms is not None or trigger.ends_at_ms is not None:
+        return "a job that follows others has no time of its own, and so no jitter, start or end of it."
+    if not 1 <= len(after.jobs) <= UPSTREAM_MAX or len(set(after.jobs)) < len(after.jobs):
+        return f"a job follows 1 to {UPSTREAM_MAX} others, each named once."
+    return next((wrong for wrong in map(_wrong_name, after.jobs) if wrong is not None), None)
+
+
+def _wrong_name(target: str) -> str | None:
+    namespace, slash, name = target.partition("/")
+    if not (namespace and slash and name) or "\0" in target or len(target.encode()) > AWAITED_NAME_MAX:
+        return f"a job is named as namespace/name, in at most {AWAITED_NAME_MAX} bytes."
     return None
 
 

@@ -83,10 +83,19 @@ class TriggerKind(IntEnum):
     RRULE = 5  # calendar: RFC 5545 rule in `expr`
     MANUAL = 6  # only when asked to run
     SEVERAL = 7  # when the first of `Policy.triggers` is; of its own it has `max_runs`
+    AFTER = 8  # by the end of other jobs' runs, see `Trigger.after`
 
 
 _AT, _IN = _ONCE = (TriggerKind.AT, TriggerKind.IN)
 _CALENDAR_KINDS = (TriggerKind.CRON, TriggerKind.RRULE)
+
+
+class AfterOn(IntEnum):
+    """The ends of another job's run that start a job which follows it."""
+
+    SUCCEEDED = 1
+    FAILED = 2  # or timed out. Whoever killed a run, or replaced it by another, did not find out that it fails
+    ENDED = 3  # whichever
 
 
 class EveryMode(IntEnum):
@@ -134,17 +143,29 @@ class StepKind(IntEnum):
     FINAL = 15
     SPLIT = 16  # into its parts
     SNOOZED = 21  # waits until it goes on, as the run or its job's outcomes said
+    RESULT_LEFT_OUT = 19  # results that were to be passed on are larger than params may be
     IN_LINE = 25  # waits for a permit of its key
     PERMIT = 26  # got one, after it waited
 
 
 PART = "part"
-ASKED_FOR = frozenset({"manual", "backfill", "event", PART})  # details of CREATED; else its time came (None, "missed")
+FOLLOWED = "after"
+# Details of CREATED; else its time came (None, "missed").
+ASKED_FOR = frozenset({"manual", "backfill", "event", PART, FOLLOWED})
 
 
 class Delivery(IntEnum):
     AT_LEAST_ONCE = 1
     AT_MOST_ONCE = 2
+
+
+class After(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The jobs that a job follows: the end of their runs starts it."""
+
+    jobs: tuple[str, ...]  # namespace/name each; they need not exist
+    on: AfterOn = AfterOn.SUCCEEDED
+    any_of: bool = False  # the first of them that comes to such an end; else all have to
+    passes: bool = False  # their results are among the params of the run
 
 
 class Trigger(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
@@ -163,6 +184,7 @@ class Trigger(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
     max_runs: int | None = None
     calendar: str | None = None  # name of an exclusion calendar
     id: str = ""  # of one of several: its name in the job
+    after: After | None = None  # AFTER
 
     @property
     def once(self) -> bool:
@@ -323,6 +345,7 @@ class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     watch_at_ms: int | None = None  # the key of its WATCHES row (it has not succeeded for so long then)
     not_run_told_ms: int = 0  # up to this time its watches were told; 0: none since its last success
     recent_ms: tuple[int, ...] = ()  # what its last successes took, where it asks for that (core.watches)
+    follows: bool = False  # Meta.followers counts it
 
 
 def scheduled_ms(job: Job) -> int | None:
@@ -497,6 +520,13 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     progress: Progress | None = None
     kept: bytes | None = None  # JSON that a run keeps for its next attempts
     permit: Permit | None = None  # its key, of a job with limits by key; a part has none, its parent has
+    cause: bytes | None = None  # the instance by whose end it was started (core.workflows)
+    root: bytes | None = None  # the first of its workflow, itself included; None: it is of none
+    joined: tuple[bytes, ...] = ()  # of one that waited for several: the ends that it waited for
+    passed: bytes | None = None  # JSON: their results, by the names of their jobs
+    followed: int = 0  # the ends that jobs which follow were told of, a bit for each AfterOn
+    telling: int | None = None  # it ended, and of the jobs that follow those up to this id were told
+    generation: int = 0  # how often its workflow had been rerun from somewhere on when it was started
 
     @property
     def key(self) -> bytes:

@@ -24,6 +24,7 @@ from raftsched.core.run_keys import RunKey
 from raftsched.core.secrets import Secret
 from raftsched.core.tables import ReadView, Table, View, from_u64, name_key, noted_key, revision_key, u64
 from raftsched.core.webhooks import Noted, Secrets, Webhook
+from raftsched.core.workflows import Join, Workflow, join_key
 
 T = TypeVar("T")
 Names = TypeVarTuple("Names")
@@ -94,6 +95,8 @@ OPEN_MINUTE = Row(Table.META, OpenMinute, own_key)
 MINUTES = Row(Table.MINUTES, Minute, minute_key)
 TERMS = Row(Table.TERMS, LedTerm, u64)
 RUN_KEYS = Row(Table.RUN_KEYS, RunKey, own_key)
+WORKFLOWS = Row(Table.WORKFLOWS, Workflow, own_key)
+JOINS = Row(Table.JOINS, Join, join_key)
 
 # The same by name, for those who have the bytes already.
 decode_job = JOBS.decode

@@ -116,6 +116,7 @@ def tags_of(namespace: str, body: bytes, policy: Policy) -> bytes:
         namespace == DEFAULT_NAMESPACE
         and calendar is None
         and not policy.triggers
+        and policy.trigger.after is None
         and not notify
         and not _may_be_tagged(body)
         and not may_refer(body)
@@ -133,12 +134,32 @@ def tags_of(namespace: str, body: bytes, policy: Policy) -> bytes:
     found += [tag("calendar", name) for name in policy.calendars]
     for reference in references(namespace, body)[:REFERENCES_MAX]:
         found.append(secret_tag(reference.namespace, reference.name))
+    if policy.trigger.after is not None:
+        found += [followed_tag(target) for target in policy.trigger.after.jobs]
     return b"".join(dict.fromkeys(found))
 
 
 def webhook_tag(name: str) -> bytes:
     """Returns the tag of the jobs that name this webhook."""
     return tag("webhook", name)
+
+
+def followed_tag(target: str) -> bytes:
+    """Returns the tag of the jobs that follow this one, which is named as namespace/name."""
+    return tag("after", target)
+
+
+def followers(view: ReadView, target: str, behind: int = 0) -> Iterator[int]:
+    """Yields the ids of the jobs with this tag, in their order, from behind an id on. Whoever looks the jobs up checks
+    whether they follow: two tags may fall together."""
+    prefix = followed_tag(target)
+    for key, _ in view.scan(Table.TAGS, prefix + u64(behind + 1), after(prefix)):
+        yield from_u64(key[8:])
+
+
+def is_followed(view: ReadView, target: str) -> bool:
+    """Returns whether jobs follow this one, which is named as namespace/name."""
+    return next(followers(view, target), None) is not None
 
 
 def split_tags(tags: bytes) -> list[bytes]:

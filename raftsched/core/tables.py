@@ -63,6 +63,8 @@ class Table(IntEnum):
     WATCHES = 56  # at_ms (8) job id (8) or instance key (24) -> b"": when webhooks are to be told that it is late
     NOTED = 57  # event (1) node id -> Noted (core.webhooks): events of the cluster, so that they are told seldom
     FAR = 58  # day (4) job id (8) -> fire_at_ms (8): in the place of a row of DUE, from Meta.far_from on
+    WORKFLOWS = 45  # instance key of the root (24) -> Workflow; with the key of an instance of it (24) -> state (1)
+    JOINS = 46  # scope (24) job id (8) -> Join: which of the runs have ended that a job waits for (core.workflows)
 
 
 # By themselves, for the way of every create and every run: Python 3.11 takes 70 ns to look a member up in its class.

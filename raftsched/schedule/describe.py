@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from raftsched.core.model import EveryMode, Trigger, TriggerKind
+from raftsched.core.model import After, AfterOn, EveryMode, Trigger, TriggerKind
 from raftsched.schedule.describe_rule import describe_rule
 from raftsched.schedule.expression import Expression, compiled
 from raftsched.schedule.fields import Parsed
 from raftsched.schedule.words import MONTHS, ORDINALS, WEEKDAYS, listed, spans
 
+_JOBS_MAX = 4  # more jobs than this that one follows are not listed one by one
 _TIMES_MAX = 6  # more times of day than this are not listed one by one
 
 
@@ -35,6 +36,8 @@ def describe(trigger: Trigger, *, job_id: int = 0, anchor_ms: int | None = None)
             text = f"{describe_cron(trigger.expr, trigger.dialect, job_id)}, {trigger.timezone} time"
         case TriggerKind.RRULE:
             text = f"{describe_rule(trigger, anchor_ms)}, {trigger.timezone} time"
+        case TriggerKind.AFTER if trigger.after is not None:
+            text = describe_after(trigger.after)
         case _:
             return "only when asked to run"
     if trigger.calendar is not None:
@@ -62,6 +65,19 @@ def describe_several(
     if max_runs is not None:
         texts.append(f"{max_runs} time{'s' if max_runs != 1 else ''} at most in all")
     return "; ".join(texts)
+
+
+def describe_after(after: After) -> str:
+    """The jobs that one follows, some of them by name."""
+    shown = list(after.jobs[:_JOBS_MAX])
+    if len(after.jobs) > len(shown):
+        shown.append(f"{len(after.jobs) - len(shown)} others")
+    one = len(after.jobs) == 1
+    end = {AfterOn.SUCCEEDED: "succeeded", AfterOn.FAILED: "failed", AfterOn.ENDED: "ended"}[after.on]
+    if one:
+        return f"when a run of {shown[0]} has {end}"
+    which = "the first run of" if after.any_of else "the runs of all of"
+    return f"when {which} {listed(shown)} {'has' if after.any_of else 'have'} {end}"
 
 
 def duration_text(duration_ms: int) -> str:

@@ -68,7 +68,7 @@ def validate(trigger: Trigger, *, now_ms: int) -> None:
             _check_once("/trigger/at", trigger.at_ms, trigger)
         case TriggerKind.RRULE:
             _check_rule(trigger, now_ms)
-        case TriggerKind.MANUAL:
+        case TriggerKind.MANUAL | TriggerKind.AFTER:
             pass
     if trigger.kind in RECURRING and ends is not None and ends <= now_ms:
         raise TriggerError(

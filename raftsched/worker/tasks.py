@@ -198,6 +198,8 @@ def resolved(
     if TEMPLATE in handler:  # before secrets are put in: they are not read as templates, nor inserted by them
         handler = _filled(handler, params, job, instance, attempt)
     params, handler = values.in_params(params), values.in_handler(handler)
+    if instance.passed is not None:  # as it is: what a run printed names no secrets
+        params = _with_results(params, instance.passed)
     return Resolved(handler, params, _environment(job, instance, attempt), values.hidden, body.user or "")
 
 
@@ -253,6 +255,14 @@ def spec_of(
     )
 
 
+def _with_results(params: bytes, passed: bytes) -> bytes:
+    """Adds the results of the runs that this one follows to its params. Raises BadJob."""
+    try:
+        return msgspec.json.encode({**msgspec.json.decode(params), "upstream": msgspec.json.decode(passed)})
+    except (TypeError, ValueError, RecursionError):
+        raise BadJob("this node cannot read the results of the runs that this one follows") from None
+
+
 def user_of(job: Job, run_as: Callable[[str, str], str]) -> str:
     """Returns the user as which a job's runs are; see RunAs.of. Raises BadJob."""
     try:
@@ -265,6 +275,10 @@ def user_of(job: Job, run_as: Callable[[str, str], str]) -> str:
 
 def _environment(job: Job, instance: Instance, attempt: Attempt) -> dict[str, str]:
     part = {}
+    if instance.cause is not None:
+        part["RAFTSCHED_CAUSE_INSTANCE_ID"] = instance_text(instance.cause)
+    if instance.root is not None:
+        part["RAFTSCHED_ROOT_INSTANCE_ID"] = instance_text(instance.root)
     if instance.parent is not None:
         part["RAFTSCHED_PARENT_INSTANCE_ID"] = instance_text(instance.parent)
     if instance.shard_count:

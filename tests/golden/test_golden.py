@@ -29,14 +29,16 @@ _TRIGGERS = (
 _NOTICES = "Job, Instance, Notify, Notice, WebhookSpec and Webhook: limits that are watched, receivers, at_most"
 _OUTCOMES = "Policy and Instance: when a run expires, what its codes mean, and what it says of itself"
 _KEYS = "Policy and Instance: limits by key"
+_WORKFLOWS = "Meta, Trigger, Job, Instance and Rerun: what jobs that follow others need"
 GROWN: dict[str, str] = {
-    "0001-first": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}",
-    "0002-minutes": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}",
-    "0003-workers": f"{_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_KEYS}",
-    "0004-far": f"{_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_KEYS}",
-    "0006-triggers": f"{_FAR}; {_NOTICES}; {_OUTCOMES}; {_KEYS}",
-    "0007-notifications": f"{_OUTCOMES}; {_KEYS}",
-    "0010-outcomes": _KEYS,
+    "0001-first": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_WORKFLOWS}",
+    "0002-minutes": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_WORKFLOWS}",
+    "0003-workers": f"{_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_KEYS}; {_WORKFLOWS}",
+    "0004-far": f"{_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_KEYS}; {_WORKFLOWS}",
+    "0006-triggers": f"{_FAR}; {_NOTICES}; {_OUTCOMES}; {_KEYS}; {_WORKFLOWS}",
+    "0007-notifications": f"{_OUTCOMES}; {_KEYS}; {_WORKFLOWS}",
+    "0010-outcomes": f"{_KEYS}; {_WORKFLOWS}",
+    "0011-run-keys": _WORKFLOWS,
 }
 
 # What came after a file was made (file -> whole tables, and single rows): it is not held against the file.

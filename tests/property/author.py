@@ -184,6 +184,7 @@ class Author:
             self._end_session: 3,
             self._kill: 3,
             self._rerun: 4,
+            self._workflow: 2,
             self._dead: 4,
             self._skip: 2,
             self._backfill: 2,
@@ -233,7 +234,7 @@ class Author:
                 trigger=msgspec.structs.replace(plain.trigger, calendar=None),
                 triggers=tuple(msgspec.structs.replace(one, calendar=None) for one in plain.triggers),
             )
-            return c.CreateJob(r.choice(["d", "default"]), r.choice([None, None, None, "a", "b", "e"]), plain, b"{}")
+            return c.CreateJob(r.choice(["d", "default"]), r.choice([None, None, "a", "b", "e"]), plain, b"{}")
         name = r.choice([None, "a", "b", "c", "x" * 600])
         return c.CreateJob(
             r.choice(["d", "d", "d", "default", "default", SYSTEM_NAMESPACE]),
@@ -462,7 +463,12 @@ class Author:
         return c.Kill(self._key(Table.INSTANCES))
 
     def _rerun(self) -> Command:
-        return c.Rerun(self._key(Table.INSTANCES), *self._named())
+        return c.Rerun(self._key(Table.INSTANCES), *self._named(), self.random.random() < 0.3)
+
+    def _workflow(self) -> Command:
+        r = self.random
+        key = self._key(r.choice([Table.WORKFLOWS, Table.WORKFLOWS, Table.INSTANCES]))
+        return c.KillWorkflow(key[:24], r.choice([b"", b"", b"", key[-24:], b"x"]))
 
     def _dead(self) -> Command:
         r = self.random

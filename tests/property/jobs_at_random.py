@@ -9,6 +9,8 @@ import msgspec
 from raftsched.core.limits import policy_error
 from raftsched.core.model import (
     DAY_MS,
+    After,
+    AfterOn,
     Condition,
     ConditionKind,
     Delivery,
@@ -37,6 +39,9 @@ CALENDARS = ("holidays", "closed")
 
 def trigger(r: random.Random, now: int) -> Trigger:
     near = now + r.choice([-DAY_MS, -1, 0, 1, 1_000, 30_000])
+    if r.random() < 0.2:
+        kind = r.choice([TriggerKind.AFTER] * 9 + [TriggerKind.MANUAL])
+        return Trigger(kind=kind, max_runs=r.choice([None, None, 1, 3]), after=after(r))
     return Trigger(
         kind=r.choice(list(TriggerKind)),
         at_ms=r.choice([T0, T0 + 5, max(0, near)]),
@@ -57,6 +62,12 @@ def several(r: random.Random, now: int) -> tuple[Trigger, ...]:
         for name in r.sample(["a", "b", "c", "d"], r.choice([1, 2, 2, 3, 4]))
     ]
     return tuple(one for one in found if one.kind not in (TriggerKind.MANUAL, TriggerKind.SEVERAL) or r.random() < 0.01)
+
+
+def after(r: random.Random) -> After:
+    """Returns jobs to follow by the few names that there are, so that they often meet, also in circles."""
+    names = r.sample(("d/a", "d/b", "default/a", "default/b", "d/e", "a"), r.choice([1, 1, 1, 1, 1, 2, 3]))
+    return After(tuple(names), r.choice(list(AfterOn)), r.random() < 0.3, r.random() < 0.3)
 
 
 def policy(r: random.Random, now: int) -> Policy:

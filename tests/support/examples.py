@@ -14,7 +14,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHELL = ("", "sh", "bash")
 INSTANCE = "0d3k5xw2a9f4m@1763600400000"  # stands for one that there is
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_TRIGGER = re.compile(r'`(\{"(?:at|in|every|cron|rrule|manual)":[^`]*\})`')
+_TRIGGER = re.compile(r'`(\{"(?:at|in|every|cron|rrule|manual|after)":[^`]*\})`')
 _NODE = re.compile(r"(?:localhost|127\.0\.0\.1|10\.0\.0\.[123]):740([123])")
 
 SHOWN = (  # how blocks begin that show something instead of saying what to do

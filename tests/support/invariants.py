@@ -63,6 +63,7 @@ from tests.support.invariants_cluster import cluster_violations, same
 from tests.support.invariants_keys import keys_violations
 from tests.support.invariants_parts import parts_violations
 from tests.support.invariants_watches import watches_violations
+from tests.support.invariants_workflows import workflow_violations
 
 
 def violations(view: ReadView) -> list[str]:
@@ -78,6 +79,7 @@ def violations(view: ReadView) -> list[str]:
     _queues(view, rows, found)
     parts_violations(view, rows, found)
     keys_violations(view, jobs, rows, decode_meta(view.get(Table.META, b"meta")).now_ms, found)
+    workflow_violations(view, jobs, rows, found)
     _node_rules(view, found)
     _revisions(view, found)
     _conditions(view, jobs, rows, found)
@@ -134,7 +136,8 @@ def _jobs(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
             or job_id in unscheduled
         ):
             found.append(f"{what} says that its calendar shuts it out")
-        if job.state is JobState.SCHEDULED and idle and trigger.kind is not TriggerKind.MANUAL and not job.never_fires:
+        waits = trigger.kind in (TriggerKind.MANUAL, TriggerKind.AFTER)
+        if job.state is JobState.SCHEDULED and idle and not waits and not job.never_fires:
             found.append(f"{what} will never fire again and does not say so")
         done = job.state is JobState.DELETED or (job.state is JobState.EXPIRED and trigger.once)
         if done and not job.active and job.purge_at_ms is None:
@@ -213,7 +216,8 @@ def _instances(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance]
                 found.append(f"{what} is held")
         if row.wake_at_ms is not None:
             timers[timer_key(row.wake_at_ms, key)] = b""
-            if row.state not in (I.WAITING, I.RETRYING) and (row.state is not I.RUNNING or row.parts is None):
+            parts = row.state is I.RUNNING and row.parts is not None
+            if row.state not in (I.WAITING, I.RETRYING) and not parts and row.telling is None:
                 found.append(f"{what} has a timer")
         elif row.state is I.RETRYING:
             found.append(f"{what} has no timer")

@@ -4,6 +4,7 @@ Nothing is done, and nothing is proposed."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -27,11 +28,11 @@ from raftsched.api.openapi.types import JOB_PATCH
 from raftsched.api.resources.webhooks_seen import refuse_unseen
 from raftsched.api.rows import requested_job
 from raftsched.core.commands import Rejected
-from raftsched.core.creation import circle, name_error, name_taken, no_room, taken, unknown_calendar
-from raftsched.core.model import Job
+from raftsched.core.creation import circle, name_error, name_taken, no_room, taken, unknown_calendar, waits_for
+from raftsched.core.model import Job, Policy
 from raftsched.core.references import missing, references
 from raftsched.core.rows import META_KEY, decode_job, decode_meta
-from raftsched.core.selection import DEFAULT_NAMESPACE
+from raftsched.core.selection import DEFAULT_NAMESPACE, is_followed
 from raftsched.core.tables import ReadView, Table, from_u64, name_key, u64
 
 T = TypeVar("T")
@@ -96,8 +97,8 @@ async def check_change(ctx: ApiContext, call: Call[Any]) -> web.Response:
             raise Problem("stale-revision", f"The job is at revision {job.revision} now; read it again.")
         content = patched(ctx, job, change, lambda name: read_defaults(view, name))
         refuse_missing(view, content, job.namespace, job)
-        if content.policy.conditions != job.policy.conditions or content.name != job.name:
-            _refuse(circle(_finder(view), job.namespace, content.name, content.policy))
+        if waits_for(content.policy) != waits_for(job.policy) or content.name != job.name:
+            _refuse(circle_of(view, job.namespace, content.name, content.policy))
         if content.name is not None and content.name != job.name:
             _refuse(name_error(job.namespace, content.name))
             if _find(view, job.namespace, content.name) is not None:
@@ -133,7 +134,7 @@ async def _seen(ctx: ApiContext, look: Callable[[ReadView], T]) -> T:
 
 def _outcome(view: ReadView, content: Content, namespace: str, *, create_only: bool) -> Result:
     name, policy = content.name, content.policy
-    _refuse(circle(_finder(view), namespace, name, policy) if policy.conditions else None)
+    _refuse(circle_of(view, namespace, name, policy))
     if name is not None:
         _refuse(name_error(namespace, name))
         job = _find(view, namespace, name)
@@ -153,8 +154,11 @@ def _refuse(rejected: Rejected | None) -> None:
         raise from_rejected(rejected)
 
 
-def _finder(view: ReadView) -> Callable[[str, str], Job | None]:
-    return lambda namespace, name: _find(view, namespace, name)
+def circle_of(view: ReadView, namespace: str, name: str | None, policy: Policy) -> Rejected | None:
+    """Refuses what apply refuses: a job that would wait for itself."""
+    if not waits_for(policy):
+        return None
+    return circle(partial(_find, view), namespace, name, policy, followed=partial(is_followed, view))
 
 
 def _find(view: ReadView, namespace: str, name: str) -> Job | None:

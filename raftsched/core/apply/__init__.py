@@ -8,7 +8,7 @@ firing, attempts, instances, retention, access.
 from __future__ import annotations
 
 from raftsched.core.actions import Action
-from raftsched.core.apply import cluster, run_keys
+from raftsched.core.apply import cluster, run_keys, workflows
 from raftsched.core.apply.dispatch import HANDLERS
 from raftsched.core.apply.tx import Tx
 from raftsched.core.entry import BatchResult, EntryResult, decode_entry
@@ -40,6 +40,8 @@ class Applier:
                     results.append(BatchResult(batch.origin, batch.seq, answers))
                 else:
                     results.append(BatchResult(batch.origin, batch.seq, None))
+            if tx.ended:
+                workflows.tell_followers(tx)
             if tx.lines:
                 run_keys.let_go(tx)
             tx.close_entry(index)

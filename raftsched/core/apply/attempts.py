@@ -468,14 +468,14 @@ def _expire(tx: Tx, job: Job, instance: Instance) -> None:
 
 def wake(tx: Tx, c: Wake) -> Answer:
     instance = tx.instance(c.instance)
-    if instance is None or instance.wake_at_ms != c.at_ms:
-        return STALE
-    job = tx.job(instance.job_id)
-    if job is None:
+    job = None if instance is None or instance.wake_at_ms != c.at_ms else tx.job(instance.job_id)
+    if instance is None or job is None:
         return STALE
     instance.wake_at_ms = None
     reindex(tx, instance)  # the timer is over, also when it is set to the same time below
-    if instance.state is InstanceState.RETRYING:
+    if instance.telling is not None:  # it is at its end
+        tx.ended.append(c.instance)
+    elif instance.state is InstanceState.RETRYING:
         instance.state = instance_after(instance.state, "wake")
         instance.ready_at_ms = tx.now
         add_step(tx, instance, StepKind.READY)

@@ -28,6 +28,7 @@ from raftsched.core.apply import (  # noqa: F401 - found by the names of the reg
     secrets,
     watches,
     webhooks,
+    workflows,
 )
 from raftsched.core.apply.tx import NOBODY, Tx
 from raftsched.core.commands import (

@@ -6,6 +6,7 @@ from itertools import islice
 
 from raftsched.core.apply.conditions import become_ready, stop_checking, succeeded
 from raftsched.core.apply.due import is_unscheduled, set_due
+from raftsched.core.apply.ends import tell_at_the_end
 from raftsched.core.apply.indexes import listed_by_job, reindex
 from raftsched.core.apply.notices import notify_webhooks
 from raftsched.core.apply.run_keys import give_back
@@ -85,6 +86,8 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
             succeeded(tx, job)
     if tx.meta.webhooks:
         notify_webhooks(tx, job, instance)
+    if tx.meta.followers:
+        tell_at_the_end(tx, job, instance)
     keep(tx, job, instance)
     if job.held:
         reindex(tx, instance)  # it is not itself the next in line
@@ -226,8 +229,8 @@ def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: I
             current.purge_at_ms = tx.now  # the caller stores it; the next pruning takes it
             continue
         row = tx.instance(old)
-        if row is not None and row.parts is not None and row.parts.made:
-            row.purge_at_ms = tx.now  # its parts may be many: the next pruning takes them
+        if row is not None and (row.telling is not None or (row.parts is not None and row.parts.made)):
+            row.purge_at_ms = tx.now  # its parts, or the jobs that follow it, may be many: the next pruning takes it
             tx.put_instance(row)
         elif row is not None:
             drop_instance(tx, job, row)
@@ -405,6 +408,8 @@ def exhausted(tx: Tx, job: Job) -> bool:
         return False
     if trigger.max_runs is not None and job.runs >= trigger.max_runs:
         return True
+    if trigger.kind is TriggerKind.AFTER:
+        return False
     if trigger.needs_calendar:
         return not job.never_fires and not is_unscheduled(tx, job)
     return trigger.mode is EveryMode.FIXED_RATE

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.actions import InstanceFired, KillAsked
+from raftsched.core.apply.chain import Chain
 from raftsched.core.apply.conditions import become_ready
 from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, set_due, take_due
 from raftsched.core.apply.finish import UNSTARTED, finish, note_gap, settle, unused_request
@@ -320,10 +321,11 @@ def add_instance(
     why: str | None,
     since_ms: int | None = None,
     source: Source | None = None,
+    chain: Chain | None = None,
 ) -> Instance:
     """Makes an instance of the job and lets it wait. The caller does not change it. `why`: None, its time came; else a
-    code: "missed" (it is made up for), "manual", "backfill". `since_ms`: since when it counts as waiting, if not from
-    now. `source`: the one of several triggers that it comes from."""
+    code: "missed" (it is made up for), "manual", "backfill", "after". `since_ms`: since when it counts as waiting, if
+    not from now. `source`: the one of several triggers that it comes from. `chain`: its place in a workflow."""
     instance = Instance(
         job_id=job.id,
         nominal_at_ms=nominal_at_ms,
@@ -352,6 +354,8 @@ def add_instance(
     add_step(tx, instance, _CREATED, why)
     if job.policy.notify and why not in ASKED_FOR:
         watch(job, instance)
+    if chain is not None:
+        chain.note(tx, instance)
     key = instance.key
     job.gap = None
     job.last_instance = key

@@ -245,6 +245,7 @@ def count_job(tx: Tx, job: Job) -> None:
         tx.view.put(Table.TAGS, state_tag(state) + u64(job.id), b"")
     elif state is _DELETED:
         _put_tags(tx, job, b"")
+        _count_follower(tx, job, False)
     job.counted = state
 
 
@@ -252,6 +253,7 @@ def uncount_job(tx: Tx, job: Job) -> None:
     """Takes a job that is about to be deleted out of the counts and of TAGS."""
     if job.tags:
         _put_tags(tx, job, b"")
+        _count_follower(tx, job, False)
     if _IN_NAMESPACE[job.counted]:
         _count_in_namespace(tx, job.namespace, -1)
     if job.counted:
@@ -273,6 +275,13 @@ def tag_job(tx: Tx, job: Job) -> None:
     tags = tags_of(job.namespace, job.body, job.policy)
     if tags != job.tags:
         _put_tags(tx, job, tags)
+        _count_follower(tx, job, job.policy.trigger.after is not None)
+
+
+def _count_follower(tx: Tx, job: Job, follows: bool) -> None:
+    if job.follows is not follows:
+        tx.meta.followers += 1 if follows else -1
+        job.follows = follows
 
 
 def _put_tags(tx: Tx, job: Job, tags: bytes) -> None:

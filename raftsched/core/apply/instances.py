@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from raftsched.core.apply.downstream import run_on_from
 from raftsched.core.apply.finish import count, keep_until, set_dead, settle
 from raftsched.core.apply.firing import end_or_ask, enqueue, refused_by_overlap, replace_active, too_many_active
 from raftsched.core.apply.indexes import listed_by_job
@@ -41,11 +42,13 @@ def _rerun(tx: Tx, c: Rerun) -> Answer:
         return found
     job, instance = found
     refused = too_many_active(tx, job) or refused_by_overlap(tx, job) or refused_by_key(job, instance.params)
+    if refused is None and c.downstream:
+        refused = run_on_from(tx, job, instance)
     if refused is not None:
         return refused
-    _reopen(tx, job, instance)
+    reopen(tx, job, instance)
     replace_active(tx, job, exclude=instance.key)
-    return _wait_again(tx, job, instance, None)
+    return wait_again(tx, job, instance, None)
 
 
 def requeue(tx: Tx, c: Requeue) -> Answer:
@@ -58,8 +61,8 @@ def requeue(tx: Tx, c: Requeue) -> Answer:
     refused = too_many_active(tx, job) or refused_by_key(job, instance.params)
     if refused is not None:
         return refused
-    _reopen(tx, job, instance)
-    return _wait_again(tx, job, instance, "dead_letter")
+    reopen(tx, job, instance)
+    return wait_again(tx, job, instance, "dead_letter")
 
 
 def discard(tx: Tx, c: Discard) -> Answer:
@@ -90,6 +93,8 @@ def _finished(tx: Tx, key: bytes) -> tuple[Job, Instance] | Rejected:
         whole = instance_text(instance.parent)
         detail = f"It is a part of {whole}; rerun that, and the parts that did not succeed run again."
         return Rejected("illegal-transition", detail)
+    if instance.telling is not None:
+        return Rejected("illegal-transition", "Jobs that follow it are just being started; try again in a moment.")
     return job, instance
 
 
@@ -101,7 +106,7 @@ def _dead_letter(tx: Tx, key: bytes) -> tuple[Job, Instance] | Rejected:
     return Rejected("illegal-transition", f"The instance is {state}, and no dead letter; use rerun to run it again.")
 
 
-def _reopen(tx: Tx, job: Job, instance: Instance) -> None:
+def reopen(tx: Tx, job: Job, instance: Instance) -> None:
     """Takes the instance out of the history, before others of the job are ended: their end looks for the oldest to
     drop."""
     count(job, instance, -1)
@@ -118,7 +123,7 @@ def _reopen(tx: Tx, job: Job, instance: Instance) -> None:
         tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
 
 
-def _wait_again(tx: Tx, job: Job, instance: Instance, why: str | None) -> Answer:
+def wait_again(tx: Tx, job: Job, instance: Instance, why: str | None) -> Answer:
     """Lets the instance wait again, with the present content of the job and all its retries. Its earlier attempts stay,
     and so do the fires that a SKIPPED record stands for."""
     instance.job_revision = job.revision

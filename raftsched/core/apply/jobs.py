@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.apply.conditions import succeeded
 from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, mark_unscheduled, set_due, take_due
@@ -26,13 +28,14 @@ from raftsched.core.apply.several import (
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import REPEAT, STALE, stale_revision
 from raftsched.core.commands import Accepted, Answer, CreateJob, DeleteJob, EditJob, Rejected, ResumeJob, SetJobState
-from raftsched.core.creation import circle, name_error, name_taken, taken, unknown_calendar
+from raftsched.core.creation import circle, name_error, name_taken, taken, unknown_calendar, waits_for
 from raftsched.core.intervals import first_nominal
 from raftsched.core.limits import HISTORY_MAX, REVISIONS_MAX, policy_error
 from raftsched.core.model import FINAL, EveryMode, Job, JobState, PastRevision, Policy, TriggerKind, scheduled_instance
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.references import may_refer
 from raftsched.core.rows import encode_row
+from raftsched.core.selection import is_followed
 from raftsched.core.tables import Table, after, by_job_key, from_u64, name_key, revision_key, u64
 from raftsched.core.transitions import job_after, job_next
 
@@ -52,8 +55,8 @@ def create_job(tx: Tx, c: CreateJob) -> Answer:
 
 def _create(tx: Tx, c: CreateJob) -> Answer:
     refused = _check(tx, c.namespace, c.policy, c.body) or refuse_stale_defaults(tx, c.namespace, c.defaults)
-    if refused is None and c.policy.conditions:
-        refused = circle(tx.named, c.namespace, c.name, c.policy)
+    if refused is None and (c.policy.conditions or c.policy.trigger.after is not None):
+        refused = _circle(tx, c.namespace, c.name, c.policy)
     if refused is not None:
         return refused
     if c.namespace == SYSTEM_NAMESPACE:
@@ -91,6 +94,10 @@ def _create(tx: Tx, c: CreateJob) -> Answer:
     tag_job(tx, job)
     tx.put_job(job)
     return Accepted(job=job, created=True)
+
+
+def _circle(tx: Tx, namespace: str, name: str | None, policy: Policy) -> Rejected | None:
+    return circle(tx.named, namespace, name, policy, followed=partial(is_followed, tx.view))
 
 
 def _answer_taken_name(tx: Tx, c: CreateJob, job_id: int) -> Answer:
@@ -218,9 +225,9 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
     if isinstance(job, Rejected):
         return job
     refused = _check(tx, job.namespace, c.policy, c.body) or refuse_stale_defaults(tx, job.namespace, c.defaults)
-    conditions = c.policy.conditions
-    if refused is None and conditions and (conditions != job.policy.conditions or c.name != job.name):
-        refused = circle(tx.named, job.namespace, c.name, c.policy)
+    awaited = waits_for(c.policy)
+    if refused is None and awaited and (awaited != waits_for(job.policy) or c.name != job.name):
+        refused = _circle(tx, job.namespace, c.name, c.policy)
     if refused is not None:
         return refused
     return edit(tx, job, c.policy, c.body, renamed=c.name != job.name, name=c.name)

@@ -185,6 +185,9 @@ def _add(tx: Tx, job: Job, parent: Instance, parts: Parts) -> None:
         shard_count=0 if parts.targets else parts.total,
         only_on=parts.targets[index] if parts.targets else "",
         trigger=parent.trigger,
+        cause=parent.cause,
+        root=parent.root,
+        passed=parent.passed,
     )
     parts.made += 1
     parts.next = parts.made

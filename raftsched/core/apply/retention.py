@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from raftsched.core.apply.finish import drop_history, drop_instance, drop_parts, drop_revisions
 from raftsched.core.apply.keys import prune_keys
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, Prune
 from raftsched.core.model import FINAL, Instance, Job, JobState, scheduled_instance
 from raftsched.core.origins import KEEP_MS, idle_origins
+from raftsched.core.rows import JOINS
 from raftsched.core.tables import BY_JOB, PURGE, Table, after, from_by_job, from_u64, u64
+from raftsched.core.workflows import JOIN_KEEP_MS
 
 _OVER = (JobState.EXPIRED, JobState.DELETED)
 ROWS_MAX = 10_000  # of one command
@@ -31,6 +35,8 @@ def prune(tx: Tx, c: Prune) -> Answer:
         instance_key = key[16:]
         if instance_key:
             instance = tx.instance(instance_key)
+            if instance is not None and instance.telling is not None:
+                continue  # jobs that follow it are still to be told of its end: it goes after that
             if instance is not None and instance.state in FINAL:
                 left -= drop_parts(tx, instance, left)
                 if _has_parts(instance):
@@ -45,6 +51,7 @@ def prune(tx: Tx, c: Prune) -> Answer:
         else:
             left -= _drop_job(tx, job, key, left)
     left -= prune_keys(tx, until, max(0, left))
+    left -= _prune_joins(tx, max(0, left))
     for origin in idle_origins(tx.view, tx.now - KEEP_MS, tx.now * _SPREAD % 2**64):
         tx.view.delete(Table.ORIGINS, origin)
     return Accepted(number=limit - left)
@@ -69,12 +76,13 @@ def _drop_job(tx: Tx, job: Job | None, key: bytes, limit: int) -> int:
     dropped = 0
     for row in listed:
         instance = tx.instance(from_by_job(row))
+        if instance is not None and instance.telling is not None:
+            return _later(tx, job, dropped)
         dropped += 0 if instance is None else drop_parts(tx, instance, limit - dropped)
         if dropped >= limit:
             if instance is not None and instance.parts is not None:  # with fewer of them
                 tx.put_instance(instance)
-            tx.put_job(job)
-            return dropped
+            return _later(tx, job, dropped)
         if instance is not None:
             drop_instance(tx, job, instance)
         else:
@@ -83,11 +91,12 @@ def _drop_job(tx: Tx, job: Job | None, key: bytes, limit: int) -> int:
     own = scheduled_instance(job)
     instance = None if own is None else tx.instance(own)
     if instance is not None:
+        if instance.telling is not None:
+            return _later(tx, job, dropped)
         dropped += drop_parts(tx, instance, limit - dropped)
         if _has_parts(instance):
             tx.put_instance(instance)
-            tx.put_job(job)
-            return dropped
+            return _later(tx, job, dropped)
         drop_instance(tx, None, instance)
     drop_revisions(tx, job)
     if job.name is not None and job.state is not JobState.DELETED:
@@ -96,3 +105,19 @@ def _drop_job(tx: Tx, job: Job | None, key: bytes, limit: int) -> int:
     tx.drop_job(job)
     tx.view.delete(PURGE, key)
     return dropped + 1
+
+
+def _later(tx: Tx, job: Job, dropped: int) -> int:
+    """Leaves the rest of a job to the next pruning. Returns how many rows were deleted."""
+    tx.put_job(job)
+    return dropped
+
+
+def _prune_joins(tx: Tx, limit: int) -> int:
+    """Deletes what jobs have waited for too long. Returns how many rows were deleted."""
+    old = [
+        key for key, raw in islice(tx.view.scan(Table.JOINS), limit) if JOINS.decode(raw).at_ms <= tx.now - JOIN_KEEP_MS
+    ]
+    for key in old:
+        tx.view.delete(Table.JOINS, key)
+    return len(old)

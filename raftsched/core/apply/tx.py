@@ -3,6 +3,8 @@ gathered."""
 
 from __future__ import annotations
 
+from collections import deque
+
 import msgspec
 
 from raftsched.core import rows
@@ -28,7 +30,7 @@ from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.eligibility import Need, Offer
 from raftsched.core.keyed import KeyUse
 from raftsched.core.limits import KEY_SIZE, NOW_MAX_MS, QUEUE_NAME_MAX, U64_MAX
-from raftsched.core.model import Instance, Job, Policy
+from raftsched.core.model import FINAL, Instance, Job, Policy
 from raftsched.core.namespaces import Namespace, namespace_error
 from raftsched.core.queues import Queue
 from raftsched.core.rows import (
@@ -45,12 +47,14 @@ from raftsched.core.rows import (
     read_meta,
 )
 from raftsched.core.run_keys import RunKey
-from raftsched.core.tables import INSTANCES, JOBS, READY, TIMERS, Table, View, from_u64, name_key, u64
+from raftsched.core.tables import INSTANCES, JOBS, READY, TIMERS, Table, View, after, from_u64, name_key, u64
 from raftsched.core.watches import not_run_at
 from raftsched.core.webhooks import Webhook
+from raftsched.core.workflows import member_key, member_value
 
 NOBODY = Attributed(msgspec.Raw(b""))
 _STATE = InstanceEvent.STATE
+_NEWLY = FINAL | {None}  # what an instance was that begins to wait: not there, or at its end
 
 
 class Tx:
@@ -84,6 +88,7 @@ class Tx:
         # What the index rows of the instances and jobs read or stored in this entry follow from
         self.indexed: dict[bytes, Indexed] = {}
         self.indexed_jobs: dict[int, IndexedJob] = {}
+        self.ended: deque[bytes] = deque()  # instances whose end jobs that follow have to be told of, in this entry
         self.batches: dict[bytes, KeyUse] = {}  # rows of KEYS that grew in this turn, written once
         # What those with an open session offer, and by what is needed whether one of them can; empty: not read yet
         self.offers: list[Offer] = []
@@ -245,6 +250,12 @@ class Tx:
             move(self, key, instance.job_id, old_keys, keys)
         if state is not old_state:
             self.events.instance(instance, _STATE)
+            if (
+                instance.root is not None
+                and instance.parent is None
+                and (instance.state in FINAL or old_state in _NEWLY)
+            ):
+                self.view.put(Table.WORKFLOWS, member_key(instance.root, key), member_value(instance.state))
 
     def drop_instance(self, instance: Instance) -> None:
         """Deletes the instance and its index rows, but for that of BY_JOB."""
@@ -253,6 +264,14 @@ class Tx:
         self.indexed[key] = state, NO_ROWS
         move(self, key, instance.job_id, keys, NO_ROWS)
         self.view.delete(INSTANCES, key)
+        if instance.root is not None and instance.parent is None:
+            self._leave_workflow(instance.root, key)
+
+    def _leave_workflow(self, root: bytes, key: bytes) -> None:
+        """Deletes an instance's row in its workflow, and the workflow with the last of them."""
+        self.view.delete(Table.WORKFLOWS, member_key(root, key))
+        if next(self.view.scan(Table.WORKFLOWS, root + b"\0", after(root)), None) is None:
+            self.view.delete(Table.WORKFLOWS, root)
 
     def session(self, number: int) -> Session | None:
         if not 0 <= number <= U64_MAX:

@@ -14,6 +14,7 @@ from raftsched.core.rows import decode_instance, decode_job, decode_operation, d
 from raftsched.core.tables import Table, from_u64
 from tests.sim.calm import LEADER_WITHIN_S, Calm
 from tests.sim.jobs.dues import not_final
+from tests.sim.jobs.follows import check_followers
 from tests.support.invariants import violations
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ class JobsCalm(Calm):
             for broken in violations(view):
                 checks.fail(f"the tables do not fit: {broken}")
             self._world.dues.check(view, stopped_ms)
+            check_followers(self._world, view)
             for key in sorted(self._world.promised):
                 if view.get(Table.INSTANCES, key) is None and not self._gone(key):
                     checks.fail(f"the run {instance_text(key)} was promised, and is not there")
@@ -211,6 +213,7 @@ class JobsCalm(Calm):
                 revisions = world.ledger.policies[row.job_id].values()
                 replaced = row.reason == "replaced" and any(p.overlap is Overlap.REPLACE for p in revisions)
                 asked = row.key in world.ledger.kills or row.job_id in world.ledger.ended_jobs
+                asked = asked or (row.root or row.key) in world.ledger.killed_roots
                 itself = row.reason == "cancelled" and last is not None and last.outcome is Outcome.CANCELLED
                 if not asked and not replaced and not itself:
                     world.checks.fail(f"{what} ({row.reason}), and nobody asked for it")

@@ -14,6 +14,8 @@ from raftsched.core.cluster import Settings
 from raftsched.core.limits import RECURRING
 from raftsched.core.model import (
     FINAL,
+    After,
+    AfterOn,
     Condition,
     ConditionKind,
     Delivery,
@@ -63,6 +65,7 @@ ASKED = {
     "bulk": 1,
     "calendar": 3,
     "webhook": 2,
+    "workflow": 1,
 }
 KEYS = {"red": 1, "blue": 3}  # of runs -> how many may go at one time, whatever job they are of
 KEEP_ALL = Retention(100_000, 100_000)
@@ -82,8 +85,10 @@ class JobClient(Client):
     )
 
     def as_it_should_be(self, refusal: c.Rejected) -> bool:
-        """Also of a job that would wait for itself: whose success is awaited is drawn without a look at the others."""
-        return super().as_it_should_be(refusal) or (refusal.pointer or "").endswith("/job_succeeded")
+        """Also of a job that would wait for itself: what is awaited or followed is drawn without a look at the
+        others."""
+        pointer = refusal.pointer or ""
+        return super().as_it_should_be(refusal) or pointer.endswith("/job_succeeded") or pointer == "/trigger/after"
 
     def __init__(self, clients: JobClients, number: int, rng: random.Random) -> None:
         super().__init__(clients, number, rng)
@@ -120,7 +125,9 @@ class JobClient(Client):
             case "kill" if (key := self._some_instance()) is not None:
                 return job, body, c.Kill(key)
             case "rerun" if (key := self._some_instance()) is not None:
-                return job, body, c.Rerun(key)
+                return job, body, c.Rerun(key, downstream=rng.random() < 0.3)
+            case "workflow" if (root := self._some_root()) is not None:
+                return job, body, c.KillWorkflow(root)
             case "pause":
                 until = self._now_ms() + rng.randint(200, 6_000) if rng.random() < 0.5 else None
                 return job, body, c.SetJobState(job.job_id, JobState.SUSPENDED, resume_at_ms=until)
@@ -232,6 +239,15 @@ class JobClient(Client):
                 keys = newest
         return rng.choice(keys) if keys else None
 
+    def _some_root(self) -> bytes | None:
+        """Of a workflow that some node knows."""
+        stores = [machine.store for machine in self._world.machines.values() if machine.store is not None]
+        if not stores:
+            return None
+        with self._rng.choice(stores).read() as view:
+            roots = sorted({key[:24] for key, _ in view.scan(Table.WORKFLOWS)})
+        return self._rng.choice(roots) if roots else None
+
     def _settings(self) -> Settings:
         return self._world.draw_settings(self._rng)
 
@@ -252,7 +268,13 @@ class JobClient(Client):
 
     def _trigger(self, once: bool) -> Trigger:
         rng, now = self._rng, self._now_ms()
-        kind = rng.choice(["at", "at", "in", "manual"] if once else ["rate", "rate", "delay", "cron", "cron", "manual"])
+        others = [job.name for job in self.jobs[:-1][-8:]]
+        kinds = ["at", "at", "in", "manual"] if once else ["rate", "rate", "delay", "cron", "cron", "manual"]
+        if others and not once and rng.random() < 0.25:
+            names = rng.sample(others, min(len(others), rng.choice([1, 1, 1, 2, 3])))
+            after = After(tuple(f"{NAMESPACE}/{name}" for name in names), rng.choice(list(AfterOn)), rng.random() < 0.5)
+            return Trigger(kind=TriggerKind.AFTER, after=after, max_runs=rng.choice([None] * 9 + [3]))
+        kind = rng.choice(kinds)
         jitter = rng.choice([0, 0, 0, rng.randint(1, 3_000)])
         ends = rng.choice([None, None, None, now + rng.randint(2_000, 40_000)])
         starts = rng.choice([None, None, None, now + rng.randint(-5_000, 8_000)])

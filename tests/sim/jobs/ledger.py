@@ -73,6 +73,7 @@ class Account:
     lost: int = 0
     killed_at: int | None = None  # index of the entry
     ended: int | None = None  # the token of an attempt that said that no other is to come
+    generation: int = 0  # of its workflow, which was run again from somewhere on
 
 
 class Ledger:
@@ -84,6 +85,7 @@ class Ledger:
         self.given: dict[int, Given] = {}  # by token
         self.accounts: dict[bytes, Account] = {}
         self.kills: set[bytes] = set()  # instances that somebody asked to end
+        self.killed_roots: set[bytes] = set()  # of workflows that somebody asked to end
         self.ended_jobs: set[int] = set()  # all their runs were asked to end
         self.queues: dict[str, c.PutQueue] = {}  # limits
         self.drained: dict[str, bool] = {}
@@ -199,6 +201,8 @@ class Ledger:
                 self.kills.add(command.instance)
                 account = self.accounts.setdefault(command.instance, Account())
                 account.killed_at = index
+            case c.KillWorkflow():
+                self.killed_roots.add(command.root)
             case c.RunNow() if command.key and answer.instance is not None:
                 first = self.keyed.setdefault(command.key, answer.instance)
                 if first != answer.instance:
@@ -246,6 +250,11 @@ class Ledger:
         row = self._row(view, key)
         if row is not None:
             account.revision = row.job_revision
+            if row.generation > account.generation:
+                account.before = max(account.tokens, default=0)
+                account.failed = account.lost = 0
+                account.killed_at = None
+                account.generation = row.generation
         account.tokens.append(token)
         policy = self.policy(key)
         if policy is None:

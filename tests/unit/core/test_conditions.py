@@ -240,7 +240,8 @@ class TestJobs:
         assert world.instance(key).checking
 
     def test_one_that_waits_for_its_own_job(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(jobs_module, "circle", lambda *_: None)  # it may have been written by an earlier version
+        # It may have been written by an earlier version.
+        monkeypatch.setattr(jobs_module, "circle", lambda *_, **__: None)
         world = World()
         session = world.session()
         first = world.create(name="import", overlap=Overlap.ALLOW)
@@ -254,7 +255,8 @@ class TestJobs:
         assert world.job(first.id).active == 1
 
     def test_one_that_was_held_behind_the_run_it_waits_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(jobs_module, "circle", lambda *_: None)  # it may have been written by an earlier version
+        # It may have been written by an earlier version.
+        monkeypatch.setattr(jobs_module, "circle", lambda *_, **__: None)
         world = World()
         first = world.create(name="import", overlap=Overlap.QUEUE_ALL)
         running = world.run_now(first)
@@ -564,7 +566,7 @@ class TestCircles:
         """As jobs may have that were written by an earlier version: the search ends, and they can be edited."""
         world = World()
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(jobs_module, "circle", lambda *_: None)
+            patched.setattr(jobs_module, "circle", lambda *_, **__: None)
             first = world.create(name="a", **self.after("default/b"))
             world.create(name="b", **self.after("default/a"))
         world.create(name="c", **self.after("default/a"))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.core.ids import instance_text, job_text
+from raftsched.core.ids import instance_key, instance_text, job_text
 from raftsched.core.model import Attempt, Instance, InstanceState, Job, JobState, Policy, Trigger, TriggerKind
 from raftsched.core.secrets import Secret
 from raftsched.worker.tasks import BadJob, resolved, spec_of, task_of
@@ -38,7 +38,12 @@ ABOUT = {
 }
 
 
-def task(handler: dict[str, Any], params: dict[str, Any] | None = None, secret: bytes = b"") -> Task:
+def task(
+    handler: dict[str, Any],
+    params: dict[str, Any] | None = None,
+    secret: bytes = b"",
+    instance: Instance = INSTANCE,
+) -> Task:
     """Returns the task of a run. `secret`: the value of each secret that it refers to."""
     body = {"handler": handler, **({"params": params} if params is not None else {})}
     policy = Policy(trigger=Trigger(kind=TriggerKind.MANUAL), timeout_ms=1_234)
@@ -59,7 +64,7 @@ def task(handler: dict[str, Any], params: dict[str, Any] | None = None, secret: 
     def find(namespace: str, name: str) -> Secret:
         return Secret(namespace=namespace, name=name, revision=1, value=secret)
 
-    spec = spec_of(job, INSTANCE, attempt, {"greet": "jobs.mail:greet"}, find)
+    spec = spec_of(job, instance, attempt, {"greet": "jobs.mail:greet"}, find)
     assert (spec.token, spec.session, spec.timeout_ms) == (4711, 5, 1_234)
     return spec.task
 
@@ -216,3 +221,15 @@ def test_what_a_run_kept_and_how_often_it_was_put_off() -> None:
     assert isinstance(request, Http)
     assert request.headers["Raftsched-Snoozes"] == "3"
     assert "Raftsched-State" not in request.headers, "a header is no place for it"
+
+
+def test_a_run_that_others_started_knows_them_and_their_results() -> None:
+    cause, root = instance_key(NOMINAL_MS, 5, 9), instance_key(NOMINAL_MS, 4)
+    passed = b'{"default/a":{"password":{"$secret":"smtp"}}}'
+    follows = msgspec.structs.replace(INSTANCE, cause=cause, root=root, passed=passed)
+    run = task({"python": "jobs.mail:send"}, {"to": "ana", "upstream": 1}, instance=follows)
+    assert isinstance(run, Python)
+    wanted = {"to": "ana", "upstream": {"default/a": {"password": {"$secret": "smtp"}}}}
+    assert json.loads(run.params) == wanted  # results are data: they name no secrets
+    told = {"RAFTSCHED_CAUSE_INSTANCE_ID": instance_text(cause), "RAFTSCHED_ROOT_INSTANCE_ID": instance_text(root)}
+    assert run.env == {**ABOUT, **told}
