@@ -11,7 +11,18 @@ from raftsched.api.auth import audit, oidc, tokens, whoami
 from raftsched.api.cluster import cluster, doctor, health, members, snapshot, terms
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
-from raftsched.api.jobs import actions, backfill, batch, checking, compare, crontabs, operations, revisions, schedules
+from raftsched.api.jobs import (
+    actions,
+    backfill,
+    batch,
+    checking,
+    compare,
+    crontabs,
+    graph,
+    operations,
+    revisions,
+    schedules,
+)
 from raftsched.api.jobs import endpoints as jobs
 from raftsched.api.jobs import listing as jobs_list
 from raftsched.api.openapi import documents
@@ -28,6 +39,7 @@ from raftsched.api.runs import (
     output,
     recent,
     stats,
+    workflows,
 )
 from raftsched.api.workers import output as worker_output
 from raftsched.api.workers import sessions, workers
@@ -75,6 +87,7 @@ ROUTES: list[Route] = [
     Route("POST", "/v1/jobs:batch", batch.create_batch, "batch_create_batch"),
     Route("POST", "/v1/jobs:check", checking.check_new, "checking_check_new"),
     Route("POST", "/v1/jobs:actions", operations.act, "operations_act"),
+    Route("GET", "/v1/jobs:graph", graph.get, "jobs_graph"),
     *_of_job(_BY_ID),
     Route("PUT", _BY_ID, jobs.put, "jobs_put"),
     *_of_job(_BY_NAME, "_by_name"),
@@ -95,6 +108,8 @@ ROUTES: list[Route] = [
     Route("GET", "/v1/instances/{id}/output", output.get, "output_get"),
     Route("POST", "/v1/instances/{id}/kill", instances.kill, "instances_kill"),
     Route("POST", "/v1/instances/{id}/rerun", instances.rerun, "instances_rerun"),
+    Route("GET", "/v1/workflows/{id}", workflows.get, "workflows_get"),
+    Route("POST", "/v1/workflows/{id}/kill", workflows.kill, "workflows_kill"),
     Route("GET", "/v1/dead-letters", dead_letters.list_all, "dead_letters_list_all"),
     Route("POST", "/v1/dead-letters/requeue", dead_letters.requeue, "dead_letters_requeue"),
     Route("DELETE", "/v1/dead-letters", dead_letters.discard, "dead_letters_discard"),

@@ -24,6 +24,7 @@ from raftsched.client.spec import EventFilter, Moment, StatsFilter, Trigger
 from raftsched.client.transport import TIMEOUT_S, Connector, Transport
 from raftsched.client.trust import Trust, from_environment
 from raftsched.client.watching import watch
+from raftsched.client.workflows import Workflows
 
 
 class AsyncClient:
@@ -76,6 +77,7 @@ class AsyncClient:
         self._creates = creates
         self.jobs = Jobs(transport, creates)
         self.instances = Instances(transport)
+        self.workflows = Workflows(transport)
         self.dead_letters = DeadLetters(transport)
         self.operations = Operations(transport)
         self.queues = Queues(transport)

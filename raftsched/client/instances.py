@@ -57,9 +57,9 @@ class Instances:
                 return total.sweep()
             body["cursor"] = cursor
 
-    async def rerun(self, ref: InstanceRef) -> Instance:
-        """One more attempt of what is at its end."""
-        return await self._transport.post(Instance, f"{path_of(ref)}/rerun")
+    async def rerun(self, ref: InstanceRef, *, downstream: bool = False) -> Instance:
+        """One more attempt of what is at its end. `downstream`: from here on, all that follows it in its workflow."""
+        return await self._transport.post(Instance, f"{path_of(ref)}/rerun", {"downstream": True} if downstream else {})
 
     async def wait(self, ref: InstanceRef, *, timeout: float | None = None) -> Instance:
         """Until it is at its end. `timeout` in seconds; TimeoutError after that."""

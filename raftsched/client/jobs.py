@@ -19,6 +19,7 @@ from raftsched.client.instances import Instances
 from raftsched.client.models import Backfilled, Checked, Created, Crontab, Deleted, Instance, Page, Preview, Run
 from raftsched.client.models_bulk import DryRun, Operation, Revision, Stats
 from raftsched.client.models_generated import Job
+from raftsched.client.models_workflows import Graph
 from raftsched.client.operations import Operations, Underway
 from raftsched.client.pages import pages, part_of
 from raftsched.client.spec import Action, BulkFilter, Duration, InstanceFilter, JobFilter, JobState, Moment
@@ -152,6 +153,11 @@ class Jobs:
         `Client.preview`."""
         query = {"count": count, "from": start, "to": end, "by_day": by_day}
         return await self._transport.get(Preview, f"{path_of(ref)}/next", query)
+
+    async def graph(self, *, job: JobRef | None = None, namespace: str | None = None) -> Graph:
+        """Which jobs follow which: around one, of a namespace, or (None) all."""
+        name = job if job is None or isinstance(job, str) else job.id
+        return await self._transport.get(Graph, "/v1/jobs:graph", {"job": name, "namespace": namespace})
 
     async def state(self, ref: JobRef) -> JobState:
         return (await self._transport.get(_State, f"{path_of(ref)}/state")).state

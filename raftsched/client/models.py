@@ -101,6 +101,10 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     saved_state: Any = None  # what it keeps for its next attempts
     expires_at: datetime | None = None  # of one that waits: it is skipped unless it starts before
     key: str | None = None  # that its limits by key are about
+    cause: str | None = None  # the run by whose end it was started
+    root: str | None = None  # the first run of its workflow
+    joined: list[str] | None = None  # all runs that it waited for, where these were several
+    passed: Any = None  # their results
 
     @property
     def final(self) -> bool:

@@ -325,7 +325,7 @@ class MisfireRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WhyThen(msgspec.Struct, frozen=True, kw_only=True):
-    """`made_by`: "schedule", "missed", "manual", "backfill" or "skipped"."""
+    """`made_by`: "schedule", "missed", "manual", "backfill", "after", "part", "event" or "skipped"."""
 
     text: str
     made_by: str

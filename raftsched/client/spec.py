@@ -18,6 +18,18 @@ Duration = timedelta | str  # "90s", "1h30m", ISO 8601 as text
 Action = Literal["pause", "resume", "run", "expire", "delete"]
 JobState = Literal["NEW", "SCHEDULED", "SUSPENDED", "EXPIRED"]
 
+# The jobs that a job follows: exactly one of job, all_of, any_of
+After = TypedDict(
+    "After",
+    {
+        "job": str,
+        "all_of": Sequence[str],
+        "any_of": Sequence[str],
+        "on": Literal["succeeded", "failed", "ended"],
+        "pass": Literal["result"],
+    },
+    total=False,
+)
 Trigger = TypedDict(
     "Trigger",
     {
@@ -27,6 +39,7 @@ Trigger = TypedDict(
         "cron": str,
         "rrule": str,
         "manual": bool,
+        "after": After,
         "mode": Literal["fixed_rate", "fixed_delay"],
         "dialect": Literal["vixie", "quartz"],
         "timezone": str,

@@ -20,13 +20,25 @@ from raftsched.api.http.idempotency import UNNAMED, Named, done_before, noted, p
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply, reply_value
 from raftsched.api.http.requests import READ, catch_up
-from raftsched.api.jobs.schema import MemberIn, TransferIn
+from raftsched.api.jobs.schema import NodeId, StoreId
 from raftsched.api.openapi.declarations import action
 from raftsched.api.openapi.operation import WRITES, Reply, operation
 from raftsched.core.commands import Barrier
 from raftsched.errors import RaftschedError
 
 NOTE_S = 2.0
+
+
+class MemberIn(msgspec.Struct, forbid_unknown_fields=True):
+    """A node that asks to be let in. `store`: only with this disk, as GET /v1/cluster names it."""
+
+    id: NodeId | None = None
+    replace: bool = False
+    store: StoreId | None = None
+
+
+class TransferIn(msgspec.Struct, forbid_unknown_fields=True):
+    to: NodeId | None = None
 
 
 @operation("List the members", {200: MemberList}, query=READ, role="viewer", scope="shared")

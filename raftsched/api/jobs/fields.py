@@ -75,9 +75,10 @@ NAME = Kind("Name", "str", "str", "str")
 # fmt: off
 FIELDS = (
     Field("trigger", Kind("TriggerIn", "Raw", "Trigger", f"{OBJECT} | None"),
-          "when it is due: exactly one of `at`, `in`, `every`, `cron`, `rrule`, `manual`",
+          "when it is due: exactly one of `at`, `in`, `every`, `cron`, `rrule`, `manual`, `after`",
           default_text="needed, unless there are `triggers`", policy="trigger", always=True,
-          rule="several_of(given, errors) if given.triggers else trigger_of(given.trigger, now_ms, errors, kept)"),
+          rule="several_of(given, errors) if given.triggers else "
+               "trigger_of(given.trigger, now_ms, errors, kept, namespace)"),
     Field("triggers", Kind("Triggers", "Raw", "Sequence[NamedTrigger]", f"list[{OBJECT}]"),
           "several triggers instead of one: each has an `id`, and is due by itself", default=[],
           policy="triggers", rule="triggers_of(given.triggers, now_ms, errors, kept)"),

@@ -200,7 +200,9 @@ def policy_of(
     given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: tuple[Trigger, ...], namespace: str
 ) -> Policy:
     """Returns what core looks at; refusals are added to `errors`, then the result is of no use."""
-    trigger = several_of(given, errors) if given.triggers else trigger_of(given.trigger, now_ms, errors, kept)
+    trigger = (
+        several_of(given, errors) if given.triggers else trigger_of(given.trigger, now_ms, errors, kept, namespace)
+    )
     required_capability = capability_of(given.handler, errors)
     timeout_ms = (
         min(300000, settings.timeout_ceiling_ms)

@@ -101,7 +101,7 @@ async def times_of(ctx: ApiContext, sources: Sequence[Source], window: Window) -
 
 async def _times_of(ctx: ApiContext, source: Source, window: Window) -> tuple[list[Occurrence], bool]:
     trigger = source.trigger
-    if trigger.kind is TriggerKind.MANUAL:
+    if trigger.kind in (TriggerKind.MANUAL, TriggerKind.AFTER):
         return [], False
     limit = window.limit + 1 if window.most is None else min(window.limit + 1, window.most)
     found: list[Occurrence] = []

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, Raw, field
 
 from raftsched import names
+from raftsched.api.jobs.after_schema import AfterIn
 from raftsched.api.jobs.parts_schema import PartsOut, ShardOut
 from raftsched.api.openapi import patterns
 from raftsched.bounds import COUNT_MAX, DESCRIPTION_MAX, OWNER_MAX, URL_MAX
@@ -113,7 +114,7 @@ class _Given(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=
 
 
 class TriggerIn(_Given, kw_only=True):
-    """Exactly one of at, in, every, cron, rrule, manual."""
+    """Exactly one of at, in, every, cron, rrule, manual, after."""
 
     at: Time | None = None
     in_: Duration | None = field(default=None, name="in")
@@ -126,6 +127,7 @@ class TriggerIn(_Given, kw_only=True):
         | None
     ) = None
     manual: Annotated[bool, Meta(description="true")] = False
+    after: AfterIn | None = None
     mode: Literal["fixed_rate", "fixed_delay"] | None = None
     dialect: Literal["vixie", "quartz"] | None = None
     timezone: Zone | None = None
@@ -380,18 +382,6 @@ class DeadLetterOut(msgspec.Struct):
     dead_since: str
 
 
-class MemberIn(msgspec.Struct, forbid_unknown_fields=True):
-    """A node that asks to be let in. `store`: only with this disk, as GET /v1/cluster names it."""
-
-    id: NodeId | None = None
-    replace: bool = False
-    store: StoreId | None = None
-
-
-class TransferIn(msgspec.Struct, forbid_unknown_fields=True):
-    to: NodeId | None = None
-
-
 class PreviewIn(msgspec.Struct, forbid_unknown_fields=True):
     """One trigger, or several as those of a job. `to`: no times from then on. `by_day`: a time zone of whose days the
     times are counted, up to `to`."""
@@ -454,8 +444,9 @@ class InstanceOut(msgspec.Struct):
     one of how many, null of a part for one node. `parts`: of a run that was split into them. `trigger`: the id of the
     one that it came from, of a job with several. `expires_at`: of one that waits: it is skipped unless it starts
     before; null: it waits on, or has begun. `snoozes`: how often it was put off. `progress`: how far its newest attempt
-    is, by its own word. `saved_state`: what it keeps for its next attempts. `key`: that its limits by
-    key are about."""
+    is, by its own word. `saved_state`: what it keeps for its next attempts. `key`: that its limits by key are about.
+    `cause`: the run by whose end it was started; `root`: the first of these, by whose id the workflow goes; `joined`:
+    all that it waited for, where these were several; `passed`: their results."""
 
     id: str
     job_id: str
@@ -496,3 +487,7 @@ class InstanceOut(msgspec.Struct):
     progress: ProgressOut | None = None
     saved_state: Raw | None = None
     key: str | None = None
+    cause: str | None = None
+    root: str | None = None
+    joined: list[str] | None = None
+    passed: Raw | None = None

@@ -10,9 +10,12 @@ import msgspec
 from raftsched import names, schedule
 from raftsched.api.http.durations import parse_duration, parse_time
 from raftsched.api.http.problems import FieldError
+from raftsched.api.jobs.after_schema import AfterIn
+from raftsched.api.jobs.following import after_of
 from raftsched.api.jobs.schema import PreviewIn, TriggerIn, TriggerItemIn
 from raftsched.core.limits import TRIGGERS_MAX
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
+from raftsched.core.selection import DEFAULT_NAMESPACE
 from raftsched.schedule import TriggerError, parse_cron_text
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ _KINDS = {
     "cron": TriggerKind.CRON,
     "rrule": TriggerKind.RRULE,
     "manual": TriggerKind.MANUAL,
+    "after": TriggerKind.AFTER,
 }
 _RECURRING = ("every", "cron", "rrule")
 BELONGS = {  # field -> the kinds that know it
@@ -34,11 +38,11 @@ BELONGS = {  # field -> the kinds that know it
     "jitter": ("at", "in", *_RECURRING),
     "starts_at": _RECURRING,
     "ends_at": _RECURRING,
-    "max_runs": _RECURRING,
+    "max_runs": (*_RECURRING, "after"),
     "calendar": _RECURRING,
 }
 KINDS_OF_TRIGGER = tuple(_KINDS)
-_ONE_OF = "exactly one of at, in, every, cron, rrule, manual"
+_ONE_OF = "exactly one of at, in, every, cron, rrule, manual, after"
 _ONE_OF_SEVERAL = "exactly one of at, in, every, cron, rrule"
 _GIVE = f"Give {_ONE_OF_SEVERAL}, or leave it out"
 _AT, _IN = TriggerKind.AT, TriggerKind.IN  # looked up in their enum they take as long as the rest of a Trigger
@@ -46,10 +50,14 @@ _MANUAL = Trigger(kind=TriggerKind.MANUAL)
 
 
 def trigger_of(
-    given: TriggerIn | None, now_ms: int, errors: list[FieldError], kept: tuple[Trigger, ...] = ()
+    given: TriggerIn | None,
+    now_ms: int,
+    errors: list[FieldError],
+    kept: tuple[Trigger, ...] = (),
+    namespace: str = DEFAULT_NAMESPACE,
 ) -> Trigger:
     """Errors are added to the list; the result is of use only when none were. `kept`: the triggers that the job has
-    already; one that is left as it is, is not asked whether it will ever be due again."""
+    already; one that is left as it is, is not asked whether it will ever be due again. `namespace`: the job's."""
     at = "/trigger"
     if given is None:
         errors.append(FieldError(at, f'is missing; give {_ONE_OF}, for example {{"in": "30m"}}'))
@@ -61,7 +69,15 @@ def trigger_of(
         return Trigger(kind=_AT, at_ms=time_of(given.at, "/trigger/at", errors) or 0)
     if kind == "in" and given.jitter is None and _plain(given):
         return Trigger(kind=_IN, period_ms=duration_of(given.in_, "/trigger/in", errors) or 0)
+    if given.after is not None:
+        return _following(given, given.after, errors, namespace)
     return _full(given, kind, at, "", now_ms, errors, kept)
+
+
+def _following(given: TriggerIn, after: AfterIn, errors: list[FieldError], namespace: str) -> Trigger:
+    """It has no times of its own, and nothing of what belongs to them."""
+    _refuse_others(given, "after", "/trigger", errors)
+    return Trigger(kind=TriggerKind.AFTER, after=after_of(after, namespace, errors), max_runs=given.max_runs)
 
 
 def triggers_of(
@@ -90,6 +106,10 @@ def triggers_of(
             errors.append(
                 FieldError(f"{at}/manual", f"has no times; a job is run by hand whatever else it has. {_GIVE}")
             )
+            continue
+        if item.after is not None:
+            detail = f"goes alone: a job that follows others has no other trigger yet. {_GIVE}"
+            errors.append(FieldError(f"{at}/after", detail))
             continue
         kind = _kind_of(item, at, _ONE_OF_SEVERAL, errors)
         if kind is not None:
@@ -132,6 +152,8 @@ def _kinds_of(given: TriggerIn) -> list[str]:
         kinds.append("rrule")
     if given.manual:
         kinds.append("manual")
+    if given.after is not None:
+        kinds.append("after")
     return kinds
 
 
@@ -157,9 +179,7 @@ def _full(
     kept: tuple[Trigger, ...],
 ) -> Trigger:
     before = len(errors)
-    for field, kinds in BELONGS.items():
-        if getattr(given, field) is not None and kind not in kinds:
-            errors.append(FieldError(f"{at}/{field}", f'has no meaning with "{kind}"; it goes with {_or(kinds)}'))
+    _refuse_others(given, kind, at, errors)
     if given.calendar is not None and not names.CALENDAR.allows(given.calendar):
         detail = f"is no name of a calendar; it has {names.CALENDAR.rule}"
         errors.append(FieldError(f"{at}/calendar", detail))
@@ -187,6 +207,13 @@ def _full(
     except TriggerError as error:
         errors.append(FieldError(at + error.pointer.removeprefix("/trigger"), error.detail))
         return _MANUAL
+
+
+def _refuse_others(given: TriggerIn, kind: str, at: str, errors: list[FieldError]) -> None:
+    """Refuses fields that have no meaning with this kind."""
+    for field, kinds in BELONGS.items():
+        if getattr(given, field) is not None and kind not in kinds:
+            errors.append(FieldError(f"{at}/{field}", f'has no meaning with "{kind}"; it goes with {_or(kinds)}'))
 
 
 def _core(given: TriggerIn, kind: str, at: str, errors: list[FieldError]) -> Trigger:

@@ -234,8 +234,9 @@ def _trigger_in(schema: dict[str, Any]) -> None:
 
 def _trigger_item_in(schema: dict[str, Any]) -> None:
     """One of several has an id, and neither of what belongs to the job."""
-    kinds = tuple(kind for kind in KINDS_OF_TRIGGER if kind != "manual")
-    _one_of(kinds, {**BELONGS, "manual": (), "max_runs": ()}, always=("id",))(schema)
+    alone = ("manual", "after")
+    kinds = tuple(kind for kind in KINDS_OF_TRIGGER if kind not in alone)
+    _one_of(kinds, {**BELONGS, **dict.fromkeys(alone, ()), "max_runs": ()}, always=("id",))(schema)
     _refine_every(schema)
 
 
@@ -243,6 +244,10 @@ def _refine_every(schema: dict[str, Any]) -> None:
     (every,) = (way for way in schema["oneOf"] if way["title"] == "every")
     delayed = {"mode": {"const": "fixed_delay"}, "calendar": {"type": "string"}}
     every["not"] = {"properties": delayed, "required": sorted(delayed)}  # that has no times a calendar could leave out
+
+
+def _after_in(schema: dict[str, Any]) -> None:
+    _one_of(("job", "all_of", "any_of"), {})(schema)
 
 
 def _job_in(schema: dict[str, Any]) -> None:
@@ -322,6 +327,7 @@ _RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     "TriggerIn": _trigger_in,
     "TriggerItemIn": _trigger_item_in,
     "PauseIn": _pause_in,
+    "AfterIn": _after_in,
     "HandlerIn": _one_of(
         ("exec", "shell", "python", "http", "call"),
         {

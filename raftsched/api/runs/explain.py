@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from raftsched.api.auth.callers import sees
 from raftsched.api.cluster.cluster import seen
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.call import Call
@@ -29,12 +30,13 @@ from raftsched.api.runs.explain_words import (
     there_words,
     trigger_words,
 )
+from raftsched.api.runs.render import JobNames
 from raftsched.api.runs.waiting import Obstacle, waits_for
 from raftsched.api.workers.seen import heard_of_worker, troubles_of_workers
 from raftsched.core import rows
 from raftsched.core.executors import is_worker, node_name, worker_name
-from raftsched.core.ids import instance_text, job_text
-from raftsched.core.model import FINAL, Attempt, Instance, InstanceState, Job, Policy, Step, StepKind
+from raftsched.core.ids import instance_text, job_text, split_instance
+from raftsched.core.model import FINAL, FOLLOWED, Attempt, Instance, InstanceState, Job, Policy, Step, StepKind
 from raftsched.core.tables import ReadView
 from raftsched.quantities import format_duration
 
@@ -47,9 +49,9 @@ class MisfireShown(msgspec.Struct):
 
 
 class ThenOut(msgspec.Struct):
-    """`made_by`: "schedule", "missed" (the misfire policy made up for it), "manual", "backfill", "skipped", "event" (it
-    tells a webhook). `trigger`
-    and `misfire` are null when the job was edited since and nothing of it runs any more."""
+    """`made_by`: "schedule", "missed" (the misfire policy made up for it), "manual", "backfill", "skipped", "after"
+    (the end of another run started it), "part", "event" (it tells a webhook). `trigger` and `misfire` are null when the
+    job was edited since and nothing of it runs any more."""
 
     text: str
     made_by: str
@@ -149,7 +151,15 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
         or any(p.node_id == live.node and p.connected for p in ctx.cluster.peers())
     )
     heard_ms = None if live is None else await _heard_ms(ctx, call, live.node)
-    return reply_value(explain(*found, ctx.now_ms(), None if known else ctx.node_id, heard_ms))
+    upstream = None if found[0].cause is None else _upstream(ctx, found[0].cause)
+    return reply_value(explain(*found, ctx.now_ms(), None if known else ctx.node_id, heard_ms, upstream))
+
+
+def _upstream(ctx: ApiContext, cause: bytes) -> str | None:
+    """Returns the job of a run, as namespace/name; None: it has no name, or is not for the caller to know."""
+    with ctx.read() as view:
+        head = JobNames(view).of(split_instance(cause)[1])
+    return f"{head.namespace}/{head.name}" if head.name is not None and sees(head.namespace) else None
 
 
 async def _heard_ms(ctx: ApiContext, call: Call[Any], node: str) -> int | None:
@@ -191,12 +201,16 @@ def explain(
     now_ms: int,
     cut_off: str | None = None,
     heard_ms: int | None = None,
+    upstream: str | None = None,
 ) -> ExplainOut:
     """`policy` is that of the row's revision, None when it is not kept any more. `cut_off`: the node that was asked,
-    when it is not connected with the one that runs it. `heard_ms`: when the leader last heard of that one."""
+    when it is not connected with the one that runs it. `heard_ms`: when the leader last heard of that one. `upstream`:
+    the job of the run by whose end it was started, if the caller may know it."""
     attempts = {a.token: a for a in row.attempts}
-    then = _then(row, job, policy)
-    if row.state in FINAL:
+    then = _then(row, job, policy, upstream)
+    if row.state is InstanceState.SKIPPED and then.made_by == FOLLOWED and row.gap_count:
+        now = gap_words(row, policy)
+    elif row.state in FINAL:
         now = "" if row.state is InstanceState.SKIPPED and row.gap_count else end_words(row)
     elif obstacle is not None:
         now = f"It is {row.state.name}. {obstacle.text}{expiry_words(row)}"
@@ -219,14 +233,14 @@ def explain(
 
 
 def made_by(row: Instance) -> str:
-    """ "schedule", "missed", "manual", "backfill", "event" or "skipped"."""
+    """ "schedule", "missed", "manual", "backfill", "after", "part", "event" or "skipped"."""
     first = row.steps[0]
     if first.kind is not StepKind.CREATED:
         return "skipped"
     return first.detail or "schedule"
 
 
-def _then(row: Instance, job: Job | None, policy: Policy | None) -> ThenOut:
+def _then(row: Instance, job: Job | None, policy: Policy | None, upstream: str | None) -> ThenOut:
     how = made_by(row)
     trigger = trigger_words(row, job, policy)
     due = row.due_at_ms
@@ -234,7 +248,7 @@ def _then(row: Instance, job: Job | None, policy: Policy | None) -> ThenOut:
     first = row.attempts[0] if row.attempts and row.attempts[0].number == 1 else None
     started = None if first is None else first.started_at_ms
     return ThenOut(
-        text=then_words(row, how, trigger, policy),
+        text=then_words(row, how, trigger, policy, upstream),
         made_by=how,
         trigger=trigger,
         trigger_id=row.trigger or None,

@@ -89,11 +89,15 @@ def trigger_words(row: Instance, job: Job | None, policy: Policy | None) -> str 
         return None
 
 
-def then_words(row: Instance, made_by: str, trigger: str | None, policy: Policy | None) -> str:
-    """Why it was made at that time."""
+def then_words(
+    row: Instance, made_by: str, trigger: str | None, policy: Policy | None, upstream: str | None = None
+) -> str:
+    """Why it was made at that time. `upstream`: the job of the run by whose end it was started, if it may be named."""
     nominal = format_time(row.nominal_at_ms)
     if made_by == "manual":
         return f"Somebody asked for this run at {nominal}."
+    if made_by == "after" and row.cause is not None:
+        return _after_words(row, upstream)
     if made_by == "part" and row.parent is not None:
         return f"It is a part of the run {instance_text(row.parent)}, made at {_made(row)}, when its turn had come."
     if made_by == "event":
@@ -121,6 +125,16 @@ def then_words(row: Instance, made_by: str, trigger: str | None, policy: Policy 
     if late < 0:
         return f"{text}; it fired {format_duration(-late)} earlier, by the clock of the leader of that time."
     return f"{text}; it fired {format_duration(late)} later."
+
+
+def _after_words(row: Instance, upstream: str | None) -> str:
+    assert row.cause is not None
+    of = "" if upstream is None else f" of job {upstream}"
+    how = "the end of run" if not row.joined else f"the ends of {len(row.joined)} runs, the last of which was"
+    text = f"It was started at {_made(row)} by {how} {instance_text(row.cause)}{of}."
+    if row.root is not None and row.root != row.cause:
+        text += f" The first run of its workflow is {instance_text(row.root)}."
+    return f"{text} Its scheduled time is that of the first."
 
 
 def _made(row: Instance) -> str:
@@ -186,6 +200,7 @@ def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -
                 "missed": "it was made for what was missed",
                 "manual": "somebody asked for a run: it was made",
                 "backfill": "somebody asked to make up for that time: it was made",
+                "after": "the run that it follows ended: it was made",
                 "part": "it was made as a part of a run whose turn had come",
                 "event": "an event came about that a webhook is to be told of: it was made",
             }.get(step.detail, f"it was made ({step.detail})")
@@ -221,10 +236,14 @@ def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -
             return _with("it may run again", step.detail)
         case StepKind.SPLIT:
             return _with("its turn came, and its parts were let go", step.detail)
+        case StepKind.RESULT_LEFT_OUT:
+            return _with("results that were to be passed on were left out, for they are too many bytes", step.detail)
         case StepKind.KILL_ASKED:
             return f"{name} was asked to end: {_because(step.detail or 'killed')}"
         case StepKind.RERUN if step.detail == "dead_letter":
             return "it was taken from the dead letters, to run again"
+        case StepKind.RERUN if step.detail == "after":
+            return "the run that it follows ended again, so it runs again"
         case StepKind.RERUN:
             return "somebody asked to run it again"
         case StepKind.FINAL:

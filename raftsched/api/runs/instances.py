@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from raftsched.api.auth.callers import within
@@ -41,6 +42,14 @@ from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table, u64
 
 INSTANCE_KEY_BYTES = 24
+
+
+class RerunIn(msgspec.Struct, forbid_unknown_fields=True):
+    """`downstream`: from here on, everything that follows it in its workflow, too."""
+
+    downstream: bool = False
+
+
 _NOWHERE = "/"  # what no attempt was given to
 _FILTERS = ("state", "node", "worker", "from", "to", "dead_letter", "fields", "limit", "cursor", *READ)
 _PAGE = PageOf(AnyOf((InstanceOut, partial("InstancePart", InstanceOut))))
@@ -196,16 +205,20 @@ async def kill(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
 @action(
     "Run an instance again",
     {202: Reply(InstanceOut, "It waits again.", ("Location",))},
+    body=RerunIn,
+    body_required=False,
     codes=("illegal-transition", "too-many"),
     role="editor",
     scope="checked",
     work=True,
 )
-async def rerun(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """One more attempt of an instance that has ended. With an Idempotency-Key the request may be repeated."""
-    key = await _target(ctx, call)
-    name = call.key("rerun", key)
-    accepted = done_before(ctx, name) or await propose_one(ctx, encode(Rerun(key, name.key, name.digest)))
+async def rerun(ctx: ApiContext, call: Call[RerunIn]) -> web.Response:
+    """One more attempt of an instance that has ended. Its end starts nothing that it started before; with `downstream`
+    everything behind it in its workflow runs again. With an Idempotency-Key the request may be repeated."""
+    key, downstream = await _target(ctx, call), call.body.downstream
+    name = call.key("rerun", key, *((b"downstream",) if downstream else ()))
+    command = Rerun(key, name.key, name.digest, downstream)
+    accepted = done_before(ctx, name) or await propose_one(ctx, encode(command))
     return _reply(ctx, key, accepted)
 
 

@@ -55,6 +55,10 @@ _OF: dict[str, Callable[[Instance, Attempt], Any]] = {
     "progress": lambda row, last: shown_progress(row),
     "saved_state": lambda row, last: shown_raw(row.kept),
     "key": lambda row, last: None if row.permit is None else row.permit.key,
+    "cause": lambda row, last: None if row.cause is None else instance_text(row.cause),
+    "root": lambda row, last: None if row.root is None else instance_text(row.root),
+    "joined": lambda row, last: [instance_text(one) for one in row.joined] or None,
+    "passed": lambda row, last: shown_raw(row.passed),
     "attempts": lambda row, last: [shown_attempt(one, instance_text(row.key)) for one in row.attempts],
 }
 _OF_JOB: dict[str, Callable[[JobNames, Instance], Any]] = {

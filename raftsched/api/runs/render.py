@@ -84,7 +84,7 @@ def shown_event(raw: bytes) -> EventShown:
 
 
 def is_manual(row: Instance) -> bool:
-    return row.notice is None and row.steps[0].detail in ASKED_FOR
+    return row.notice is None and row.steps[0].detail in ASKED_FOR and row.cause is None
 
 
 def instance_json(row: Instance, names: JobNames, parts: PartsOut | None = None) -> bytes:
@@ -135,5 +135,9 @@ def instance_json(row: Instance, names: JobNames, parts: PartsOut | None = None)
             progress=shown_progress(row),
             saved_state=shown_raw(row.kept),
             key=None if row.permit is None else row.permit.key,
+            cause=None if row.cause is None else instance_text(row.cause),
+            root=None if row.root is None else instance_text(row.root),
+            joined=[instance_text(one) for one in row.joined] or None,
+            passed=shown_raw(row.passed),
         )
     )

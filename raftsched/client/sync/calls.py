@@ -14,6 +14,7 @@ from raftsched.client.sync.instances import DeadLetters, Instances
 from raftsched.client.sync.jobs import Jobs
 from raftsched.client.sync.operations import Operations
 from raftsched.client.sync.resources import Calendars, Namespaces, Queues, Webhooks
+from raftsched.client.sync.workflows import Workflows
 
 
 class Calls:
@@ -22,6 +23,7 @@ class Calls:
         self.jobs = Jobs(bridge)
         self.instances = Instances(bridge)
         self.dead_letters = DeadLetters(bridge)
+        self.workflows = Workflows(bridge)
         self.operations = Operations(bridge)
         self.queues = Queues(bridge)
         self.webhooks = Webhooks(bridge)

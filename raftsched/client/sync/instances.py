@@ -33,9 +33,9 @@ class Instances:
         nothing is done, and `done` is 0. ValueError when neither a job nor a namespace is named."""
         return self._bridge.run(lambda c: c.instances.kill_matching(dry_run=dry_run, **filters))
 
-    def rerun(self, ref: InstanceRef) -> Instance:
-        """One more attempt of what is at its end."""
-        return self._bridge.run(lambda c: c.instances.rerun(ref))
+    def rerun(self, ref: InstanceRef, *, downstream: bool = False) -> Instance:
+        """One more attempt of what is at its end. `downstream`: from here on, all that follows it in its workflow."""
+        return self._bridge.run(lambda c: c.instances.rerun(ref, downstream=downstream))
 
     def wait(self, ref: InstanceRef, *, timeout: float | None = None) -> Instance:
         """Until it is at its end. `timeout` in seconds; TimeoutError after that."""

@@ -10,6 +10,7 @@ from raftsched.client.jobs import JobRef
 from raftsched.client.models import Backfilled, Checked, Created, Crontab, Deleted, Instance, Preview, Run
 from raftsched.client.models_bulk import DryRun, Revision, Stats
 from raftsched.client.models_generated import Job
+from raftsched.client.models_workflows import Graph
 from raftsched.client.spec import Action, BulkFilter, Duration, InstanceFilter, JobFilter, JobState, Moment
 from raftsched.client.spec_generated import JobSpec
 from raftsched.client.sync.bridge import Bridge
@@ -100,6 +101,10 @@ class Jobs:
         """Its trigger in words and its next `count` times, from `start` (None: now) to before `end`. `by_day`: as for
         `Client.preview`."""
         return self._bridge.run(lambda c: c.jobs.next(ref, count, start=start, end=end, by_day=by_day))
+
+    def graph(self, *, job: JobRef | None = None, namespace: str | None = None) -> Graph:
+        """Which jobs follow which: around one, of a namespace, or (None) all."""
+        return self._bridge.run(lambda c: c.jobs.graph(job=job, namespace=namespace))
 
     def state(self, ref: JobRef) -> JobState:
         return self._bridge.run(lambda c: c.jobs.state(ref))

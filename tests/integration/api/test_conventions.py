@@ -69,6 +69,7 @@ async def prepared(call: Client) -> dict[str, str]:
     return {
         "jobs": job["id"],
         "instances": instance["id"],
+        "workflows": instance["id"],
         "operations": operation["id"],
         "nodes": "n1",
         "members": "n1",

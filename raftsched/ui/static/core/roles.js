@@ -63,6 +63,7 @@ export const ROLES = {
   webhooks_put: "operator",
   webhooks_rotate: "operator",
   webhooks_test: "operator",
+  workflows_kill: "editor",
 };
 
 /** Operations on what is in no namespace: a role that a grant gives does not do. */

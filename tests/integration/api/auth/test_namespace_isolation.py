@@ -85,6 +85,32 @@ def test_jobs_are_made_where_one_may(tmp_path: Path) -> None:
         assert (status, problem["errors"][0]["pointer"]) == (422, "/conditions/0/job_succeeded")
         status, problem = await mine("PATCH", f"/v1/jobs/{place.jobs['mine']}", {"conditions": waits["conditions"]})
         assert (status, problem["errors"][0]["pointer"]) == (422, "/conditions/0/job_succeeded")
+        follows = {**JOB, "namespace": "mine", "trigger": {"after": {"any_of": ["j", "theirs/j"]}}}
+        status, problem = await mine("POST", "/v1/jobs", follows)
+        assert (status, problem["errors"][0]["pointer"]) == (422, "/trigger/after/any_of/1")
+
+    placed(tmp_path, test)
+
+
+def test_of_a_workflow_is_seen_and_ended_what_one_may(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        follows = {**JOB, "name": "f", "trigger": {"after": {"job": "mine/first", "on": "ended"}}}
+        _, first = await place.mine("POST", "/v1/jobs", {**JOB, "name": "first", "namespace": "mine"})
+        for namespace in ("mine", "theirs"):
+            assert (await place.admin("POST", "/v1/jobs", {**follows, "namespace": namespace}))[0] == 201
+        _, made = await place.mine("POST", f"/v1/jobs/{first['id']}/run", {})
+        await place.mine("POST", f"/v1/instances/{made['id']}/kill")
+        path = f"/v1/workflows/{made['id']}"
+        for who, wanted in (
+            (place.mine, ["mine/first", "mine/f"]),
+            (place.admin, ["mine/first", "mine/f", "theirs/f"]),
+        ):
+            _, shown = await who("GET", path)
+            assert ([one["job"] for one in shown["items"]], shown["state"]) == (wanted, "running")
+        assert (await place.mine("POST", f"{path}/kill"))[0] == 403
+        assert (await place.admin("POST", f"{path}/kill"))[0] == 202
+        _, graph = await place.mine("GET", "/v1/jobs:graph?namespace=mine&job=first")
+        assert {one["name"] for one in graph["jobs"]} == {"mine/first", "mine/f"}
 
     placed(tmp_path, test)
 

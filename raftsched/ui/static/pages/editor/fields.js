@@ -1,7 +1,7 @@
 /** The fields of a job, as the editor explains them. Made by scripts/make-fields; not edited by hand. */
 
 export const FIELDS = {
-  trigger: ["when it is due: exactly one of at, in, every, cron, rrule, manual", "needed, unless there are triggers"],
+  trigger: ["when it is due: exactly one of at, in, every, cron, rrule, manual, after", "needed, unless there are triggers"],
   triggers: ["several triggers instead of one: each has an id, and is due by itself", ""],
   max_runs: ["beside triggers: so many runs of all of them; in a trigger it is a part of that", ""],
   handler: ["what it runs: exactly one of exec, shell, python, http, call", ""],

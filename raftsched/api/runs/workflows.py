@@ -1,0 +1,250 @@
+"""/v1/workflows/{id}: the runs that were started by the end of others, from the first of them on: show, kill."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import Any, Literal
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.auth.callers import check_permitted, sees, sees_all
+from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
+from raftsched.api.http.cursors import encode_cursor
+from raftsched.api.http.durations import format_time, format_time_or_none
+from raftsched.api.http.idempotency import part, propose_once
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.replies import reply_value
+from raftsched.api.http.requests import READ, bad_parameter, catch_up, instance_key_of
+from raftsched.api.jobs.schema import Nothing
+from raftsched.api.openapi.declarations import action
+from raftsched.api.openapi.operation import Reply, operation
+from raftsched.api.rows import get_instance, namespace_of
+from raftsched.api.runs.render import JobNames
+from raftsched.core.executors import node_name, worker_name
+from raftsched.core.ids import instance_text, job_text, split_instance
+from raftsched.core.model import FINAL, Instance, InstanceState
+from raftsched.core.rows import WORKFLOWS
+from raftsched.core.tables import ReadView
+from raftsched.core.workflows import KillWorkflow, Workflow, members
+
+COUNT_MAX = 20_000  # runs of a workflow that one answer counts
+KEY_BYTES = 24
+_LISTING = "workflow"
+
+
+class WorkflowRunOut(msgspec.Struct):
+    """A run of a workflow. `job`: namespace/name, null for one without a name. `cause`: the run whose end started it,
+    null of the first."""
+
+    id: str
+    job_id: str
+    job: str | None
+    state: str
+    reason: str | None
+    error: str | None
+    cause: str | None
+    joined: list[str] | None
+    attempt: int
+    node: str | None
+    worker: str | None
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+
+
+class WorkflowCounts(msgspec.Struct):
+    """Runs by what they came to; `active` are not at their end."""
+
+    active: int
+    succeeded: int
+    failed: int
+    timed_out: int
+    killed: int
+    skipped: int
+
+
+class WorkflowOut(msgspec.Struct):
+    """`id`: that of its first run. `state`: running while anything of it is active; else killed, if it was killed or
+    one of its runs was; else failed, if one failed or timed out. `job` and `items` leave out what is in namespaces that
+    the caller may not see. `items`: a page of its runs; `next`: the cursor of the following one. `exact`: all of its
+    runs were counted."""
+
+    id: str
+    job: str | None
+    state: Literal["running", "succeeded", "failed", "killed"]
+    scheduled_at: str
+    killed_at: str | None
+    reruns: int
+    counts: WorkflowCounts
+    exact: bool
+    items: list[WorkflowRunOut]
+    next: str | None
+
+
+class WorkflowKilledOut(msgspec.Struct):
+    """`killed`: runs that were ended, or asked to end."""
+
+    id: str
+    killed: int
+
+
+@operation(
+    "Read a workflow",
+    {200: WorkflowOut},
+    query=("limit", "cursor", *READ),
+    role="viewer",
+    scope="checked",
+)
+async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
+    """All runs of one root, by its id or that of any of them. A run that started no other is a workflow of its own."""
+    query, key = call.query, instance_key_of(call)
+    behind = query.cursor(_LISTING)
+    if behind is not None and len(behind) != KEY_BYTES:
+        raise bad_parameter("cursor", "is not a cursor of this list")
+    with ctx.read() as view:
+        root, workflow = _requested(view, key)
+        states = _states(view, root)
+        names = JobNames(view)
+        found, last = _page(view, root, behind or b"", query.limit())
+        head = names.of(split_instance(root)[1])
+        items = [_run(row, names) for row in found if sees_all() or sees(names.of(row.job_id).namespace)]
+    counts = Counter(states[:COUNT_MAX])
+    shown = WorkflowOut(
+        id=instance_text(root),
+        job=f"{head.namespace}/{head.name}" if head.name is not None else None,
+        state=_state_of(counts, workflow),
+        scheduled_at=format_time(split_instance(root)[0]),
+        killed_at=None if workflow is None else format_time_or_none(workflow.killed_at_ms),
+        reruns=0 if workflow is None else workflow.generation,
+        counts=WorkflowCounts(
+            sum(counts.values()) - sum(counts[state] for state in FINAL),
+            *(counts[state] for state in _COUNTED),
+        ),
+        exact=len(states) <= COUNT_MAX,
+        items=items,
+        next=None if last is None else encode_cursor(_LISTING, query.filters(), last),
+    )
+    return reply_value(shown)
+
+
+_COUNTED = (
+    InstanceState.SUCCEEDED,
+    InstanceState.FAILED,
+    InstanceState.TIMED_OUT,
+    InstanceState.KILLED,
+    InstanceState.SKIPPED,
+)
+
+
+def _requested(view: ReadView, key: bytes) -> tuple[bytes, Workflow | None]:
+    """Returns the root that is meant, and what is said of its workflow. Raises Problem not-found, forbidden."""
+    row = get_instance(view, key)
+    root = key if row is None or row.root is None else row.root
+    workflow = WORKFLOWS.get(view, root)
+    namespace = namespace_of(view, key)
+    hidden = not sees_all() and (namespace is None or not sees(namespace))
+    if (row is None and workflow is None) or hidden:
+        raise Problem("not-found", f"There is no instance {instance_text(key)}.")
+    if row is not None and row.parent is not None:
+        raise Problem("not-found", f"It is a part of {instance_text(row.parent)}; ask for that.")
+    if namespace is not None:
+        check_permitted(namespace)
+    return root, workflow
+
+
+def _states(view: ReadView, root: bytes) -> list[InstanceState]:
+    found = [state for _, state in islice(members(view, root), COUNT_MAX + 1)]
+    if not found:
+        row = get_instance(view, root)
+        found = [] if row is None else [row.state]
+    return found
+
+
+def _page(view: ReadView, root: bytes, behind: bytes, limit: int) -> tuple[list[Instance], bytes | None]:
+    keys = [key for key, _ in islice(members(view, root, behind), limit + 1)]
+    if not keys and not behind:
+        keys = [root]
+    rows = [row for row in (get_instance(view, key) for key in keys[:limit]) if row is not None]
+    return rows, keys[limit - 1] if len(keys) > limit else None
+
+
+def _state_of(
+    counts: Counter[InstanceState], workflow: Workflow | None
+) -> Literal["running", "succeeded", "failed", "killed"]:
+    if any(count and state not in FINAL for state, count in counts.items()):
+        return "running"
+    if counts[InstanceState.KILLED] or (workflow is not None and workflow.killed_at_ms is not None):
+        return "killed"
+    return "failed" if counts[InstanceState.FAILED] or counts[InstanceState.TIMED_OUT] else "succeeded"
+
+
+def _run(row: Instance, names: JobNames) -> WorkflowRunOut:
+    job = names.of(row.job_id)
+    last = row.attempts[-1] if row.attempts else None
+    return WorkflowRunOut(
+        id=instance_text(row.key),
+        job_id=job_text(row.job_id),
+        job=None if job.name is None else f"{job.namespace}/{job.name}",
+        state=row.state.name,
+        reason=row.reason,
+        error=row.error or (None if last is None else last.error),
+        cause=None if row.cause is None else instance_text(row.cause),
+        joined=[instance_text(one) for one in row.joined] or None,
+        attempt=0 if last is None else last.number,
+        node=None if last is None else node_name(last.node),
+        worker=None if last is None else worker_name(last.node),
+        created_at=format_time(row.created_at_ms),
+        started_at=None if last is None else format_time_or_none(last.started_at_ms),
+        ended_at=format_time_or_none(row.ended_at_ms),
+    )
+
+
+@action(
+    "Kill a workflow",
+    {
+        202: Reply(
+            WorkflowKilledOut, "Its runs are ended, or asked to end.", ("Location",), leads_to="/v1/workflows/{id}"
+        )
+    },
+    codes=("illegal-transition",),
+    role="editor",
+    scope="checked",
+)
+async def kill(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
+    """All of its runs that are active are ended or asked to end, and no end of one starts any more of it. It goes by
+    the id of its first run. With an Idempotency-Key the request may be repeated."""
+    key = instance_key_of(call)
+    await _check(ctx, key)
+    name = call.key("kill-workflow", key)
+    killed, behind = 0, b""
+    while True:
+        accepted = await propose_once(ctx, part(name, behind), KillWorkflow(key, behind))
+        killed += accepted.number or 0
+        behind = accepted.note
+        if not behind:
+            shown = WorkflowKilledOut(instance_text(key), killed)
+            return reply_value(shown, 202, {"Location": f"/v1/workflows/{shown.id}"})
+
+
+async def _check(ctx: ApiContext, key: bytes) -> None:
+    """Raises Problem not-found, and forbidden where a run of it that is active is in a namespace in which the caller
+    may not end it."""
+    if not _is_known(ctx, key):
+        await catch_up(ctx)
+    with ctx.read() as view:
+        root, _ = _requested(view, key)
+        if sees_all():
+            return
+        active = [one for one, state in islice(members(view, root), COUNT_MAX) if state not in FINAL]
+        spaces: dict[Any, None] = dict.fromkeys(namespace_of(view, one) for one in active)
+    for namespace in spaces:
+        if namespace is not None:
+            check_permitted(namespace)
+
+
+def _is_known(ctx: ApiContext, key: bytes) -> bool:
+    with ctx.read() as view:
+        return get_instance(view, key) is not None or WORKFLOWS.get(view, key) is not None
