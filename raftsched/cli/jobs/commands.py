@@ -28,6 +28,11 @@ def _trigger(job: Any) -> str:
 
 
 def _of_one(trigger: Any) -> str:
+    after = trigger.get("after")
+    if after:
+        others = [after["job"]] if after.get("job") else after.get("all_of") or after.get("any_of") or []
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        return f"after {others[0] if others else '?'}{more}"
     for kind in _TRIGGERS:
         if trigger.get(kind):
             zone = trigger.get("timezone")
@@ -78,6 +83,7 @@ _LATER = {
     "diff": ("jobs.diff", "diff", "Say what 'apply' would change."),
     "edit": ("jobs.diff", "edit", "Change a job in an editor."),
     "export": ("jobs.export", "export", "Write jobs as YAML or JSON, for 'apply'."),
+    "graph": ("jobs.graph", "graph", "Draw which jobs follow which: as text, for Graphviz or Mermaid."),
     "import": ("jobs.imports", "import_", "Bring jobs in from a crontab, Dkron or Kubernetes."),
     "minutes": ("jobs.minutes", "minutes", "Count the runs of the last day, by the hour or finer."),
     "wait": ("jobs.wait", "wait", "Wait for the end of runs, or until jobs are as wanted."),

@@ -68,6 +68,17 @@ def field_options(command: Any) -> Any:
 @click.option("--at", metavar="TIME", help="When: once, at this time (RFC 3339).")
 @click.option("--in", "in_", metavar="DURATION", help="When: once, so long from now.")
 @click.option("--manual", is_flag=True, help="When: only when asked to (jobs run).")
+@click.option(
+    "--after",
+    metavar="JOB",
+    multiple=True,
+    help="When: a run of JOB has succeeded; several: those of all of them have.",
+)
+@click.option(
+    "--after-on", type=click.Choice(["succeeded", "failed", "ended"]), help="Of --after.  [default: succeeded]"
+)
+@click.option("--after-any", is_flag=True, help="Of --after: when the first of them has.")
+@click.option("--pass-results", is_flag=True, help="Of --after: their results are among the params, as upstream.")
 @click.option("--timezone", "-z", metavar="TZ", help="Of --cron or --rrule, such as Europe/Madrid.  [default: UTC]")
 @click.option("--calendar", metavar="NAME", help="Not in the time that this excludes; see 'raftsched calendars'.")
 @click.option("--shell", metavar="TEXT", help="What: sh -c TEXT.")
@@ -109,6 +120,7 @@ def create(
       raftsched jobs create report -N billing --cron '0 2 * * 1-5' -z Europe/Madrid -- ./report.sh --month
       raftsched jobs create --in 30m --http https://example.com/hook --method POST --retry 5s,1m
       raftsched jobs create load --every 1h --if-path '/data/in/*.csv' --if-succeeded export=2h -- ./load.sh
+      raftsched jobs create publish --after load --after check --pass-results -- ./publish.sh
       raftsched jobs create greet --manual --python raftsched.samples:greet --params '{"name": "you"}'
       raftsched jobs create poll --every 1m --retry exponential,max=10m,attempts=8,jitter=20 --shell ./poll.sh
       raftsched jobs create sync --manual --params '{"tenant": "acme"}' --concurrency-key '{params.tenant}' \\
@@ -139,7 +151,7 @@ def create(
 
 def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> dict[str, Any]:
     when = {"cron": o["cron"], "rrule": o["rrule"], "every": o["every"], "at": o["at"], "in": o["in_"]}
-    trigger = exactly_one("when", {**when, "manual": o["manual"]})
+    trigger = exactly_one("when", {**when, "manual": o["manual"], "after": _after(o)})
     if o["timezone"]:
         trigger["timezone"] = o["timezone"]
     if o["calendar"]:
@@ -201,6 +213,21 @@ def _by_key(o: dict[str, Any]) -> dict[str, Any]:
 
         limits["rate"] = read_rate(o["concurrency_key_rate"], "--concurrency-key-rate", "")
     return {name: value for name, value in limits.items() if value is not None}
+
+
+def _after(o: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns the jobs to follow, as options say; None: --after is not given. Raises a usage error."""
+    jobs, any_of = list(o["after"]), o["after_any"]
+    if not jobs:
+        if o["after_on"] or any_of or o["pass_results"]:
+            raise click.UsageError("--after-on, --after-any and --pass-results go with --after")
+        return None
+    after: dict[str, Any] = {"any_of": jobs} if any_of else {"job": jobs[0]} if len(jobs) == 1 else {"all_of": jobs}
+    if o["after_on"]:
+        after["on"] = o["after_on"]
+    if o["pass_results"]:
+        after["pass"] = "result"  # nosec B105 - what is passed on
+    return after
 
 
 def _conditions(o: dict[str, Any]) -> list[dict[str, str]]:

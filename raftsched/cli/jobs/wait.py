@@ -27,7 +27,7 @@ _UNSEEN_S = 5.0  # what was made a moment ago may not be known to every node yet
 Look = Callable[[], Any]
 
 
-class _Watch:
+class Watch:
     """Looks again and again until something is so, or the time is up."""
 
     def __init__(self, seconds: float, monotonic: Callable[[], float]) -> None:
@@ -59,7 +59,8 @@ class _Watch:
             pause = min(pause * 1.5, _LOOK_S)
 
 
-def _milliseconds(_: click.Context, __: click.Parameter, value: str) -> int:
+def milliseconds(_: click.Context, __: click.Parameter, value: str) -> int:
+    """Returns a duration that was given as an option. Raises a usage error."""
     from raftsched.quantities import parse_duration
 
     try:
@@ -74,7 +75,7 @@ def _milliseconds(_: click.Context, __: click.Parameter, value: str) -> int:
     "--for", "wanted", default="end", show_default=True, metavar="WHAT",
     help="end: of the run; idle: no run is under way; deleted; or a state of the job.",
 )  # fmt: skip
-@click.option("--timeout", "timeout_ms", default="10m", show_default=True, metavar="DURATION", callback=_milliseconds)
+@click.option("--timeout", "timeout_ms", default="10m", show_default=True, metavar="DURATION", callback=milliseconds)
 @remote
 def wait(client: Client, refs: tuple[str, ...], wanted: str, timeout_ms: int) -> None:
     """Wait for the end of runs: of an instance, or of a job's run that is under way, or else of its next one.
@@ -98,7 +99,7 @@ def wait(client: Client, refs: tuple[str, ...], wanted: str, timeout_ms: int) ->
             check_id(ref)
             if wanted != "end":
                 raise click.UsageError(f"{ref} is an instance; --for {wanted} is about jobs")
-    watch = _Watch(timeout_ms / 1000, SystemClock().monotonic)
+    watch = Watch(timeout_ms / 1000, SystemClock().monotonic)
     code = 0
     for ref in refs:
         if wanted != "end":
@@ -118,7 +119,7 @@ def _ended(client: Client, instance: str) -> Any:
     return found if found["state"] in _FINAL else None
 
 
-def _run_of(client: Client, watch: _Watch, ref: str) -> str:
+def _run_of(client: Client, watch: Watch, ref: str) -> str:
     """The run that is meant, when it is there: the one under way, else the next. Raises Failure when none will come."""
     job = watch.until(f"there is no job {ref}", lambda: find_job(client, ref))
     before = job["last_instance"]
@@ -137,7 +138,7 @@ def _run_of(client: Client, watch: _Watch, ref: str) -> str:
     return str(watch.until(f"{job_ref(job)} has not run meanwhile", look))
 
 
-def _state(client: Client, watch: _Watch, ref: str, wanted: str) -> None:
+def _state(client: Client, watch: Watch, ref: str, wanted: str) -> None:
     from raftsched.client.errors import ClientError
 
     def look() -> bool | None:

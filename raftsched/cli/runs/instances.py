@@ -264,12 +264,16 @@ def _kill_matching(client: Client, wanted: dict[str, Any], dry_run: bool) -> Non
 
 @instances.command()
 @click.argument("instance", metavar="ID")
+@click.option("--downstream", is_flag=True, help="From here on: all that follows it in its workflow, too.")
 @remote
-def rerun(client: Client, instance: str) -> None:
+def rerun(client: Client, instance: str, downstream: bool) -> None:
     """Run a finished instance again, as a new attempt of the same instance.
+
+    Its end starts nothing that it started before. With --downstream everything behind it in its workflow runs again.
 
     \b
       raftsched instances rerun 0d3k5xw2a9f4m@1763600400000
+      raftsched instances rerun --downstream 0d3k5xw2a9f4m@1763600400000
     """
-    client.post(f"{_path(instance)}/rerun", {})
+    client.post(f"{_path(instance)}/rerun", {"downstream": True} if downstream else {})
     click.echo(f"runs again: {instance}")

@@ -1,0 +1,124 @@
+"""`raftsched workflows`: runs that were started by the end of others, as one thing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raftsched.cli.jobs.wait import Watch, milliseconds
+from raftsched.cli.remote import remote
+from raftsched.cli.resources.resource import viewing_by
+from raftsched.cli.runs.executors import executor_of
+from raftsched.cli.runs.instances import check_id
+from raftsched.cli.terminal.output import Column, print_for_programs, print_rows, shown
+from raftsched.errors import Exit
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+PAGE = 1_000
+_COUNTS = ("active", "succeeded", "failed", "timed_out", "killed", "skipped")
+_COLUMNS: list[Column] = [
+    ("JOB", lambda r: r.get("job")),
+    ("STATE", lambda r: r["state"]),
+    ("STARTED", lambda r: r.get("started_at")),
+    ("ENDED", lambda r: r.get("ended_at")),
+    ("NODE", executor_of),
+    ("RUN", lambda r: r["id"]),
+    ("WHY", lambda r: r.get("reason") or r.get("error")),
+]
+
+
+def _path(workflow: str) -> str:
+    check_id(workflow)
+    return f"/v1/workflows/{workflow}"
+
+
+def _whole(client: Client, workflow: str) -> dict[str, Any]:
+    """A workflow with all of its runs."""
+    found: dict[str, Any] = client.get(_path(workflow), {"limit": PAGE})
+    cursor = found["next"]
+    while cursor:
+        page = client.get(_path(workflow), {"limit": PAGE, "cursor": cursor})
+        found["items"] += page["items"]
+        cursor = page["next"]
+    found["next"] = None
+    return found
+
+
+def _in_short(found: Mapping[str, Any]) -> str:
+    counts = ", ".join(f"{found['counts'][name]} {name.replace('_', ' ')}" for name in _COUNTS if found["counts"][name])
+    again = f", rerun {found['reruns']} times" if found["reruns"] else ""
+    return f"{found['id']} ({found['job'] or 'a job without a name'}) {found['state']}: {counts}{again}"
+
+
+@click.group()
+def workflows() -> None:
+    """Runs that were started by the end of others, from the first of them on. ID is that of the first run, as
+    'raftsched jobs run' prints it.
+
+    A workflow is started by running its first job.
+    """
+
+
+@workflows.command("show")
+@click.argument("workflow", metavar="ID")
+@viewing_by(lambda client, workflow, fmt: {})
+def show(client: Client, workflow: str, fmt: str) -> None:
+    """Show a workflow and its runs; any of its runs will do for ID.
+
+    \b
+      raftsched workflows show 0d3k5xw2a9f4m@1763600400000
+    """
+    found = _whole(client, workflow)
+    if not print_for_programs(fmt, found, found["id"]):
+        click.echo(_in_short(found))
+        print_rows("table", found["items"], _COLUMNS, lambda r: str(r["id"]), "no runs")
+
+
+@workflows.command()
+@click.argument("workflow", metavar="ID")
+@click.option("--timeout", "timeout_ms", default="1h", show_default=True, metavar="DURATION", callback=milliseconds)
+@remote
+def watch(client: Client, workflow: str, timeout_ms: int) -> None:
+    """Tell each start and end of a run in a workflow, until nothing of it is active.
+
+    Exit code 0 when it succeeded, 1 when it ended otherwise, 7 when the time was up.
+
+    \b
+      raftsched workflows watch $(raftsched jobs run billing/import -o name)
+    """
+    from raftsched.clock import SystemClock
+
+    path = _path(workflow)
+    told: dict[str, str] = {}
+
+    def look() -> Any:
+        found = _whole(client, workflow)
+        for run in found["items"]:
+            if told.get(run["id"]) != run["state"]:
+                told[run["id"]] = run["state"]
+                why = run.get("error") or run.get("reason")
+                said = f": {shown(why)}" if why and run["ended_at"] else ""
+                click.echo(f"{run['state']}: {run['job'] or run['job_id']} ({run['id']}){said}")
+        return None if found["state"] == "running" else found
+
+    found = Watch(timeout_ms / 1000, SystemClock().monotonic).until(f"{path} has not ended", look)
+    click.echo(_in_short(found))
+    sys.exit(0 if found["state"] == "succeeded" else int(Exit.ERROR))
+
+
+@workflows.command()
+@click.argument("workflow", metavar="ID")
+@remote
+def kill(client: Client, workflow: str) -> None:
+    """Ask all runs of a workflow to end, and let nothing more of it start.
+
+    \b
+      raftsched workflows kill 0d3k5xw2a9f4m@1763600400000
+    """
+    answer = client.post(f"{_path(workflow)}/kill")
+    click.echo(f"asked to end: {answer['killed']} of {answer['id']}")
