@@ -10,6 +10,7 @@ import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { jobActions, nameOf } from "./job/actions.js";
 import { jobContent, labels } from "./job/content.js";
+import { graphFacts, graphOf, jobGraphTab } from "./job/graph.js";
 import { kindsOf } from "./job/paths.js";
 import { jobRevisions } from "./job/revisions.js";
 import { jobRuns } from "./job/runs.js";
@@ -109,6 +110,7 @@ export class JobPage extends Page {
             : null,
         ],
         ["Runs by schedule", `${number(job.runs)}${job.active ? ` · ${number(job.active)} active` : ""}`],
+        ...graphFacts(job, graphOf(this, job).data),
         [
           "Failures in a row",
           job.failures_in_a_row ? h("strong", { class: "bad" }, number(job.failures_in_a_row)) : null,
@@ -127,6 +129,7 @@ export class JobPage extends Page {
       [
         ["runs", "Runs", () => jobRuns(job, this)],
         ["schedule", "Schedule", () => jobSchedule(job)],
+        ["graph", "Graph", () => jobGraphTab(job)],
         ["content", "Content", () => jobContent(job)],
         ["revisions", "Revisions", () => jobRevisions(job, this)],
       ],

@@ -9,6 +9,7 @@ import { absolute, bytes, duration, executorOf, moment, number, plain, plural } 
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { bars, lateness, runLength } from "./run-times.js";
+import { workflowCard, workflowOf, workflowPath } from "./run-workflow.js";
 
 const RUN_LOOK_MS = 2_000; // while it waits, what is in its way may change without it
 const FINAL = new Set(["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"]);
@@ -58,6 +59,7 @@ export class RunPage extends Page {
         card("Why", h("div", { class: "why" }, this.#story(why))),
         card("Attempts", this.#attempts(one)),
       ),
+      workflowCard(workflowOf(this, one), one.id),
       this.#output(one),
       this.#values(one),
     ];
@@ -137,6 +139,20 @@ export class RunPage extends Page {
         }),
       );
     }
+    if (FINAL.has(one.state) && one.root && may("instances_rerun")) {
+      made.push(
+        act("From here on", {
+          title: "Run it again, and all that follows it?",
+          body: "Each run behind it in its workflow runs again, after those that it waits for.",
+          run: () => post(`${this.#path}/rerun`, { downstream: true }),
+        }),
+      );
+    }
+    if (one.root === one.id && may("workflows_kill")) {
+      const body = "All of its runs that are active are asked to end, and nothing more of it starts.";
+      const run = () => post(`${workflowPath(one)}/kill`);
+      made.push(act("Kill the workflow", { title: "Kill the workflow?", body, run }, true));
+    }
     return made.length ? made : null;
   }
 
@@ -167,6 +183,8 @@ export class RunPage extends Page {
       ["Revision of the job", one.job_revision],
       ["Put off", one.snoozes ? plural(one.snoozes, "time") : null],
       ["Expires", one.expires_at ? timeOf(one.expires_at) : null],
+      ["Started by", one.cause ? runOf(one.cause) : null],
+      ["First of its workflow", one.root && one.root !== one.cause && one.root !== one.id ? runOf(one.root) : null],
       ["Left out with it", one.skipped ? plural(one.skipped, "time") : null],
       ["Asked to end", one.kill_asked && !FINAL.has(one.state) ? "yes" : null],
     ]);
@@ -339,10 +357,16 @@ export class RunPage extends Page {
       shownAs("Result", one.result),
       shownAs("Kept for its next attempts", one.saved_state),
       shownAs("Parameters", one.params),
+      shownAs("Results passed to it", one.passed),
       shownAs("Event", one.event),
     ];
     return made.some(Boolean) ? h("div", { class: "two" }, made) : null;
   }
+}
+
+/** Returns a link to another run. */
+function runOf(id) {
+  return h("a", { href: `/ui/runs/${encodeURIComponent(id)}` }, h("code", null, id));
 }
 
 /** Returns a text of the API with its times as those of the viewer, as all others on the page are. */

@@ -8,7 +8,7 @@ import { absolute, ago, duration, executorOf, moment } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
 const RUN_LIST_FIELDS =
-  "id,job_id,job_name,namespace,state,reason,scheduled_at,started_at,ended_at,node,worker,attempt,manual,dead_letter";
+  "id,job_id,job_name,namespace,state,reason,scheduled_at,started_at,ended_at,node,worker,attempt,manual,cause,dead_letter";
 const STATE_GROUPS = [
   ["WAITING,LAUNCHED,RUNNING,RETRYING", "not ended"],
   ["FAILED,TIMED_OUT", "failed or timed out"],
@@ -89,9 +89,9 @@ function took({ started_at: began, ended_at: ended }) {
   return from === null ? "–" : duration(Math.max(0, (moment(ended) ?? Date.now()) - from));
 }
 
-function late({ scheduled_at: due, started_at: began, manual, attempt }) {
+function late({ scheduled_at: due, started_at: began, manual, cause, attempt }) {
   const ms = moment(began) - moment(due);
-  return began && !manual && attempt === 1 && ms >= 1000 ? `${duration(ms)} late` : "";
+  return began && !manual && !cause && attempt === 1 && ms >= 1000 ? `${duration(ms)} late` : "";
 }
 
 const RUN_COLUMNS = [
@@ -100,7 +100,7 @@ const RUN_COLUMNS = [
     class: "col-name",
     cell: (row) => [
       h("a", { href: addressOfRun(row), tabindex: "-1" }, row.job_name ?? row.job_id),
-      h("span", { class: "second" }, row.namespace ?? "deleted", row.manual ? " · asked for" : ""),
+      h("span", { class: "second" }, row.namespace ?? "deleted", row.manual ? " · asked for" : row.cause ? " · follows" : ""),
     ],
   },
   {

@@ -9,6 +9,7 @@ const TRIGGER_KINDS = {
   rrule: ["RRULE", "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17"],
   at: ["At", ""],
   in: ["In", "30m"],
+  after: ["After", { job: "" }],
   manual: ["By hand", true],
 };
 const HELP = {
@@ -17,6 +18,7 @@ const HELP = {
   rrule: "a recurrence rule of RFC 5545",
   at: "once, at a time such as 2030-01-31T02:00:00Z",
   in: "once, so long after it is accepted: 30m",
+  after: "when runs of other jobs have ended: names, or namespace/name",
   manual: "only when somebody asks for a run",
 };
 const RECURRING = ["cron", "every", "rrule"];
@@ -29,8 +31,9 @@ const WITH = {
   jitter: [...RECURRING, "at", "in"],
   starts_at: RECURRING,
   ends_at: RECURRING,
-  max_runs: RECURRING,
+  max_runs: [...RECURRING, "after"],
 };
+const AFTER_WHICH = { job: "of one job", all_of: "of all of these", any_of: "of the first of these" };
 
 /** Returns the kind of a trigger as given. */
 export function kindOf(trigger) {
@@ -46,6 +49,38 @@ export function ofKind(trigger, kind) {
     kind === "at" ? new Date(Date.now() + 3_600_000).toISOString().slice(0, 19) + "Z" : TRIGGER_KINDS[kind][1];
   const zone = WITH.timezone.includes(kind) ? { timezone: viewerZone() } : {};
   return { [kind]: begin, ...zone, ...Object.fromEntries(kept) };
+}
+
+/** Returns the fields that say which jobs one follows. */
+function afterFields(form) {
+  const { job, all_of: all, any_of: any, ...rest } = form.at("trigger", "after") ?? {};
+  const which = all ? "all_of" : any ? "any_of" : "job";
+  const names = all ?? any ?? (job ? [job] : []);
+  const chosen = (event) => {
+    const to = event.target.value;
+    form.set(["trigger", "after"], { [to]: to === "job" ? (names[0] ?? "") : names, ...rest });
+  };
+  return [
+    h(
+      "div",
+      { class: "field", key: "which" },
+      h("label", { for: "f-after-which" }, "When runs have ended"),
+      h(
+        "select",
+        { id: "f-after-which", value: which, onchange: chosen },
+        Object.entries(AFTER_WHICH).map(([one, words]) => h("option", { value: one, key: one }, words)),
+      ),
+    ),
+    which === "job"
+      ? form.text(["trigger", "after", "job"], "Job", { help: HELP.after, mono: true, keep: true })
+      : form.list(["trigger", "after", which], "Jobs", { help: HELP.after, keep: true }),
+    form.choice(["trigger", "after", "on"], "How they ended", {
+      succeeded: "succeeded",
+      failed: "failed or timed out",
+      ended: "whichever way",
+    }),
+    form.choice(["trigger", "after", "pass"], "Params get", { result: "their results, as upstream" }),
+  ];
 }
 
 /** Returns the fields of a trigger. `form`: see form.js. `kinds`: those that are offered. */
@@ -92,7 +127,9 @@ export function triggerFields(form, { kinds = Object.keys(TRIGGER_KINDS), folded
       { class: "fields" },
       kind === "manual"
         ? h("p", { class: "muted", key: "manual" }, HELP.manual)
-        : form.text(["trigger", kind], TRIGGER_KINDS[kind][0], {
+        : kind === "after"
+          ? afterFields(form)
+          : form.text(["trigger", kind], TRIGGER_KINDS[kind][0], {
             help: HELP[kind],
             wide: true,
             mono: true,

@@ -6,7 +6,7 @@ import { ENDED } from "./phases.js";
 
 /** The fields of a run that the page shows. */
 export const RUN_FIELDS =
-  "id,state,scheduled_at,late_ms,manual,node,attempt,ended_at,error,reason,dead_letter,created_at,skipped,attempts";
+  "id,state,scheduled_at,late_ms,manual,cause,node,attempt,ended_at,error,reason,dead_letter,created_at,skipped,attempts";
 
 /** Runs of one job, in one choice of states. */
 export class RunHistory {

@@ -32,6 +32,7 @@ export function commandLine(job, content) {
   for (const [key, value] of Object.entries(trigger)) {
     if (TRIGGERS.includes(key)) say(`--${key}`, value);
     else if (key === "manual") say("--manual");
+    else if (key === "after") afterWords(value, say);
     else if (TRIGGER_OPTIONS[key]) say(TRIGGER_OPTIONS[key], value);
     else say("--set", setting(`trigger.${key}`, value));
   }
@@ -49,6 +50,13 @@ export function commandLine(job, content) {
 
 function pretty(value) {
   return JSON.stringify(value, null, 2);
+}
+
+function afterWords({ job, all_of: all, any_of: any, on, pass }, say) {
+  for (const one of job ? [job] : (all ?? any ?? [])) say("--after", one);
+  if (any) say("--after-any");
+  if (on) say("--after-on", on);
+  if (pass) say("--pass-results");
 }
 
 function handlerWords({ exec, shell, python, http, call, fresh, template, cwd, ...rest }, say) {

@@ -12,7 +12,7 @@ export const ENDED = new Set(["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKI
 
 /** Returns when a run began to exist for its job: its due time, or when somebody asked for it. */
 export function startOf(run) {
-  return moment(run.manual ? run.created_at : run.scheduled_at);
+  return moment(run.manual || run.cause ? run.created_at : run.scheduled_at);
 }
 
 /**

@@ -107,7 +107,11 @@ class JobRuns extends View {
   #none() {
     const { state, trigger, resumes_at: until } = this.#job;
     const paused = state === "NEW" || state === "SUSPENDED";
-    const advice = trigger?.manual ? "It runs when somebody asks for it." : "Its first run appears here by itself.";
+    const advice = trigger?.manual
+      ? "It runs when somebody asks for it."
+      : trigger?.after
+        ? "It runs when those have ended that it follows."
+        : "Its first run appears here by itself.";
     return empty(
       "There is no run yet.",
       paused
@@ -261,7 +265,7 @@ const COLUMNS = [
   {
     title: "",
     cell: (run) =>
-      [run.manual ? "asked for" : null, run.dead_letter ? "dead letter" : null, errorText(run)]
+      [run.manual ? "asked for" : run.cause ? "follows another run" : null, run.dead_letter ? "dead letter" : null, errorText(run)]
         .filter(Boolean)
         .join(" · "),
     class: "run-note",

@@ -63,7 +63,7 @@ class JobSchedule extends View {
         card(isWaiting(job) ? "Next times, if it were resumed now" : "Next times", [
           data ? this.#times(data.next, zone) : error ? problem(error) : loading(),
         ]),
-        isManual(job) || job.state === "EXPIRED" ? null : card("Times by day", this.#calendar(zone)),
+        isManual(job) || job.trigger?.after || job.state === "EXPIRED" ? null : card("Times by day", this.#calendar(zone)),
       ),
     );
   }
@@ -108,6 +108,8 @@ class JobSchedule extends View {
     const { error, state } = this.#job;
     if (state === "EXPIRED")
       return empty("Nothing is due any more.", "It is expired, and stays here with its history.");
+    if (this.#job.trigger?.after)
+      return empty("It has no times of its own.", "It runs when those have ended that it follows.");
     if (isManual(this.#job)) return empty("It has no times of its own.", "It runs when somebody asks for it: Run now.");
     if (isWaiting(this.#job)) return empty("It would have no more times.", "Edit its trigger to give it some.");
     return empty("There is no next time.", error ?? "A run is active, or it was the last one.");
@@ -167,12 +169,19 @@ function isWaiting({ state }) {
 
 function triggerFact(name, value) {
   if (name === "manual") return ["Runs", "when somebody asks for it"];
+  if (name === "after") return ["Follows", h("code", null, afterWords(value))];
   if (name === "calendar")
     return ["Not in the time of", h("a", { href: `/ui/calendars/${encodeURIComponent(value)}` }, value)];
   if (name === "mode") return [TRIGGER_WORDS.mode, MODES[value] ?? value];
   if (name.endsWith("_at") || name === "at")
     return [TRIGGER_WORDS[name], [timeOf(value, { relative: false }), " · ", timeOf(value)]];
   return [TRIGGER_WORDS[name] ?? name, h("code", null, String(value))];
+}
+
+/** Returns the jobs that one follows, and after which end of theirs. */
+function afterWords({ job, all_of: all, any_of: any, on = "succeeded" }) {
+  const which = job ?? (all ? `all of ${all.join(", ")}` : `any of ${(any ?? []).join(", ")}`);
+  return `${which}: ${on}`;
 }
 
 /** Returns when a job is due. */
