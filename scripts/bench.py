@@ -31,6 +31,7 @@ from scripts.benches import (
     create,
     failover,
     figures,
+    graph,
     keys,
     lateness,
     lives,
@@ -158,6 +159,12 @@ def node_behind(loop: Loop, given: argparse.Namespace) -> bool:
 def many_at_once(loop: Loop, given: argparse.Namespace) -> bool:
     with started() as cluster:
         held: bool = loop(bulk.bench_bulk(cluster, given.jobs, given.per_second))
+    return held
+
+
+def workflows(loop: Loop, given: argparse.Namespace) -> bool:
+    with started("--slots", str(given.slots)) as cluster:
+        held: bool = loop(graph.bench_graph(cluster, given.jobs, given.width, given.run_ms))
     return held
 
 
@@ -337,6 +344,12 @@ def parser() -> argparse.ArgumentParser:
     made = part("bulk", "pages of long lists, and one action on all jobs", many_at_once, bulk)
     made.add_argument("--jobs", type=int, default=100_000, help="how many there are (100,000)")
     made.add_argument("--per-second", type=int, default=200, help="single creates a second meanwhile (200)")
+
+    made = part("graph", "a workflow of many jobs: how much longer than its longest way", workflows, graph)
+    made.add_argument("--jobs", type=int, default=1_000, help="how many (1,000)")
+    made.add_argument("--width", type=int, default=100, help="jobs of a stage, at most 100 (100)")
+    made.add_argument("--run-ms", type=float, default=500.0, help="how long each run takes (500)")
+    made.add_argument("--slots", type=int, default=50, help="slots per node (50)")
     return top
 
 

@@ -63,6 +63,8 @@ BARS: dict[tuple[str, str], Bar] = {
     ("scale, 3,000,000 jobs stored", "restart_s"): at_most(3),
     ("scale, 3,000,000 jobs stored", "failover_s"): at_most(4),
     ("scale, 3,000,000 jobs stored", "cpu_per_start_us_share"): at_most(1.1),
+    ("graph, 1,000 jobs", "over_s"): at_most(2),
+    ("graph, 1,000 jobs", "not_succeeded"): at_most(0),
     ("workers-idle, 200 workers", "leader_cpu_share"): at_most(0.05),
     ("workers-idle, 200 workers", "lost_sessions"): at_most(0),
     ("workers-share, workers, 5,000 runs", "share"): at_least(0.8),

@@ -49,6 +49,7 @@ ALSO = {
     "burst": ("lateness_p50_ms", "lateness_p99_ms"),
     "lives": ("written_kib", "cpu_us", "file_mib"),
     "periodic": ("cpu_per_start_us",),
+    "graph": ("critical_path_s", "took_s", "over_s", "not_succeeded"),
     "sustained": (
         "failover_p99_ms",
         "failover_max_ms",
