@@ -249,10 +249,11 @@ def drop_instance(tx: Tx, job: Job | None, instance: Instance) -> None:
 
 def note_gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_of_fires: int) -> None:
     """Records fires that were skipped, in one SKIPPED record for each gap: a further skip for the same reason extends
-    the newest record."""
+    the newest record, but one of an earlier time: that of another trigger with a longer jitter."""
     tx.minutes.skipped(job.namespace, count_of_fires)
     record = tx.instance(job.gap) if job.gap is not None else None
-    if record is not None and record.reason == reason and record.state is InstanceState.SKIPPED:
+    extends = record is not None and record.reason == reason and record.state is InstanceState.SKIPPED
+    if record is not None and extends and first_ms >= record.nominal_at_ms:
         record.gap_count = min(record.gap_count + count_of_fires, FIRES_MAX)
         record.gap_until_ms = max(last_ms, record.gap_until_ms or 0)
         record.ended_at_ms = tx.now

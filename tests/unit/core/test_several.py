@@ -98,6 +98,13 @@ class TestUnion:
         times = [at_s for _, at_s in runs(world, job)]
         assert len(times) == len(set(times)) >= 119
 
+    def test_an_earlier_time_with_a_longer_jitter_is_on_record_when_it_is_skipped(self) -> None:
+        world = World()
+        job = made(world, every(20 * SECOND, id="a"), every(30 * SECOND, id="b", jitter_ms=25 * SECOND))
+        go_on(world, T0 + 60 * SECOND)  # the first run stays active
+        assert runs(world, job) == [("a", 20)]
+        assert gaps(world, job) == [("overlap", 30, 60, 2), ("overlap", 40, 40, 1)]
+
     def test_missed_times_that_share_a_jitter_run_once(self) -> None:
         world = World()
         job = made(
