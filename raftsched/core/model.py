@@ -526,7 +526,7 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     passed: bytes | None = None  # JSON: their results, by the names of their jobs
     followed: int = 0  # the ends that jobs which follow were told of, a bit for each AfterOn
     telling: int | None = None  # it ended, and of the jobs that follow those up to this id were told
-    generation: int = 0  # how often its workflow had been rerun from somewhere on when it was started
+    rerun_id: int = 0  # of the newest rerun "from here on" that it was started by; later ones have higher ones
 
     @property
     def key(self) -> bytes:

@@ -15,7 +15,8 @@ import msgspec
 
 from raftsched.core.command import Command
 from raftsched.core.ids import BACKFILL, instance_key, split_instance
-from raftsched.core.model import FINAL, After, AfterOn, InstanceState
+from raftsched.core.limits import KEY_SIZE
+from raftsched.core.model import FINAL, After, AfterOn, Instance, InstanceState
 from raftsched.core.tables import ReadView, Table, after, u64
 
 JOIN_KEEP_MS = 7 * 86_400_000  # how long a job waits for the second of two ends, and so on
@@ -27,7 +28,7 @@ class Workflow(msgspec.Struct, array_like=True, kw_only=True):
 
     created_at_ms: int
     killed_at_ms: int | None = None  # since then no end starts anything more of it
-    generation: int = 0  # how often it was rerun from somewhere on
+    reruns: int = 0  # how often it was rerun from somewhere on
 
 
 class Join(msgspec.Struct, array_like=True, kw_only=True):
@@ -36,7 +37,7 @@ class Join(msgspec.Struct, array_like=True, kw_only=True):
     at_ms: int  # when one came last
     root: bytes  # of the first that came
     came: dict[str, bytes] = {}  # namespace/name -> the key of the instance
-    generation: int = 0  # the highest of these
+    rerun_id: int = 0  # the highest of these
 
 
 class KillWorkflow(Command, frozen=True, tag=122):
@@ -98,13 +99,22 @@ def member_key(root: bytes, instance: bytes) -> bytes:
     return root + instance
 
 
-def member_value(state: InstanceState) -> bytes:
-    """Returns its value. All that are not at their end are alike: a run that starts is not written here."""
-    return bytes((state if state in FINAL else InstanceState.WAITING,))
+def member_value(instance: Instance) -> bytes:
+    """Returns its value. All that are not at their end are alike: a run that starts is not written here. Nor is one at
+    its end while it has jobs to start: the workflow goes on."""
+    over = instance.state in FINAL and instance.telling is None
+    return bytes((instance.state if over else InstanceState.WAITING,))
+
+
+def roots(view: ReadView, low: bytes, high: bytes) -> Iterator[bytes]:
+    """Yields the roots of workflows from `low` up to below `high`, those of the newest scheduled time first."""
+    while (row := next(view.scan(Table.WORKFLOWS, low, high, reverse=True), None)) is not None:
+        high = row[0][:KEY_SIZE]
+        yield high
 
 
 def members(view: ReadView, root: bytes, behind: bytes = b"") -> Iterator[tuple[bytes, InstanceState]]:
     """Yields the keys of a workflow's instances, in order of their keys, and their states: final ones, or WAITING."""
     low = root + b"\0" if not behind else root + behind + b"\0"
     for key, value in view.scan(Table.WORKFLOWS, low, after(root)):
-        yield key[24:], InstanceState(value[0])
+        yield key[KEY_SIZE:], InstanceState(value[0])

@@ -403,4 +403,22 @@ APPLYING = (
         _CORE,
         None,
     ),
+    Mutant(
+        "workflow_over_too_early",
+        "a workflow is not over while a run at its end has jobs to start",
+        "core/workflows.py",
+        "    over = instance.state in FINAL and instance.telling is None\n",
+        "    over = instance.state in FINAL\n",
+        _CORE,
+        None,
+    ),
+    Mutant(
+        "rerun_forgotten",
+        "what was started again by an older rerun is started again by a newer one",
+        "core/apply/downstream.py",
+        "    instance.rerun_id = tx.new_id()\n",
+        "    instance.rerun_id = 1\n",
+        _CORE,
+        None,
+    ),
 )

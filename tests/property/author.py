@@ -20,9 +20,11 @@ from raftsched.core.filters import JobFilter
 from raftsched.core.ids import instance_key
 from raftsched.core.model import (
     DAY_MS,
+    AfterOn,
     JobState,
     Outcome,
     Overlap,
+    Trigger,
     Verdict,
 )
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
@@ -221,6 +223,17 @@ class Author:
             return ()
         return (msgspec.structs.replace(notify(self.random)[0], webhook=self.random.choice(known)),)
 
+    def _following(self, trigger: Trigger) -> Trigger:
+        """Now and then a trigger that follows jobs that are there, where it follows any."""
+        r = self.random
+        known = [key.decode().replace("\0", "/") for key, _ in self.view.scan(Table.NAMES)]
+        known = [name for name in known if not name.startswith(SYSTEM_NAMESPACE) and len(name) < 100]
+        if trigger.after is None or not known or r.random() < 0.3:
+            return trigger
+        names = [r.choice(known), *r.choice([(), ("d/never",), ("d/never",)])]
+        on = r.choice([trigger.after.on, AfterOn.ENDED])
+        return msgspec.structs.replace(trigger, after=msgspec.structs.replace(trigger.after, jobs=tuple(names), on=on))
+
     def _create(self) -> Command:
         """Mostly a job that needs nothing which may not be there."""
         r = self.random
@@ -231,7 +244,7 @@ class Author:
                 conditions=(),
                 notify=self._who_is_told(),
                 overlap=r.choice([plain.overlap, Overlap.ALLOW]),
-                trigger=msgspec.structs.replace(plain.trigger, calendar=None),
+                trigger=self._following(msgspec.structs.replace(plain.trigger, calendar=None)),
                 triggers=tuple(msgspec.structs.replace(one, calendar=None) for one in plain.triggers),
             )
             return c.CreateJob(r.choice(["d", "default"]), r.choice([None, None, "a", "b", "e"]), plain, b"{}")

@@ -19,9 +19,10 @@ def workflow_violations(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, 
     for key in listed.keys() ^ wanted.keys():
         found.append(f"WORKFLOWS row {key.hex()} is {'unowned' if key in listed else 'missing'}")
     for key in listed.keys() & wanted.keys():
-        state = wanted[key].state
-        if listed[key][0] != (state if state in FINAL else I.WAITING):
-            found.append(f"WORKFLOWS says {listed[key][0]} of an instance that is {state.name}")
+        row = wanted[key]
+        over = row.state in FINAL and row.telling is None
+        if listed[key][0] != (row.state if over else I.WAITING):
+            found.append(f"WORKFLOWS says {listed[key][0]} of an instance that is {row.state.name}")
     for key in heads ^ {key[:24] for key in wanted}:
         found.append(f"the workflow {key.hex()} is {'empty' if key in heads else 'not there'}")
     for key, row in rows.items():

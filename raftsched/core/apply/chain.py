@@ -20,14 +20,14 @@ class Chain(NamedTuple):
     root: bytes
     cause: bytes  # the end that came last
     joined: tuple[bytes, ...]  # all that it waited for, if these are several
-    generation: int
+    rerun_id: int
     passed: bytes | None = None  # their results
     left_out: int = 0  # bytes of results that were too large
 
     def note(self, tx: Tx, instance: Instance) -> None:
         """Notes it in an instance that was just made, or runs again."""
         instance.root, instance.cause, instance.joined = self.root, self.cause, self.joined
-        instance.generation, instance.passed = self.generation, self.passed
+        instance.rerun_id, instance.passed = self.rerun_id, self.passed
         if self.left_out:
             add_step(tx, instance, StepKind.RESULT_LEFT_OUT, f"{self.left_out}")
 

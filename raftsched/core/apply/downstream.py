@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 from raftsched.core.apply.ends import enter, workflow_of
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Rejected
-from raftsched.core.ids import instance_text, split_instance
+from raftsched.core.ids import instance_text, job_text, split_instance
 from raftsched.core.model import FINAL, After, Instance, Job, JobState
 from raftsched.core.rows import JOINS, WORKFLOWS
 from raftsched.core.selection import followers
@@ -29,63 +30,77 @@ def run_on_from(tx: Tx, job: Job, instance: Instance) -> Rejected | None:
     """Has everything behind a final instance run again, each job when those that it waits for have come to their new
     ends. Refused while one of them is active. The caller lets the instance itself run, and stores it."""
     root = instance.root or instance.key
-    found = _reachable(tx, job, split_instance(root)[1])
+    found = _reachable(tx, job, instance.key, root)
     if isinstance(found, Rejected):
         return found
-    names = {f"{job.namespace}/{job.name}", *(f"{one.namespace}/{one.name}" for one, _ in found)}
-    for one, after in found:
-        key = run_key(after, one.id, root)
-        row = tx.instance(key)
+    for one in found:
+        row = one.row
         if row is not None and (row.state not in FINAL or row.telling is not None):
-            detail = f"{instance_text(key)} of {one.namespace}/{one.name}, which follows it, is {row.state.name}"
+            detail = f"{instance_text(row.key)} of {one.name}, which follows it, is {row.state.name}"
             return Rejected("illegal-transition", f"{detail}; kill it, or wait for its end.")
     enter(tx, instance)
-    workflow = workflow_of(tx, root)
-    workflow.generation += 1
-    workflow.killed_at_ms = None
-    WORKFLOWS.put(tx.view, workflow, root)
-    instance.generation = workflow.generation
+    for each in sorted({root, *(one.root for one in found)}):
+        workflow = workflow_of(tx, each)
+        workflow.reruns += 1
+        workflow.killed_at_ms = None
+        WORKFLOWS.put(tx.view, workflow, each)
+    instance.rerun_id = tx.new_id()
     instance.followed = 0
-    for one, after in found:
-        if waits_for_all(after):
-            _wait_anew(tx, one, after, root, names, workflow.generation)
+    names = {f"{job.namespace}/{job.name}", *(one.name for one in found)}
+    for one in found:
+        if waits_for_all(one.after):
+            _wait_anew(tx, one, names, instance.rerun_id)
     return None
 
 
-def _reachable(tx: Tx, job: Job, root_job: int) -> list[tuple[Job, After]] | Rejected:
-    """Returns the jobs that follow the job, directly or by way of others."""
-    targets = deque(() if job.name is None else (f"{job.namespace}/{job.name}",))
-    found: dict[int, tuple[Job, After]] = {}
+class _Behind(NamedTuple):
+    """A job that follows in a workflow, and its run there, if it had one."""
+
+    job: Job
+    after: After
+    root: bytes  # of the ends that it waits for
+    row: Instance | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.job.namespace}/{self.job.name or job_text(self.job.id)}"
+
+
+def _reachable(tx: Tx, job: Job, own: bytes, root: bytes) -> list[_Behind] | Rejected:
+    """Returns what follows the job's run `own`, directly or by way of others. What waited for several may have come to
+    the workflow of another root, and what is behind it has, too."""
+    targets = deque(() if job.name is None else ((f"{job.namespace}/{job.name}", root),))
+    found: dict[bytes, _Behind] = {}
     while targets:
-        target = targets.popleft()
+        target, root = targets.popleft()
         for job_id in list(followers(tx.view, target)):
-            one = None if job_id in found or job_id in (job.id, root_job) else follower(tx, job_id, target)
-            if one is None:
+            one = None if job_id == split_instance(root)[1] else follower(tx, job_id, target)
+            key = own if one is None else run_key(one[1], job_id, root)
+            if one is None or key == own or key in found:
                 continue
             if len(found) >= DOWNSTREAM_MAX:
                 detail = f"More than {DOWNSTREAM_MAX:,} jobs follow it; rerun instances that are further on."
                 return Rejected("too-many", detail)
-            found[job_id] = one
-            if one[0].name is not None:
-                targets.append(f"{one[0].namespace}/{one[0].name}")
+            behind = found[key] = _Behind(*one, root, tx.instance(key))
+            if behind.job.name is not None:
+                targets.append((behind.name, root if behind.row is None else behind.row.root or root))
     return list(found.values())
 
 
-def _wait_anew(tx: Tx, job: Job, after: After, root: bytes, again: set[str], generation: int) -> None:
+def _wait_anew(tx: Tx, one: _Behind, again: set[str], rerun_id: int) -> None:
     """Has a job wait for those that run again. What it does not wait for anew has come already, if it had run."""
-    scope = scope_of(root)
-    join = JOINS.get(tx.view, scope, job.id)
+    scope = scope_of(one.root)
+    join = JOINS.get(tx.view, scope, one.job.id)
     if join is None:
-        before = tx.instance(run_key(after, job.id, root))
-        if before is None:
+        if one.row is None:
             return
-        came = {split_instance(key)[1]: key for key in before.joined}
-        join = Join(at_ms=tx.now, root=before.root or root)
-        for target in after.jobs:
+        came = {split_instance(key)[1]: key for key in one.row.joined}
+        join = Join(at_ms=tx.now, root=one.row.root or one.root)
+        for target in one.after.jobs:
             upstream = tx.named(*target.split("/", 1))
             if upstream is not None and upstream.id in came:
                 join.came[target] = came[upstream.id]
     for target in again & join.came.keys():
         del join.came[target]
-    join.at_ms, join.generation = tx.now, generation
-    JOINS.put(tx.view, join, scope, job.id)
+    join.at_ms, join.rerun_id = tx.now, rerun_id
+    JOINS.put(tx.view, join, scope, one.job.id)

@@ -44,7 +44,7 @@ def workflow_of(tx: Tx, root: bytes) -> Workflow:
 
 def _open(tx: Tx, root: Instance) -> Workflow:
     key = root.key
-    tx.view.put(Table.WORKFLOWS, member_key(key, key), member_value(root.state))
+    tx.view.put(Table.WORKFLOWS, member_key(key, key), member_value(root))
     return _put(tx, key)
 
 

@@ -250,12 +250,13 @@ class Tx:
             move(self, key, instance.job_id, old_keys, keys)
         if state is not old_state:
             self.events.instance(instance, _STATE)
-            if (
-                instance.root is not None
-                and instance.parent is None
-                and (instance.state in FINAL or old_state in _NEWLY)
-            ):
-                self.view.put(Table.WORKFLOWS, member_key(instance.root, key), member_value(instance.state))
+            if instance.root is not None and (old_state in _NEWLY or (state in FINAL and instance.telling is None)):
+                self.list_in_workflow(instance)
+
+    def list_in_workflow(self, instance: Instance) -> None:
+        """Notes in its workflow, if it is of one, what a run has come to."""
+        if instance.root is not None and instance.parent is None:
+            self.view.put(Table.WORKFLOWS, member_key(instance.root, instance.key), member_value(instance))
 
     def drop_instance(self, instance: Instance) -> None:
         """Deletes the instance and its index rows, but for that of BY_JOB."""

@@ -56,6 +56,8 @@ def tell_followers(tx: Tx) -> None:
         else:
             instance.wake_at_ms = tx.now
         tx.put_instance(instance)
+        if instance.telling is None:
+            tx.list_in_workflow(instance)
 
 
 def _tell(tx: Tx, instance: Instance, room: int) -> int:
@@ -88,7 +90,7 @@ def _tell_one(tx: Tx, job: Job, after: After, target: str, instance: Instance) -
         _join(tx, job, after, target, instance, come=come, told_before=told_before)
     elif come and not told_before:
         came = {target: instance.key}
-        _begin(tx, job, after, enter(tx, instance), instance.key, came, instance.generation)
+        _begin(tx, job, after, enter(tx, instance), instance.key, came, instance.rerun_id)
 
 
 def _join(tx: Tx, job: Job, after: After, target: str, instance: Instance, *, come: bool, told_before: bool) -> None:
@@ -106,27 +108,27 @@ def _join(tx: Tx, job: Job, after: After, target: str, instance: Instance, *, co
         join = Join(at_ms=tx.now, root=root)
     join.came[target] = instance.key
     join.at_ms = tx.now
-    join.generation = max(join.generation, instance.generation)
+    join.rerun_id = max(join.rerun_id, instance.rerun_id)
     if all(one in join.came for one in after.jobs):
         JOINS.delete(tx.view, scope, job.id)
         came = {one: join.came[one] for one in after.jobs}
-        _begin(tx, job, after, join.root, instance.key, came, join.generation)
+        _begin(tx, job, after, join.root, instance.key, came, join.rerun_id)
     else:
         JOINS.put(tx.view, join, scope, job.id)
 
 
-def _begin(tx: Tx, job: Job, after: After, root: bytes, cause: bytes, came: dict[str, bytes], generation: int) -> None:
+def _begin(tx: Tx, job: Job, after: After, root: bytes, cause: bytes, came: dict[str, bytes], rerun_id: int) -> None:
     """Starts a job in a workflow, once; again only where the workflow is run again."""
     workflow = WORKFLOWS.get(tx.view, root)
     if workflow is not None and workflow.killed_at_ms is not None:
         return
     key = run_key(after, job.id, root)
     there = tx.instance(key)
-    if there is not None and (there.generation >= generation or there.state not in FINAL or there.telling is not None):
+    if there is not None and (there.rerun_id >= rerun_id or there.state not in FINAL or there.telling is not None):
         return
     passed, left_out = results(tx, job, came) if after.passes else (None, 0)
     joined = tuple(came.values()) if len(came) > 1 else ()
-    chain = Chain(root, cause, joined, generation, passed, left_out)
+    chain = Chain(root, cause, joined, rerun_id, passed, left_out)
     if there is not None:
         if too_many_active(tx, job) is None:
             _run_again(tx, job, there, chain._replace(root=there.root or root))

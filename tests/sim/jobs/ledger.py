@@ -73,7 +73,7 @@ class Account:
     lost: int = 0
     killed_at: int | None = None  # index of the entry
     ended: int | None = None  # the token of an attempt that said that no other is to come
-    generation: int = 0  # of its workflow, which was run again from somewhere on
+    rerun_id: int = 0  # of its workflow, which was run again from somewhere on
 
 
 class Ledger:
@@ -250,11 +250,11 @@ class Ledger:
         row = self._row(view, key)
         if row is not None:
             account.revision = row.job_revision
-            if row.generation > account.generation:
+            if row.rerun_id > account.rerun_id:
                 account.before = max(account.tokens, default=0)
                 account.failed = account.lost = 0
                 account.killed_at = None
-                account.generation = row.generation
+                account.rerun_id = row.rerun_id
         account.tokens.append(token)
         policy = self.policy(key)
         if policy is None:

@@ -415,6 +415,21 @@ class TestAgain:
         graph.end("long2")
         assert graph.states()["d"] == [I.WAITING]
 
+    def test_behind_what_came_to_the_workflow_of_another_root(self) -> None:
+        graph = Graph(a=every(60_000), b=every(60_000), d=follows("a", "b"), e=follows("d"))
+        for name in "ab":
+            graph.world.fire(graph.jobs[name])
+        roots = {name: graph.end(name) for name in "ba"}
+        graph.end("d")
+        assert graph.runs("d")[0].root == roots["b"]
+        assert graph.world.refused(c.Rerun(roots["a"], downstream=True)) == "illegal-transition"  # e is active
+        graph.end("e")
+        for times, first in enumerate("abba", start=2):
+            graph.world.ok(c.Rerun(roots[first], downstream=True))
+            for name in (first, "d", "e"):
+                graph.end(name)
+            assert [len(graph.runs(name)[0].attempts) for name in "de"] == [times, times]
+
     def test_not_while_something_behind_it_is_active(self) -> None:
         graph = Graph(a=None, b=follows("a"))
         root = graph.start()
@@ -445,6 +460,20 @@ class TestManyAtOnce:
         assert started == [3, 6, 8]
         row = graph.world.instance(key)
         assert (row.telling, row.wake_at_ms) == (None, None)
+
+    def test_a_workflow_is_not_over_before_all_were_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "FOLLOWERS_AT_ONCE", 1)
+        graph = Graph(a=None)
+        for name in "bcd":
+            graph.add(name, follows("a"), suspended=True)
+        root = graph.start()
+        graph.end("a")
+        states = []
+        for _ in range(3):
+            states.append(dict(members(graph.world.view, root))[root])
+            graph.world.do(c.Wake(root, graph.world.now))
+        assert states == [I.WAITING, I.WAITING, I.SUCCEEDED]
+        assert [row.state for name in "bcd" for row in graph.runs(name)] == [I.SKIPPED] * 3
 
     def test_ends_of_one_entry_share_its_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "FOLLOWERS_AT_ONCE", 1)
