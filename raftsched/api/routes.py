@@ -108,6 +108,7 @@ ROUTES: list[Route] = [
     Route("GET", "/v1/instances/{id}/output", output.get, "output_get"),
     Route("POST", "/v1/instances/{id}/kill", instances.kill, "instances_kill"),
     Route("POST", "/v1/instances/{id}/rerun", instances.rerun, "instances_rerun"),
+    Route("GET", "/v1/workflows", workflows.list_all, "workflows_list_all"),
     Route("GET", "/v1/workflows/{id}", workflows.get, "workflows_get"),
     Route("POST", "/v1/workflows/{id}/kill", workflows.kill, "workflows_kill"),
     Route("GET", "/v1/dead-letters", dead_letters.list_all, "dead_letters_list_all"),

@@ -34,7 +34,7 @@ _WORK = {
     "jobs": ("jobs.commands", "jobs", "List, create, run, pause, import, ... jobs."),
     "operations": ("jobs.operations", "operations", "Actions on many jobs: list, watch, cancel."),
     "instances": ("runs.instances", "instances", "The runs of jobs: list, output, kill, rerun."),
-    "workflows": ("runs.workflows", "workflows", "Runs that were started by the end of others: show, watch, kill."),
+    "workflows": ("runs.workflows", "workflows", "Runs that were started by the end of others: list, watch, kill."),
     "events": ("runs.events", "events", "Follow changes as they happen."),
     "namespaces": ("resources.namespaces", "namespaces", "Namespaces: owners, defaults, limits of their jobs."),
     "secrets": ("resources.secrets", "secrets", "Secrets that jobs refer to: list, set, delete."),

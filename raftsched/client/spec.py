@@ -266,6 +266,19 @@ InstanceFilter = TypedDict(
 )
 
 
+WorkflowFilter = TypedDict(
+    "WorkflowFilter",
+    {
+        "job": str,  # of the first run
+        "namespace": str,
+        "state": Literal["running", "succeeded", "failed", "killed"],
+        "from": Moment,
+        "to": Moment,
+    },
+    total=False,
+)
+
+
 KillFilter = TypedDict(
     "KillFilter",
     {

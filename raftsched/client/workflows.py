@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Unpack
 
 import msgspec
 
 from raftsched.client.instances import LOOK_S, InstanceRef
 from raftsched.client.models_workflows import Workflow, WorkflowRun
 from raftsched.client.pages import pages
+from raftsched.client.spec import WorkflowFilter
 from raftsched.client.transport import Transport
 from raftsched.client.wire import segment
 
@@ -25,6 +27,12 @@ class Workflows:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+
+    async def list(self, *, most: int | None = None, **filters: Unpack[WorkflowFilter]) -> AsyncIterator[Workflow]:
+        """The newest scheduled time first; `most` of them (None: all). Runs that started no others are none here."""
+        async for page in pages(self._transport, Workflow, "/v1/workflows", filters, most):
+            for workflow in page:
+                yield workflow
 
     async def get(self, ref: WorkflowRef) -> Workflow:
         """By its first run, or any other of its runs. NotFoundError: there is none, or it is not kept any more."""

@@ -1,10 +1,10 @@
-"""/v1/workflows/{id}: the runs that were started by the end of others, from the first of them on: show, kill."""
+"""/v1/workflows: the runs that were started by the end of others, from the first of them on: list, show, kill."""
 
 from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 from aiohttp import web
@@ -16,23 +16,27 @@ from raftsched.api.http.cursors import encode_cursor
 from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.http.idempotency import part, propose_once
 from raftsched.api.http.problems import Problem
-from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ, bad_parameter, catch_up, instance_key_of
+from raftsched.api.http.replies import reply_page, reply_value
+from raftsched.api.http.requests import READ, bad_parameter, catch_up, check_namespace, instance_key_of
 from raftsched.api.jobs.schema import Nothing
-from raftsched.api.openapi.declarations import action
+from raftsched.api.openapi.declarations import action, listing
 from raftsched.api.openapi.operation import Reply, operation
-from raftsched.api.rows import get_instance, namespace_of
+from raftsched.api.rows import SCAN_MAX, JobHead, get_instance, namespace_of, referred_job
 from raftsched.api.runs.render import JobNames
+from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_text, job_text, split_instance
+from raftsched.core.limits import KEY_SIZE
 from raftsched.core.model import FINAL, Instance, InstanceState
 from raftsched.core.rows import WORKFLOWS
-from raftsched.core.tables import ReadView
-from raftsched.core.workflows import KillWorkflow, Workflow, members
+from raftsched.core.tables import ReadView, u64
+from raftsched.core.workflows import KillWorkflow, Workflow, members, roots
 
-COUNT_MAX = 20_000  # runs of a workflow that one answer counts
-KEY_BYTES = 24
-_LISTING = "workflow"
+COUNT_MAX = 20_000  # runs of a workflow that one answer counts; of a page of workflows, before it ends early
+_LISTING, _RUNS = "workflows", "workflow"
+_State = Literal["running", "succeeded", "failed", "killed"]
+_STATES: tuple[_State, ...] = get_args(_State)
+_encode = msgspec.json.Encoder().encode
 
 
 class WorkflowRunOut(msgspec.Struct):
@@ -66,20 +70,25 @@ class WorkflowCounts(msgspec.Struct):
     skipped: int
 
 
-class WorkflowOut(msgspec.Struct):
-    """`id`: that of its first run. `state`: running while anything of it is active; else killed, if it was killed or
-    one of its runs was; else failed, if one failed or timed out. `job` and `items` leave out what is in namespaces that
-    the caller may not see. `items`: a page of its runs; `next`: the cursor of the following one. `exact`: all of its
-    runs were counted."""
+class WorkflowHead(msgspec.Struct):
+    """`id`: that of its first run, `job`: whose that is. `state`: running while anything of it is active; else killed,
+    if it was killed or one of its runs was; else failed, if one failed or timed out. `exact`: all of its runs were
+    counted."""
 
     id: str
     job: str | None
-    state: Literal["running", "succeeded", "failed", "killed"]
+    state: _State
     scheduled_at: str
     killed_at: str | None
     reruns: int
     counts: WorkflowCounts
     exact: bool
+
+
+class WorkflowOut(WorkflowHead):
+    """`items`: a page of its runs, without those in namespaces that the caller may not see; `next`: the cursor of the
+    following one."""
+
     items: list[WorkflowRunOut]
     next: str | None
 
@@ -89,6 +98,54 @@ class WorkflowKilledOut(msgspec.Struct):
 
     id: str
     killed: int
+
+
+@listing(
+    "List workflows",
+    WorkflowHead,
+    "A page of workflows.",
+    ("job", "namespace", "state", "from", "to"),
+    schemas={"state": {"type": "string", "enum": list(_STATES)}},
+    codes=("not-found",),
+    scope="checked",
+)
+async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
+    """Those of the newest scheduled time first, by the job and the namespace of their first run; runs that started no
+    others are none here. A page may be short while `next` says that there is more."""
+    query = call.query
+    low_ms, high_ms = query.time("from") or 0, query.time("to")
+    low, high = u64(low_ms), u64(TIME_MAX_MS if high_ms is None else high_ms)
+    name, namespace = query.text("job"), query.text("namespace")
+    check_namespace(namespace)
+    state = query.choice("state", *_STATES)
+    last = query.cursor(_LISTING)
+    if last is not None:
+        high = min(high, last)
+    items: list[bytes] = []
+    with ctx.read() as view:
+        job = None if name is None else referred_job(view, name, namespace)
+        if name is not None and job is None:
+            raise Problem("not-found", f'There is no job "{name[:200]}"; give its id, or "namespace/name".')
+        names, left, last = JobNames(view), COUNT_MAX, None
+        for looked, root in enumerate(roots(view, low, high) if low < high else ()):
+            if len(items) >= query.limit() or looked >= SCAN_MAX or left <= 0:
+                break
+            last = root
+            head = names.of(split_instance(root)[1])
+            if (
+                (job is not None and head.id != job.id)
+                or namespace not in (None, head.namespace)
+                or not sees(head.namespace)
+            ):
+                continue
+            states = _states(view, root)
+            left -= len(states)
+            shown = _head(root, head, states, WORKFLOWS.get(view, root))
+            if state in (None, shown.state):
+                items.append(_encode(shown))
+        else:
+            last = None
+    return reply_page(call.request, items, _LISTING, query.filters(), last)
 
 
 @operation(
@@ -101,33 +158,17 @@ class WorkflowKilledOut(msgspec.Struct):
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     """All runs of one root, by its id or that of any of them. A run that started no other is a workflow of its own."""
     query, key = call.query, instance_key_of(call)
-    behind = query.cursor(_LISTING)
-    if behind is not None and len(behind) != KEY_BYTES:
+    behind = query.cursor(_RUNS)
+    if behind is not None and len(behind) != KEY_SIZE:
         raise bad_parameter("cursor", "is not a cursor of this list")
     with ctx.read() as view:
         root, workflow = _requested(view, key)
-        states = _states(view, root)
         names = JobNames(view)
         found, last = _page(view, root, behind or b"", query.limit())
-        head = names.of(split_instance(root)[1])
         items = [_run(row, names) for row in found if sees_all() or sees(names.of(row.job_id).namespace)]
-    counts = Counter(states[:COUNT_MAX])
-    shown = WorkflowOut(
-        id=instance_text(root),
-        job=f"{head.namespace}/{head.name}" if head.name is not None else None,
-        state=_state_of(counts, workflow),
-        scheduled_at=format_time(split_instance(root)[0]),
-        killed_at=None if workflow is None else format_time_or_none(workflow.killed_at_ms),
-        reruns=0 if workflow is None else workflow.generation,
-        counts=WorkflowCounts(
-            sum(counts.values()) - sum(counts[state] for state in FINAL),
-            *(counts[state] for state in _COUNTED),
-        ),
-        exact=len(states) <= COUNT_MAX,
-        items=items,
-        next=None if last is None else encode_cursor(_LISTING, query.filters(), last),
-    )
-    return reply_value(shown)
+        head = _head(root, names.of(split_instance(root)[1]), _states(view, root), workflow)
+    cursor = None if last is None else encode_cursor(_RUNS, query.filters(), last)
+    return reply_value(WorkflowOut(**msgspec.structs.asdict(head), items=items, next=cursor))
 
 
 _COUNTED = (
@@ -171,9 +212,23 @@ def _page(view: ReadView, root: bytes, behind: bytes, limit: int) -> tuple[list[
     return rows, keys[limit - 1] if len(keys) > limit else None
 
 
-def _state_of(
-    counts: Counter[InstanceState], workflow: Workflow | None
-) -> Literal["running", "succeeded", "failed", "killed"]:
+def _head(root: bytes, job: JobHead, states: list[InstanceState], workflow: Workflow | None) -> WorkflowHead:
+    counts = Counter(states[:COUNT_MAX])
+    return WorkflowHead(
+        id=instance_text(root),
+        job=f"{job.namespace}/{job.name}" if job.name is not None and sees(job.namespace) else None,
+        state=_state_of(counts, workflow),
+        scheduled_at=format_time(split_instance(root)[0]),
+        killed_at=None if workflow is None else format_time_or_none(workflow.killed_at_ms),
+        reruns=0 if workflow is None else workflow.reruns,
+        counts=WorkflowCounts(
+            sum(counts.values()) - sum(counts[state] for state in FINAL), *(counts[state] for state in _COUNTED)
+        ),
+        exact=len(states) <= COUNT_MAX,
+    )
+
+
+def _state_of(counts: Counter[InstanceState], workflow: Workflow | None) -> _State:
     if any(count and state not in FINAL for state, count in counts.items()):
         return "running"
     if counts[InstanceState.KILLED] or (workflow is not None and workflow.killed_at_ms is not None):

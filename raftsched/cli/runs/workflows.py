@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.jobs.wait import Watch, milliseconds
-from raftsched.cli.remote import remote
-from raftsched.cli.resources.resource import viewing_by
+from raftsched.cli.remote import check_namespace, find_job, remote
+from raftsched.cli.resources.resource import identified, listing, rows, viewing_by
 from raftsched.cli.runs.executors import executor_of
 from raftsched.cli.runs.instances import check_id
 from raftsched.cli.terminal.output import Column, print_for_programs, print_rows, shown
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 PAGE = 1_000
 _COUNTS = ("active", "succeeded", "failed", "timed_out", "killed", "skipped")
+_LISTED: list[Column] = [
+    ("WORKFLOW", lambda w: w["id"]),
+    ("JOB", lambda w: w["job"]),
+    ("STATE", lambda w: w["state"]),
+    ("SCHEDULED", lambda w: w["scheduled_at"]),
+    ("RUNS", lambda w: _counted(w["counts"])),
+]
 _COLUMNS: list[Column] = [
     ("JOB", lambda r: r.get("job")),
     ("STATE", lambda r: r["state"]),
@@ -49,10 +56,15 @@ def _whole(client: Client, workflow: str) -> dict[str, Any]:
     return found
 
 
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{counts[name]} {name.replace('_', ' ')}" for name in _COUNTS if counts[name])
+
+
 def _in_short(found: Mapping[str, Any]) -> str:
-    counts = ", ".join(f"{found['counts'][name]} {name.replace('_', ' ')}" for name in _COUNTS if found["counts"][name])
     again = f", rerun {found['reruns']} times" if found["reruns"] else ""
-    return f"{found['id']} ({found['job'] or 'a job without a name'}) {found['state']}: {counts}{again}"
+    return (
+        f"{found['id']} ({found['job'] or 'a job without a name'}) {found['state']}: {_counted(found['counts'])}{again}"
+    )
 
 
 @click.group()
@@ -62,6 +74,29 @@ def workflows() -> None:
 
     A workflow is started by running its first job.
     """
+
+
+@workflows.command("list")
+@click.option("--job", metavar="JOB", help="Whose first run is of this job: name, namespace/name or id.")
+@click.option("--namespace", "-N", metavar="NS", help="Whose first run is of a job of this namespace.")
+@click.option("--state", type=click.Choice(["running", "succeeded", "failed", "killed"]))
+@click.option("--from", "start", metavar="TIME", help="Scheduled at or after (RFC 3339).")
+@click.option("--to", "end", metavar="TIME", help="Scheduled before (RFC 3339).")
+@listing(50)
+def list_(
+    client: Client, job: str | None, namespace: str | None, state: str | None, start: str | None, end: str | None,
+    fmt: str, **given: Any,
+) -> None:  # fmt: skip
+    """List workflows, those of the newest scheduled time first. Runs that started no others are none here.
+
+    \b
+      raftsched workflows list --job billing/import
+      raftsched workflows list --state running -o name | xargs -r -n 1 raftsched workflows kill
+    """
+    query = {"namespace": check_namespace(namespace) if namespace else None, "state": state, "from": start, "to": end}
+    if job:
+        query["job"] = find_job(client, job)["id"]
+    print_rows(fmt, rows(client, "/v1/workflows", given, query), _LISTED, identified, "no workflows")
 
 
 @workflows.command("show")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Unpack
 
 from raftsched.client.models_workflows import Workflow, WorkflowRun
+from raftsched.client.spec import WorkflowFilter
 from raftsched.client.sync.bridge import Bridge
 from raftsched.client.workflows import WorkflowRef
 
@@ -14,6 +16,10 @@ class Workflows:
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
+
+    def list(self, *, most: int | None = None, **filters: Unpack[WorkflowFilter]) -> Iterator[Workflow]:
+        """The newest scheduled time first; `most` of them (None: all). Runs that started no others are none here."""
+        return self._bridge.each(lambda c: c.workflows.list(most=most, **filters))
 
     def get(self, ref: WorkflowRef) -> Workflow:
         """By its first run, or any other of its runs. NotFoundError: there is none, or it is not kept any more."""

@@ -166,6 +166,45 @@ def test_a_workflow_is_read_in_pages_and_by_any_of_its_runs(tmp_path: Path) -> N
     run(tmp_path, test)
 
 
+def test_workflows_are_listed_the_newest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(call: Client) -> None:
+        async def listed(query: str = "") -> list[Any]:
+            status, page = await call("GET", f"/v1/workflows?{query}")
+            assert status == 200, page
+            return [one["id"] for one in page["items"]]
+
+        for name in "axyz":
+            await create(call, name)
+            await create(call, f"behind-{name}", {"job": name})
+        assert await listed() == []
+        roots = {}
+        for name in "axy":
+            call.cluster.clock.wall += 1_000
+            roots[name] = await start(call, name)
+            await end(call, name, Outcome.FAILED if name == "y" else Outcome.SUCCEEDED)
+        await end(call, "behind-a")
+        assert await listed() == [roots["x"], roots["a"]]  # the failure of y started nothing
+        assert await listed("state=running") == [roots["x"]]
+        assert await listed("job=default/a&state=succeeded") == [roots["a"]]
+        assert await listed("namespace=other") == []
+        (x,) = (await call("GET", "/v1/workflows?job=default/x"))[1]["items"]
+        assert await listed(f"to={x['scheduled_at']}") == [roots["a"]]
+        assert await listed(f"from={x['scheduled_at']}") == [roots["x"]]
+        _, whole = await call("GET", f"/v1/workflows/{roots['x']}")
+        assert whole | x == whole
+        for most in ("COUNT_MAX", "SCAN_MAX"):
+            with monkeypatch.context() as limits:
+                limits.setattr(f"raftsched.api.runs.workflows.{most}", 1)
+                _, page = await call("GET", "/v1/workflows")
+                assert [one["id"] for one in page["items"]] == [roots["x"]]
+                _, rest = await call("GET", f"/v1/workflows?cursor={page['next']}")
+                assert ([one["id"] for one in rest["items"]], rest["next"]) == ([roots["a"]], None)
+        assert (await call("GET", "/v1/workflows?job=default/nobody"))[0] == 404
+        assert (await call("GET", "/v1/workflows?state=SUCCEEDED"))[0] == 400
+
+    run(tmp_path, test)
+
+
 def test_a_workflow_is_killed_as_one(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         await create(call, "a")
@@ -270,6 +309,7 @@ def test_the_client_waits_for_a_workflow_and_kills_it(tmp_path: Path) -> None:
             assert await client.workflows.kill(run_of_a) == 1
             whole = await client.workflows.wait(run_of_a)
             assert (whole.id, whole.state, whole.counts.killed) == (run_of_a.id, "killed", 1)
+            assert [one async for one in client.workflows.list(job="default/a", state="killed")] == [whole]
             again = await client.instances.rerun(run_of_a, downstream=True)
             assert (again.state, again.root) == ("WAITING", run_of_a.id)
 

@@ -1,4 +1,4 @@
-"""`workflows show`, `watch` and `kill`; and `instances rerun --downstream`."""
+"""`workflows list`, `show`, `watch` and `kill`; and `instances rerun --downstream`."""
 
 from __future__ import annotations
 
@@ -35,6 +35,19 @@ def workflow(state: str, *items: dict[str, Any], next: str | None = None) -> dic
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs_wait, "_FIRST_LOOK_S", 0.001)
     monkeypatch.setattr(jobs_wait, "_LOOK_S", 0.001)
+
+
+def test_list() -> None:
+    found = {**workflow("failed"), "scheduled_at": "2025-11-20T01:00:00Z"}
+    with serve(lambda r: (200, {"items": [found], "next": None})) as stub:
+        given = ("--server", stub.url, "workflows", "list", "-N", "s", "--state", "failed", "--limit", "7")
+        lines = run(*given).stdout.splitlines()
+        assert run(*given, "-o", "name").stdout == f"{INSTANCE}\n"
+    assert asked(stub)[0] == "GET /v1/workflows?namespace=s&state=failed&limit=7"
+    assert lines[0].split() == ["WORKFLOW", "JOB", "STATE", "SCHEDULED", "RUNS"]
+    assert lines[1].startswith(INSTANCE)
+    assert lines[1].endswith("1 succeeded, 1 timed out")
+    assert run("workflows", "list", "--state", "skipped").exit_code == 2
 
 
 def test_show_all_pages() -> None:
