@@ -54,7 +54,7 @@ def read_dkron(documents: list[Document], *, timezone: str, prefix: str, now_ms:
         notes = Notes()
         try:
             name = names.take(job_name(text, prefix, notes), place)
-            job = _job(document.value, timezone, now_ms, notes)
+            job = _job(document.value, timezone, now_ms, prefix, notes)
         except Unmapped as error:
             reading.refused.append((place, text, str(error)))
             continue
@@ -62,15 +62,10 @@ def read_dkron(documents: list[Document], *, timezone: str, prefix: str, now_ms:
     return reading
 
 
-def _job(given: Mapping[str, Any], zone: str, now_ms: int, notes: Notes) -> dict[str, Any]:
-    if given.get("parent_job"):
-        raise Unmapped(
-            f"it runs whenever {given['parent_job']} has succeeded, which is no schedule: make it the last step of that"
-            " job, or give it a schedule and the condition job_succeeded"
-        )
+def _job(given: Mapping[str, Any], zone: str, now_ms: int, prefix: str, notes: Notes) -> dict[str, Any]:
     if given.get("ephemeral"):
         raise Unmapped("it is deleted after its first success (ephemeral); use a job with at or in, which runs once")
-    trigger = _trigger(given, zone, now_ms, notes)
+    trigger = _after(given, prefix, notes) or _trigger(given, zone, now_ms, notes)
     handler, more = _handler(given, notes)
     job: dict[str, Any] = {"trigger": trigger, "handler": handler, **more}
     concurrency = given.get("concurrency") or "allow"
@@ -103,6 +98,17 @@ def _job(given: Mapping[str, Any], zone: str, now_ms: int, notes: Notes) -> dict
         notes.say(f"processors ({names}) have no counterpart; output is kept with each run")
     notes.leave(given, _KNOWN, "")
     return job
+
+
+def _after(given: Mapping[str, Any], prefix: str, notes: Notes) -> dict[str, Any] | None:
+    """The trigger of a job that runs whenever another one has succeeded. Dkron does not look at its times."""
+    parent = str(given.get("parent_job") or "")
+    if not parent:
+        return None
+    times = [field for field in ("schedule", "starts_at", "expires_at") if given.get(field) not in (None, "", _NO_TIME)]
+    if times:
+        notes.say(f"{', '.join(times)} is left out: Dkron does not look at it where there is a parent_job")
+    return {"after": {"job": job_name(parent, prefix, Notes())}}
 
 
 def _trigger(given: Mapping[str, Any], zone: str, now_ms: int, notes: Notes) -> dict[str, Any]:

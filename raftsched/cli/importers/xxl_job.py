@@ -55,15 +55,19 @@ def read_xxl_job(data: bytes, source: str, how: How) -> Reading:
     """Raises a usage error for what is neither JSON nor CSV."""
     reading = Reading()
     names = Names()
-    for document in read_records(data, source):
-        given = {_camel(key): value for key, value in document.value.items()}
-        number = str(given.get("id") or "").strip()
-        place = f"job {number}" if number else document.place
+    rows = [
+        (document.place, {_camel(key): value for key, value in document.value.items()})
+        for document in read_records(data, source)
+    ]
+    parents = _parents([given for _, given in rows], how.prefix)
+    for at, given in rows:
+        number = _text(given, "id")
+        place = f"job {number}" if number else at
         text = str(given.get("jobDesc") or given.get("name") or given.get("executorHandler") or "")
         notes = Notes()
         try:
             name = names.take(job_name(_name(given, number), how.prefix, notes), place)
-            job = _job(given, number, how, notes)
+            job = _job(given, number, parents, how, notes)
         except Unmapped as error:
             reading.refused.append((place, text, str(error)))
             continue
@@ -84,15 +88,37 @@ def _name(given: Mapping[str, Any], number: str) -> str:
     return f"{re.sub(r'[^a-z0-9._]+', '-', handler.lower()).strip('-.') or 'xxl-job'}-{number}"
 
 
-def _job(given: Mapping[str, Any], number: str, how: How, notes: Notes) -> dict[str, Any]:
+def _parents(rows: list[dict[str, Any]], prefix: str) -> dict[str, list[str]]:
+    """By the number of a job: the names of those that start it when they have succeeded."""
+    found: dict[str, list[str]] = {}
+    for given in rows:
+        number = _text(given, "id")
+        children = [child.strip() for child in _text(given, "childJobId").split(",") if child.strip()]
+        if number and children:
+            name = job_name(_name(given, number), prefix, Notes())
+            for child in dict.fromkeys(one for one in children if one != number):  # none starts itself
+                found.setdefault(child, []).append(name)
+    return found
+
+
+def _job(
+    given: Mapping[str, Any], number: str, parents: Mapping[str, list[str]], how: How, notes: Notes
+) -> dict[str, Any]:
     handler, more = _handler(given, how, notes)
     trigger = _trigger(given, how, notes)
+    before = parents.get(number, [])
+    if before and "manual" in trigger:
+        trigger = {"after": {"job": before[0]} if len(before) == 1 else {"any_of": before}}
+    elif before:
+        notes.ask(
+            f"it was also started by the success of {', '.join(before)[:200]}; a job with after has no other times"
+        )
     job: dict[str, Any] = {"trigger": trigger, "handler": handler, **more}
     block = _text(given, "executorBlockStrategy") or "SERIAL_EXECUTION"
     if block not in _OVERLAP:
         raise Unmapped(f"its executorBlockStrategy is {block[:40]!r}; {', '.join(_OVERLAP)} are known")
     job["overlap"] = _OVERLAP[block]
-    if "manual" not in trigger:
+    if "manual" not in trigger and "after" not in trigger:
         misfire = _text(given, "misfireStrategy") or "DO_NOTHING"
         if misfire not in ("DO_NOTHING", "FIRE_ONCE_NOW"):
             raise Unmapped(f"its misfireStrategy is {misfire[:40]!r}; DO_NOTHING and FIRE_ONCE_NOW are known")
@@ -126,9 +152,7 @@ def _job(given: Mapping[str, Any], number: str, how: How, notes: Notes) -> dict[
             f"alarmEmail {_text(given, 'alarmEmail')[:100]} is left out: notify tells a webhook (docs/webhooks.md)"
         )
     if _text(given, "childJobId"):
-        notes.ask(
-            f"the jobs {_text(given, 'childJobId')[:100]} were started by its success; here each needs its own trigger"
-        )
+        notes.say(f"the jobs {_text(given, 'childJobId')[:100]} are started by its success: they say so (after)")
     notes.leave(given, _KNOWN, "")
     return job
 

@@ -93,7 +93,6 @@ def test_schedules_of_dkron(schedule: str, trigger: dict[str, Any]) -> None:
         ({"schedule": "* * *"}, "has 3 fields"),
         ({"schedule": "0 0 0 */2 * 1"}, "two jobs"),
         ({"schedule": "@every soon"}, "not a duration"),
-        ({"parent_job": "b"}, "whenever b has succeeded"),
         ({"ephemeral": True}, "ephemeral"),
         ({"concurrency": "maybe"}, "allow and forbid"),
         ({"executor": "kafka"}, "shell and http"),
@@ -136,6 +135,14 @@ def test_no_field_of_a_dkron_job_is_dropped_silently() -> None:
     assert not [n for n in notes if "empty" in n or "none" in n]
     _, notes = one({"tags": {"role": "web"}})
     assert "Dkron runs it on each node with role=web" in notes[1] + notes[0]
+
+
+def test_what_runs_after_another_job_follows_it() -> None:
+    (entry,) = dkron({"name": "a", "parent_job": "The B", **SHELL}, prefix="d-").entries
+    assert entry.job["trigger"] == {"after": {"job": "d-the-b"}}
+    job, notes = one({"parent_job": "b", "schedule": "@daily"})
+    assert job["trigger"] == {"after": {"job": "b"}}
+    assert "schedule is left out: Dkron does not look at it where there is a parent_job" in notes
 
 
 def test_names_of_dkron_stay_apart() -> None:
@@ -362,7 +369,7 @@ def test_two_of_one_name_are_one_too_many() -> None:
 
 
 def test_the_command_sends_reports_and_ends_with_1_when_something_was_refused() -> None:
-    jobs = [{"name": "a", "schedule": "@daily", **SHELL}, {"name": "b", "schedule": "@daily", "parent_job": "a"}]
+    jobs = [{"name": "a", "schedule": "@daily", **SHELL}, {"name": "b", "schedule": "@daily", "ephemeral": True}]
     with serve(lambda r: (201, JOB)) as stub:
         result = run("--server", stub.url, "jobs", "import", "--from", "dkron", "-", "-z", "UTC", "--timeout", "2h",
                      "--suspended", input=json.dumps(jobs))  # fmt: skip
@@ -373,7 +380,7 @@ def test_the_command_sends_reports_and_ends_with_1_when_something_was_refused() 
         assert (
             result.stdout == "dkron: 1 imported, 1 with a note, 1 refused; times in UTC unless a job says otherwise\n"
         )
-        assert "job b: refused: it runs whenever a has succeeded" in result.stderr
+        assert "job b: refused: it is deleted after its first success" in result.stderr
         assert "job a: note: it names no timezone" in result.stderr
         stub.requests.clear()
         found = run("--server", stub.url, "jobs", "import", "--from", "kubernetes", "-", "-o", "json", input=MANIFESTS)

@@ -89,11 +89,27 @@ def test_what_works_differently_is_told() -> None:
     for word in (
         "CONSISTENT_HASH is left out",
         "alarmEmail a@b",
-        "jobs 8,9 were started by its success",
+        "jobs 8,9 are started by its success",
         "novelty has",
     ):
         assert word in notes
     assert "shard index" in said(xxl(executorRouteStrategy="SHARDING_BROADCAST"))
+
+
+def test_children_follow_their_parents() -> None:
+    rows = [
+        {**BASE, "id": 1, "childJobId": "1,3,4"}, {**BASE, "id": 2, "childJobId": "4, 5"},
+        {**BASE, "id": 3, "scheduleType": "NONE", "scheduleConf": ""},
+        {**BASE, "id": 4, "scheduleType": "NONE", "scheduleConf": ""}, {**BASE, "id": 5},
+    ]  # fmt: skip
+    reading = read("xxl-job", ("x.json", json.dumps(rows)))
+    triggers = [entry.job["trigger"] for entry in reading.entries]
+    assert triggers[2:4] == [
+        {"after": {"job": "reporthandler-1"}}, {"after": {"any_of": ["reporthandler-1", "reporthandler-2"]}}
+    ]  # fmt: skip
+    assert "cron" in triggers[4]
+    assert "also started by the success of reporthandler-2" in said(reading)
+    assert "misfire" not in reading.entries[2].job
 
 
 def test_the_table_as_csv() -> None:
