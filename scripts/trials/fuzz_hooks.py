@@ -253,6 +253,7 @@ _AGREEMENTS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     ("/trigger", "is missing", lambda body: body.get("trigger") is None and not body.get("triggers")),
     (r"/triggers/\d+/id", "is that of an earlier trigger", lambda body: _repeats(body["triggers"])),
     (r"/conditions/\d+/job_\w+", "would never run", _always),  # other jobs that there are say so
+    (".*", 'goes with "pause" only', lambda body: body.get("action") != "pause"),
     ("/max_runs", "goes with triggers", lambda body: not body.get("triggers")),
     (".*/to", "is the same as from", _always),  # hours that begin and end at one time of day
     (".*", "goes with a rate", lambda body: body.get("rate") is None),
