@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHELL = ("", "sh", "bash")
 INSTANCE = "0d3k5xw2a9f4m@1763600400000"  # stands for one that there is
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"(?:^`([^`\n]+)`:\n\n)?^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _TRIGGER = re.compile(r'`(\{"(?:at|in|every|cron|rrule|manual|after)":[^`]*\})`')
 _NODE = re.compile(r"(?:localhost|127\.0\.0\.1|10\.0\.0\.[123]):740([123])")
 
@@ -68,6 +68,7 @@ class Block:
     line: int
     language: str
     text: str
+    file: str = ""  # the name of the file that it is the content of, as the line above it says
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -78,9 +79,17 @@ def blocks() -> list[Block]:
     for page in PAGES:
         text = page.read_text()
         for match in _FENCE.finditer(text):
-            line = text.count("\n", 0, match.start()) + 2
-            found.append(Block(str(page.relative_to(ROOT)), line, match[1], match[2]))
+            line = text.count("\n", 0, match.start(3)) + 1
+            found.append(Block(str(page.relative_to(ROOT)), line, match[2], match[3], match[1] or ""))
     return found
+
+
+def put_files(directory: Path) -> None:
+    """Writes the files whose content the pages show."""
+    for block in blocks():
+        if block.file:
+            (directory / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (directory / block.file).write_text(block.text)
 
 
 def inline_triggers() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -107,9 +107,10 @@ def wait(client: Client, refs: tuple[str, ...], wanted: str, timeout_ms: int) ->
             continue
         instance = ref if "@" in ref else _run_of(client, watch, ref)
         found = watch.until(f"{instance} has not ended", functools.partial(_ended, client, instance))
-        why = found.get("error") or found.get("reason")
         about = instance if "@" in ref else f"{ref} ({instance})"
-        click.echo(f"{found['state']}: {about}" + (f": {shown(why)}" if why else ""))
+        why = [found["reason"]] if found.get("reason") else []
+        why += [shown(found["error"])] if found.get("error") else []
+        click.echo(": ".join([found["state"], about, *why]))
         code = code or (0 if found["state"] == "SUCCEEDED" else int(Exit.ERROR))
     sys.exit(code)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raftsched.cli.failures import Failure
 from raftsched.cli.remote import check_namespace, each, find_job, remote
 from raftsched.cli.resources.resource import identified, listing, rows, viewing_by
 from raftsched.cli.runs.executors import executor_of
@@ -23,6 +24,7 @@ from raftsched.cli.terminal.output import (
     print_table,
 )
 from raftsched.cli.terminal.progress import progress_option
+from raftsched.errors import Exit
 from raftsched.quantities import format_duration
 
 if TYPE_CHECKING:
@@ -75,6 +77,20 @@ def _path(instance: str) -> str:
     return f"/v1/instances/{instance}"
 
 
+def _path_of_run(client: Client, ref: str) -> str:
+    """Returns the path of an instance, or of the newest run of a job. Raises a usage error, ClientError, Failure."""
+    if "@" in ref:
+        return _path(ref)
+    newest = find_job(client, ref)["last_instance"]
+    if newest is None:
+        raise Failure(f"{ref} has not run yet", Exit.NOT_FOUND)
+    return f"/v1/instances/{newest}"
+
+
+def _news(client: Client, ref: str, fmt: str) -> dict[str, Any]:
+    return {"job": ref.partition("@")[0] if "@" in ref else find_job(client, ref)["id"]}
+
+
 @click.group()
 def instances() -> None:
     """The runs of jobs. An instance is one due time of a job; its retries are attempts of the same instance."""
@@ -116,15 +132,16 @@ def list_(
 
 
 @instances.command()
-@click.argument("instance", metavar="ID")
-@viewing_by(lambda client, instance, fmt: {"job": instance.partition("@")[0]})
-def get(client: Client, instance: str, fmt: str) -> None:
-    """Show one instance and its attempts.
+@click.argument("ref", metavar="ID|JOB")
+@viewing_by(_news)
+def get(client: Client, ref: str, fmt: str) -> None:
+    """Show one instance, or the newest of a job, and its attempts.
 
     \b
       raftsched instances get 0d3k5xw2a9f4m@1763600400000
+      raftsched instances get billing/nightly-report
     """
-    found: dict[str, Any] = client.get(_path(instance))
+    found: dict[str, Any] = client.get(_path_of_run(client, ref))
     if not print_for_programs(fmt, found, found["id"]):
         parts = found.get("parts")
         hidden = ("attempts", "output", "parts")
@@ -147,17 +164,18 @@ def get(client: Client, instance: str, fmt: str) -> None:
 
 
 @instances.command()
-@click.argument("instance", metavar="ID")
-@viewing_by(lambda client, instance, fmt: {"job": instance.partition("@")[0]})
-def explain(client: Client, instance: str, fmt: str) -> None:
-    """Say why an instance ran then and there, what it waited for, and what it waits for now.
+@click.argument("ref", metavar="ID|JOB")
+@viewing_by(_news)
+def explain(client: Client, ref: str, fmt: str) -> None:
+    """Say why an instance, or the newest of a job, ran then and there, what it waited for, and what it waits for now.
 
     Each step comes with the entry of the log that did it, the term of that entry, and the fencing token.
 
     \b
       raftsched instances explain 0d3k5xw2a9f4m@1763600400000
+      raftsched instances explain billing/nightly-report
     """
-    found: dict[str, Any] = client.get(_path(instance) + "/explain")
+    found: dict[str, Any] = client.get(_path_of_run(client, ref) + "/explain")
     if print_for_programs(fmt, found, found["id"]):
         return
     click.echo(found["text"])
@@ -175,7 +193,7 @@ def explain(client: Client, instance: str, fmt: str) -> None:
 
 
 @instances.command()
-@click.argument("instance", metavar="ID")
+@click.argument("ref", metavar="ID|JOB")
 @click.option("-f", "--follow", is_flag=True, help="Go on as output comes, until the attempt ends.")
 @click.option("--stream", type=click.Choice(["stdout", "stderr"]), help="Only this one.  [default: both as they came]")
 @click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [default: the last]")
@@ -183,12 +201,13 @@ def explain(client: Client, instance: str, fmt: str) -> None:
 @click.option("--split", is_flag=True, help="What it wrote to stderr goes to stderr.  [default: both to stdout]")
 @remote
 def output(
-    client: Client, instance: str, follow: bool, stream: str | None, attempt: int | None, tail: int | None, split: bool
+    client: Client, ref: str, follow: bool, stream: str | None, attempt: int | None, tail: int | None, split: bool
 ) -> None:
-    """Print what an instance wrote, byte for byte, whichever node ran it.
+    """Print what an instance, or the newest of a job, wrote, byte for byte, whichever node ran it.
 
     \b
       raftsched instances output 0d3k5xw2a9f4m@1763600400000
+      raftsched instances output billing/nightly-report
       raftsched instances output -f 0d3k5xw2a9f4m@1763600400000
       raftsched instances output --split 0d3k5xw2a9f4m@1763600400000 2>errors.txt
     """
@@ -196,7 +215,7 @@ def output(
     from raftsched.client.events import pieces
 
     query = {"follow": True if follow else None, "stream": stream, "attempt": attempt, "tail": tail}
-    path = _path(instance) + "/output"
+    path = _path_of_run(client, ref) + "/output"
     if split:
         for said in pieces(client, path, query):
             sink = sys.stderr if said["stream"] == "stderr" else sys.stdout

@@ -207,7 +207,29 @@ def test_instances() -> None:
         assert output.stdout_bytes == b"\x00raw\xff"
         assert ok("kill", INSTANCE).output == f"asked to end: {INSTANCE}\n"
         assert ok("rerun", INSTANCE).output == f"runs again: {INSTANCE}\n"
-    assert run("instances", "get", "nonsense").exit_code == 2
+    assert run("instances", "get", "non@sense").exit_code == 2
+    assert run("instances", "get", "Non Sense").exit_code == 2
+
+
+def test_the_newest_instance_of_a_job() -> None:
+    told = {"id": INSTANCE, "text": "It waits.", "why_there": [], "waits": [], "steps": [], "steps_left_out": False}
+    table = {
+        f"GET {BY_NAME}": {**JOB, "last_instance": INSTANCE},
+        "GET /v1/namespaces/shop/jobs/new": JOB,
+        f"GET /v1/instances/{INSTANCE}": {"id": INSTANCE, "state": "RUNNING"},
+        f"GET /v1/instances/{INSTANCE}/explain": told,
+        f"GET /v1/instances/{INSTANCE}/output": b"hello\n",
+    }
+    with serve(routes(table)) as stub:
+        shown = {c: run("--server", stub.url, "instances", c, "tick") for c in ("get", "explain", "output")}
+        none = run("--server", stub.url, "instances", "get", "shop/new")
+        unknown = run("--server", stub.url, "instances", "get", "unknown")
+    assert [found.exit_code for found in shown.values()] == [0, 0, 0]
+    assert INSTANCE in shown["get"].output
+    assert shown["explain"].output.startswith("It waits.")
+    assert shown["output"].output == "hello\n"
+    assert (none.exit_code, none.stderr) == (3, "raftsched: shop/new has not run yet\n")
+    assert (unknown.exit_code, "there is no job" in unknown.stderr) == (3, True)
 
 
 def test_preview_and_next() -> None:

@@ -57,6 +57,8 @@ def test_an_instance_until_it_ends_also_while_there_is_no_leader() -> None:
 def test_a_run_that_failed_is_exit_1_and_says_why() -> None:
     ended = instance("FAILED", error="exit 3", reason=None)
     assert waits(plays(instance=iter([ended])), INSTANCE) == (1, f"FAILED: {INSTANCE}: exit 3\n", "")
+    ended = instance("KILLED", error="exit 3", reason="cancelled")
+    assert waits(plays(instance=iter([ended])), INSTANCE) == (1, f"KILLED: {INSTANCE}: cancelled: exit 3\n", "")
 
 
 def test_of_a_job_the_run_that_is_under_way() -> None:

@@ -49,4 +49,4 @@ def test_what_is_printed() -> None:
 
 
 def test_what_is_no_instance_is_not_asked_for() -> None:
-    assert run("instances", "explain", "nonsense").exit_code == 2
+    assert run("instances", "explain", "non@sense").exit_code == 2

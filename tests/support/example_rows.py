@@ -1,0 +1,178 @@
+"""The rows of docs/runs.md, one for each feature: what one wants, what one pastes for it, and what one sees then.
+
+The second column holds commands, each in a code span, or a link to a section whose first block of commands they are.
+The third says in code spans what is printed, in this order; `...` stands for what differs each time. `exit code N`
+there is that of the last command, 0 unless it is said.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.examples import SHELL, Block, commands
+from tests.support.ports import free_ports
+
+HEADER = ("You want", "Paste", "You see")
+PATIENCE_S = 30.0
+_LOOK_S = 0.2
+_CELLS = re.compile(r"(?<!\\)\|")
+_CODE = re.compile(r"`([^`]+)`")
+_LINK = re.compile(r"\[[^\]]+\]\(#([a-z0-9-]+)\)")
+_EXIT = re.compile(r"exit code (\d+)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_READS = re.compile(  # these change nothing, so that they can be asked again
+    r"curl -s http\S+$|raftsched (preview|\w+ (list|get|next|explain|output|keys|deliveries|graph|show))\b"
+)
+
+
+class BadRow(ValueError):
+    """A row that cannot be tried, or that says nothing to hold it to."""
+
+
+@dataclass(frozen=True)
+class Row:
+    line: int
+    wanted: str
+    commands: tuple[str, ...]
+    seen: tuple[str, ...]
+    exit_code: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.wanted}"
+
+
+def rows(page: str) -> list[Row]:
+    """All rows of the tables with this header. Raises BadRow."""
+    found, inside = [], False
+    for number, line in enumerate(page.split("\n"), 1):
+        cells = tuple(cell.strip().replace("\\|", "|") for cell in _CELLS.split(line)[1:-1])
+        if cells == HEADER:
+            inside = True
+        elif not line.startswith("|"):
+            inside = False
+        elif inside and set(line) - set("|-: "):
+            found.append(_row(page, number, cells))
+    return found
+
+
+def _row(page: str, line: int, cells: tuple[str, ...]) -> Row:
+    if len(cells) != len(HEADER):
+        raise BadRow(f"line {line} has {len(cells)} cells; a pipe within one is written \\|")
+    wanted, example, outcome = cells
+    link = _LINK.search(example)
+    lines = _of_section(page, link[1], line) if link else _CODE.findall(example)
+    seen = _CODE.findall(outcome)
+    if not lines:
+        raise BadRow(f"line {line} ({wanted}) has nothing to paste")
+    if not seen:
+        raise BadRow(f"line {line} ({wanted}) says nothing that could be checked: put what is printed into `...`")
+    code = _EXIT.search(_CODE.sub("", outcome))
+    return Row(line, re.sub(r"[`*]|\]\([^)]*\)|\[", "", wanted), tuple(lines), tuple(seen), int(code[1]) if code else 0)
+
+
+def _of_section(page: str, anchor: str, line: int) -> list[str]:
+    for heading in _HEADING.finditer(page):
+        if re.sub(r"[^a-z0-9 -]", "", heading[1].lower()).replace(" ", "-") == anchor:
+            following = _HEADING.search(page, heading.end())
+            end = following.start() if following else len(page)
+            for fence in _FENCE.finditer(page, heading.end(), end):
+                if fence[1] in SHELL:
+                    return commands(Block("", 0, fence[1], fence[2]))
+    raise BadRow(f"line {line} links to #{anchor}, where no commands are")
+
+
+def missing(row: Row, printed: str) -> str | None:
+    """The first of the pieces that is not printed after those before it; None when all are. Each lies on one line."""
+    lines = [" ".join(line.split()) for line in printed.split("\n")]
+    text, place = "\n".join(lines), 0
+    for piece in row.seen:
+        words = re.escape(" ".join(piece.split())).replace(re.escape("..."), ".*?")
+        found = re.compile(rf"(?<!\w){words}(?!\w)").search(text, place)
+        if found is None:
+            return piece
+        place = found.end()
+    return None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    printed: str
+    exit_code: int
+
+
+class Terminal:
+    """Where rows are pasted: a directory, and an environment in which the commands are found."""
+
+    def __init__(self, directory: Path, environment: Mapping[str, str], addresses: Mapping[str, str]) -> None:
+        """`addresses`: those of the page, and those that stand for them here."""
+        self._directory = directory
+        self._environment = dict(environment)
+        self._addresses = addresses
+
+    def paste(self, row: Row) -> Outcome:
+        """One command after the other. A last one that only shows something is asked again until it shows all."""
+        printed = ""
+        for command in row.commands[:-1]:
+            done = self._run(command)
+            printed += done.printed
+            if done.exit_code != 0:
+                return Outcome(printed, done.exit_code)
+        last, until = row.commands[-1], time.monotonic() + PATIENCE_S
+        while True:
+            done = self._run(last)
+            seen = Outcome(printed + done.printed, done.exit_code)
+            if failure(row, seen) is None or not _READS.match(last) or time.monotonic() > until:
+                return seen
+            time.sleep(_LOOK_S)
+
+    def _run(self, command: str) -> Outcome:
+        for stated, real in self._addresses.items():
+            command = command.replace(stated, real)
+        try:
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=self._directory, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return Outcome(f"{command}: it has not ended after {PATIENCE_S:g} s\n", 124)  # as timeout(1) has it
+        return Outcome(done.stdout, done.returncode)
+
+
+def failure(row: Row, seen: Outcome) -> str | None:
+    """What is not as the row says; None when all is."""
+    if seen.exit_code != row.exit_code:
+        return f"{row}: exit code {seen.exit_code}, not {row.exit_code}; printed:\n{seen.printed}"
+    piece = missing(row, seen.printed)
+    return None if piece is None else f"{row}: {piece!r} is not there, or not in this order; printed:\n{seen.printed}"
+
+
+@contextmanager
+def listening(program: Path) -> Iterator[int]:
+    """Runs the page's server, which takes its port from PORT. Gives the port once it answers."""
+    (port,) = free_ports(1)
+    command, environment = [sys.executable, str(program)], {**os.environ, "PORT": str(port)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+        try:
+            until = time.monotonic() + PATIENCE_S
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    break
+                except ConnectionRefusedError:
+                    if process.poll() is not None or time.monotonic() > until:
+                        raise
+                    time.sleep(_LOOK_S)
+            yield port
+        finally:
+            process.kill()
