@@ -77,14 +77,16 @@ def _path(instance: str) -> str:
     return f"/v1/instances/{instance}"
 
 
-def _path_of_run(client: Client, ref: str) -> str:
-    """Returns the path of an instance, or of the newest run of a job. Raises a usage error, ClientError, Failure."""
+def run_of(client: Client, ref: str) -> str:
+    """Returns the id of an instance: the one that is given, or the newest of the job that is. Raises a usage error,
+    ClientError, Failure."""
     if "@" in ref:
-        return _path(ref)
+        check_id(ref)
+        return ref
     newest = find_job(client, ref)["last_instance"]
     if newest is None:
         raise Failure(f"{ref} has not run yet", Exit.NOT_FOUND)
-    return f"/v1/instances/{newest}"
+    return str(newest)
 
 
 def _news(client: Client, ref: str, fmt: str) -> dict[str, Any]:
@@ -141,7 +143,7 @@ def get(client: Client, ref: str, fmt: str) -> None:
       raftsched instances get 0d3k5xw2a9f4m@1763600400000
       raftsched instances get billing/nightly-report
     """
-    found: dict[str, Any] = client.get(_path_of_run(client, ref))
+    found: dict[str, Any] = client.get(_path(run_of(client, ref)))
     if not print_for_programs(fmt, found, found["id"]):
         parts = found.get("parts")
         hidden = ("attempts", "output", "parts")
@@ -175,7 +177,7 @@ def explain(client: Client, ref: str, fmt: str) -> None:
       raftsched instances explain 0d3k5xw2a9f4m@1763600400000
       raftsched instances explain billing/nightly-report
     """
-    found: dict[str, Any] = client.get(_path_of_run(client, ref) + "/explain")
+    found: dict[str, Any] = client.get(_path(run_of(client, ref)) + "/explain")
     if print_for_programs(fmt, found, found["id"]):
         return
     click.echo(found["text"])
@@ -215,7 +217,7 @@ def output(
     from raftsched.client.events import pieces
 
     query = {"follow": True if follow else None, "stream": stream, "attempt": attempt, "tail": tail}
-    path = _path_of_run(client, ref) + "/output"
+    path = _path(run_of(client, ref)) + "/output"
     if split:
         for said in pieces(client, path, query):
             sink = sys.stderr if said["stream"] == "stderr" else sys.stdout

@@ -12,7 +12,7 @@ from raftsched.cli.jobs.wait import Watch, milliseconds
 from raftsched.cli.remote import check_namespace, find_job, remote
 from raftsched.cli.resources.resource import identified, listing, rows, viewing_by
 from raftsched.cli.runs.executors import executor_of
-from raftsched.cli.runs.instances import check_id
+from raftsched.cli.runs.instances import check_id, run_of
 from raftsched.cli.terminal.output import Column, print_for_programs, print_rows, shown
 from raftsched.errors import Exit
 
@@ -100,15 +100,16 @@ def list_(
 
 
 @workflows.command("show")
-@click.argument("workflow", metavar="ID")
-@viewing_by(lambda client, workflow, fmt: {})
-def show(client: Client, workflow: str, fmt: str) -> None:
-    """Show a workflow and its runs; any of its runs will do for ID.
+@click.argument("ref", metavar="ID|JOB")
+@viewing_by(lambda client, ref, fmt: {})
+def show(client: Client, ref: str, fmt: str) -> None:
+    """Show a workflow and its runs; any of its runs will do for ID, and JOB stands for its newest run.
 
     \b
       raftsched workflows show 0d3k5xw2a9f4m@1763600400000
+      raftsched workflows show billing/import
     """
-    found = _whole(client, workflow)
+    found = _whole(client, run_of(client, ref))
     if not print_for_programs(fmt, found, found["id"]):
         click.echo(_in_short(found))
         print_rows("table", found["items"], _COLUMNS, lambda r: str(r["id"]), "no runs")
@@ -128,7 +129,7 @@ def watch(client: Client, workflow: str, timeout_ms: int) -> None:
     """
     from raftsched.clock import SystemClock
 
-    path = _path(workflow)
+    check_id(workflow)
     told: dict[str, str] = {}
 
     def look() -> Any:
@@ -141,7 +142,7 @@ def watch(client: Client, workflow: str, timeout_ms: int) -> None:
                 click.echo(f"{run['state']}: {run['job'] or run['job_id']} ({run['id']}){said}")
         return None if found["state"] == "running" else found
 
-    found = Watch(timeout_ms / 1000, SystemClock().monotonic).until(f"{path} has not ended", look)
+    found = Watch(timeout_ms / 1000, SystemClock().monotonic).until(f"{workflow} has not ended", look)
     click.echo(_in_short(found))
     sys.exit(0 if found["state"] == "succeeded" else int(Exit.ERROR))
 

@@ -8,7 +8,7 @@ import pytest
 
 from raftsched.cli.jobs import wait as jobs_wait
 from tests.support.stub_server import problem, serve
-from tests.unit.cli.house import ID, INSTANCE, asked, run
+from tests.unit.cli.house import BY_NAME, ID, INSTANCE, JOB, asked, routes, run
 
 OTHER = f"{ID}@1763600400000-00000000000000ff"
 PATH = "/v1/workflows/0d3k5xw2a9f4m@1763600400000"
@@ -110,3 +110,13 @@ def test_rerun_from_here_on() -> None:
         run("--server", stub.url, "instances", "rerun", INSTANCE)
         run("--server", stub.url, "instances", "rerun", "--downstream", INSTANCE)
     assert [request.json for request in stub.requests] == [{}, {"downstream": True}]
+
+
+def test_a_workflow_by_the_newest_run_of_a_job() -> None:
+    table = {
+        f"GET {BY_NAME}": {**JOB, "last_instance": INSTANCE},
+        f"GET {PATH}?limit=1000": workflow("failed", one(INSTANCE, "s/a", "SUCCEEDED")),
+    }
+    with serve(routes(table)) as stub:
+        shown = run("--server", stub.url, "workflows", "show", "tick")
+    assert (shown.exit_code, shown.output.startswith(INSTANCE)) == (0, True), shown.output
