@@ -194,7 +194,8 @@ def remote_workers(loop: Loop, given: argparse.Namespace) -> bool:
 
 def pages(loop: Loop, given: argparse.Namespace) -> bool:
     # Half of what a run prints more than this is kept: then a page has as much as it can get.
-    with started("--output-max", "16MiB") as cluster:
+    with started() as cluster:
+        cluster.leader().request("PATCH", "/v1/cluster/settings", {"output_max_bytes": 16 << 20})
         return page.bench_page(cluster, loop, given.parts, given.jobs, given.seconds)
 
 

@@ -68,6 +68,7 @@ class ApiContext:
     bounds: Bounds = field(default_factory=Bounds)
     propose_timeout_s: float = 10.0
     received: Outputs | None = None  # what remote workers send to this node; None: it takes nothing
+    output_keep_most_ms: int | None = None  # for how long this node keeps output at most; None: as the settings say
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)  # /metrics shows what is registered here
     workers: Gateway = field(init=False)  # remote ones
     # Remembered between requests.

@@ -213,6 +213,8 @@ class NamespaceLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_running: int | None = None  # runs of all its jobs at one time
     max_starts_per_minute: int | None = None
     output_bytes: int | None = None  # of what its runs print, on each node
+    output_max_bytes: int | None = None  # of what an attempt prints; None: as the settings have it
+    output_keep: str | None = None  # how long it is kept; None: as the settings have it
 
 
 class Namespace(msgspec.Struct, frozen=True, kw_only=True):
@@ -393,6 +395,15 @@ class StepTaken(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None = None
 
 
+class OutputNote(msgspec.Struct, frozen=True, kw_only=True):
+    """An output that is "cut" in the middle, has "aged" away, or was "too_large" to be kept at all; `text` says which
+    setting says so."""
+
+    attempt: int
+    reason: str
+    text: str
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why an instance ran at that time and place, waits, or was skipped; `text` is in plain words."""
 
@@ -408,3 +419,4 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     gap: Gap | None
     steps: list[StepTaken]
     steps_left_out: bool
+    outputs: list[OutputNote] = []  # those that are not there as they were printed

@@ -227,6 +227,8 @@ class NamespaceLimits(TypedDict, total=False):
     max_running: int | None
     max_starts_per_minute: int | None
     output_bytes: int | None
+    output_max_bytes: int | None
+    output_keep: Duration | None
 
 
 class NamespaceSpec(TypedDict, total=False):

@@ -45,12 +45,13 @@ from raftsched.config.work import (
 )
 from raftsched.core.allowed import Allowed
 from raftsched.core.limits import WEIGHT_MAX
+from raftsched.core.namespaces import OUTPUT_KEEP_MS
 
 LOG_ENTRIES = Range(1_000, 50_000, 10_000_000)
 LOG_BYTES = Range(1 << 20, 64 << 20, 64 << 30)
 LEADER_WAIT_MS = Range(100, 1_000, 10_000)  # an election takes about half a second; requests end after ten
 OUTPUT_KEEP_BYTES = Range(256 << 20, 16 << 30, 1 << 50)
-OUTPUT_KEEP_MS = Range(3_600_000, 7 * 86_400_000, 3_650 * 86_400_000)
+OUTPUT_KEEP = Range(OUTPUT_KEEP_MS[0], 7 * 86_400_000, OUTPUT_KEEP_MS[1])
 SETTINGS = (
     "id", "data", "http", "raft", "peers", "advertise_http", "advertise_raft", "cluster_key_file", "slots", "labels",
     "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes", "python_runs_max",
@@ -92,9 +93,10 @@ class NodeConfig:
     python_memory_max: int = PYTHON_MEMORY.default
     # how long requests to this node wait for a leader. Not replicated: without a leader nobody could change it
     leader_wait_ms: int = LEADER_WAIT_MS.default
-    # bytes of output kept of an attempt, and how long: on this node's disk, so said for each node
-    output_max: int = OUTPUT_MAX.default
-    output_keep_ms: int = OUTPUT_KEEP_MS.default
+    # of output on this node's disk: what is kept of an attempt at most, and how long, whatever the cluster's settings
+    # say (None: as they say); and how much of it all
+    output_max: int | None = None
+    output_keep_ms: int | None = None
     output_keep_bytes: int = OUTPUT_KEEP_BYTES.default
     log_format: str = LOG_FORMATS[0]
     bounds: Bounds = field(default_factory=Bounds)  # of what callers may hold at one time
@@ -175,8 +177,8 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         python_runs_max=whole_number(settings, "python_runs_max", PYTHON_RUNS),
         python_memory_max=size_of(settings, "python_memory_max", PYTHON_MEMORY),
         leader_wait_ms=duration_of(settings, "leader_wait", LEADER_WAIT_MS),
-        output_max=size_of(settings, "output_max", OUTPUT_MAX),
-        output_keep_ms=duration_of(settings, "output_keep", OUTPUT_KEEP_MS),
+        output_max=size_of(settings, "output_max", OUTPUT_MAX) if "output_max" in settings else None,
+        output_keep_ms=duration_of(settings, "output_keep", OUTPUT_KEEP) if "output_keep" in settings else None,
         output_keep_bytes=size_of(settings, "output_keep_bytes", OUTPUT_KEEP_BYTES),
         log_format=log_format_of(settings.get("log_format", LOG_FORMATS[0])),
         bounds=bounds.bounds(settings),

@@ -13,13 +13,14 @@ from raftsched import names
 from raftsched.bounds import SLOTS_MAX
 from raftsched.config.values import ConfigError, Range, list_of, pairs_of, text_of
 from raftsched.core.allowed import Allowed, allowed_of
+from raftsched.core.namespaces import OUTPUT_MAX_BYTES
 from raftsched.handlers import KINDS
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 GRACE_MS = Range(0, 10_000, 3_600_000)
 PYTHON_RUNS = Range(1, 10_000, 1_000_000_000)
 PYTHON_MEMORY = Range(32 << 20, 512 << 20, 1 << 50)
-OUTPUT_MAX = Range(4 << 10, 1 << 20, 256 << 20)  # half of it is held in memory for each run that prints more
+OUTPUT_MAX = Range(OUTPUT_MAX_BYTES[0], 1 << 20, OUTPUT_MAX_BYTES[1])  # half may be in memory for each run
 ALLOWED_MAX, ALLOWED_CHARS = 100, 256  # of each list that says what jobs may name: they are announced to all nodes
 LOG_FORMATS = ("text", "json")
 EXECUTORS = (*KINDS, "call")

@@ -66,7 +66,7 @@ class WorkerConfig:
     grace_ms: int = GRACE_MS.default  # what runs have to come to an end when the worker stops
     python_runs_max: int = PYTHON_RUNS.default
     python_memory_max: int = PYTHON_MEMORY.default
-    output_max: int = OUTPUT_MAX.default  # bytes of output kept of an attempt
+    output_max: int | None = None  # bytes of output kept of an attempt at most; None: as nodes say
     log_format: str = LOG_FORMATS[0]
     executors: tuple[str, ...] = EXECUTORS  # the handlers that it offers
     allowed: Allowed = UNRESTRICTED  # what jobs may name
@@ -124,7 +124,7 @@ def build_worker(
         grace_ms=duration_of(settings, "grace", GRACE_MS),
         python_runs_max=whole_number(settings, "python_runs_max", PYTHON_RUNS),
         python_memory_max=size_of(settings, "python_memory_max", PYTHON_MEMORY),
-        output_max=size_of(settings, "output_max", OUTPUT_MAX),
+        output_max=size_of(settings, "output_max", OUTPUT_MAX) if "output_max" in settings else None,
         log_format=log_format_of(settings.get("log_format", LOG_FORMATS[0])),
         executors=executors,
         allowed=rules_of(executors, settings),

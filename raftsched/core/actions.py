@@ -126,6 +126,12 @@ class SettingsChanged(msgspec.Struct, frozen=True):
     settings: Settings
 
 
+class NamespaceChanged(msgspec.Struct, frozen=True):
+    """Its limits, or that something is said about it at all."""
+
+    name: str
+
+
 class QueueChanged(msgspec.Struct, frozen=True):
     """Its limits, or that it is there at all."""
 
@@ -171,6 +177,7 @@ Action = (
     | ClusterFormed
     | MembersChanged
     | SettingsChanged
+    | NamespaceChanged
     | QueueChanged
     | NodeRuleChanged
     | ClusterPaused

@@ -92,6 +92,8 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
     metrics_open: int = 0  # 1: /metrics needs no token
     worker_ttl_ms: int = 10_000  # the lease of a remote worker, which renews it four times as often
     workers_max: int = 1_000  # remote workers with an open session
+    output_max_bytes: int = 2**20  # kept of what one attempt prints
+    output_keep_ms: int = 7 * DAY_MS  # how long, on the disk of the node that has it
 
 
 class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):

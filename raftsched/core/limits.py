@@ -25,6 +25,7 @@ from raftsched.core.model import (
     Trigger,
     TriggerKind,
 )
+from raftsched.core.namespaces import OUTPUT_KEEP_MS, OUTPUT_MAX_BYTES
 from raftsched.core.notices import NOTIFY_MAX, SYSTEM_QUEUES
 from raftsched.core.run_keys import Concurrency
 
@@ -121,6 +122,8 @@ SETTINGS = {  # field -> (least, most) that may be set
     "metrics_open": (0, 1),
     "worker_ttl_ms": (2_000, 10 * MINUTE_MS),
     "workers_max": (0, 10_000),
+    "output_max_bytes": OUTPUT_MAX_BYTES,
+    "output_keep_ms": OUTPUT_KEEP_MS,
 }
 
 

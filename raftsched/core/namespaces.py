@@ -10,12 +10,16 @@ from functools import lru_cache
 import msgspec
 
 from raftsched.core.command import Command
+from raftsched.core.model import DAY_MS, HOUR_MS
 
 NAMESPACE_MAX = 64  # bytes of a name
 CONTENT_MAX = 16 * 1024  # bytes of what is declared
 RUNNING_MAX = 1_000_000
 STARTS_MAX = 1_000_000  # in a minute
-OUTPUT_BYTES = (1 << 20, 1 << 50)  # least and most
+# Least and most, of namespaces and of the cluster. Half of what is kept of an attempt may be in memory while it runs.
+OUTPUT_BYTES = (1 << 20, 1 << 50)
+OUTPUT_MAX_BYTES = (4 << 10, 256 << 20)
+OUTPUT_KEEP_MS = (HOUR_MS, 3_650 * DAY_MS)
 DEFAULTS_STALE = "stale-defaults"  # code of a refusal that the API answers by resolving anew
 
 
@@ -33,6 +37,8 @@ class Namespace(msgspec.Struct, array_like=True, kw_only=True):
     max_running: int | None = None  # runs at one time
     max_starts_per_minute: int | None = None
     output_bytes: int | None = None  # of what its runs print, on each node
+    output_max_bytes: int | None = None  # of what one attempt prints; None: as the settings have it
+    output_keep_ms: int | None = None  # how long it is kept; None: as the settings have it
 
     @property
     def is_needed(self) -> bool:
@@ -58,6 +64,8 @@ class PutNamespace(Command, frozen=True, tag=80):
     max_running: int | None = None
     max_starts_per_minute: int | None = None
     output_bytes: int | None = None
+    output_max_bytes: int | None = None
+    output_keep_ms: int | None = None
 
 
 class DeleteNamespace(Command, frozen=True, tag=81):

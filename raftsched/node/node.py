@@ -34,7 +34,7 @@ from raftsched.bounds import SLOTS_MAX
 from raftsched.clock import Clock, SystemClock
 from raftsched.config.cautions import Cautions
 from raftsched.config.node import NodeConfig
-from raftsched.errors import StartupError
+from raftsched.errors import RaftschedError, StartupError
 from raftsched.leader.leader import Leader
 from raftsched.metrics import RunMetrics
 from raftsched.node.disk import DiskSpace
@@ -55,7 +55,7 @@ from raftsched.worker.environment import base_environment
 from raftsched.worker.in_process import Handler, InProcessRunner, with_in_process_handlers
 from raftsched.worker.no_runs import NoRuns
 from raftsched.worker.output import OutputStore
-from raftsched.worker.output_shares import output_of
+from raftsched.worker.output_rules import OutputRules, output_of
 from raftsched.worker.processes import boot_id
 from raftsched.worker.run_as import RunAs, confines_of, users_of
 from raftsched.worker.runner import Runner
@@ -65,7 +65,7 @@ log = logging.getLogger("raftsched.node")
 
 OUTPUT_HERE = "output_here"  # a message to the other members, see remote.outputs
 STORE_STUCK_MS = 1_000
-OUTPUT_LOOK_S = 600.0
+OUTPUT_LOOK_S = 60.0
 ELECTIONS_MS = (RaftOptions.election_min_ms, RaftOptions.election_max_ms)
 
 
@@ -136,11 +136,13 @@ class Node:
         sealer = Sealer(keys) if keys else None
         raft = self._make_raft(store, keys)
         parts.push_async_callback(raft.stop)
-        output = output_of(config, store.read)
+        rules = OutputRules(store.read, most_bytes=config.output_max, keep_most_ms=config.output_keep_ms)
+        output = output_of(config, rules)
         parts.callback(output.close)
         disk.output_bytes = output.size
+        tell = partial(_tell_all, raft)
         received = Outputs(
-            config.id, output, store.read, self.clock, short_of_disk=disk.is_short, tell=partial(_tell_all, raft)
+            config.id, output, store.read, self.clock, short_of_disk=disk.is_short, tell=tell, rules=rules
         )
         parts.push_async_callback(received.stop)
         runner, limits, whole_runs = self._make_runner(output, umask, run_as)
@@ -171,6 +173,7 @@ class Node:
             waits_for=lambda: runner.waits_for if isinstance(runner, Runner) else "",
             grace_ms=config.grace_ms,
             run_as=run_as,
+            output_rules=rules,
         )
         parts.push_async_callback(worker.stop)
         probes = ConditionProbes(config.id, raft, store.read, allowed=config.allowed, run_as=run_as)
@@ -200,7 +203,13 @@ class Node:
         context = self._context(store, output, registry, keys, sealer, ports)
         context.received = received
         gateway = context.workers = Gateway(
-            node_id=config.id, raft=raft, read=store.read, clock=self.clock, sealer=sealer, outputs=received
+            node_id=config.id,
+            raft=raft,
+            read=store.read,
+            clock=self.clock,
+            sealer=sealer,
+            outputs=received,
+            output_rules=rules,
         )
         web = self._web = await self._listen(context)
         parts.push_async_callback(web.stop)
@@ -212,7 +221,7 @@ class Node:
         gateway.start()
         leader.start()
         probes.start()
-        pruning = asyncio.create_task(self._prune_output(output), name="output")
+        pruning = asyncio.create_task(self._prune_output(output, rules), name="output")
         parts.push_async_callback(_cancel, pruning)
         await worker.start()
         log.info("%s; %s", limits, run_as.words)  # only now, for the same reason
@@ -332,6 +341,7 @@ class Node:
                 peer_keys=keys.derive_all(PURPOSE),
             ),
             output=output,
+            output_keep_most_ms=config.output_keep_ms,
             copies=ports.copies(),
             rng=self._rng,
             hosts=frozenset({config.advertise_http.host, config.http.host, *config.http_hosts}),
@@ -340,13 +350,23 @@ class Node:
             registry=registry,
         )
 
-    async def _prune_output(self, output: OutputStore) -> None:
-        """Drops old output now and then: whole segments, when their newest record is older than most instances are kept
-        by default. Dead letters stay for longer; the tail of their output is in the log."""
+    async def _prune_output(self, output: OutputStore, rules: OutputRules) -> None:
+        """Drops output that is older than it is kept, in whole segments. Instances may stay for longer, dead letters
+        too; the tail of a failed one's output is in the log. A node that knows of no leader, or has just started, may
+        have settings that are not in force any more: it deletes nothing by them."""
         while True:
             self._cautions.look()
-            await asyncio.to_thread(output.drop_before, self.clock.wall_ms() - self.config.output_keep_ms)
             await asyncio.sleep(OUTPUT_LOOK_S)
+            if self.status().leader is None:
+                continue
+            try:
+                await asyncio.to_thread(self._drop_old, output, rules)
+            except (OSError, RaftschedError) as error:
+                log.warning("old outputs could not be deleted: %s", error)
+
+    def _drop_old(self, output: OutputStore, rules: OutputRules) -> None:
+        keep_ms, own = rules.ages(output.owners())
+        output.drop_old(self.clock.wall_ms(), keep_ms, own)
 
 
 def _tell_all(raft: Raft, message: bytes) -> None:

@@ -80,11 +80,13 @@ class Agent:
         run_as: RunAs = NODES_OWN,
         grace_ms: int = 0,
         token_from: str = "token=",
+        output_max: int | None = None,
     ) -> None:
         """`opening`: what it says of itself. Its `incarnation` names this boot of this machine and what nobody else
         has (a data directory): only so can nothing be left of an earlier session after `Runs.fence`. `calls`: handlers
         by name, as "package.module:function". `allowed`: what jobs may name here; None: anything. `grace_ms`: what runs
-        have to come to an end when the worker stops. `token_from`: how its user says a token, for who is refused."""
+        have to come to an end when the worker stops. `token_from`: how its user says a token, for who is refused.
+        `output_max`: bytes of what a run prints that are kept here at most; None: as many as nodes keep."""
         self.name = opening.name
         self._opening, self._turns = opening, Turns(servers, rng)
         self._asked = self._turns.first  # for a session
@@ -97,6 +99,7 @@ class Agent:
         self._rng = rng
         self._calls = dict(calls or {})
         self._allowed, self._run_as = allowed, run_as.of
+        self._output_max = output_max
         self.pause = Pause()
         self._lease = LeaseHolder()
         self._unrenewed = ""  # why the newest poll did not renew it, in words; empty: it did
@@ -475,7 +478,8 @@ class Agent:
 
     def _start(self, run: Run) -> None:
         try:
-            spec = spec_of(run, self._lease.session, self._calls, self._allowed, self._run_as)
+            rules = (self._calls, self._allowed, self._run_as, self._output_max)
+            spec = spec_of(run, self._lease.session, *rules)
         except BadJob as exc:
             self._report_unstarted(run.token, "failed", str(exc))
             return

@@ -15,6 +15,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 
 from raftsched.clock import Clock
 from raftsched.core.actions import Action, AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
@@ -34,6 +35,7 @@ from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut,
 from raftsched.remote.reports import STALE, Commands, NoOutputs, ReportedOutputs
 from raftsched.remote.runs import asked_to_end, given_runs
 from raftsched.security.sealing import Sealer
+from raftsched.worker.output_rules import OutputRules
 from raftsched.worker.ports import Applied, Raft
 
 POLLS_MAX = 4  # of one session at a time; of two that wait for runs the older one is answered
@@ -115,13 +117,16 @@ class Gateway:
         clock: Clock,
         sealer: Sealer | None = None,
         outputs: ReportedOutputs | None = None,
+        output_rules: OutputRules | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
-        """`random_bytes`: of which secrets are made."""
+        """`output_rules`: how much is kept of what runs print; None: as ever. `random_bytes`: of which secrets are
+        made."""
         self._raft = raft
         self._read = read
         self._clock = clock
         self._sealer = sealer
+        self._given_runs = given_runs if output_rules is None else partial(given_runs, output_max=output_rules.max_of)
         self._random_bytes = random_bytes
         self._commands = Commands(node_id, read, clock, outputs or NoOutputs())
         self._grants = Grants(raft, clock, int.from_bytes(random_bytes(7), "big"))
@@ -328,7 +333,8 @@ class Gateway:
             runs = []
             if poll.most and not poll.replaced:
                 with self._read() as view:
-                    runs = list(given_runs(view, held.row.id, poll.after, poll.most, self._clock, self._sealer))
+                    given = self._given_runs(view, held.row.id, poll.after, poll.most, self._clock, self._sealer)
+                    runs = list(given)
             highest = runs[-1].token if runs else poll.after
             kill = sorted(token for token in held.ending - poll.killing if token <= highest)
             at_once = at_once or bool(runs or kill) or poll.replaced or self._stopping or poll.gone()

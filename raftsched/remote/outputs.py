@@ -30,6 +30,7 @@ from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.remote.frames import Piece
 from raftsched.remote.protocol import OUTPUT_INLINE_MAX, OutputPlace, Printed, UploadOut
 from raftsched.worker.output import OutputStore, Record
+from raftsched.worker.output_rules import OutputRules
 from raftsched.worker.spool import FLUSH_AFTER_MS, NOTE, STDERR, STDOUT, Capture, pack
 from raftsched.worker.wire import INLINE_MAX
 
@@ -53,10 +54,11 @@ _decode = msgspec.msgpack.Decoder(int)
 class _Copy:
     """A copy of an output, as this node has it."""
 
-    def __init__(self, session: int, namespace: str, capture: Capture) -> None:
+    def __init__(self, session: int, namespace: str, capture: Capture, held_max: int) -> None:
         self.session = session
         self.namespace = namespace
         self.capture: Capture | None = capture  # None: it has ended, or is not wanted any more
+        self.held_max = held_max  # bytes of it that may be in memory
         self.lock = asyncio.Lock()
         self.offset = 0
         self.last = 0  # where the last piece began
@@ -73,8 +75,10 @@ class Outputs:
         *,
         short_of_disk: Callable[[], bool] = lambda: False,
         tell: Callable[[bytes], None] = lambda message: None,
+        rules: OutputRules | None = None,
     ) -> None:
-        """`tell`: sends a message to `on_elsewhere` of all other members."""
+        """`tell`: sends a message to `on_elsewhere` of all other members. `rules`: how much is kept of an attempt;
+        None: as the store has it."""
         self._node_id = node_id
         self._store = store
         self._read = read
@@ -83,7 +87,7 @@ class Outputs:
         self._tell = tell
         self._copies: dict[int, _Copy] = {}  # by token
         self._puts: Counter[int] = Counter()  # that are under way, by session
-        self._live_max = max(LIVE_MIN, HELD_MAX // max(1, store.max_attempt_bytes // 2))
+        self._rules = rules
         self._elsewhere: OrderedDict[int, str] = OrderedDict()  # token -> who had it last
         self._disk = ThreadPoolExecutor(_THREADS, thread_name_prefix="remote-output")
         self._appends: list[tuple[Record, asyncio.Future[OutputRef | None]]] = []
@@ -174,18 +178,25 @@ class Outputs:
             return UploadOut(offset=copy.offset, output=copy.place)
 
     def _begin(self, session: int, namespace: str, token: int) -> _Copy:
-        if sum(copy.capture is not None for copy in self._copies.values()) >= self._live_max:
+        with self._read() as view:
+            most = self._max_of(view, namespace)
+        going = [copy.held_max for copy in self._copies.values() if copy.capture is not None]
+        if len(going) >= LIVE_MIN and sum(going) + most // 2 > HELD_MAX:
             raise RaftschedError(
-                "too-many", f"{self._node_id} takes {self._live_max} outputs at a time; try again, or another node."
+                "too-many", f"{self._node_id} takes {len(going)} outputs at a time; try again, or another node."
             )
         self._store.hold(token)
-        capture = Capture(str(self._store.live_directory), self._store.max_attempt_bytes)
-        copy = self._copies[token] = _Copy(session, namespace, capture)
+        self._store.bound(token, most)
+        capture = Capture(str(self._store.live_directory), most)
+        copy = self._copies[token] = _Copy(session, namespace, capture, most // 2)
         self._elsewhere.pop(token, None)
         self._tell(_encode(token))
         if self._looking is None:
             self._looking = asyncio.get_running_loop().create_task(self._look())
         return copy
+
+    def _max_of(self, view: ReadView, namespace: str) -> int:
+        return self._store.max_attempt_bytes if self._rules is None else self._rules.max_of(view, namespace)
 
     def _write(self, capture: Capture, token: int, pieces: Sequence[Piece], end: bool) -> None:
         now = self._clock.boot_ms()
@@ -225,17 +236,19 @@ class Outputs:
         if sum(len(text) for _, text in printed) > OUTPUT_INLINE_MAX:
             raise RaftschedError("invalid-body", f"output must have {OUTPUT_INLINE_MAX:,} characters at most.")
         size = sum(len(data) for _, data in pieces)
-        if size <= min(INLINE_MAX, self._store.max_attempt_bytes // 2):
+        with self._read() as view:
+            most = self._max_of(view, namespace)
+        if size <= min(INLINE_MAX, most // 2):
             frames, spooled, left_out = b"".join(pack(stream, data) for stream, data in pieces), False, 0
         else:
             loop = asyncio.get_running_loop()
-            frames, spooled, left_out = await loop.run_in_executor(self._disk, self._bounded, token, pieces)
+            frames, spooled, left_out = await loop.run_in_executor(self._disk, self._bounded, token, pieces, most)
         if not frames and not spooled:
             return None
         return await self._append(Record(token, ended_at_ms, frames, spooled, left_out, namespace))
 
-    def _bounded(self, token: int, pieces: Sequence[tuple[int, bytes]]) -> tuple[bytes, bool, int]:
-        capture = Capture(str(self._store.live_directory), self._store.max_attempt_bytes)
+    def _bounded(self, token: int, pieces: Sequence[tuple[int, bytes]], most: int) -> tuple[bytes, bool, int]:
+        capture = Capture(str(self._store.live_directory), most)
         for stream, data in pieces:
             capture.write(stream, data, 0)
         return capture.finish(token)

@@ -37,6 +37,7 @@ from raftsched.worker.runner import Runner
 
 SEGMENT_BYTES = 16 << 20
 KEPT_BYTES = 256 << 20  # of output that nodes have: what is on its way is the newest
+KEPT_LARGEST = 4  # of the largest, where these take more
 
 log = logging.getLogger("raftsched.worker")
 
@@ -82,9 +83,9 @@ class RemoteWorker:
         parts.push_async_callback(transport.close)
         output = OutputStore(
             config.data / "output",
-            max_attempt_bytes=config.output_max,
             segment_bytes=SEGMENT_BYTES,
-            keep_bytes=max(KEPT_BYTES, 4 * config.output_max),
+            keep_bytes=KEPT_BYTES,
+            keep_largest=KEPT_LARGEST,
         )
         parts.callback(output.close)
         uploads = Uploads(output, servers)
@@ -130,6 +131,7 @@ class RemoteWorker:
             run_as=run_as,
             grace_ms=config.grace_ms,
             token_from=self._token_from,
+            output_max=config.output_max,
         )
         parts.push_async_callback(runner.stop)  # also where the agent could not start
         parts.push_async_callback(self._agent.stop)

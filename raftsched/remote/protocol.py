@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from raftsched.bounds import DURATION_MAX_MS, SLOTS_MAX, TIME_MAX_MS
 from raftsched.core.limits import ERROR_MAX, HANDLERS_MAX, PROGRESS_TEXT_MAX, SERVED_MAX, WEIGHT_MAX
+from raftsched.worker.wire import OUTPUT_MAX
 
 WAIT_MAX_MS = 30_000  # a poll waits no longer, and no longer than a quarter of the session's TTL
 RUNS_MAX = 500  # of one answer
@@ -161,7 +162,8 @@ class Shard(msgspec.Struct, kw_only=True):
 class Run(msgspec.Struct, kw_only=True):
     """A run that the session was given; it is in the log. It has to be over `timeout_ms` after its start, and gets
     `grace_ms` between TERM and KILL. References to secrets in `handler` and `params` are replaced by values; `secrets`
-    lists these, for the worker to keep them out of output and errors."""
+    lists these, for the worker to keep them out of output and errors. Nodes keep `output_max_bytes` of what it prints,
+    the first and the last half: more than that need not be kept here."""
 
     token: int  # the fencing token
     instance: str
@@ -182,6 +184,7 @@ class Run(msgspec.Struct, kw_only=True):
     user: str = ""  # as whom the job asks to run; "": as the worker says
     shard: Shard | None = None
     error: str | None = None  # why it cannot be run, whoever has it: report it as "failed", with these words
+    output_max_bytes: int = OUTPUT_MAX
 
 
 class RefusedReport(msgspec.Struct, kw_only=True):

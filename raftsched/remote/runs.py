@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from raftsched.remote.protocol import Run
 from raftsched.security.sealing import Sealer
 from raftsched.worker.tasks import BadJob, resolved
 from raftsched.worker.webhook_deliveries import delivery_of
-from raftsched.worker.wire import Http
+from raftsched.worker.wire import OUTPUT_MAX, Http
 
 ANSWER_BYTES = 4 * 1024 * 1024  # of runs in one answer, and one run more
 _RUN_BYTES = 1_024  # of a run, beside its handler and params
@@ -26,11 +26,21 @@ _RUN_BYTES = 1_024  # of a run, beside its handler and params
 _json = msgspec.json.Decoder().decode
 
 
+def _as_ever(view: ReadView, namespace: str) -> int:
+    return OUTPUT_MAX
+
+
 def given_runs(
-    view: ReadView, session: int, above: int, most: int, clock: Clock, sealer: Sealer | None
+    view: ReadView,
+    session: int,
+    above: int,
+    most: int,
+    clock: Clock,
+    sealer: Sealer | None,
+    output_max: Callable[[ReadView, str], int] = _as_ever,
 ) -> Iterator[Run]:
     """Yields the runs that a session was given with tokens above this one, the lowest first: at most so many, and no
-    more than one answer holds."""
+    more than one answer holds. `output_max`: how many bytes are kept of what a run of a namespace prints."""
     size = count = 0
     for key, instance_key in view.scan(Table.ASSIGNED, assigned_key(session, above + 1), after(u64(session))):
         if count >= most or size >= ANSWER_BYTES:
@@ -41,6 +51,7 @@ def given_runs(
         if instance is None or attempt is None or attempt.token != from_u64(key[8:]):
             continue
         run, weight = _run_of(view, job_of(view, instance), instance, attempt, clock, sealer)
+        run.output_max_bytes = output_max(view, run.namespace)
         count += 1
         size += weight
         yield run

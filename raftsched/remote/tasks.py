@@ -39,10 +39,16 @@ _VERDICTS: Mapping[Verdict, Judged] = {
 
 
 def spec_of(
-    run: Run, session: int, calls: Mapping[str, str], allowed: Allowed | None, run_as: Callable[[str, str], str]
+    run: Run,
+    session: int,
+    calls: Mapping[str, str],
+    allowed: Allowed | None,
+    run_as: Callable[[str, str], str],
+    output_max: int | None = None,
 ) -> RunSpec:
     """Makes the run, and holds it against `allowed`. `calls`: this worker's handlers by name. `run_as`: the user, from
-    the job's namespace and what it asks for. Raises BadJob."""
+    the job's namespace and what it asks for. `output_max`: bytes of what it prints that this worker keeps at most;
+    None: as many as nodes do. Raises BadJob."""
     try:
         user = run_as(run.namespace, run.user)
     except UnknownUser as exc:
@@ -57,6 +63,7 @@ def spec_of(
         stop_ms=run.grace_ms if run.own_grace else None,
         namespace=run.namespace,
         user=user,
+        output_max=run.output_max_bytes if output_max is None else min(run.output_max_bytes, output_max),
     )
     return permitted(spec, allowed)
 

@@ -65,7 +65,6 @@ class KeeperContext:
     life_fd: int  # read end of a pipe whose write end only the node has
     lock_fd: int  # held open only: the lock of the data directory
     live_directory: str  # spool files
-    output_max: int  # bytes kept of an attempt's output
     cgroups: str | None = None  # where runs get groups of their own
     users: Mapping[str, User] = field(default_factory=dict)  # as whom runs may be, by name
     pids_max: int = PIDS_MAX  # processes of a run in a group, or of a user
@@ -77,10 +76,13 @@ class KeeperContext:
 class Tree:
     """A main process in a session of its own, everything below it, and what ends it."""
 
-    def __init__(self, context: KeeperContext, control: socket.socket, session: int) -> None:
+    def __init__(
+        self, context: KeeperContext, control: socket.socket, session: int, output_max: int = wire.OUTPUT_MAX
+    ) -> None:
+        """`output_max`: bytes that are kept of what it prints."""
         self.clock = SystemClock()
         self.control = control
-        self.capture = Capture(context.live_directory, context.output_max)
+        self.capture = Capture(context.live_directory, output_max)
         self.lines: SaidLines | None = None  # what the run says of itself; None: it is not listened to
         self.asked: int | None = None  # outcome, once it was asked to end
         self.lost = False  # killed for the sake of the lease
@@ -350,7 +352,7 @@ def keep_attempt(
 ) -> None:
     """The whole life of the keeper of one attempt; its last words go to `control`. `group`: the attempt's cgroup.
     `hidden`: what it must not show of what is printed."""
-    tree = Tree(context, control, launch.session)
+    tree = Tree(context, control, launch.session, launch.output_max)
     tree.capture.hide(hidden)
     tree.kill_first = lambda: cgroup.kill(group)
     lines = tree.lines = SaidLines()

@@ -4,8 +4,7 @@ A segment is a row of records. A record is a header (magic, sizes, token, digest
 spool.py. References are made only after fdatasync, so what a reference points to is on the disk; a torn record at the
 end of the newest segment (power loss, kill -9 in the middle of a write) is cut off when the store opens it.
 
-A namespace that may have so many bytes has segments of its own, a sixteenth of that each. A name says owner a segment
-is, so that what each has is known from the names and sizes of the files.
+A namespace that may have so many bytes has segments of its own, a sixteenth of that each (segments.py).
 """
 
 from __future__ import annotations
@@ -16,11 +15,12 @@ import threading
 import weakref
 import zlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
@@ -39,6 +39,7 @@ from raftsched.worker.records import (
     told_of,
     whole_size,
 )
+from raftsched.worker.segments import Segment, begun_ms, name_of, newest_ms, owner_of, segments_in
 
 _RECENT_MAX = 1_000
 _OPEN_MAX = 64  # segments of namespaces that are open between two batches
@@ -46,7 +47,8 @@ _OWN_SEGMENTS = 16  # that a share is divided into: so much of it goes at once
 _OWN_SEGMENT_MIN = 64 * 1024  # bytes
 _READ_MAX = 8  # outputs that stay open after they were read: the next reader need not check all of them again
 _ONE_BY_ONE = 1024 * 1024  # bytes; larger ones are checked one at a time, so that they take one processor at most
-_NOWHERE = 0  # the number of no segment
+NOWHERE = 0  # the number of no segment: all of it was more than its namespace may have
+_STEPS = 16  # that an age is divided into: a segment that was begun so long ago gets no more
 GONE = "The output is not kept any more: it was deleted by age or for room, or with a disk that was replaced."
 
 
@@ -60,12 +62,6 @@ class Record:
     spooled: bool = False
     truncated: int = 0
     namespace: str = ""  # of the job
-
-
-@dataclass(slots=True)
-class _Segment:
-    owner: str  # as in its name; "": anybody's
-    size: int
 
 
 @dataclass(slots=True)
@@ -91,17 +87,22 @@ class OutputStore:
         max_attempt_bytes: int = 1024 * 1024,
         segment_bytes: int = 64 * 1024 * 1024,
         keep_bytes: int | None = None,
+        keep_largest: int = 0,
         share_of: Callable[[str], int | None] = _no_share,
     ) -> None:
         """`directory` is made if need be. Spool files of attempts that did not end properly are removed: the caller
         makes sure that nothing of an earlier process of this node runs any more, or opens another one's directory
-        for reading only. `keep_bytes`: of all segments; beyond that the oldest go. `share_of`: how many bytes a
-        namespace may have, None: no such limit; asked before output is written, by the thread that writes it."""
+        for reading only. `max_attempt_bytes`: kept of an attempt for which `bound` says nothing. `keep_bytes`: of all
+        segments, and no less than so many (`keep_largest`) of the largest that `bound` was told of; beyond that the
+        oldest go. `share_of`: how many bytes a namespace may have, None: no such limit; asked before output is written,
+        by the thread that writes it."""
         self.directory = directory
         self.live_directory = directory / "live"
         self.max_attempt_bytes = max_attempt_bytes
         self._segment_bytes = segment_bytes
-        self._keep_bytes = keep_bytes
+        self._keep_bytes, self._keep_largest = keep_bytes, keep_largest
+        self._bounds: dict[int, int] = {}  # token -> bytes that are kept of an attempt that goes on
+        self._largest = 0
         self._share_of = share_of
         self._lock = threading.Lock()
         self._recent: dict[int, OutputRef] = {}  # by token
@@ -112,12 +113,15 @@ class OutputStore:
         self._checking = threading.Lock()
         for made in (directory, self.live_directory):
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._segments = self._found()  # by number, in the order in which they were begun
+        self._segments = segments_in(directory)  # by number, in the order in which they were begun
         self._kept: Counter[str] = Counter()  # bytes, by owner they are
         for segment in self._segments.values():
             self._kept[segment.owner] += segment.size
         self._last = max(self._segments, default=0)
         self._unchecked = set(self._segments)  # their ends may be torn
+        self._found_at_start = set(self._segments)
+        self._begun: dict[int, int] = {}  # number -> when a segment was first seen to have something (UTC ms)
+        self._finished: set[int] = set()  # numbers of segments that get no more, for the age of what is in them
         self._open: dict[str, _Open] = {}  # by owner; the one that was written to last is the last
         self._open_newest("")
 
@@ -131,9 +135,20 @@ class OutputStore:
     def clear_live(self) -> None:
         """Removes spool files that nobody will finish. Only while nothing runs here."""
         held = {spool.live_name(token) for token in tuple(self._held)}
+        for token in self._bounds.keys() - self._held:
+            self.forget(token)
         for path in self.live_directory.iterdir():
             if path.name not in held:
                 path.unlink(missing_ok=True)
+
+    def bound(self, token: int, most: int) -> None:
+        """Notes how many bytes are kept of an attempt that starts now: readers need it until it has ended."""
+        self._bounds[token] = most
+        self._largest = max(self._largest, most)
+
+    def forget(self, token: int) -> None:
+        """The attempt has ended, without any output."""
+        self._bounds.pop(token, None)
 
     def hold(self, token: int) -> None:
         """Keeps the spool file of an attempt that runs elsewhere from `clear_live`, until it is discarded."""
@@ -149,7 +164,7 @@ class OutputStore:
         with self._lock:
             while len(self._open) > _OPEN_MAX:
                 self._shut(next(owner for owner in self._open if owner))
-            if self._open[""].end >= self._segment_bytes:
+            if self._open[""].end >= self._segment_bytes or self._open[""].number in self._finished:
                 self._roll("")
             self._drop_beyond()
             starts: dict[int, int] = {}  # where the segments ended that are written to, by number
@@ -166,6 +181,7 @@ class OutputStore:
                         self._cut_off(at, starts[at.number])
                 raise
         for record, ref in zip(records, refs, strict=True):
+            self.forget(record.token)
             if record.spooled:
                 if ref is not None:  # readers of the running attempt find it here until the end is applied
                     with self._lock:
@@ -204,9 +220,9 @@ class OutputStore:
     ) -> OutputRef:
         head = HEADER.pack(MAGIC, told.size, record.token, record.ended_at_ms, record.truncated, told.sha256)
         size = HEADER_SIZE + told.size
-        at = self._open[""] if share is None else self._room_of(_owner_of(record.namespace), size, share, starts)
+        at = self._open[""] if share is None else self._room_of(owner_of(record.namespace), size, share, starts)
         if at is None:
-            return OutputRef(_NOWHERE, 0, told.shown, told.shown_sha256, record.truncated)
+            return OutputRef(NOWHERE, 0, told.shown, told.shown_sha256, record.truncated)
         offset = end = at.end
         starts.setdefault(at.number, offset)
         for piece in chain((head + CRC.pack(zlib.crc32(head)),), pieces):
@@ -222,7 +238,8 @@ class OutputStore:
         are more than all that it may have."""
         at = self._open.pop(owner, None) or self._open_newest(owner)
         self._open[owner] = at
-        full = at.end >= min(self._segment_bytes, max(_OWN_SEGMENT_MIN, share // _OWN_SEGMENTS))
+        size_max = min(self._segment_bytes, max(_OWN_SEGMENT_MIN, share // _OWN_SEGMENTS))
+        full = at.end >= size_max or at.number in self._finished
         while full or (self._kept[owner] and self._kept[owner] + size > share):
             oldest = next(number for number, segment in self._segments.items() if segment.owner == owner)
             if full or oldest == at.number:
@@ -247,6 +264,7 @@ class OutputStore:
         """Removes the spool file of an attempt, if it has one."""
         self._live_path(token).unlink(missing_ok=True)
         self._held.discard(token)
+        self.forget(token)
 
     def _roll(self, owner: str) -> _Open:
         at = self._begin(self._last + 1, owner)
@@ -269,7 +287,7 @@ class OutputStore:
         return at
 
     def _begin(self, number: int, owner: str) -> _Open:
-        path = self.directory / _name(number, owner)
+        path = self.directory / name_of(number, owner)
         fresh = not path.exists()
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if fresh:  # the name has to be on the disk before a reference to it is
@@ -279,7 +297,7 @@ class OutputStore:
             finally:
                 os.close(directory)
         self._last = max(self._last, number)
-        end = self._segments.setdefault(number, _Segment(owner, 0)).size
+        end = self._segments.setdefault(number, Segment(owner, 0)).size
         return _Open(number, fd, end)
 
     # ------------------------------------------------------------ reading
@@ -366,7 +384,7 @@ class OutputStore:
         except FileNotFoundError:
             ref = self._recent.get(token)
             return self.open(ref, stream) if ref is not None else None
-        text = Text(fd, 0, None, key[1], self.max_attempt_bytes // 2)
+        text = Text(fd, 0, None, key[1], self._bounds.get(token, self.max_attempt_bytes) // 2)
         with self._texts_lock:
             self._texts[key] = text
         return text
@@ -379,18 +397,40 @@ class OutputStore:
 
     # ------------------------------------------------------------ deleting
 
-    def drop_before(self, ms: int) -> int:
-        """Deletes the segments owner newest record is older than this (UTC ms); returns how many."""
+    def owners(self) -> set[str]:
+        """Returns the owners of segments that are not anybody's."""
+        return {owner for owner in tuple(self._kept) if owner}
+
+    def drop_old(self, now_ms: int, keep_ms: int, own: Mapping[str, int]) -> int:
+        """Deletes segments with nothing that ended within this time (or that of their owner, `own`), and writes no more
+        to those that were begun a sixteenth of it ago: what is older goes that much later at most. Returns how many."""
+        with self._lock:
+            for number, segment in self._segments.items():
+                if segment.size and number not in self._finished:
+                    begun = self._begun.get(number)
+                    if begun is None:
+                        begun = self._begun[number] = self._begun_ms(number, now_ms)
+                    if begun <= now_ms - own.get(segment.owner, keep_ms) // _STEPS:
+                        self._finished.add(number)
+        return self.drop_before(now_ms - keep_ms, {owner: now_ms - ms for owner, ms in own.items()})
+
+    def drop_before(self, ms: int, own: Mapping[str, int] = MappingProxyType({})) -> int:
+        """Deletes the segments whose newest record is older than this (UTC ms), or than what `own` has for their owner;
+        returns how many."""
         dropped = 0
         with self._lock:
             at = self._open[""]
-            if at.end and self._newest_ms(at.number) < ms:
+            if at.end and newest_ms(self._segment_path(at.number)) < ms:
                 self._roll("")
-            for number in list(self._segments):
-                if number != self._open[""].number and self._newest_ms(number) < ms:
+            for number, segment in list(self._segments.items()):
+                newest = newest_ms(self._segment_path(number))
+                if number != self._open[""].number and newest < own.get(segment.owner, ms):
                     self._drop(number)
                     dropped += 1
         return dropped
+
+    def _begun_ms(self, number: int, now_ms: int) -> int:
+        return begun_ms(self._segment_path(number), now_ms) if number in self._found_at_start else now_ms
 
     def _drop_beyond(self) -> None:
         """Segments go, the oldest first, until what is kept leaves room for the one that was begun: it may be filled,
@@ -398,7 +438,7 @@ class OutputStore:
         if self._keep_bytes is None:
             return
         begun = self._open[""]
-        room = self._keep_bytes - self._segment_bytes
+        room = max(self._keep_bytes, self._keep_largest * self._largest) - self._segment_bytes
         while self._kept.total() - begun.end > room:
             oldest = next((number for number in self._segments if number != begun.number), None)
             if oldest is None:
@@ -415,7 +455,9 @@ class OutputStore:
             for key in [key for key in self._read if key[0] == number]:
                 del self._read[key]
         del self._segments[number]
-        self._unchecked.discard(number)
+        for known in (self._unchecked, self._finished, self._found_at_start):
+            known.discard(number)
+        self._begun.pop(number, None)
         self._kept[segment.owner] -= segment.size
         if not self._kept[segment.owner]:
             del self._kept[segment.owner]
@@ -424,36 +466,12 @@ class OutputStore:
         """Bytes of all segments."""
         return sum(tuple(self._kept.values()))  # at once: another thread may write
 
-    def _newest_ms(self, number: int) -> int:
-        try:
-            return self._segment_path(number).stat().st_mtime_ns // 1_000_000
-        except FileNotFoundError:
-            return 0
-
-    def _found(self) -> dict[int, _Segment]:
-        """The segments that are there, by number."""
-        found: dict[int, _Segment] = {}
-        for path in self.directory.glob("seg-*.dat"):
-            number, _, owner = path.name[4:-4].partition("-")
-            if number.isdigit():
-                found[int(number)] = _Segment(owner, path.stat().st_size)
-        return dict(sorted(found.items()))
-
     def _segment_path(self, number: int) -> Path:
         segment = self._segments.get(number)
-        return self.directory / _name(number, "" if segment is None else segment.owner)
+        return self.directory / name_of(number, "" if segment is None else segment.owner)
 
     def _live_path(self, token: int) -> Path:
         return self.live_directory / spool.live_name(token)
-
-
-def _name(number: int, owner: str) -> str:
-    return f"seg-{number:08d}-{owner}.dat" if owner else f"seg-{number:08d}.dat"
-
-
-def _owner_of(namespace: str) -> str:
-    """Returns the name of a namespace in names of files."""
-    return hashlib.sha256(namespace.encode()).hexdigest()[:24]
 
 
 def _stream_number(stream: str | None) -> int | None:

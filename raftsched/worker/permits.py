@@ -44,12 +44,14 @@ def prepared(
     sealer: Sealer | None,
     allowed: Allowed | None,
     run_as: Callable[[str, str], str],
+    output_max: int = 0,
 ) -> RunSpec:
-    """Makes the run of an attempt, and holds it against `allowed`. `calls`: this node's handlers by name. `run_as`: see
-    spec_of. Raises BadJob."""
+    """Makes the run of an attempt, and holds it against `allowed`. `calls`: this node's handlers by name. `run_as`,
+    `output_max`: see spec_of. Raises BadJob."""
     if instance.notice is not None:
         return delivery_of(view, job, instance, attempt, clock.wall_ms(), sealer)
-    return permitted(spec_of(job, instance, attempt, calls, partial(find_secret, view), sealer, run_as), allowed)
+    find = partial(find_secret, view)
+    return permitted(spec_of(job, instance, attempt, calls, find, sealer, run_as, output_max), allowed)
 
 
 def permitted(spec: RunSpec, allowed: Allowed | None) -> RunSpec:

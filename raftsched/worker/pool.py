@@ -359,7 +359,7 @@ class Pool:
         service.runs[launch.token] = run
         self._due_at = min(self._due_at, run.began_at, run.deadline)
         if service.page is not None:
-            service.page.token = launch.token
+            service.page.turn_to(launch.token, launch.output_max)
         service.send(PACKET_HEAD.pack(launch.token, OP_RUN) + launch.task)
 
     def _free(self, service: Service) -> None:

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 import raftsched
 from raftsched import descriptors
@@ -51,6 +52,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     stop_ms: int | None = None  # what it gets at most when the node stops; None: as much as the node gives
     namespace: str = ""
     user: str = ""  # one of the runner's; "": the node's own
+    output_max: int = 0  # bytes that are kept of what it prints; 0: as many as the store says
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,7 +201,6 @@ class Runner:
         argv += ["--node-fd", str(node_fd), "--life-fd", str(life_fd), "--lock-fd", str(lock_fd)]
         argv += ["--lease-fd", str(self._slot_fd), "--package-root", root]
         argv += ["--live-directory", str(self._output.live_directory.absolute())]
-        argv += ["--output-max", str(self._output.max_attempt_bytes)]
         argv += ["--python-processes", str(self._python_processes)]
         argv += ["--python-runs-max", str(self._python_limits[0])]
         argv += ["--python-memory-max", str(self._python_limits[1])]
@@ -272,26 +273,30 @@ class Runner:
     def launch(self, spec: RunSpec) -> None:
         """Its end comes by `on_ended`, unless the supervisor dies (`on_died`)."""
         kind: str = spec.task.__struct_config__.tag  # type: ignore[assignment]
-        task = wire.encode(spec.task)
+        task, output_max = spec.task, spec.output_max or self._output.max_attempt_bytes
         fresh, memory = False, None
-        if isinstance(spec.task, wire.Python):
-            memory = spec.task.limits.memory if spec.task.limits is not None else None
+        if isinstance(task, wire.Http):  # what is read of an answer is its output
+            task = replace(task, keep=min(task.keep or output_max, output_max))
+        elif isinstance(task, wire.Python):
+            memory = task.limits.memory if task.limits is not None else None
             # A warm process could not move itself to a group with less memory: it is not the node's any more.
-            fresh = spec.task.fresh or (memory is not None and (self._cgroups is not None or bool(spec.user)))
+            fresh = task.fresh or (memory is not None and (self._cgroups is not None or bool(spec.user)))
         message = wire.Launch(
             spec.token,
             spec.session,
             kind,
             spec.timeout_ms,
             spec.grace_ms,
-            task,
+            wire.encode(task),
             fresh,
             spec.stop_ms,
             spec.namespace,
             spec.user,
             memory,
+            output_max,
         )
         self._namespaces[spec.token] = spec.namespace
+        self._output.bound(spec.token, output_max)
         self._send(message)
 
     def kill(self, token: int, reason: str = "", grace_ms: int = -1) -> None:
@@ -397,6 +402,7 @@ class Runner:
     def _ended(self, done: wire.Finished) -> None:
         namespace = self._namespaces.pop(done.token, "")
         if not done.frames and not done.spooled:
+            self._output.forget(done.token)
             self._tell(done, None)
             return
         self._to_disk.append((done, namespace))
@@ -407,12 +413,8 @@ class Runner:
         """One batch after the other, each with one fdatasync."""
         try:
             while self._to_disk:
-                batch = self._to_disk
-                self._to_disk = []
-                records = [
-                    Record(d.token, d.ended_at_ms, d.frames, d.spooled, d.truncated, namespace)
-                    for d, namespace in batch
-                ]
+                batch, self._to_disk = self._to_disk, []
+                records = [Record(d.token, d.ended_at_ms, d.frames, d.spooled, d.truncated, of) for d, of in batch]
                 lost: str | None = None
                 refs: list[OutputRef | None]
                 try:

@@ -53,9 +53,16 @@ class Page:
         value: int = self._words[0]
         return value
 
-    @token.setter
-    def token(self, value: int) -> None:
-        self._words[0] = value
+    @property
+    def output_max(self) -> int:
+        """Bytes that are kept of what it prints; 0: none was given yet."""
+        value: int = self._words[1]
+        return value
+
+    def turn_to(self, token: int, output_max: int) -> None:
+        """It is this attempt's turn."""
+        self._words[1] = output_max
+        self._words[0] = token
 
     def keep_from_children(self) -> None:
         """Keeps the page from processes forked from now on."""
@@ -164,6 +171,7 @@ def keep_service(
     def learn() -> None:
         """Before anything is read: what is there to be read was printed after it was said."""
         nonlocal hides
+        tree.capture.keep(page.output_max or wire.OUTPUT_MAX)
         if hides != shared.hidden_version:
             hides = shared.hidden_version
             tree.capture.hide(shared.hidden)

@@ -94,10 +94,14 @@ class Capture:
     def __init__(self, directory: str, limit: int) -> None:
         self._directory = directory
         self._hider: Redactor | None = None
-        self._head_max = limit // 2
-        self._tail_max = limit - limit // 2
+        self.keep(limit)
         self._fd = -1
         self._reset()
+
+    def keep(self, limit: int) -> None:
+        """Keeps so many bytes of the next attempt. To be called before anything of it is written."""
+        self._head_max = limit // 2
+        self._tail_max = limit - limit // 2
 
     def _reset(self) -> None:
         if self._fd >= 0:

@@ -22,7 +22,7 @@ from raftsched.worker.users import PIDS_MAX, User
 def main(argv: list[str]) -> None:
     """In the process that sentinel.py forked for it, with descriptors it inherits."""
     parser = argparse.ArgumentParser(prog="raftsched.worker.supervisor")
-    for name in ("node-fd", "life-fd", "lease-fd", "lock-fd", "sentinel-fd", "python-processes", "output-max"):
+    for name in ("node-fd", "life-fd", "lease-fd", "lock-fd", "sentinel-fd", "python-processes"):
         parser.add_argument(f"--{name}", type=int, required=True)
     for name in ("python-runs-max", "python-memory-max"):
         parser.add_argument(f"--{name}", type=int, required=True)
@@ -48,7 +48,6 @@ def main(argv: list[str]) -> None:
         args.life_fd,
         args.lock_fd,
         args.live_directory,
-        args.output_max,
         args.cgroups,
         {user.name: user for user in msgspec.json.decode(args.users, type=list[User])},
         args.pids_max,

@@ -361,7 +361,7 @@ class Supervisor:
             # Loaded where it is needed: asyncio and ssl would double the size of every process forked from here.
             from raftsched.worker.executors.http import HttpService
 
-            HttpService(self._context.live_directory, self._context.output_max, *self._context.http_rules).run(work)
+            HttpService(self._context.live_directory, *self._context.http_rules).run(work)
 
         return serve
 

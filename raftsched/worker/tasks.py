@@ -234,10 +234,11 @@ def spec_of(
     secrets: Callable[[str, str], Secret | None] = _nothing,
     sealer: Sealer | None = None,
     run_as: Callable[[str, str], str] = _own_user,
+    output_max: int = 0,
 ) -> RunSpec:
     """Makes the run of an attempt. `calls`: this node's handlers by name, as "package.module:function". `secrets`: what
     the tables hold of one, by namespace and name. `run_as`: the user, from the job's namespace and what it asks for;
-    raises UnknownUser. Raises BadJob."""
+    raises UnknownUser. `output_max`: bytes that are kept of what it prints; 0: as the runner has it. Raises BadJob."""
     found = resolved(job, instance, attempt, secrets, sealer)
     try:
         user = run_as(job.namespace, found.user)
@@ -252,6 +253,7 @@ def spec_of(
         stop_ms=job.policy.grace_ms,
         namespace=job.namespace,
         user=user,
+        output_max=output_max,
     )
 
 

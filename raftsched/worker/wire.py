@@ -20,6 +20,7 @@ NODE_STOPPED = "Its node stopped."  # the error of what is handed back for that
 
 PACKET_MAX = 160 * 1024  # under the default socket buffer
 INLINE_MAX = 32 * 1024  # output up to this travels in the message; more goes through a spool file
+OUTPUT_MAX = 1024 * 1024  # bytes of output that are kept where nobody says how many
 ERROR_MAX = 1024  # bytes of UTF-8
 RUNS_MAX = 10_000  # of one python process; it starts anew then
 MEMORY_MAX = 512 << 20  # bytes that a python process may have in memory after a run
@@ -62,7 +63,7 @@ class Http(msgspec.Struct, array_like=True, frozen=True, tag="http"):
     headers: dict[str, str]
     body: bytes
     expect: tuple[int, ...]  # statuses; empty: any 2xx
-    keep: int = 0  # bytes of the response that are read; 0: as many as of any output
+    keep: int = 0  # bytes of the response that are read; 0: as many as are kept of what a run prints
     hidden: tuple[str, ...] = ()
 
 
@@ -98,6 +99,7 @@ class Launch(msgspec.Struct, array_like=True, frozen=True, tag=1):
     namespace: str = ""  # of its job: processes for python serve one
     user: str = ""  # as whom; "": as the node's own
     memory: int | None = None  # limits.memory of the task
+    output_max: int = OUTPUT_MAX  # bytes that are kept of what it prints
 
 
 class Kill(msgspec.Struct, array_like=True, frozen=True, tag=2):

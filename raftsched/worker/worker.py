@@ -17,7 +17,15 @@ import msgspec
 
 from raftsched import __version__
 from raftsched.clock import Clock
-from raftsched.core.actions import AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
+from raftsched.core.actions import (
+    AttemptAssigned,
+    AttemptEnded,
+    JobDue,
+    KillAsked,
+    NamespaceChanged,
+    SessionChanged,
+    SettingsChanged,
+)
 from raftsched.core.allowed import Allowed
 from raftsched.core.commands import CloseSession, Ended, LoseAttempt, OpenSession, Said, Started, encode
 from raftsched.core.leasing import AttemptsFinished, DiskUse, Heartbeat, decode_grant
@@ -32,6 +40,7 @@ from raftsched.security.sealing import Sealer
 from raftsched.worker.grace import GracePeriod
 from raftsched.worker.lease_holder import HEARTBEAT_MS, LeaseHolder
 from raftsched.worker.outbox import Outbox
+from raftsched.worker.output_rules import OutputRules
 from raftsched.worker.permits import prepared
 from raftsched.worker.ports import Applied, Raft, Runs
 from raftsched.worker.reports import Reports, report_of
@@ -81,12 +90,14 @@ class Worker:
         waits_for: Callable[[], str] = str,
         grace_ms: int = 0,
         allowed: Allowed | None = None,
+        output_rules: OutputRules | None = None,
     ) -> None:
         """`boot_id` names this boot of this machine. `calls`: handlers by name, as "package.module:function". `http`:
         the advertised address of this node's API. `store_moves`: False while store turns do not get through; no
         heartbeats then. `disk_use`: what it tells the leader of its disk. `waits_for`: what keeps the runner from being
         started, in words. `grace_ms`: what runs have to come to an end when the node stops. `run_as`: as whom jobs run
-        here. `allowed`: what jobs may name here; None: anything."""
+        here. `allowed`: what jobs may name here; None: anything. `output_rules`: how much is kept of what they print;
+        None: as the runner has it."""
         self._node_id = node_id
         self._raft, self._read, self._clock = raft, read, clock
         self._runner = runner
@@ -106,6 +117,7 @@ class Worker:
             weight=weight,
         )
         self._allowed, self._run_as = allowed, run_as.of
+        self._output_rules = output_rules
         self._rng = rng
         self._store_moves = store_moves
         self._short_of_disk, self._disk_use = short_of_disk, disk_use
@@ -379,6 +391,8 @@ class Worker:
                         self._runner.kill(action.token, "killed on request")
                 elif isinstance(action, SessionChanged):
                     look = look or action.node == self._node_id
+                elif isinstance(action, (SettingsChanged, NamespaceChanged)):
+                    self._forget_output_rules()
         if gap:
             self.rescan()
         elif look:
@@ -387,11 +401,16 @@ class Worker:
 
     def rescan(self) -> None:
         """After the state came by another way than entry by entry (a snapshot): looks at all that concerns us."""
+        self._forget_output_rules()
         self._look_at_session()
         if self._lease.lapsed:
             return
         with self._read() as view:
             self._take_given(view)
+
+    def _forget_output_rules(self) -> None:
+        if self._output_rules is not None:
+            self._output_rules.forget()
 
     def _take_given(self, view: ReadView) -> None:
         """`_todo` and `_started` as the ASSIGNED table has it; asks those to end that have been asked meanwhile."""
@@ -449,10 +468,10 @@ class Worker:
         if job is None:
             self._report_unstarted(token, Outcome.FAILED, "the job's definition is gone")
             return
+        output_max = 0 if self._output_rules is None else self._output_rules.max_of(view, job.namespace)
+        about = (self._clock, self._calls, self._sealer, self._allowed, self._run_as)
         try:
-            spec = prepared(
-                view, job, instance, attempt, self._clock, self._calls, self._sealer, self._allowed, self._run_as
-            )
+            spec = prepared(view, job, instance, attempt, *about, output_max)
         except BadJob as exc:
             self._report_unstarted(token, Outcome.FAILED, str(exc))
             return

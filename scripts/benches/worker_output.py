@@ -26,7 +26,7 @@ from scripts.benches.workers import worker
 from tests.support.cluster import Cluster, NodeProcess
 
 LINE = 64  # bytes
-OUTPUT_MAX = "256MiB"  # nothing is left out
+OUTPUT_MAX = 256 << 20  # bytes: nothing is left out
 LOOK_S = 0.1
 # Prints so many lines, and half of them only when the gate is there.
 PRINT = (
@@ -109,10 +109,16 @@ def growth(pids: list[int]) -> Iterator[list[int]]:
         watching.cancel()
 
 
+def keep_all(cluster: Cluster) -> None:
+    """Has the cluster keep OUTPUT_MAX of what a run prints."""
+    reply = cluster.leader().request("PATCH", "/v1/cluster/settings", {"output_max_bytes": OUTPUT_MAX})
+    assert reply.status == 200, reply.body
+
+
 async def bench_output(cluster: Cluster, megabytes: int, name: str = "prints") -> bool:
-    """False: something is missing, or in the wrong place. The nodes have to keep OUTPUT_MAX of a run."""
+    """False: something is missing, or in the wrong place. The cluster has to keep all of a run (`keep_all`)."""
     count = megabytes * 1_000_000 // LINE
-    with worker(cluster, name, flags=("--output-max", OUTPUT_MAX)) as process:
+    with worker(cluster, name) as process:
         job = {"trigger": {"manual": True}, "handler": handler(count), "timeout": "1h"}
         node = await asyncio.to_thread(cluster.leader)
         made = await asyncio.to_thread(node.request, "POST", "/v1/jobs", job)
@@ -140,7 +146,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=100)
     given = parser.parse_args()
-    with Cluster(3, flags=["--no-run", "--output-max", OUTPUT_MAX]) as cluster:
+    with Cluster(3, flags=["--no-run"]) as cluster:
+        keep_all(cluster)
         note(f"{given.megabytes} MB")
         return 0 if asyncio.run(bench_output(cluster, given.megabytes)) else 1
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.benches.worker_output import LINE, OUTPUT_MAX, follow, handler, holder
+from scripts.benches.worker_output import LINE, follow, handler, holder, keep_all
 from scripts.benches.workers import worker
 from tests.e2e.steps import create, run, wait_final
 from tests.support.cluster import Cluster
@@ -20,7 +20,8 @@ COUNT = 4_000_000 // LINE
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(3, flags=["--no-run", "--output-max", OUTPUT_MAX]) as running:
+    with Cluster(3, flags=["--no-run"]) as running:
+        keep_all(running)
         yield running
 
 
@@ -50,5 +51,5 @@ def test_a_node_is_killed_in_the_middle(cluster: Cluster, tmp_path: Path) -> Non
         assert (await follow(others[1], instance, COUNT)).whole, "and after its end"
 
     job = {"trigger": {"manual": True}, "handler": handler(COUNT, str(gate)), "timeout": "5m"}
-    with worker(cluster, "prints", flags=("--output-max", OUTPUT_MAX)):
+    with worker(cluster, "prints"):
         asyncio.run(test())

@@ -191,6 +191,7 @@ class Bed:
         session: int = 1,
         namespace: str = "",
         user: str = "",
+        output_max: int = 0,
     ) -> int:
         self._token += 1
         token = self._token
@@ -206,6 +207,7 @@ class Bed:
             stop_ms=stop_ms,
             namespace=namespace,
             user=user,
+            output_max=output_max,
         )
         self.runner.launch(spec)
         return token

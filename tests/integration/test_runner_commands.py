@@ -188,6 +188,20 @@ def test_large_output_loses_its_middle_and_says_so(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
+def test_each_run_has_a_bound_of_its_own(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Bed(tmp_path) as bed:
+            program = Exec(("sh", "-c", "seq 100000"), {})
+            for bound in (10_000, 40_000, 10_000):
+                end = await bed.run(program, output_max=bound)
+                assert end.output is not None
+                note = f"\n[... {end.output.truncated} bytes of output left out ...]\n"
+                assert end.output.truncated
+                assert len(bed.text(end)) == bound + len(note)
+
+    asyncio.run(body())
+
+
 def test_output_can_be_read_while_it_runs_and_until_the_end_is_known(tmp_path: Path) -> None:
     async def body() -> None:
         async with Bed(tmp_path) as bed:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from raftsched.core.model import Outcome
@@ -184,6 +185,19 @@ def test_a_large_body_is_cut(tmp_path: Path) -> None:
     assert end.outcome is Outcome.SUCCEEDED
     assert text.count("x") >= 99_000
     assert "only the first 100000 bytes of the response were read" in text
+
+
+def test_each_request_has_a_bound_of_its_own(tmp_path: Path) -> None:
+    size = 300_000
+    response = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed, Server(fixed(response)) as server:
+            for bound, keep, read in ((20_000, 0, 20_000), (90_000, 0, 90_000), (90_000, 5_000, 5_000)):
+                end = await bed.run(msgspec.structs.replace(server.get(), keep=keep), output_max=bound)
+                assert f"only the first {read} bytes of the response were read" in bed.text(end)
+
+    asyncio.run(body())
 
 
 def test_nobody_there_and_bad_urls(tmp_path: Path) -> None:

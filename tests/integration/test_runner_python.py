@@ -64,6 +64,18 @@ def test_the_process_stays_and_output_goes_to_the_run_that_made_it(tmp_path: Pat
     asyncio.run(body())
 
 
+def test_each_run_of_a_process_has_a_bound_of_its_own(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            for bound in (5_000, 30_000, 5_000):
+                end = await b.run(call("prints", out="x" * 50_000), output_max=bound)
+                assert end.output is not None
+                assert end.output.truncated == 50_001 - bound
+                assert b.text(end).count("x") == bound - 1
+
+    asyncio.run(body())
+
+
 def test_what_it_says_of_itself(tmp_path: Path) -> None:
     async def body() -> None:
         async with bed(tmp_path) as b:

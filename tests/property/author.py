@@ -89,6 +89,8 @@ class Author:
             events_keep_ms=self.random.choice([1_000, DAY_MS]),
             audit_max=self.random.choice([0, 3, 1_000]),
             audit_keep_ms=self.random.choice([1_000, DAY_MS]),
+            output_max_bytes=self.random.choice([1 << 12, 1 << 20, 256 << 20]),
+            output_keep_ms=self.random.choice([3_600_000, 7 * DAY_MS]),
         )
         self._entry([c.Form(b"x", members), c.OpenLeadership(1, "n1"), c.PutSettings(small)])
         for _ in range(entries):
@@ -595,6 +597,8 @@ class Author:
             r.choice([None, None, 1, 2, 0]),
             r.choice([None, None, 1, 60, -1]),
             r.choice([None, None, None, 1 << 20, 1 << 30, 5]),
+            r.choice([None, None, None, 1 << 12, 1 << 20, 5]),
+            r.choice([None, None, None, DAY_MS, 30 * DAY_MS, 5]),
         )
 
     def _secret(self) -> Command:

@@ -10,7 +10,7 @@ from raftsched import names
 from raftsched.api.auth.callers import permits
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
-from raftsched.api.http.durations import format_time
+from raftsched.api.http.durations import format_duration, format_time
 from raftsched.api.http.merging import merge, merge_retry
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.requests import catch_up
@@ -18,13 +18,14 @@ from raftsched.api.jobs.defaults import FILLED, NamespaceContent, content_of_nam
 from raftsched.api.jobs.generated import DefaultsIn, JobIn
 from raftsched.api.jobs.parse import content_of
 from raftsched.api.jobs.schema import HandlerIn, TriggerIn
+from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
 from raftsched.api.resources.operators_schema import NamespaceIn, NamespaceLimits, NamespaceLimitsOut, NamespaceOut
 from raftsched.api.resources.webhooks_seen import is_limited, unseen
 from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
 from raftsched.core.cluster import Settings
 from raftsched.core.model import Policy
-from raftsched.core.namespaces import CONTENT_MAX, DeleteNamespace, Namespace, PutNamespace
+from raftsched.core.namespaces import CONTENT_MAX, OUTPUT_KEEP_MS, DeleteNamespace, Namespace, PutNamespace
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.rows import NAMESPACES as ROWS
 from raftsched.core.tables import ReadView
@@ -51,8 +52,14 @@ def _shown(ctx: ApiContext, view: ReadView, namespace: Namespace, among: int) ->
 
 
 def _limits(namespace: Namespace) -> NamespaceLimitsOut:
+    keep_ms = namespace.output_keep_ms
     return NamespaceLimitsOut(
-        namespace.max_jobs, namespace.max_running, namespace.max_starts_per_minute, namespace.output_bytes
+        namespace.max_jobs,
+        namespace.max_running,
+        namespace.max_starts_per_minute,
+        namespace.output_bytes,
+        namespace.output_max_bytes,
+        None if keep_ms is None else format_duration(keep_ms),
     )
 
 
@@ -89,12 +96,13 @@ async def _command(ctx: ApiContext, write: Write[Namespace]) -> PutNamespace:
             wrong = None if errors else unseen(view, policy, _told(find_namespace(view, write.name)))
         if wrong is not None:
             errors.append(FieldError("/defaults" + wrong.pointer, wrong.detail))
+    most = given.limits or NamespaceLimits()
+    keep_ms = _output_keep(most, errors)
     content = _json(NamespaceContent(given.description, given.owner, defaults))
     if not errors and len(content) > CONTENT_MAX:
         errors.append(FieldError("", f"takes {len(content):,} bytes; {CONTENT_MAX:,} is the limit"))
     if errors:
         raise Problem("invalid-body", errors=errors)
-    most = given.limits or NamespaceLimits()
     return PutNamespace(
         write.name,
         content,
@@ -104,7 +112,21 @@ async def _command(ctx: ApiContext, write: Write[Namespace]) -> PutNamespace:
         most.max_running,
         most.max_starts_per_minute,
         most.output_bytes,
+        most.output_max_bytes,
+        keep_ms,
     )
+
+
+def _output_keep(limits: NamespaceLimits, errors: list[FieldError]) -> int | None:
+    if limits.output_keep is None:
+        return None
+    place = "/limits/output_keep"
+    ms = duration_of(limits.output_keep, place, errors)
+    least, most = OUTPUT_KEEP_MS
+    if ms is not None and not least <= ms <= most:
+        bounds = f"from {format_duration(least)} to {format_duration(most)}"
+        errors.append(FieldError(place, f"is {format_duration(ms)}; it must be {bounds}"))
+    return ms
 
 
 def _told(namespace: Namespace | None) -> set[str | None]:

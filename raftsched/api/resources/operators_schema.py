@@ -9,10 +9,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from raftsched.api.jobs.concurrency import RateIn
 from raftsched.api.jobs.generated import DefaultsIn
-from raftsched.api.jobs.schema import Count, Description, Owner, Time
+from raftsched.api.jobs.schema import Count, Description, Duration, Owner, Time
 from raftsched.bounds import COUNT_MAX, SLOTS_MAX
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX
-from raftsched.core.namespaces import OUTPUT_BYTES, RUNNING_MAX, STARTS_MAX
+from raftsched.core.namespaces import OUTPUT_BYTES, OUTPUT_MAX_BYTES, RUNNING_MAX, STARTS_MAX
 
 JobsMax = Annotated[int, Meta(ge=0, le=COUNT_MAX, description=f"an integer from 0 to {COUNT_MAX:,}")]
 Slots = Annotated[
@@ -24,14 +24,13 @@ RunningMax = Annotated[int, Meta(ge=1, le=RUNNING_MAX, description=f"an integer 
 StartsMax = Annotated[int, Meta(ge=1, le=STARTS_MAX, description=f"an integer from 1 to {STARTS_MAX:,}")]
 
 
-OutputBytes = Annotated[
-    int,
-    Meta(
-        ge=OUTPUT_BYTES[0],
-        le=OUTPUT_BYTES[1],
-        description=f"an integer from {OUTPUT_BYTES[0]:,} to {OUTPUT_BYTES[1]:,}",
-    ),
-]
+def _within(bounds: tuple[int, int]) -> Meta:
+    least, most = bounds
+    return Meta(ge=least, le=most, description=f"an integer from {least:,} to {most:,}")
+
+
+OutputBytes = Annotated[int, _within(OUTPUT_BYTES)]
+OutputMaxBytes = Annotated[int, _within(OUTPUT_MAX_BYTES)]
 
 
 class NamespaceLimitsOut(msgspec.Struct):
@@ -39,6 +38,8 @@ class NamespaceLimitsOut(msgspec.Struct):
     max_running: int | None = None
     max_starts_per_minute: int | None = None
     output_bytes: int | None = None
+    output_max_bytes: int | None = None
+    output_keep: str | None = None
 
 
 class QueueIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -52,12 +53,15 @@ class QueueIn(msgspec.Struct, forbid_unknown_fields=True):
 class NamespaceLimits(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """Null: no limit. A limit below what there is already lets nothing more in. `max_running`: runs at one time, of all
     its jobs; others wait. `max_starts_per_minute`: attempts that start. `output_bytes`: of what they print, so much is
-    kept on each node, and the oldest goes first."""
+    kept on each node, and the oldest goes first. `output_max_bytes`, `output_keep`: in place of the settings of these
+    names, how much is kept of what an attempt prints, and how long."""
 
     max_jobs: JobsMax | None = None
     max_running: RunningMax | None = None
     max_starts_per_minute: StartsMax | None = None
     output_bytes: OutputBytes | None = None
+    output_max_bytes: OutputMaxBytes | None = None
+    output_keep: Duration | None = None
 
 
 class NamespaceIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):

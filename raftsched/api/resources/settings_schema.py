@@ -52,6 +52,9 @@ TEXTS = {
     "metrics_open": "1: `/metrics` needs no token",
     "worker_ttl": "for how long a remote worker may run jobs after its last word; of sessions opened from then on",
     "workers_max": "how many remote workers there may be at one time",
+    "output_max_bytes": "bytes that are kept of the output of an attempt, its first and its last half; of attempts "
+    "that start from then on",
+    "output_keep": "how long output is kept, however long its run is; each node looks once a minute",
 }
 
 

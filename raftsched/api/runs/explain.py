@@ -30,6 +30,7 @@ from raftsched.api.runs.explain_words import (
     there_words,
     trigger_words,
 )
+from raftsched.api.runs.kept_words import OutputNote, notes_of
 from raftsched.api.runs.render import JobNames
 from raftsched.api.runs.waiting import Obstacle, waits_for
 from raftsched.api.workers.seen import heard_of_worker, troubles_of_workers
@@ -119,7 +120,8 @@ class StepOut(msgspec.Struct):
 
 
 class ExplainOut(msgspec.Struct):
-    """`steps_left_out`: there were more than are kept (settings.steps_kept); the first and the newest are here."""
+    """`steps_left_out`: there were more than are kept (settings.steps_kept); the first and the newest are here.
+    `outputs`: those that are not there as they were printed, and why."""
 
     id: str
     job_id: str
@@ -133,6 +135,7 @@ class ExplainOut(msgspec.Struct):
     gap: GapOut | None
     steps: list[StepOut]
     steps_left_out: bool
+    outputs: list[OutputNote] = []
 
 
 @operation("Explain an instance", {200: ExplainOut}, query=READ, role="viewer", scope="checked")
@@ -152,7 +155,10 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     )
     heard_ms = None if live is None else await _heard_ms(ctx, call, live.node)
     upstream = None if found[0].cause is None else _upstream(ctx, found[0].cause)
-    return reply_value(explain(*found, ctx.now_ms(), None if known else ctx.node_id, heard_ms, upstream))
+    told = explain(*found, ctx.now_ms(), None if known else ctx.node_id, heard_ms, upstream)
+    with ctx.read() as view:
+        told.outputs = list(notes_of(view, found[0], ctx.now_ms()))
+    return reply_value(told)
 
 
 def _upstream(ctx: ApiContext, cause: bytes) -> str | None:

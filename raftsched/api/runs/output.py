@@ -88,8 +88,8 @@ async def _plain(ctx: ApiContext, request: web.Request, key: bytes, asked: Asked
     if node != ctx.node_id:
         return await _relay(ctx, request, row, attempt, asked, node)
     if asked.follow and attempt.outcome is None:
-        return await _follow(ctx, request, key, asked, attempt)
-    text = await text_of(ctx, attempt, asked.stream)
+        return await _follow(ctx, request, row, asked, attempt)
+    text = await text_of(ctx, row, attempt, asked.stream)
     return await _part(ctx, request, text, attempt, await start_in(text, asked), asked.limit_bytes)
 
 
@@ -144,10 +144,10 @@ def _cut_off(request: web.Request) -> None:
 
 
 async def _follow(
-    ctx: ApiContext, request: web.Request, key: bytes, asked: Asked, attempt: Attempt
+    ctx: ApiContext, request: web.Request, row: Instance, asked: Asked, attempt: Attempt
 ) -> web.StreamResponse:
     """Streams what there is, and what comes until the attempt ends."""
-    text = await text_of(ctx, attempt, asked.stream)
+    text = await text_of(ctx, row, attempt, asked.stream)
     at = await start_in(text, asked)
     response = web.StreamResponse(headers={**_PLAIN, ATTEMPT: str(attempt.number), OFFSET: str(at)})
     stamp(ctx, response.headers)
@@ -163,8 +163,8 @@ async def _follow(
             if await pause(request):
                 _cut_off(request)
                 return response
-            attempt = _again(ctx, key, number) or attempt
-            text = await text_of(ctx, attempt, asked.stream)
+            attempt = _again(ctx, row.key, number) or attempt
+            text = await text_of(ctx, row, attempt, asked.stream)
     except Problem as problem:  # too late for a status
         await response.write(f"\n[{problem.detail}]\n".encode())
     await response.write_eof()
@@ -217,7 +217,7 @@ async def _of_worker(
     ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked
 ) -> web.StreamResponse:
     """Sends what there is, or with `follow` what comes until the attempt ends, from whose copy there is."""
-    text = await text_of(ctx, attempt, asked.stream)
+    text = await text_of(ctx, row, attempt, asked.stream)
     if text is None and HOP in request.headers:
         raise not_here(ctx)
     if asked.follow:
@@ -260,7 +260,7 @@ class _FollowWorker:
                 self._attempt = _again(self._ctx, self._row.key, self._attempt.number) or self._attempt
                 text, node = None, holder(self._ctx, self._attempt)
                 if node in (None, self._ctx.node_id):
-                    text = await text_of(self._ctx, self._attempt, self._asked.stream)
+                    text = await text_of(self._ctx, self._row, self._attempt, self._asked.stream)
                 if text is None and node != self._ctx.node_id and HOP in self._request.headers:
                     _cut_off(self._request)  # who asked finds by itself where it is now
                     return self._response

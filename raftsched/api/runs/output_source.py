@@ -16,9 +16,13 @@ from raftsched.api.http.problems import Problem
 from raftsched.api.http.requests import Query
 from raftsched.api.http.streams import MEDIA_TYPE, STREAMS
 from raftsched.api.rows import newest_session, requested_instance
+from raftsched.api.runs.kept_words import namespace_of, why_gone
 from raftsched.core.executors import is_worker
 from raftsched.core.ids import instance_text
+from raftsched.core.kept_output import kept_of
 from raftsched.core.model import Attempt, Instance, Outcome
+from raftsched.errors import RaftschedError
+from raftsched.worker.output import GONE
 from raftsched.worker.reading import Span, Text
 
 CLIENT: web.AppKey[aiohttp.ClientSession] = web.AppKey("output_client", aiohttp.ClientSession)
@@ -96,8 +100,9 @@ def holder(ctx: ApiContext, attempt: Attempt) -> str | None:
     return None if attempt.outcome is None else ctx.node_id  # it has none, as any node knows
 
 
-async def text_of(ctx: ApiContext, attempt: Attempt, stream: str | None) -> Text | None:
-    """None: there is none, or not yet. Who reads what is still written shares a look at the disk with all others."""
+async def text_of(ctx: ApiContext, row: Instance, attempt: Attempt, stream: str | None) -> Text | None:
+    """None: there is none, or not yet. Who reads what is still written shares a look at the disk with all others.
+    Raises RaftschedError output-gone."""
     if attempt.outcome is None:
         now = asyncio.get_running_loop().time()
         text = ctx.output.being_read(attempt.token, stream)
@@ -108,10 +113,22 @@ async def text_of(ctx: ApiContext, attempt: Attempt, stream: str | None) -> Text
             text.looked_at = now
         return text
     if attempt.output is not None:
-        return await asyncio.to_thread(ctx.output.open, attempt.output, stream, attempt.token)
+        try:
+            return await asyncio.to_thread(ctx.output.open, attempt.output, stream, attempt.token)
+        except RaftschedError as error:
+            if error.detail != GONE:
+                raise
+            raise Problem("output-gone", _why_gone(ctx, row, attempt)) from None
     if attempt.outcome is Outcome.LOST:
         raise Problem("output-gone", "The worker was lost before it could report this attempt's output.")
     return None
+
+
+def _why_gone(ctx: ApiContext, row: Instance, attempt: Attempt) -> str:
+    with ctx.read() as view:
+        namespace = namespace_of(view, row)
+        kept = kept_of(view, namespace)
+    return why_gone(attempt, kept, namespace, ctx.node_id, ctx.output_keep_most_ms, ctx.now_ms())
 
 
 async def start_in(text: Text | None, asked: Asked) -> int:

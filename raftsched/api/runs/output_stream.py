@@ -67,9 +67,9 @@ class End(msgspec.Struct):
 
 async def follow(ctx: ApiContext, request: web.Request, key: bytes, asked: Asked) -> web.StreamResponse:
     """From the first piece to the end of the attempt, however long that takes."""
-    _, attempt = find(ctx, key, asked)
+    row, attempt = find(ctx, key, asked)
     live = attempt is not None and holder(ctx, attempt) is None
-    if HOP in request.headers and attempt is not None and live and await text_of(ctx, attempt, None) is None:
+    if HOP in request.headers and attempt is not None and live and await text_of(ctx, row, attempt, None) is None:
         raise not_here(ctx)
     with request.app[STREAMS].one(request.remote):
         response = await begin(ctx, request, _BEAT)
@@ -123,14 +123,14 @@ class _Reading:
             return True
         node = holder(self._ctx, attempt)
         if node == self._ctx.node_id:
-            return await self._own(attempt)
+            return await self._own(row, attempt)
         if self._moved:  # to a node that who asked here finds by itself
             self._cut_off("the worker has changed nodes")
         if node is not None:
             answer = await ask(self._ctx, self._request, row, attempt, self._asked, node)
             return await self._pass_on(node, attempt, answer)
-        if await text_of(self._ctx, attempt, None) is not None:
-            return await self._own(attempt)
+        if await text_of(self._ctx, row, attempt, None) is not None:
+            return await self._own(row, attempt)
         found = await self._copies.find(row, attempt)
         if found is not None:
             return await self._pass_on(found[0], attempt, found[1])
@@ -139,11 +139,11 @@ class _Reading:
             return True
         return await self._over()
 
-    async def _own(self, attempt: Attempt) -> bool:
+    async def _own(self, row: Instance, attempt: Attempt) -> bool:
         """From this node's disk. False: it is not there any more."""
         asked = self._asked
-        at = await printed_in(await text_of(self._ctx, attempt, asked.stream if asked.tail else None), asked)
-        text = await text_of(self._ctx, attempt, None)  # of both: who reads another stream reads the same text
+        at = await printed_in(await text_of(self._ctx, row, attempt, asked.stream if asked.tail else None), asked)
+        text = await text_of(self._ctx, row, attempt, None)  # of both: who reads another stream reads the same text
         self._begins = asked.tail_bytes is not None and not asked.resumed
         while True:
             before = at
@@ -163,7 +163,7 @@ class _Reading:
                 return True
             attempt = find(self._ctx, self._key, asked)[1] or attempt
             node = holder(self._ctx, attempt)
-            text = await text_of(self._ctx, attempt, None) if node in (None, self._ctx.node_id) else None
+            text = await text_of(self._ctx, row, attempt, None) if node in (None, self._ctx.node_id) else None
             if is_worker(attempt.node) and text is None and node != self._ctx.node_id:
                 asked.go_on(attempt.number, at)
                 self._moved = HOP in self._request.headers

@@ -35,7 +35,7 @@ from raftsched.errors import Exit, StartupError
 @click.option("--log-keep-entries", metavar="N", help="Log kept for members that were away.  [default: 50000]")
 @click.option("--log-keep-bytes", metavar="SIZE", help="And no more than this, such as 1GiB.  [default: 64MiB]")
 @click.option("--leader-wait", metavar="TIME", help="Requests wait so long for a leader.  [default: 1s]")
-@click.option("--output-keep", metavar="TIME", help="How long output is kept.  [default: 7d]")
+@click.option("--output-keep", metavar="TIME", help="How long output is kept here.  [default: as the settings say]")
 @click.option("--output-keep-bytes", metavar="SIZE", help="How much of it; the oldest goes first.  [default: 16GiB]")
 @click.option("--grace", metavar="DURATION", help="What runs have to end when the node stops.  [default: 10s]")
 @click.option("--connections-max", metavar="N", help="Connections that are open at one time.  [default: 10000]")

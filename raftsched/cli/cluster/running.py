@@ -12,7 +12,7 @@ RUNNING = (
     _flag("--handlers", metavar="MODULE", multiple=True, help="Registers handlers by name; may be repeated."),
     _flag("--python-runs-max", metavar="N", help="Replace a python process after so many.  [default: 10000]"),
     _flag("--python-memory-max", metavar="SIZE", help="Or when it has grown to this.  [default: 512MiB]"),
-    _flag("--output-max", metavar="SIZE", help="Output kept of an attempt, from both ends.  [default: 1MiB]"),
+    _flag("--output-max", metavar="SIZE", help="Output kept of an attempt here.  [default: as the settings say]"),
     _flag("--log-format", metavar="FORMAT", help="text, or json: an object a line.  [default: text]"),
     _flag("--executors", metavar="KIND,...", help="Offers only these: exec, shell, python, http, call."),
     _flag("--exec-allow", metavar="PATH", multiple=True, help="Programs that exec may start: /opt/jobs/*; repeat."),

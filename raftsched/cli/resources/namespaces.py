@@ -47,7 +47,8 @@ _COLUMNS: list[Column] = [
 ]
 
 
-_LIMITS = ("max_jobs", "max_running", "max_starts_per_minute", "output_bytes")
+_LIMITS = ("max_jobs", "max_running", "max_starts_per_minute", "output_bytes", "output_max_bytes", "output_keep")
+_SIZES = ("output_bytes", "output_max_bytes")
 
 
 @click.group()
@@ -101,6 +102,10 @@ get_command(
 @click.option("--max-starts-per-minute", metavar="N", help="So many starts in a minute; 'none' for no limit.")
 @click.option("--output-bytes", metavar="SIZE", help="So much of what they print on each node; 'none' for no limit.")
 @click.option(
+    "--output-max-bytes", metavar="SIZE", help="So much of what an attempt prints; 'none': as the settings say."
+)
+@click.option("--output-keep", metavar="TIME", help="How long output is kept; 'none': as the settings say.")
+@click.option(
     "--default",
     "defaults",
     metavar="FIELD=VALUE",
@@ -118,6 +123,8 @@ def set_(
     max_running: str | None,
     max_starts_per_minute: str | None,
     output_bytes: str | None,
+    output_max_bytes: str | None,
+    output_keep: str | None,
     defaults: tuple[str, ...],
     fmt: str,
 ) -> None:
@@ -129,6 +136,7 @@ def set_(
       raftsched namespaces set billing --owner ana --default timezone=Europe/Madrid --default priority=7
       raftsched namespaces set billing --default 'retry={"delays": ["5s", "1m"]}' --max-jobs 500
       raftsched namespaces set billing --max-running 10 --max-starts-per-minute 600 --output-bytes 10GiB
+      raftsched namespaces set billing --output-max-bytes 8MiB --output-keep 30d
       raftsched namespaces set billing --default priority=none
     """
     change: dict[str, Any] = {}
@@ -136,7 +144,8 @@ def set_(
         change["description"] = None if description == _NONE else description
     if owner is not None:
         change["owner"] = None if owner == _NONE else owner
-    limits = zip(_LIMITS, (max_jobs, max_running, max_starts_per_minute, output_bytes), strict=True)
+    output = (output_bytes, output_max_bytes, output_keep)
+    limits = zip(_LIMITS, (max_jobs, max_running, max_starts_per_minute, *output), strict=True)
     said = {name: None if text == _NONE else _limit(name, text) for name, text in limits if text is not None}
     if said:
         change["limits"] = said
@@ -206,14 +215,16 @@ def _value(text: str) -> Any:
         raise click.UsageError(f"--default: {text!r} is not JSON: {error}") from None
 
 
-def _limit(name: str, text: str) -> int:
+def _limit(name: str, text: str) -> int | str:
     """Raises a usage error."""
-    if name != "output_bytes":
+    if name == "output_keep":
+        return text
+    if name not in _SIZES:
         return _whole(name, text)
     try:
         return parse_size(text)
     except ValueError as error:
-        raise click.UsageError(f"--output-bytes {text!r} {error}") from None
+        raise click.UsageError(f"--{name.replace('_', '-')} {text!r} {error}") from None
 
 
 def _whole(limit: str, text: str) -> int:

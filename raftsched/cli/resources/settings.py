@@ -13,6 +13,7 @@ from raftsched.cli.remote import Listing, format_option, remote
 from raftsched.cli.resources.resource import viewing
 from raftsched.cli.terminal.output import cell, print_for_programs, print_json, print_table
 from raftsched.errors import Exit
+from raftsched.quantities import parse_size
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -68,6 +69,7 @@ def set_(client: Client, changes: tuple[str, ...], fmt: str) -> None:
     \b
       raftsched cluster settings set timeout_ceiling=2h backfill_max=500
       raftsched cluster settings set timeout_ceiling=default
+      raftsched cluster settings set output_max_bytes=8MiB output_keep=30d
     """
     wanted = _read(changes)
     found = client.request("PATCH", _PATH, body=wanted, repeatable=True).json()
@@ -87,5 +89,17 @@ def _read(changes: Sequence[str]) -> dict[str, Any]:
             raise click.UsageError(f"{change!r} says nothing; write SETTING=VALUE, such as timeout_ceiling=2h")
         if name in found:
             raise click.UsageError(f"the setting {name!r} is given twice; give it once")
-        found[name] = None if value == _DEFAULT else int(value) if _WHOLE.fullmatch(value) else value
+        found[name] = None if value == _DEFAULT else _value(name, value)
     return found
+
+
+def _value(name: str, text: str) -> int | str:
+    """Raises a usage error."""
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    if not name.endswith("_bytes"):
+        return text
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise click.UsageError(f"{name}={text} {error}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from raftsched.bounds import COUNT_MAX
+from raftsched.core.actions import NamespaceChanged
 from raftsched.core.apply.quotas import follow
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import is_stale, put_refused, stale_revision
@@ -12,6 +13,8 @@ from raftsched.core.namespaces import (
     CONTENT_MAX,
     DEFAULTS_STALE,
     OUTPUT_BYTES,
+    OUTPUT_KEEP_MS,
+    OUTPUT_MAX_BYTES,
     RUNNING_MAX,
     STARTS_MAX,
     DeleteNamespace,
@@ -20,6 +23,12 @@ from raftsched.core.namespaces import (
     namespace_error,
 )
 from raftsched.core.notices import SYSTEM_NAMESPACE
+
+_OUTPUT = (
+    ("output_bytes", OUTPUT_BYTES),
+    ("output_max_bytes", OUTPUT_MAX_BYTES),
+    ("output_keep_ms", OUTPUT_KEEP_MS),
+)
 
 
 def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
@@ -49,15 +58,16 @@ def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
     namespace = there or Namespace(name=c.name)
     if not declared:
         namespace.created_at_ms = tx.now
-    limits = (c.max_jobs, c.max_running, c.max_starts_per_minute, c.output_bytes)
-    if not declared or (namespace.content, *_limits(namespace)) != (c.content, *limits):
+    if not declared or (namespace.content, *_limits(namespace)) != (c.content, *_limits(c)):
         namespace.content, namespace.max_jobs = c.content, c.max_jobs
         namespace.max_running, namespace.max_starts_per_minute = c.max_running, c.max_starts_per_minute
-        namespace.output_bytes = c.output_bytes
+        namespace.output_bytes, namespace.output_max_bytes = c.output_bytes, c.output_max_bytes
+        namespace.output_keep_ms = c.output_keep_ms
         follow(tx, namespace)
         namespace.modified_at_ms = tx.now
         namespace.revision = tx.new_revision()
         tx.put_namespace(namespace)
+        tx.actions.append(NamespaceChanged(c.name))
     return Accepted(created=not declared)
 
 
@@ -74,14 +84,17 @@ def delete_namespace(tx: Tx, c: DeleteNamespace) -> Answer:
         )
     tx.meta.namespaces -= 1
     namespace.revision, namespace.content, namespace.max_jobs = 0, b"", None
-    namespace.max_running = namespace.max_starts_per_minute = namespace.output_bytes = None
+    namespace.max_running = namespace.max_starts_per_minute = None
+    namespace.output_bytes = namespace.output_max_bytes = namespace.output_keep_ms = None
     follow(tx, namespace)
     tx.put_namespace(namespace)
+    tx.actions.append(NamespaceChanged(c.name))
     return Accepted()
 
 
-def _limits(namespace: Namespace) -> tuple[int | None, ...]:
-    return namespace.max_jobs, namespace.max_running, namespace.max_starts_per_minute, namespace.output_bytes
+def _limits(of: Namespace | PutNamespace) -> tuple[int | None, ...]:
+    output = (of.output_bytes, of.output_max_bytes, of.output_keep_ms)
+    return of.max_jobs, of.max_running, of.max_starts_per_minute, *output
 
 
 def _wrong_in_limits(c: PutNamespace) -> str | None:
@@ -89,9 +102,10 @@ def _wrong_in_limits(c: PutNamespace) -> str | None:
         return f"max_running is {c.max_running}; use 1 to {RUNNING_MAX}."
     if c.max_starts_per_minute is not None and not 1 <= c.max_starts_per_minute <= STARTS_MAX:
         return f"max_starts_per_minute is {c.max_starts_per_minute}; use 1 to {STARTS_MAX}."
-    smallest, largest = OUTPUT_BYTES
-    if c.output_bytes is not None and not smallest <= c.output_bytes <= largest:
-        return f"output_bytes is {c.output_bytes}; use {smallest} to {largest}."
+    for name, (least, most) in _OUTPUT:
+        value = getattr(c, name)
+        if value is not None and not least <= value <= most:
+            return f"{name} is {value}; use {least} to {most}."
     return None
 
 

@@ -67,13 +67,10 @@ def retry_after_of(text: str | None, now_ms: int) -> int | None:
 class HttpService:
     """Runs in a process of its own; see service.py."""
 
-    def __init__(
-        self, live_directory: str, output_max: int, allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, live_directory: str, allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()) -> None:
         """`allow`, `deny`: rules about where requests may go (core.allowed). Raises ValueError."""
         self._destinations = Destinations(allow, deny)
         self._live_directory = live_directory
-        self._output_max = output_max
         self._clock = SystemClock()
 
     def run(self, work: socket.socket) -> None:
@@ -123,9 +120,7 @@ class HttpService:
 
     async def _run(self, token: int, task: wire.Http | wire.Mail) -> None:
         started = self._clock.wall_ms()
-        capture = Capture(
-            self._live_directory, self._body_max(task) if isinstance(task, wire.Http) else self._output_max
-        )
+        capture = Capture(self._live_directory, _body_max(task) if isinstance(task, wire.Http) else wire.OUTPUT_MAX)
         capture.hide(task.hidden)
         outcome, error, result, retry_after_ms = wire.SUCCEEDED, None, None, None
         try:
@@ -246,7 +241,7 @@ class HttpService:
         answered = _Answered(response.status_code, reason, headers.get(b"location"), headers.get(b"retry-after"))
         if task.method == "HEAD" or response.status_code in (204, 304):
             return answered
-        limit = self._body_max(task)
+        limit = _body_max(task)
         room = limit
         async for data in events.body():
             capture.write(STDOUT, data[:room], self._clock.boot_ms())
@@ -257,9 +252,10 @@ class HttpService:
                 break
         return answered
 
-    def _body_max(self, task: wire.Http) -> int:
-        """Returns how many bytes of the response are read."""
-        return min(task.keep or self._output_max, self._output_max)
+
+def _body_max(task: wire.Http) -> int:
+    """Returns how many bytes of the response are read."""
+    return task.keep or wire.OUTPUT_MAX
 
 
 class _Events:

@@ -25,6 +25,7 @@ def test_a_run_is_started_reported_and_settled() -> None:
         await world.launched(7)
         spec = world.runner.launched[7]
         assert (spec.session, spec.timeout_ms, spec.stop_ms, spec.namespace) == (session, 60_000, 5_000, "shop")
+        assert spec.output_max == 1 << 20
         world.begin(7)
         await world.until(lambda: [r.outcome for r in world.cluster.reports] == [None])
         world.end(7, result=b'{"sum":3}', exit_code=0)
@@ -731,5 +732,19 @@ def test_what_a_run_says_is_reported_now_and_then_and_with_its_end() -> None:
         assert said()[2] == ("failed", 50, None, {"row": 49})
         ends = [report for poll in world.polls for report in poll.reports if report.outcome]
         assert [(end.verdict, end.delay_ms) for end in ends] == [("snooze", 60_000)]
+
+    run(body)
+
+
+def test_no_more_is_kept_of_a_run_than_nodes_keep_and_than_the_worker_does() -> None:
+    async def body(world: World) -> None:
+        await world.leased()
+        world.cluster.give(7, output_max_bytes=10_000)
+        await world.launched(7)
+        world.agent._output_max = 50_000  # --output-max
+        world.cluster.give(8, output_max_bytes=10_000)
+        world.cluster.give(9, output_max_bytes=1 << 20)
+        await world.launched(8, 9)
+        assert [world.runner.launched[token].output_max for token in (7, 8, 9)] == [10_000, 10_000, 50_000]
 
     run(body)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from raftsched.core.cluster import Settings
 from raftsched.core.commands import (
     Accepted,
     Answer,
@@ -22,6 +23,7 @@ from raftsched.core.commands import (
     OpenLeadership,
     OpenWorker,
     PutSecret,
+    PutSettings,
     RunNow,
 )
 from raftsched.core.leasing import WorkerBeat, WorkerGrants, decode_beats, decode_over, encode
@@ -32,6 +34,7 @@ from raftsched.errors import NoLeader, RaftschedError
 from raftsched.nesting import DEPTH_MAX
 from raftsched.remote.gateway import PROPOSE_S, RATE_BURST, Gateway, NameTaken
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputPlace, PollIn, PollOut, Printed, Report
+from raftsched.worker.output_rules import OutputRules
 from tests.unit.worker.world import FakeRaft, LoopClock, Tables, run_jumping
 
 TTL_MS = 10_000
@@ -86,7 +89,9 @@ class World:
         self.tables = tables or Tables()
         self.raft = Raft(self.tables, self.clock)
         self.kept = Kept()
-        self.gateway = Gateway(node_id="n1", raft=self.raft, read=self.read, clock=self.clock, outputs=self.kept)
+        self.rules = OutputRules(self.read)
+        about = {"raft": self.raft, "read": self.read, "clock": self.clock}
+        self.gateway = Gateway(node_id="n1", **about, outputs=self.kept, output_rules=self.rules)
         self.gateway.start()
         if tables is None:
             self.raft.commit(Form(b"c" * 16, ()), OpenLeadership(1, "n2"))
@@ -263,9 +268,13 @@ def test_a_poll_waits_for_runs_and_the_same_are_given_until_they_were_taken() ->
         answer = await waits
         (given,) = answer.runs
         assert (given.token, given.handler, given.params) == (first, {"shell": "touch x", "env": {"A": "b"}}, {"n": 1})
+        assert given.output_max_bytes == 1 << 20
         assert given.env["RAFTSCHED_WORKER"] == "w1"
         assert given.env["RAFTSCHED_FENCING_TOKEN"] == str(first)
+        world.raft.commit(PutSettings(Settings(output_max_bytes=1 << 15)))
+        world.rules.forget()
         second = world.give(session)
+        assert [run.output_max_bytes for run in (await world.poll(session, after=first)).runs] == [1 << 15]
         assert tokens(await world.poll(session)) == [first, second], "the answer may have been lost"
         assert tokens(await world.poll(session, max_runs=1)) == [first]
         assert tokens(await world.poll(session, after=first)) == [second]

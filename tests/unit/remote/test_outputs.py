@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from raftsched.core import commands as c
+from raftsched.core.cluster import Settings
 from raftsched.core.executors import worker_key
 from raftsched.core.model import Outcome
 from raftsched.errors import RaftschedError, WrongOffset
@@ -19,6 +20,7 @@ from raftsched.remote.frames import Piece
 from raftsched.remote.outputs import Outputs
 from raftsched.remote.protocol import OutputPlace, Printed
 from raftsched.worker.output import OutputStore
+from raftsched.worker.output_rules import OutputRules
 from raftsched.worker.spool import NOTE, STDERR, STDOUT
 from tests.support.clock import ManualClock
 from tests.support.memory_view import MemoryView, World
@@ -27,11 +29,14 @@ from tests.support.memory_view import MemoryView, World
 class Node:
     """A node and a world in memory, with a worker and its runs."""
 
-    def __init__(self, directory: Path, limit: int = 1024 * 1024, short: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, directory: Path, limit: int | None = 1024 * 1024, short: Callable[[], bool] = lambda: False
+    ) -> None:
         self.world = World(MemoryView())
-        self.store = OutputStore(directory, max_attempt_bytes=limit)
+        self.store = OutputStore(directory, max_attempt_bytes=limit or 1)
         self.told: list[bytes] = []
         self.clock = ManualClock()
+        self.rules = OutputRules(lambda: nullcontext(self.world.view))
         self.outputs = Outputs(
             "n1",
             self.store,
@@ -39,6 +44,7 @@ class Node:
             self.clock,
             short_of_disk=short,
             tell=self.told.append,
+            rules=self.rules if limit is None else None,
         )
         self.session, self.text = self.open("w1")
 
@@ -340,3 +346,22 @@ def test_outputs_at_one_time_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
         await node.put(tokens[2], 0, b"x")
 
     run(tmp_path, test)
+
+
+def test_as_much_is_kept_of_each_as_is_said_when_it_begins(tmp_path: Path) -> None:
+    async def test(node: Node) -> None:
+        first, second, third = (node.assign() for _ in range(3))
+        node.world.ok(c.PutSettings(Settings(output_max_bytes=10_000)))
+        node.rules.forget()
+        await node.put(first, 0, b"a" * 5_000)
+        node.world.ok(c.PutNamespace("default", b"{}", output_max_bytes=30_000))
+        node.rules.forget()
+        await node.put(second, 0, b"a" * 5_000)
+        for token, left_out in ((first, 40_000), (second, 20_000)):
+            place = (await node.put(token, 5_000, b"b" * 45_000, end=True)).output
+            assert place.truncated == left_out
+        ref = await node.outputs.store(third, "default", 1_000, "c" * 60_000)
+        assert ref is not None
+        assert ref.truncated == 30_000
+
+    run(tmp_path, test, limit=None)

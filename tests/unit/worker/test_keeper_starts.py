@@ -23,7 +23,7 @@ def context(tmp_path: Path) -> Iterator[KeeperContext]:
     slot, slot_fd = LeaseSlot.create()
     slot.store(1, SystemClock().boot_ms() + 60_000)
     life, life_end = os.pipe()
-    yield KeeperContext(slot, life, life, str(tmp_path), 1 << 20)
+    yield KeeperContext(slot, life, life, str(tmp_path))
     for fd in (slot_fd, life, life_end):
         os.close(fd)
     slot.close()

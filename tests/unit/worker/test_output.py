@@ -17,6 +17,7 @@ from raftsched.errors import RaftschedError
 from raftsched.worker import output
 from raftsched.worker.output import GONE, OutputStore, Record
 from raftsched.worker.records import HEADER_SIZE, checked
+from raftsched.worker.segments import owner_of
 from raftsched.worker.spool import NOTE, STDERR, STDOUT, live_name, pack
 
 
@@ -384,4 +385,81 @@ def test_spool_files_of_runs_elsewhere_survive_a_new_supervisor(tmp_path: Path) 
     assert store.live(2) == b"so far"
     store.discard(2)
     assert store.live(2) is None
+    store.close()
+
+
+DAY_MS = 86_400_000
+
+
+def aged_to(directory: Path, number: int, ms: int) -> None:
+    """As if nothing had been written to the segment since."""
+    (path,) = directory.glob(f"seg-{number:08d}*.dat")
+    os.utime(path, ns=(ms * 1_000_000, ms * 1_000_000))
+
+
+def test_what_is_older_than_it_is_kept_goes_though_more_is_written_all_the_time(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path)
+    start = now = 100 * DAY_MS
+    refs: dict[int, OutputRef] = {}
+    for token in range(600):  # an hour apart
+        (ref,) = store.append([Record(token, now, frames(b"x"))])
+        assert ref is not None
+        refs[now] = ref
+        aged_to(tmp_path, ref.segment, now)
+        store.drop_old(now, 8 * DAY_MS, {})
+        now += 3_600_000
+    ages = [now - at for at, ref in refs.items() if is_kept(store, ref)]
+    assert min(at for at in refs if is_kept(store, refs[at])) > start
+    assert 8 * DAY_MS <= max(ages) <= 8 * DAY_MS * 17 // 16 + 2 * 3_600_000
+    assert ages == sorted(ages, reverse=True)
+    assert len(ages) >= 8 * 24, "all that is younger is there"
+    store.close()
+
+
+def test_each_namespace_goes_by_its_own_age(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path, share_of={"short": 1 << 62, "long": 1 << 62, "sized": MIB}.get)
+    now = 100 * DAY_MS
+    names = ("short", "long", "sized", "other")
+    refs = {name: put_of(store, name, name.encode()) for name in names}
+    for ref in refs.values():
+        aged_to(tmp_path, ref.segment, now - 5 * DAY_MS)
+    own = {owner_of("short"): DAY_MS, owner_of("long"): 30 * DAY_MS}
+    assert store.owners() == {owner_of("short"), owner_of("long"), owner_of("sized")}
+    assert store.drop_old(now, 7 * DAY_MS, own) == 1
+    assert [name for name in names if is_kept(store, refs[name])] == ["long", "sized", "other"]
+    assert store.drop_old(now, 2 * DAY_MS, own) == 2
+    assert [name for name in names if is_kept(store, refs[name])] == ["long"]
+    assert all(is_kept(store, put_of(store, name, b"new")) for name in names)
+    store.close()
+
+
+def test_a_segment_of_an_earlier_process_gets_no_more_once_it_is_old(tmp_path: Path) -> None:
+    now = 100 * DAY_MS
+    store = OutputStore(tmp_path, share_of={"a": 1 << 62}.get)
+    first = [store.append([Record(n, now - DAY_MS, frames(b"x"), namespace=name)])[0] for n, name in enumerate("ab")]
+    store.close()
+    for ref in first:
+        assert ref is not None
+        aged_to(tmp_path, ref.segment, now)
+    store = OutputStore(tmp_path, share_of={"a": 1 << 62}.get)
+    store.drop_old(now, 20 * DAY_MS, {})
+    again = [put_of(store, name, b"y") for name in "ab"]
+    assert [ref.segment for ref in again] == [ref.segment for ref in first if ref is not None], "they are young still"
+    store.drop_old(now, 8 * DAY_MS, {})
+    then = [put_of(store, name, b"z") for name in "ab"]
+    assert not {ref.segment for ref in then} & {ref.segment for ref in again}
+    store.drop_old(now, 8 * DAY_MS, {})
+    assert [put_of(store, name, b"z").segment for name in "ab"] == [ref.segment for ref in then]
+    assert all(is_kept(store, ref) for ref in [*again, *then])
+    store.close()
+
+
+def test_a_worker_has_room_for_some_of_the_largest(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path, segment_bytes=10_000, keep_bytes=20_000, keep_largest=4)
+    refs = [put(store, token, b"x" * 9_000) for token in range(1, 20)]
+    assert not is_kept(store, refs[-3])
+    store.bound(30, 20_000)
+    refs = [put(store, token, b"x" * 9_000) for token in range(31, 50)]
+    assert all(is_kept(store, ref) for ref in refs[-6:])
+    assert store.size() <= 80_000 + 10_000
     store.close()

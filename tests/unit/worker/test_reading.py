@@ -199,3 +199,18 @@ def iter_spans(text: reading.Text) -> list[reading.Span]:
     while spans := text.spans(found[-1].printed + len(found[-1].data) if found else 0):
         found += spans
     return found
+
+
+def test_the_middle_of_each_run_is_left_out_where_its_own_bound_says(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path, max_attempt_bytes=1 << 20)
+    for token, limit in ((TOKEN, 100), (TOKEN + 1, 10_000)):
+        store.bound(token, limit)
+        capture = Capture(str(store.live_directory), limit)
+        for size in (60, 500, 5_000, 20_000):
+            capture.write(STDOUT, bytes(random.randrange(256) for _ in range(size)), 0)
+            capture.flush(token)
+            text = store.open_live(token)
+            assert text is not None
+            assert text.read(0, text.size) == store.live(token)
+        capture.finish(token)
+    store.close()

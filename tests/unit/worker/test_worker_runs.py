@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 
-from raftsched.core.commands import EditJob, Ended, Kill, OpenSession, Started
+from raftsched.core.cluster import Settings
+from raftsched.core.commands import EditJob, Ended, Kill, OpenSession, PutSettings, Started
 from raftsched.core.leasing import AttemptsFinished, decode_over
 from raftsched.core.model import InstanceState, Outcome, OutputRef, Policy, Trigger, TriggerKind
+from raftsched.core.namespaces import PutNamespace
 from raftsched.worker.runner import RunEnd
 from raftsched.worker.wire import Exec, Http, Python
 from tests.unit.worker.world import NODE, WALL_MS, World, run
@@ -252,5 +254,24 @@ def test_specs_and_their_environment() -> None:
 
         _, got = spec('{"http":{"url":"http://h/","body":"text"}}')
         assert (got.task.method, got.task.body) == ("POST", b"text")
+
+    run(body)
+
+
+def test_what_is_kept_of_output_is_what_the_state_says_at_the_start() -> None:
+    async def body(world: World) -> None:
+        session = await world.leased()
+        job = world.job()
+
+        def started(request: int) -> int:
+            return world.runner.launched[world.assign(world.ready(job, request), session)].output_max
+
+        assert started(1) == 1 << 20
+        world.raft.commit(PutSettings(Settings(output_max_bytes=1 << 16)))
+        assert started(2) == 1 << 16
+        world.raft.commit(PutNamespace("default", b"{}", output_max_bytes=1 << 13))
+        assert started(3) == 1 << 13
+        world.raft.commit(PutNamespace("default", b"{}", output_max_bytes=1 << 14), quiet=True)  # by a snapshot
+        assert started(4) == 1 << 14
 
     run(body)

@@ -34,6 +34,7 @@ from raftsched.core.entry import EntryResult, encode_entry
 from raftsched.core.model import Instance, InstanceState, Outcome, Overlap, Policy, Trigger, TriggerKind
 from raftsched.core.tables import ReadView, Table, from_u64
 from raftsched.errors import NoLeader
+from raftsched.worker.output_rules import OutputRules
 from raftsched.worker.runner import RunEnd, RunSpec
 from raftsched.worker.worker import Applied, Worker
 
@@ -269,6 +270,7 @@ class World:
             store_moves=lambda: self.store_moves,
             limits_whole_runs=True,
             grace_ms=GRACE_MS,
+            output_rules=OutputRules(self.read),
         )
 
     @contextmanager

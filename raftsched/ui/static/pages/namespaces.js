@@ -47,6 +47,13 @@ const NAMESPACE = {
     limit("max_running", "Runs at one time"),
     limit("max_starts_per_minute", "Starts in a minute"),
     limit("output_bytes", "Bytes of output", "kept on each node; the oldest goes first"),
+    limit("output_max_bytes", "Bytes of output of an attempt", "in place of the setting of this name"),
+    {
+      pointer: "/limits/output_keep",
+      label: "Output is kept for",
+      placeholder: "7d",
+      help: "in place of the setting output_keep",
+    },
     {
       pointer: "/defaults",
       label: "Defaults of its jobs",
@@ -88,6 +95,7 @@ export class NamespacePage extends ResourcePage {
   parts(namespace) {
     const { limits, defaults, owner } = namespace;
     const most = (value, format = number) => (value === null ? "no limit" : `at most ${format(value)}`);
+    const of = (value, format) => (value === null ? "as the settings have it" : format(value));
     const text = (value) => h("code", null, typeof value === "string" ? value : JSON.stringify(value));
     const words = Object.entries(defaults).map(([name, value]) => [name, text(value)]);
     return [
@@ -101,6 +109,8 @@ export class NamespacePage extends ResourcePage {
             ["Runs at one time", limits.max_running === null ? "no limit" : gauge(this.#running(), limits.max_running)],
             ["Starts in a minute", most(limits.max_starts_per_minute)],
             ["Output on each node", most(limits.output_bytes, bytes)],
+            ["Output of an attempt", of(limits.output_max_bytes, bytes)],
+            ["Output is kept for", of(limits.output_keep, (text) => text)],
           ]),
         ),
         card(

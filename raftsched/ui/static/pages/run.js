@@ -203,6 +203,7 @@ export class RunPage extends Page {
         gap,
         steps,
         steps_left_out: cut,
+        outputs,
         text,
         state,
       }) => [
@@ -212,6 +213,7 @@ export class RunPage extends Page {
         there.map((one) =>
           h("p", { key: `there ${one.attempt}` }, there.length > 1 ? `Attempt ${one.attempt}: ` : "", one.text),
         ),
+        outputs.map((one) => h("p", { key: `output ${one.attempt}` }, `Output of attempt ${one.attempt}: `, local(one.text))),
         waits.length
           ? h(
               "ul",

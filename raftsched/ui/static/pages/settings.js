@@ -27,6 +27,8 @@ const SETTING_GROUPS = [
   [
     "What is kept",
     [
+      "output_max_bytes",
+      "output_keep",
       "once_succeeded_keep",
       "once_failed_keep",
       "dead_letter_keep",

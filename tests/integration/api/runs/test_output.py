@@ -6,16 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from raftsched.config.bounds import Bounds
 from raftsched.core.commands import Assign, Ended, Started
 from raftsched.core.ids import parse_instance
-from raftsched.core.model import Outcome
+from raftsched.core.model import Outcome, OutputRef
 from raftsched.raft.membership.configuration import removed
 from raftsched.worker import spool
-from raftsched.worker.output import Record
+from raftsched.worker.output import NOWHERE, Record
 from tests.support.local_api import Client, LocalCluster, serving
 
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
@@ -215,5 +216,66 @@ def test_output_on_a_disk_that_was_replaced_is_gone(tmp_path: Path) -> None:
         for call in (first, second):
             status, problem = await call("GET", f"{path}/output")
             assert (status, problem["code"]) == (410, "output-gone")
+
+    between(tmp_path, test)
+
+
+def test_an_output_that_is_not_there_says_what_became_of_it(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client) -> None:
+        cluster, store = first.cluster, first.cluster.outputs["n1"]
+
+        async def told(path: str) -> tuple[str, list[Any]]:
+            """What both nodes say of the output, and what is explained."""
+            answers = [await call("GET", f"{path}/output") for call in (first, second)]
+            assert [(status, problem["code"]) for status, problem in answers] == [(410, "output-gone")] * 2
+            assert answers[0][1]["detail"] == answers[1][1]["detail"]
+            _, why = await second("GET", f"{path}/explain")
+            return answers[0][1]["detail"], why["outputs"]
+
+        path, token = await start(first)
+        end(cluster, token, FRAMES)
+        assert (await first("GET", f"{path}/explain"))[1]["outputs"] == []
+        store.drop_before(2**62)
+        detail, outputs = await told(path)
+        assert "deleted for room (--output-keep-bytes of n1, or the limit output_bytes of the namespace" in detail
+        assert outputs == [], "that it is gone is not known elsewhere"
+        cluster.clock.wall += 7 * 86_400_000 + 1
+        until = "It was kept until 2030-01-08T00:00:00.000Z: "
+        detail, outputs = await told(path)
+        assert f"{until}the setting output_keep is 7d." in detail
+        assert outputs == [{"attempt": 1, "reason": "aged", "text": f"{until}the setting output_keep is 7d."}]
+        await first("PUT", "/v1/namespaces/default", {"limits": {"output_keep": "2d"}})
+        until = "It was kept until 2030-01-03T00:00:00.000Z: "
+        detail, outputs = await told(path)
+        assert f'{until}output_keep of the namespace "default" is 2d.' in detail
+        await first("PUT", "/v1/namespaces/default", {"limits": {"output_keep": "90d"}})
+        first.context.output_keep_most_ms = 86_400_000
+        detail, outputs = await told(path)
+        assert "It was kept until 2030-01-02T00:00:00.000Z: n1 keeps output for 1d (--output-keep)." in detail
+        assert outputs == []
+
+    between(tmp_path, test)
+
+
+def test_an_output_that_was_cut_or_too_large_is_explained(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client) -> None:
+        cluster = first.cluster
+        now = cluster.clock.wall
+        path, token = await start(first)
+        (ref,) = cluster.outputs["n1"].append([Record(token, now, FRAMES, truncated=5_000)])
+        cluster.apply(Ended(cluster.sessions["n1"], token, Outcome.SUCCEEDED, now, now, 0, output=ref))
+        _, why = await second("GET", f"{path}/explain")
+        (note,) = why["outputs"]
+        assert (note["attempt"], note["reason"]) == (1, "cut")
+        assert "5,000 bytes in the middle of its output are not there: the setting output_max_bytes" in note["text"]
+        assert "is 1,048,576 now" in note["text"]
+        path, token = await start(first)
+        gone = OutputRef(NOWHERE, 0, 2 << 20, b"", 0)
+        cluster.apply(Ended(cluster.sessions["n1"], token, Outcome.SUCCEEDED, now, now, 0, output=gone))
+        _, why = await second("GET", f"{path}/explain")
+        assert [note["reason"] for note in why["outputs"]] == ["too_large"]
+        status, problem = await second("GET", f"{path}/output")
+        assert (status, problem["code"], problem["detail"]) == (410, "output-gone", why["outputs"][0]["text"])
+        assert "2,097,152 bytes are more than all that the namespace" in problem["detail"]
 
     between(tmp_path, test)

@@ -50,10 +50,25 @@ def test_keys() -> None:
 
 def test_set_changes_what_is_named_or_declares_it() -> None:
     options = ("--owner", "none", "--max-jobs", "9", "--default", "timezone=Europe/Madrid", "--default", "priority=7")
-    options += ("--output-bytes", "10GiB", "--max-running", "none")
+    options += (
+        "--output-bytes",
+        "10GiB",
+        "--max-running",
+        "none",
+        "--output-max-bytes",
+        "8MiB",
+        "--output-keep",
+        "30d",
+    )
     wanted = {
         "owner": None,
-        "limits": {"max_jobs": 9, "max_running": None, "output_bytes": 10 << 30},
+        "limits": {
+            "max_jobs": 9,
+            "max_running": None,
+            "output_bytes": 10 << 30,
+            "output_max_bytes": 8 << 20,
+            "output_keep": "30d",
+        },
         "defaults": {"timezone": "Europe/Madrid", "priority": 7},
     }
     with serve(lambda r: problem(404, "not-found", "none") if r.method == "PATCH" else (201, BILLING)) as stub:
@@ -71,6 +86,7 @@ def test_set_changes_what_is_named_or_declares_it() -> None:
         ("--default", "a=1", "--default", "a=2"),
         ("--max-jobs", "many"),
         ("--output-bytes", "lots"),
+        ("--output-max-bytes", "lots"),
     ],
 )
 def test_what_cannot_be_read_is_not_sent(options: tuple[str, ...]) -> None:

@@ -253,12 +253,17 @@ class TestCluster:
         assert sent(stub) == [
             ("PATCH", "/v1/cluster/settings", {"timeout_ceiling": "2h", "backfill_max": 500, "session_ttl": None})
         ]
+        with serve(lambda r: (200, {**SETTINGS, "output_max_bytes": 8 << 20})) as stub:
+            run(stub, "cluster", "settings", "set", "output_max_bytes=8MiB", "body_max_bytes=65536")
+        assert sent(stub)[0][2] == {"output_max_bytes": 8 << 20, "body_max_bytes": 65_536}
         refusal = problem(422, "invalid-body", "/backfill_max is -1.", ("/backfill_max", "is -1"), ("/x", "is not"))
         with serve(lambda r: refusal) as stub:
             result = run(stub, "cluster", "settings", "set", "backfill_max=-1", "x=1")
         assert (result.exit_code, "/x: is not" in result.stderr) == (1, True)
 
-    @pytest.mark.parametrize("words", [["set"], ["set", "a"], ["set", "a="], ["set", "a=1", "a=2"], ["get"]])
+    @pytest.mark.parametrize(
+        "words", [["set"], ["set", "a"], ["set", "a="], ["set", "a=1", "a=2"], ["set", "a_bytes=b"], ["get"]]
+    )
     def test_what_makes_no_sense_is_not_asked_for(self, words: list[str]) -> None:
         with serve(lambda r: (200, SETTINGS)) as stub:
             assert run(stub, "cluster", "settings", *words).exit_code == 2

@@ -310,7 +310,7 @@ export class Output extends View {
             ? h("span", { class: "live" }, "live")
             : "connecting …",
       ended?.outcome === "lost" ? " Its node was lost, and with it what it had printed." : "",
-      ended?.truncated ? ` ${bytes(ended.truncated)} in the middle were not kept.` : "",
+      ended?.truncated ? ` ${bytes(ended.truncated)} in the middle were not kept (setting output_max_bytes).` : "",
       list.length ? ` ${plural(list.length, "line")}, ${bytes(characters)} here.` : ended && !this.#error && ended.outcome !== "lost" ? " It printed nothing." : "",
       this.#detached ? " The end is not loaded." : "",
       !this.#follows && this.#lines.dropped > 0 && !ended ? " Reading waits until you jump to the end." : "",

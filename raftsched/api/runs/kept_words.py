@@ -1,0 +1,95 @@
+"""Says why an output is not whole, or is not there any more, and which setting says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from raftsched.api.http.durations import format_duration, format_time
+from raftsched.core.kept_output import Kept, kept_of
+from raftsched.core.model import Attempt, Instance
+from raftsched.core.rows import JOBS
+from raftsched.core.tables import ReadView
+from raftsched.worker.output import NOWHERE
+
+
+class OutputNote(msgspec.Struct):
+    """An output that is not whole ("cut"), is not kept any more ("aged"), or never was: it was larger than all that its
+    namespace may have ("too_large")."""
+
+    attempt: int
+    reason: str
+    text: str
+
+
+def notes_of(view: ReadView, row: Instance, now_ms: int) -> Iterator[OutputNote]:
+    """Yields what is to be said of the outputs of an instance that are not there as they were printed."""
+    if all(attempt.output is None for attempt in row.attempts):
+        return
+    namespace = namespace_of(view, row)
+    kept = kept_of(view, namespace)
+    for attempt in row.attempts:
+        if attempt.output is None:
+            continue
+        number = attempt.number
+        if attempt.output.segment == NOWHERE:
+            yield OutputNote(number, "too_large", too_large(attempt, namespace))
+        elif aged(attempt, kept.keep_ms, now_ms):
+            yield OutputNote(number, "aged", _aged_words(attempt, kept))
+        elif attempt.output.truncated:
+            yield OutputNote(number, "cut", _cut_words(attempt.output.truncated, kept))
+
+
+def namespace_of(view: ReadView, row: Instance) -> str:
+    """Returns the namespace of the job of an instance; empty: the job is gone."""
+    job = JOBS.get(view, row.job_id)
+    return "" if job is None else job.namespace
+
+
+def aged(attempt: Attempt, keep_ms: int, now_ms: int) -> bool:
+    """Returns whether its output has been there for longer than it is kept."""
+    return attempt.ended_at_ms is not None and now_ms - attempt.ended_at_ms > keep_ms
+
+
+def why_gone(attempt: Attempt, kept: Kept, namespace: str, node: str, keep_most_ms: int | None, now_ms: int) -> str:
+    """Returns why the output that this node had is not there. `keep_most_ms`: for how long it keeps any."""
+    if attempt.output is not None and attempt.output.segment == NOWHERE:
+        return too_large(attempt, namespace)
+    if aged(attempt, kept.keep_ms, now_ms):
+        return f"The output is not kept any more. {_aged_words(attempt, kept)}"
+    if keep_most_ms is not None and aged(attempt, keep_most_ms, now_ms):
+        until = format_time((attempt.ended_at_ms or 0) + keep_most_ms)
+        by = f"{node} keeps output for {format_duration(keep_most_ms)} (--output-keep)"
+        return f"The output is not kept any more. It was kept until {until}: {by}."
+    share = f', or the limit output_bytes of the namespace "{namespace}"' if namespace else ""
+    return (
+        f"The output is not kept any more: it was deleted for room (--output-keep-bytes of {node}{share}), by age while"
+        " output_keep was shorter, or with a disk that was replaced."
+    )
+
+
+def too_large(attempt: Attempt, namespace: str) -> str:
+    """Returns why nothing of it was kept."""
+    size = 0 if attempt.output is None else attempt.output.size
+    return (
+        f'None of its output was kept: {size:,} bytes are more than all that the namespace "{namespace}" may have on a'
+        " node (its limit output_bytes)."
+    )
+
+
+def _aged_words(attempt: Attempt, kept: Kept) -> str:
+    until = format_time((attempt.ended_at_ms or 0) + kept.keep_ms)
+    return f"It was kept until {until}: {_who('output_keep', kept.keep_by)} is {format_duration(kept.keep_ms)}."
+
+
+def _cut_words(left_out: int, kept: Kept) -> str:
+    return (
+        f"{left_out:,} bytes in the middle of its output are not there: {_who('output_max_bytes', kept.max_by)}, which"
+        f" says how much is kept of an attempt, is {kept.max_bytes:,} now. --output-max of a node or worker may be"
+        " lower."
+    )
+
+
+def _who(name: str, namespace: str | None) -> str:
+    return f"the setting {name}" if namespace is None else f'{name} of the namespace "{namespace}"'

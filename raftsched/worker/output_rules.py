@@ -1,0 +1,106 @@
+"""The rules of what a node keeps of the output of runs, as its tables and its own options say now: how much of an
+attempt, how much of a namespace's runs, and for how long. The options only lower what the tables say: they are about
+the node's disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
+
+from raftsched.config.node import NodeConfig
+from raftsched.core.kept_output import kept_of
+from raftsched.core.rows import NAMESPACES, read_meta
+from raftsched.core.tables import ReadView
+from raftsched.worker.output import OutputStore
+from raftsched.worker.segments import owner_of
+
+_KNOWN_MAX = 1_000  # namespaces of which is remembered what they say
+APART = 1 << 62  # bytes: as many as there are, and in segments of its own, which go by an age of their own
+
+log = logging.getLogger(__name__)
+
+
+class OutputRules:
+    """The rules of one node."""
+
+    def __init__(
+        self,
+        read: Callable[[], AbstractContextManager[ReadView]],
+        *,
+        most_bytes: int | None = None,
+        keep_most_ms: int | None = None,
+    ) -> None:
+        """`read`: opens the tables. `most_bytes`, `keep_most_ms`: what this node keeps at most, whatever they say."""
+        self._read = read
+        self.most_bytes = most_bytes
+        self.keep_most_ms = keep_most_ms
+        self._known: dict[str, int] = {}
+        self._names: dict[str, str | None] = {}  # of namespaces, by the owner of their segments; None: of none there is
+
+    def max_of(self, view: ReadView, namespace: str) -> int:
+        """Returns how many bytes are kept of an attempt that starts now. For the thread that applies: what it reads is
+        remembered until `forget`, for this is asked at each start."""
+        known = self._known.get(namespace)
+        if known is None:
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
+            said = kept_of(view, namespace).max_bytes
+            known = self._known[namespace] = said if self.most_bytes is None else min(said, self.most_bytes)
+        return known
+
+    def forget(self) -> None:
+        """The settings or a namespace were changed."""
+        self._known.clear()
+
+    def share_of(self, namespace: str) -> int | None:
+        """Returns how many bytes a namespace may have, APART where it has no such limit but an age of its own, None:
+        neither. May be asked from any thread. Where the tables cannot be read it says None: an attempt's end is told
+        with its output, whatever befell the tables."""
+        if not namespace:
+            return None
+        try:
+            with self._read() as view:
+                row = NAMESPACES.get(view, namespace)
+        except Exception as error:
+            log.warning("what the namespace %s may keep of its output is not known: %s", namespace, error)
+            return None
+        if row is None:
+            return None
+        share = APART if row.output_bytes is None and row.output_keep_ms is not None else row.output_bytes
+        if share is not None:
+            self._names[owner_of(namespace)] = namespace
+        return share
+
+    def ages(self, owners: Collection[str]) -> tuple[int, dict[str, int]]:
+        """Returns for how long output is kept (ms), and for these owners of segments where their namespaces say it. All
+        namespaces are looked through once at most, for the segments of an earlier process."""
+        with self._read() as view:
+            age_ms = self._at_most(read_meta(view).settings.output_keep_ms)
+            self._look_for(view, {owner for owner in owners if owner not in self._names})
+            own = {}
+            for owner in owners:
+                name = self._names[owner]
+                row = None if name is None else NAMESPACES.get(view, name)
+                if row is not None and row.output_keep_ms is not None:
+                    own[owner] = self._at_most(row.output_keep_ms)
+        return age_ms, own
+
+    def _look_for(self, view: ReadView, unknown: set[str]) -> None:
+        for row in NAMESPACES.all(view) if unknown else ():
+            owner = owner_of(row.name)
+            if owner in unknown:
+                self._names[owner] = row.name
+                unknown.discard(owner)
+                if not unknown:
+                    return
+        self._names.update(dict.fromkeys(unknown))
+
+    def _at_most(self, keep_ms: int) -> int:
+        return keep_ms if self.keep_most_ms is None else min(keep_ms, self.keep_most_ms)
+
+
+def output_of(config: NodeConfig, rules: OutputRules) -> OutputStore:
+    """Makes the node's store of output."""
+    return OutputStore(config.data / "output", keep_bytes=config.output_keep_bytes, share_of=rules.share_of)

@@ -1,0 +1,62 @@
+"""The files of an output store: what their names say, how large they are, and when they were begun.
+
+A name says whose a segment is: anybody's, or of one namespace, which has its own where it has a limit or an age of its
+own. So what each has is known from the names and sizes of the files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from raftsched.worker.records import HEADER, HEADER_SIZE, body_size
+
+
+@dataclass(slots=True)
+class Segment:
+    """One of them. `owner`: as in its name; "": anybody's."""
+
+    owner: str
+    size: int
+
+
+def owner_of(namespace: str) -> str:
+    """Returns the name of a namespace in the names of its segments."""
+    return hashlib.sha256(namespace.encode()).hexdigest()[:24]
+
+
+def name_of(number: int, owner: str) -> str:
+    """Returns the name of a segment's file."""
+    return f"seg-{number:08d}-{owner}.dat" if owner else f"seg-{number:08d}.dat"
+
+
+def segments_in(directory: Path) -> dict[int, Segment]:
+    """Returns the segments that are there, by number."""
+    found: dict[int, Segment] = {}
+    for path in directory.glob("seg-*.dat"):
+        number, _, owner = path.name[4:-4].partition("-")
+        if number.isdigit():
+            found[int(number)] = Segment(owner, path.stat().st_size)
+    return dict(sorted(found.items()))
+
+
+def newest_ms(path: Path) -> int:
+    """Returns when something was written to it last (UTC ms); 0: it is gone."""
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except FileNotFoundError:
+        return 0
+
+
+def begun_ms(path: Path, now_ms: int) -> int:
+    """Returns when its first record ended (UTC ms), but not after what was written last: of a run on a remote worker
+    the worker says when it ended, and may say anything. Now: that cannot be told."""
+    head = b""
+    with suppress(OSError), path.open("rb") as file:
+        head = file.read(HEADER_SIZE)
+    if body_size(head) is None:
+        return now_ms
+    ended_ms: int = HEADER.unpack(head[: HEADER.size])[3]
+    return min(ended_ms, newest_ms(path), now_ms)
