@@ -70,8 +70,8 @@ def test_each_run_of_a_process_has_a_bound_of_its_own(tmp_path: Path) -> None:
             for bound in (5_000, 30_000, 5_000):
                 end = await b.run(call("prints", out="x" * 50_000), output_max=bound)
                 assert end.output is not None
-                assert end.output.truncated == 50_001 - bound
-                assert b.text(end).count("x") == bound - 1
+                assert end.output.truncated == 50_002 - bound
+                assert b.text(end).count("x") == bound - 2
 
     asyncio.run(body())
 
