@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import raftsched
+from tests.support.modules import MODULES, ROOT, each, name_of, nodes, parsed
 
-ROOT = Path(raftsched.__file__).parent
-MODULES = sorted(ROOT.rglob("*.py"))
 LINES_MAX = 500  # beyond it a module says in LONG why it is one subject
 LONG: dict[str, str] = {
     "core/model.py": "the rows of jobs and of their runs, which name each other's parts",
@@ -85,16 +83,13 @@ TIME_READERS = {
 }
 
 
-def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
 def room_of(path: Path) -> str:
     parts = path.relative_to(ROOT).parts
     return parts[0] if len(parts) > 1 else ""
 
 
-def imports(tree: ast.AST, *, lazy: bool) -> set[str]:
+@cache
+def imports(path: Path, *, lazy: bool) -> set[str]:
     """Full names of what is imported, inside functions only when `lazy`, for type checking never."""
     found: set[str] = set()
 
@@ -115,16 +110,11 @@ def imports(tree: ast.AST, *, lazy: bool) -> set[str]:
             else:
                 walk(child)
 
-    walk(tree)
+    walk(parsed(path))
     return found
 
 
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), name_of(path))
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@each(MODULES)
 def test_imports_go_one_way(path: Path) -> None:
     room = room_of(path)
     if not room:
@@ -132,7 +122,7 @@ def test_imports_go_one_way(path: Path) -> None:
     allowed = ROOMS[room] | {room}
     ordinary = LEAVES - {"samples"}
     leaves = LEAVES_OF.get(room, ordinary)
-    for name in sorted(imports(parsed(path), lazy=True)):
+    for name in sorted(imports(path, lazy=True)):
         top, _, rest = name.partition(".")
         if top != "raftsched" or not rest:
             continue
@@ -140,24 +130,24 @@ def test_imports_go_one_way(path: Path) -> None:
         if target == "__version__":
             continue
         if (target == "node" and name_of(path) in NODE_STARTERS) or target in OFFLINE.get(name_of(path), ()):
-            assert name not in imports(parsed(path), lazy=False), f"{name} has to be imported when it is needed"
+            assert name not in imports(path, lazy=False), f"{name} has to be imported when it is needed"
             continue
         assert target in allowed or target in leaves, f"{name_of(path)} must not import {name}"
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if not room_of(p)], ids=name_of)
+@each([p for p in MODULES if not room_of(p)])
 def test_leaves_import_no_rooms_but_the_heart(path: Path) -> None:
     if path.stem not in LEAVES:
         return
-    for name in imports(parsed(path), lazy=True):
+    for name in imports(path, lazy=True):
         if name.startswith("raftsched."):
             assert name.split(".")[1] in {"core", *LEAVES}, f"{path.stem} must not import {name}"
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if room_of(p) != "core"], ids=name_of)
+@each([p for p in MODULES if room_of(p) != "core"])
 def test_nobody_imports_apply(path: Path) -> None:
     taken = set()
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             assert not any(alias.name.startswith("raftsched.core.apply") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("raftsched.core.apply"):
@@ -167,11 +157,11 @@ def test_nobody_imports_apply(path: Path) -> None:
     assert taken <= APPLY_USERS.get(name_of(path), set()), f"{name_of(path)} must not import {taken} of core.apply"
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if room_of(p) == "core"], ids=name_of)
+@each([p for p in MODULES if room_of(p) == "core"])
 def test_core_is_pure(path: Path) -> None:
-    for name in imports(parsed(path), lazy=True):
+    for name in imports(path, lazy=True):
         assert name.split(".")[0] not in BANNED_IN_CORE, f"{name_of(path)} imports {name}"
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in {"open", "print", "input", "hash", "id", "eval", "exec"}
         # the order of a set of bytes differs from process to process
@@ -179,10 +169,9 @@ def test_core_is_pure(path: Path) -> None:
             assert not isinstance(node.iter, ast.Set | ast.SetComp), "walking a set has no order"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@each(MODULES)
 def test_only_the_clock_reads_time(path: Path) -> None:
-    tree = parsed(path)
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             read = f"{node.value.id}.{node.attr}"
             if node.value.id == "time" and node.attr in TIME_READERS:
@@ -194,15 +183,15 @@ def test_only_the_clock_reads_time(path: Path) -> None:
             assert not taken or name_of(path) == "clock.py", f"{name_of(path)} reads {taken}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@each(MODULES)
 def test_one_room_knows_the_raft_library_and_nobody_pickles(path: Path) -> None:
-    for name in imports(parsed(path), lazy=True):
+    for name in imports(path, lazy=True):
         top = name.split(".")[0]
         assert top not in {"pickle", "cPickle", "dill", "marshal", "shelve"}, f"{name_of(path)} imports {name}"
         assert top != "pysyncobj" or room_of(path) == "raft", f"{name_of(path)} imports {name}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@each(MODULES)
 def test_modules_fit_in_a_head(path: Path) -> None:
     lines = len(path.read_text().splitlines())
     assert lines <= LINES_MAX or name_of(path) in LONG, (
@@ -214,7 +203,7 @@ def test_reasons_are_given_for_long_modules_only() -> None:
     assert not {name for name in LONG if len((ROOT / name).read_text().splitlines()) <= LINES_MAX}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@each(MODULES)
 def test_every_module_says_what_it_is(path: Path) -> None:
     tree = parsed(path)
     assert ast.get_docstring(tree) or not tree.body, f"{name_of(path)} has no docstring"

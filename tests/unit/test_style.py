@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.support.modules import MODULES, each, name_of, nodes
 
-import raftsched
-
-ROOT = Path(raftsched.__file__).parent
-MODULES = sorted(ROOT.rglob("*.py"))
 # A docstring that begins like this describes something about its subject and leaves out what that is.
 RIDDLES = ("What", "Who", "Whose", "Whom", "Of")
 # A caller, an operator and a user are "they".
 PRONOUNS = re.compile(r"\b(?:he|she|his|her|hers|him|himself|herself)\b", re.IGNORECASE)
 
 
+@cache
 def docstrings(path: Path) -> list[tuple[int, str]]:
     """Line and text of each docstring of a module, also of attributes: a string behind an assignment."""
     found: list[tuple[int, str]] = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         for statement in getattr(node, "body", ()) if not isinstance(node, ast.Lambda | ast.IfExp) else ():
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
                 value = statement.value
@@ -30,17 +28,13 @@ def docstrings(path: Path) -> list[tuple[int, str]]:
     return found
 
 
-def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@each(MODULES)
 def test_docstrings_say_what_is_returned_or_done(path: Path) -> None:
     wrong = [f"{name_of(path)}:{line}: {text.split()[0]} ..." for line, text in docstrings(path) if riddle(text)]
     assert not wrong, f"say first what it returns or does: {wrong}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@each(MODULES)
 def test_people_are_they(path: Path) -> None:
     wrong = [f"{name_of(path)}:{line}" for line, text in docstrings(path) if PRONOUNS.search(text)]
     assert not wrong
