@@ -16,6 +16,7 @@ import pytest
 from tests.sim.jobs.mutations import MUTATIONS, Found, hunt, intact
 from tests.sim.jobs.profiles import PROFILES
 from tests.sim.many import Task, at_once, begin, nodes_of, regressions, run_many
+from tests.support.amounts import some
 
 SECONDS = 60.0
 BUDGET_S = float(os.environ.get("RAFTSCHED_JOBS_SIM_SECONDS", "35"))  # wall time on all cores
@@ -48,7 +49,7 @@ def test_fresh_seeds(record_property: Callable[[str, object], None]) -> None:
 
 @pytest.mark.parametrize(
     "task",
-    regressions(Path(__file__).with_name("regressions.txt"), jobs=True),
+    some(regressions(Path(__file__).with_name("regressions.txt"), jobs=True)),
     ids=lambda task: f"{task.seed}-{task.nodes}-{task.profile}",
 )
 def test_seeds_that_once_failed(task: Task) -> None:
@@ -56,7 +57,7 @@ def test_seeds_that_once_failed(task: Task) -> None:
     assert outcome.violation is None, f"{outcome.violation}\n  {task.command()}"
 
 
-@pytest.mark.parametrize("profile", ["mixed", "workers"])
+@pytest.mark.parametrize("profile", some(["mixed", "workers"]))
 def test_one_seed_is_one_run(profile: str) -> None:
     """Byte for byte, in another process with another hash seed."""
     seed = str(random.SystemRandom().getrandbits(32))
