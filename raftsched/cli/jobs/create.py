@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.jobs.fields import retry_of, set_field
+from raftsched.cli.jobs.fields import exactly_one, retry_of, set_field
 from raftsched.cli.jobs.generated import OPTIONS, SAME
 from raftsched.cli.jobs.preview import print_times
+from raftsched.cli.jobs.when import when_of, when_options
 from raftsched.cli.remote import by_name, format_option, job_ref, read_json, remote, source_name
 from raftsched.cli.terminal.documents import read_jobs
 from raftsched.cli.terminal.output import print_for_programs
@@ -27,16 +28,6 @@ def pairs(name: str, items: Sequence[str]) -> dict[str, str]:
             raise click.UsageError(f"--{name} {item!r} has no =; write --{name} key=value")
         found[key] = value
     return found
-
-
-def exactly_one(what: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The one option that was used. Raises a usage error that names the choices."""
-    used = {name: value for name, value in given.items() if value not in (None, False, ())}
-    if len(used) != 1:
-        choices = ", ".join(f"--{name}" for name in given)
-        problem = f"{' and '.join(f'--{n}' for n in used)} exclude each other" if used else "it is missing"
-        raise click.UsageError(f"{what}: {problem}; say exactly one of {choices}")
-    return used
 
 
 class _WithCommand(click.Command):
@@ -62,25 +53,7 @@ def field_options(command: Any) -> Any:
 @click.argument("name", required=False)
 @click.option("-f", "--file", "file", type=click.File("rb"), help="The job as YAML or JSON ('-': stdin).")
 @click.option("--namespace", "-N", default="default", show_default=True, metavar="NS")
-@click.option("--cron", metavar="EXPR", help="When: a cron expression.")
-@click.option("--rrule", metavar="RULE", help="When: a recurrence rule of RFC 5545, such as FREQ=WEEKLY;BYDAY=MO.")
-@click.option("--every", metavar="DURATION", help="When: each 10s, 5m, 1h30m.")
-@click.option("--at", metavar="TIME", help="When: once, at this time (RFC 3339).")
-@click.option("--in", "in_", metavar="DURATION", help="When: once, so long from now.")
-@click.option("--manual", is_flag=True, help="When: only when asked to (jobs run).")
-@click.option(
-    "--after",
-    metavar="JOB",
-    multiple=True,
-    help="When: a run of JOB has succeeded; several: those of all of them have.",
-)
-@click.option(
-    "--after-on", type=click.Choice(["succeeded", "failed", "ended"]), help="Of --after.  [default: succeeded]"
-)
-@click.option("--after-any", is_flag=True, help="Of --after: when the first of them has.")
-@click.option("--pass-results", is_flag=True, help="Of --after: their results are among the params, as upstream.")
-@click.option("--timezone", "-z", metavar="TZ", help="Of --cron or --rrule, such as Europe/Madrid.  [default: UTC]")
-@click.option("--calendar", metavar="NAME", help="Not in the time that this excludes; see 'raftsched calendars'.")
+@when_options
 @click.option("--shell", metavar="TEXT", help="What: sh -c TEXT.")
 @click.option("--python", metavar="PKG.MOD:FUNC", help="What: a function, called with --params as keywords.")
 @click.option("--http", metavar="URL", help="What: a request to URL.")
@@ -108,6 +81,9 @@ def create(
 
     A name makes this safe to repeat: the same job again is no error, another one under the same name is refused.
 
+    Several times (--cron, --rrule, --every, --at, --in) make one job that is due at all of them; each has an id before
+    it. --timezone and --calendar are those of all that know them.
+
     --retry takes delays, or "exponential" with first=, factor=, max= and attempts= where they differ from 1s, 2, 1h and
     5; jitter= (percent) and on= (failed or timed_out) go with both. --set gives any field of a job that has no option
     of its own, by its path and as JSON (or as text, when it is none); it changes what -f holds, too.
@@ -118,6 +94,7 @@ def create(
 
       raftsched jobs create tick --every 10s --shell 'date; hostname'
       raftsched jobs create report -N billing --cron '0 2 * * 1-5' -z Europe/Madrid -- ./report.sh --month
+      raftsched jobs create shop --cron weekdays='0 7 * * 1-5' --cron weekend='0 10 * * SAT,SUN' --shell ./open.sh
       raftsched jobs create --in 30m --http https://example.com/hook --method POST --retry 5s,1m
       raftsched jobs create load --every 1h --if-path '/data/in/*.csv' --if-succeeded export=2h -- ./load.sh
       raftsched jobs create publish --after load --after check --pass-results -- ./publish.sh
@@ -150,12 +127,6 @@ def create(
 
 
 def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> dict[str, Any]:
-    when = {"cron": o["cron"], "rrule": o["rrule"], "every": o["every"], "at": o["at"], "in": o["in_"]}
-    trigger = exactly_one("when", {**when, "manual": o["manual"], "after": _after(o)})
-    if o["timezone"]:
-        trigger["timezone"] = o["timezone"]
-    if o["calendar"]:
-        trigger["calendar"] = o["calendar"]
     given = {**{kind: o[kind] for kind in ("shell", "python", "http", "call")}, "exec": command or None}
     try:
         handler = exactly_one("what", given)
@@ -170,7 +141,7 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
     for key, value in {**around, "fresh": o["fresh"], "template": o["template"]}.items():
         if value:
             handler[key] = value
-    job: dict[str, Any] = {"namespace": o["namespace"], "trigger": trigger, "handler": handler}
+    job: dict[str, Any] = {"namespace": o["namespace"], **when_of(o), "handler": handler}
     if name is not None:
         by_name(o["namespace"], name)  # checked here, so that the message speaks of the argument
         job["name"] = name
@@ -213,21 +184,6 @@ def _by_key(o: dict[str, Any]) -> dict[str, Any]:
 
         limits["rate"] = read_rate(o["concurrency_key_rate"], "--concurrency-key-rate", "")
     return {name: value for name, value in limits.items() if value is not None}
-
-
-def _after(o: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns the jobs to follow, as options say; None: --after is not given. Raises a usage error."""
-    jobs, any_of = list(o["after"]), o["after_any"]
-    if not jobs:
-        if o["after_on"] or any_of or o["pass_results"]:
-            raise click.UsageError("--after-on, --after-any and --pass-results go with --after")
-        return None
-    after: dict[str, Any] = {"any_of": jobs} if any_of else {"job": jobs[0]} if len(jobs) == 1 else {"all_of": jobs}
-    if o["after_on"]:
-        after["on"] = o["after_on"]
-    if o["pass_results"]:
-        after["pass"] = "result"  # nosec B105 - what is passed on
-    return after
 
 
 def _conditions(o: dict[str, Any]) -> list[dict[str, str]]:

@@ -11,6 +11,16 @@ _RULE = ("first", "factor", "max", "attempts")  # of an exponential retry
 _NUMBERS = {"factor": float, "attempts": int, "jitter": int}
 
 
+def exactly_one(what: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The one option that was used. Raises a usage error that names the choices."""
+    used = {name: value for name, value in given.items() if value not in (None, False, ())}
+    if len(used) != 1:
+        choices = ", ".join(f"--{name}" for name in given)
+        problem = f"{' and '.join(f'--{n}' for n in used)} exclude each other" if used else "it is missing"
+        raise click.UsageError(f"{what}: {problem}; say exactly one of {choices}")
+    return used
+
+
 def retry_of(text: str) -> dict[str, Any]:
     """`5s,10s,1m`, or `exponential` with `first=1s,factor=2,max=1h,attempts=5`; both with `jitter=20` (percent) and
     `on=failed` (twice for both). Raises a usage error."""

@@ -292,7 +292,7 @@ def test_what_list_names_can_be_deleted_through_xargs(job: dict[str, Any]) -> No
     "args, message",
     [
         (["--shell", "x"], "when: it is missing; say exactly one of --cron, --rrule, --every, --at, --in, --manual"),
-        (["--in", "1m", "--every", "1m", "--shell", "x"], "--every and --in exclude each other"),
+        (["--in", "1m", "--manual", "--shell", "x"], "--in and --manual exclude each other"),
         (["--in", "1m"], "what: it is missing; say exactly one of --shell, --python, --http, --call, -- COMMAND"),
         (["A B", "--in", "1m", "--shell", "x"], "not a job name"),
         (["--in", "1m", "--shell", "x", "--label", "y"], "write --label key=value"),
