@@ -36,6 +36,11 @@ def _defaults(namespace: Mapping[str, Any]) -> str:
     return ", ".join(f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in namespace["defaults"].items())
 
 
+def _limits(namespace: Mapping[str, Any]) -> str:
+    """Such as "max_running=10, output_keep=30d"."""
+    return ", ".join(f"{name}={value}" for name, value in namespace["limits"].items() if value is not None)
+
+
 _COLUMNS: list[Column] = [
     ("NAME", lambda n: n["name"]),
     ("DECLARED", lambda n: n["declared"]),
@@ -152,7 +157,7 @@ def set_(
     if defaults:
         change["defaults"] = _read(defaults)
     found = put_or_patch(client, _NAMESPACES, namespace, change)
-    tell(fmt, found, f"{found['name']}: {_defaults(found) or 'no defaults'}")
+    tell(fmt, found, f"{found['name']}: {_limits(found) or 'no limits'}; {_defaults(found) or 'no defaults'}")
 
 
 _KEY_COLUMNS: list[Column] = [

@@ -73,7 +73,7 @@ def test_set_changes_what_is_named_or_declares_it() -> None:
     }
     with serve(lambda r: problem(404, "not-found", "none") if r.method == "PATCH" else (201, BILLING)) as stub:
         result = run("--server", stub.url, "namespaces", "set", "billing", *options)
-        assert (result.exit_code, result.output) == (0, 'billing: priority=7, retry={"delays": ["5s"]}\n')
+        assert (result.exit_code, result.output) == (0, 'billing: max_jobs=500; priority=7, retry={"delays": ["5s"]}\n')
         assert [r.json for r in stub.requests] == [wanted, wanted]
         assert asked(stub) == [f"PATCH {PATH}", f"PUT {PATH}"]
 
