@@ -25,6 +25,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from raftsched.bounds import URL_MAX
+from raftsched.core.braces import pieces
 from raftsched.core.limits import RUN_MAX
 from raftsched.core.references import SECRET
 
@@ -33,7 +34,6 @@ FORMAT_MAX = 64  # characters
 
 _CODES = "YymdjHMSGVuzFT%"  # of strftime: digits, in any locale. Beside them there is %s
 _FORMAT = re.compile(rf"(?:%[{_CODES}s]|[^%\\\x00-\x1f\x7f])+")
-_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _ONE_WORDS = ("attempt", "token", "job", "namespace", "instance")
@@ -207,17 +207,17 @@ class _Filling:
         if not isinstance(text, str) or ("{" not in text and "}" not in text):
             return text
         try:
-            return _TOKEN.sub(lambda found: self._inserted(found, put), text)
+            return "".join(self._inserted(piece, name, put) for piece, name in pieces(text))
         except _Refused as why:
             self.refuse(at, str(why))
             return text
 
-    def _inserted(self, found: re.Match[str], put: Callable[[str], str]) -> str:
-        if found[0] in ("{{", "}}"):
-            return found[0][0]
-        if found[1] is None:
-            raise _Refused(f"has a single {found[0]}; write {found[0] * 2} for a brace, or a template such as {{due}}")
-        value = put(self._value(found[1]))
+    def _inserted(self, piece: str, name: str | None, put: Callable[[str], str]) -> str:
+        if name is None:
+            if piece in ("{", "}"):
+                raise _Refused(f"has a single {piece}; write {piece * 2} for a brace, or a template such as {{due}}")
+            return piece[0] if piece in ("{{", "}}") else piece
+        value = put(self._value(name))
         self._room -= len(value)
         if self._room < 0:
             raise _Refused(f"is too long filled in; templates of one run may insert {RUN_MAX:,} characters in all")

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from raftsched.core.braces import pieces
+
 TEMPLATE_MAX = 128  # bytes
 VALUE_MAX = 200  # bytes, the name of the job not counted
 JOB_MARK = "\0"  # in a value: where the name of the job goes, or its id where it has none
@@ -36,20 +38,16 @@ def parse(template: str) -> tuple[Part, ...]:
     if not 1 <= size <= TEMPLATE_MAX:
         raise KeyTemplateError(f"takes {size} bytes; use 1 to {TEMPLATE_MAX}")
     parts: list[Part] = []
-    rest = template
-    while rest:
-        text, opened, rest = rest.partition("{")
-        if "}" in text:
+    for text, name in pieces(template):
+        if name is not None:
+            parts.append(_named(name))
+        elif text[0] == "}":
             raise KeyTemplateError("has a } without a { before it; braces stand around names only")
-        if text:
+        elif text[0] == "{":
+            raise KeyTemplateError(f"has a {{ that is not closed; {_WHAT}")
+        else:
             _check_text(text)
             parts.append(text)
-        if not opened:
-            break
-        name, closed, rest = rest.partition("}")
-        if not closed or "{" in name:
-            raise KeyTemplateError(f"has a {{ that is not closed; {_WHAT}")
-        parts.append(_named(name))
     if parts.count(None) > 1:
         raise KeyTemplateError("names {job} more than once; once is enough")
     return tuple(parts)
