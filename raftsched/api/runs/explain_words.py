@@ -21,6 +21,7 @@ from raftsched.core.model import (
 )
 from raftsched.quantities import format_duration
 
+_ERROR_MAX = 200  # characters of an error, whose first line an explanation has
 _POLICY_GONE = "The job was edited since, and what it was then is kept no longer."
 _MISFIRE = {
     MisfirePolicy.SKIP: "none of them",
@@ -316,4 +317,7 @@ def end_words(row: Instance) -> str:
     text = f"It is {row.state.name} after {last.number} attempt{'s' if last.number != 1 else ''}"
     if last.outcome is not None:
         text += f"; the last, on {in_words(last.node)} with token {last.token}, {_ENDED[last.outcome]}"
+        error = (last.error or "").partition("\n")[0].strip()[:_ERROR_MAX]
+        if error:
+            text += ": " + "".join(c if c.isprintable() else " " for c in error).removesuffix(".")
     return f"{text}."

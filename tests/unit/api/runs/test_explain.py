@@ -267,6 +267,18 @@ class TestSteps:
         assert found.text.endswith(f"It is SUCCEEDED after 1 attempt; the last, on n2 with token {token}, succeeded.")
         assert found.waiting_for is None
 
+    def test_the_end_has_the_first_line_of_the_error_without_commands_for_a_terminal(self) -> None:
+        world = World()
+        key = a_run(world)
+        token = world.assign(key, world.session("n2"))
+        world.end(key, Outcome.FAILED)
+        row = world.instance(key)
+        row.attempts[-1].error = "exit code 3: no\x1b[2J paper.\nIn the printer."
+        text = explain(row, None, None, None, world.now).text
+        assert text.endswith(f"the last, on n2 with token {token}, failed: exit code 3: no [2J paper."), text
+        row.attempts[-1].error = "x" * 1_000
+        assert explain(row, None, None, None, world.now).text.endswith(f" failed: {'x' * 200}.")
+
     def test_killed_while_it_waited_and_run_again(self) -> None:
         world = World()
         key = a_run(world)
