@@ -120,11 +120,13 @@ def test_what_comes_before_is_counted_year_by_year(tmp_path: Path, monkeypatch: 
             assert (status, len(shown["next"])) == (200, 5 if most == 10_000 else 0)
             assert max(spans) <= 366 * 86_400_000
         before = sum(spans)
+        body = {"trigger": {**trigger, "max_runs": 1_000}, "handler": {"exec": ["true"]}}  # as many as in four years
+        _, job = await call("POST", "/v1/jobs", body)
         path = f"/v1/jobs/{job['id']}/next?by_day=UTC"
         found = 0
-        for year in range(2040, 2081):
+        for year in range(2040, 2046):
             _, shown = await call("GET", f"{path}&from={year}-01-01T00:00:00Z&to={year + 1}-01-01T00:00:00Z")
             found += sum(day["due"] for day in shown["days"])
-        assert (found, before > 20 * 365 * 86_400_000) == (10_000, True)
+        assert (found, before > 20 * 365 * 86_400_000) == (1_000, True)
 
     run(tmp_path, test)
