@@ -3,7 +3,6 @@ for. Apply decides by them; the API asks them when a job is only checked."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 from raftsched.core.commands import Rejected
@@ -100,25 +99,34 @@ def circle(
         return None  # nobody can wait for it
     own = f"{namespace}/{name}"
     limit = GRAPH_MAX if followed(own) else CIRCLE_MAX
-    paths: deque[tuple[str, tuple[str, ...]]] = deque((at, (target,)) for target, at in waits_for(policy))
-    seen: set[str] = set()
-    while paths and len(seen) < limit:
-        at, path = paths.popleft()
-        last = path[-1]
-        if last == own:
-            # Whoever writes a job may not be allowed to know jobs of other namespaces, but for those that they name.
-            known = (path[0], *(n if n.startswith(f"{namespace}/") else "a job of another namespace" for n in path[1:]))
-            way = ", which waits for ".join(known)
-            what = "conditions" if at.startswith("/conditions") else "triggers"
-            detail = f"it would never run: {own} waits for {way}; take out one of these {what}"
-            return Rejected("invalid-job", detail, at)
-        if last in seen:
-            continue
-        seen.add(last)
-        job = find(*split_name(last))
-        if job is not None:
-            paths.extend((at, (*path, target)) for target, _ in waits_for(job.policy))
+    first = dict(reversed(waits_for(policy)))  # and the fields that name them
+    came: dict[str, str | None] = dict.fromkeys(reversed(first))  # and the job that waits for it
+    if own in came:
+        return _never(own, [own], first)
+    for looked, target in enumerate(ahead := list(came)):
+        if looked >= limit:
+            break
+        job = find(*split_name(target))
+        for further, _ in () if job is None else waits_for(job.policy):
+            if further == own:
+                way = [target, own]
+                while (before := came[way[0]]) is not None:
+                    way.insert(0, before)
+                return _never(own, way, first)
+            if further not in came:
+                came[further] = target
+                ahead.append(further)
     return None
+
+
+def _never(own: str, way: list[str], first: dict[str, str]) -> Rejected:
+    """`way`: the jobs from the first that it waits for to itself. Whoever writes a job may not be allowed to know jobs
+    of other namespaces, but for those that they name."""
+    namespace, at = own.partition("/")[0], first[way[0]]
+    known = (way[0], *(n if n.startswith(f"{namespace}/") else "a job of another namespace" for n in way[1:]))
+    what = "conditions" if at.startswith("/conditions") else "triggers"
+    detail = f"it would never run: {own} waits for {', which waits for '.join(known)}; take out one of these {what}"
+    return Rejected("invalid-job", detail, at)
 
 
 def split_name(target: str) -> tuple[str, str]:
