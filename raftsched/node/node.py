@@ -53,6 +53,7 @@ from raftsched.worker.condition_probes import ConditionProbes
 from raftsched.worker.discovery import discover
 from raftsched.worker.environment import base_environment
 from raftsched.worker.in_process import Handler, InProcessRunner, with_in_process_handlers
+from raftsched.worker.kept_ends import KeptEnds
 from raftsched.worker.no_runs import NoRuns
 from raftsched.worker.output import OutputStore
 from raftsched.worker.output_rules import OutputRules, output_of
@@ -174,6 +175,7 @@ class Node:
             grace_ms=config.grace_ms,
             run_as=run_as,
             output_rules=rules,
+            kept_ends=KeptEnds(config.data / "ends", raft.store_id),
         )
         parts.push_async_callback(worker.stop)
         probes = ConditionProbes(config.id, raft, store.read, allowed=config.allowed, run_as=run_as)

@@ -14,7 +14,17 @@ from raftsched.errors import StartupError
 log = logging.getLogger("raftsched.node")
 
 UMASK = 0o077  # of a process that is there for a node
-MADE = ("store", "output", "snapshots", "restoring", "supervisor.lock", "local.token", "local.url", "cluster.key")
+MADE = (
+    "store",
+    "output",
+    "snapshots",
+    "restoring",
+    "ends",
+    "supervisor.lock",
+    "local.token",
+    "local.url",
+    "cluster.key",
+)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 

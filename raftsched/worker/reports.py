@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
-from raftsched.core.commands import Ended, EndedSaying, LoseAttempt, Said, encode
+from raftsched.core.commands import UNDECODABLE, Ended, EndedSaying, LoseAttempt, Said, decode, encode
 from raftsched.core.model import Verdict
+from raftsched.core.rows import read_meta
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.worker.redaction import redact_json, redact_text
 from raftsched.worker.runner import RunEnd
@@ -47,11 +50,12 @@ def shown(said: Said, hidden: tuple[str, ...]) -> Said:
 
 
 class _Report:
-    __slots__ = ("command", "proposed_at", "session")
+    __slots__ = ("command", "first_at", "proposed_at", "session")
 
     def __init__(self, session: int, command: bytes) -> None:
         self.session = session
         self.command = command
+        self.first_at: int | None = None  # when it was proposed first
         self.proposed_at: int | None = None
 
 
@@ -70,6 +74,16 @@ class Reports:
     def add(self, ended: Ended | LoseAttempt) -> None:
         self._pending[ended.token] = _Report(ended.session, encode(ended))
         self._fresh.append(ended.token)
+
+    def restore(self, commands: Iterable[bytes]) -> None:
+        """Adds what an earlier process of this node did not get into the log."""
+        for raw in commands:
+            try:
+                command = decode(raw)
+            except UNDECODABLE:
+                continue
+            if isinstance(command, Ended | LoseAttempt):
+                self.add(command)
 
     def shown(self, token: int) -> None:
         """The state shows the end."""
@@ -90,13 +104,24 @@ class Reports:
 
     def take_repeated(self, view: ReadView, now: int) -> list[bytes]:
         """Returns the reports proposed REPEAT_MS ago or earlier and still not shown; what is no live attempt any more
-        is dropped."""
+        is dropped. After a start the tables may be older than an attempt."""
         self._checked_at = now
         late = [t for t, r in self._pending.items() if r.proposed_at is not None and now - r.proposed_at >= REPEAT_MS]
+        known = read_meta(view).last_token if late else 0
         for token in late:
-            if view.get(Table.ASSIGNED, assigned_key(self._pending[token].session, token)) is None:
+            live = view.get(Table.ASSIGNED, assigned_key(self._pending[token].session, token)) is not None
+            if not live and token <= known:
                 del self._pending[token]
         return self._take(late, now)
+
+    def waiting(self, now: int, ms: int) -> dict[int, bytes]:
+        """Returns the reports that were proposed so long ago and are not shown yet, by token."""
+        found = self._pending.items()
+        return {t: r.command for t, r in found if r.first_at is not None and now - r.first_at >= ms}
+
+    def all(self) -> list[bytes]:
+        """Returns all that is not shown yet."""
+        return [report.command for report in self._pending.values()]
 
     def take_all(self, now: int) -> list[bytes]:
         self._fresh.clear()
@@ -108,5 +133,6 @@ class Reports:
             report = self._pending.get(token)
             if report is not None:
                 report.proposed_at = now
+                report.first_at = now if report.first_at is None else report.first_at
                 commands.append(report.command)
         return commands

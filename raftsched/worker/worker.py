@@ -38,6 +38,7 @@ from raftsched.errors import RaftschedError
 from raftsched.handlers import KINDS
 from raftsched.security.sealing import Sealer
 from raftsched.worker.grace import GracePeriod
+from raftsched.worker.kept_ends import KeptEnds
 from raftsched.worker.lease_holder import HEARTBEAT_MS, LeaseHolder
 from raftsched.worker.outbox import Outbox
 from raftsched.worker.output_rules import OutputRules
@@ -57,6 +58,7 @@ UNRESPONSIVE_MS = 1_500  # a supervisor that is silent for so long gets no more 
 STOPS = "It stops."  # why it is given nothing
 STOP_PAUSE_MS = 60_000  # for so long; its next session comes first
 HAND_BACK_S = 1.0  # for the last word, when the node stops
+KEEP_AFTER_MS = 1_000  # an end that waits so long for the log is brought to the disk
 SHORT_FRESH_MS = 3_000  # how long the leader's word about the disks holds
 
 __all__ = ["Applied", "Raft", "Runs", "Worker"]
@@ -91,13 +93,14 @@ class Worker:
         grace_ms: int = 0,
         allowed: Allowed | None = None,
         output_rules: OutputRules | None = None,
+        kept_ends: KeptEnds | None = None,
     ) -> None:
         """`boot_id` names this boot of this machine. `calls`: handlers by name, as "package.module:function". `http`:
         the advertised address of this node's API. `store_moves`: False while store turns do not get through; no
         heartbeats then. `disk_use`: what it tells the leader of its disk. `waits_for`: what keeps the runner from being
         started, in words. `grace_ms`: what runs have to come to an end when the node stops. `run_as`: as whom jobs run
         here. `allowed`: what jobs may name here; None: anything. `output_rules`: how much is kept of what they print;
-        None: as the runner has it."""
+        None: as the runner has it. `kept_ends`: where ends wait that the log does not take; None: nowhere."""
         self._node_id = node_id
         self._raft, self._read, self._clock = raft, read, clock
         self._runner = runner
@@ -118,6 +121,9 @@ class Worker:
         )
         self._allowed, self._run_as = allowed, run_as.of
         self._output_rules = output_rules
+        self._kept_ends = kept_ends
+        self._kept: frozenset[int] = frozenset()  # tokens of the ends that are kept there
+        self._keeping: asyncio.Task[None] | None = None
         self._rng = rng
         self._store_moves = store_moves
         self._short_of_disk, self._disk_use = short_of_disk, disk_use
@@ -153,6 +159,10 @@ class Worker:
         self._runner.on_died = self._on_died
         self._raft.on_message("grant", self._on_grant)
         self._raft.subscribe(self._on_applied)
+        if self._kept_ends is not None:
+            self._reports.restore(await asyncio.to_thread(self._kept_ends.read))
+            self._kept = frozenset(self._reports.fresh)
+            self._outbox.soon()  # before a session is opened, which would end the one that they are of
         self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
         await self._runner.start()
         self._opener = self._loop.create_task(self._keep_session())
@@ -198,6 +208,10 @@ class Worker:
         self._outbox.flush()
         if session:
             await self._hand_back(session)
+        if self._kept_ends is not None and self._tick_timer is not None:  # else they were not even read
+            if self._keeping is not None:
+                await asyncio.wait([self._keeping])
+            await asyncio.to_thread(self._kept_ends.write, self._reports.all())
 
     async def _hand_back(self, session: int) -> None:
         """Nothing of the session is left, and nothing of it will start. Where this does not get through, the session
@@ -247,12 +261,23 @@ class Worker:
             with self._read() as view:
                 again = self._reports.take_repeated(view, now)
             self._outbox.add(again)
+        self._keep_ends(now)
         if self._lease.lapsed and now >= self._tell_at:
             self._tell_at = now + HEARTBEAT_MS
             if self.trouble:
                 self._say(0, False, now)
         if self._lease.lapsed and now >= self._retry_at:
             self._nudge.set()
+
+    def _keep_ends(self, now: int) -> None:
+        """Brings the ends to the disk that the log does not take: this process may be killed before it does."""
+        if self._kept_ends is None or (not self._kept and not len(self._reports)):
+            return
+        if self._keeping is None or self._keeping.done():
+            late = self._reports.waiting(now, KEEP_AFTER_MS)
+            if late.keys() != self._kept:
+                self._kept = frozenset(late)
+                self._keeping = self._loop.create_task(asyncio.to_thread(self._kept_ends.write, list(late.values())))
 
     def _say(self, session: int, holds: bool, now: int) -> None:
         if (leader := self._raft.leader_id) is not None:

@@ -4,6 +4,8 @@ that do not: asked to end before the leader went."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -48,21 +50,48 @@ def test_a_node_that_stops_hands_its_runs_back(own: Cluster) -> None:
     assert wait_final(own, other, instance)["state"] == "KILLED"
 
 
-def test_a_node_by_itself_stops_and_starts_again() -> None:
-    """It leads and runs: it hands its runs back to itself. What may run once only is told from what was not begun."""
-    with Cluster(1, flags=("--slots", "2")) as alone:
+def test_a_node_by_itself_stops_and_starts_again(tmp_path: Path) -> None:
+    """It leads and runs: it hands its runs back to itself. What may run once only is told from what was not begun, and
+    what can end in the grace period does."""
+    with Cluster(1, flags=("--slots", "3")) as alone:
         (node,) = alone.nodes
         job = {"trigger": {"manual": True}, "handler": {"exec": ["sleep", "300"]}, "overlap": "allow", "max_lost": 0}
         again = run(node, create(node, job)["id"])
         once = run(node, create(node, {**job, "delivery": "at_most_once"})["id"])
-        for instance in (again, once):
+        short = {**job, "handler": {"shell": f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done"}}
+        ends = run(node, create(node, {**short, "delivery": "at_most_once"})["id"])
+        for instance in (again, once, ends):
             alone.wait("both to run", lambda key=instance: node.get(f"/v1/instances/{key}")["state"] == "RUNNING")
-        assert node.terminate() == 0
+        with ThreadPoolExecutor() as threads:
+            stopping = threads.submit(node.terminate)
+            alone.wait("it to take nothing more", lambda: node.get(f"/v1/nodes/{node.id}")["trouble"])
+            (tmp_path / "go").touch()
+            assert stopping.result() == 0
         node.start()
         alone.wait_ready()
         alone.wait("it to run again", lambda: node.get(f"/v1/instances/{again}")["attempt"] == 2)
         row = wait_final(alone, node, once)
         assert (row["state"], row["reason"], len(row["attempts"])) == ("FAILED", "handed_back", 1)
+        row = wait_final(alone, node, ends)
+        assert (row["state"], len(row["attempts"])) == ("SUCCEEDED", 1)
+
+
+def test_a_run_that_ended_while_no_majority_heard_it_is_not_failed_by_kills(own: Cluster, tmp_path: Path) -> None:
+    """Its end is on the disk of its node, which reports it when it has started again."""
+    leader = own.leader()
+    node, other = own.followers()
+    shell = f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
+    instance = running_on(own, node, other, handler={"shell": shell}, delivery="at_most_once")
+    for one in (leader, other):
+        one.kill()
+    (tmp_path / "go").touch()
+    own.wait("its end to be on the disk", (node.data / "ends").exists)
+    node.kill()
+    for one in own.nodes:
+        one.start()
+    own.wait_ready()
+    row = wait_final(own, other, instance)
+    assert (row["state"], len(row["attempts"])) == ("SUCCEEDED", 1)
 
 
 def test_a_kill_survives_the_leader(own: Cluster) -> None:

@@ -5,8 +5,9 @@ from tests.mutants.consensus import CONSENSUS
 from tests.mutants.defining import DEFINING
 from tests.mutants.importing import IMPORTING
 from tests.mutants.mutant import Mutant
+from tests.mutants.running import RUNNING
 from tests.mutants.storage import STORAGE
 
 MUTANTS: dict[str, Mutant] = {
-    mutant.name: mutant for mutant in (*CONSENSUS, *STORAGE, *APPLYING, *IMPORTING, *DEFINING)
+    mutant.name: mutant for mutant in (*CONSENSUS, *STORAGE, *APPLYING, *IMPORTING, *DEFINING, *RUNNING)
 }

@@ -696,3 +696,14 @@ def test_a_report_may_say_more_than_how_it_ended() -> None:
         assert [one.code for one in refused] == ["stale"]
 
     run(body)
+
+
+def test_each_run_is_given_the_grace_of_its_job() -> None:
+    async def body(world: World) -> None:
+        session = await world.open()
+        for ms in (1_500, None):
+            world.give(session, grace_ms=ms)
+        runs = (await world.poll(session)).runs
+        assert [(run.grace_ms, run.own_grace) for run in runs] == [(1_500, True), (5_000, False)]
+
+    run(body)

@@ -15,6 +15,7 @@ from raftsched.raft.snapshots.files import clear
 from raftsched.security.local_token import LocalToken, read_local_token, read_local_url
 from raftsched.security.private import make_private
 from raftsched.store.store import Store
+from raftsched.worker.kept_ends import KeptEnds
 from raftsched.worker.output import OutputStore
 
 
@@ -39,7 +40,8 @@ def test_what_a_node_makes_is_for_its_owner_without_a_umask(tmp_path: Path) -> N
     OutputStore(tmp_path / "output").close()
     clear(tmp_path / "snapshots")
     LocalToken().write(tmp_path, "http://127.0.0.1:7401")
-    assert len(modes(tmp_path)) >= 9
+    KeptEnds(tmp_path / "ends", b"store").write([b"end"])
+    assert len(modes(tmp_path)) >= 10
     assert wide(tmp_path) == {}
 
 

@@ -275,3 +275,13 @@ def test_what_is_kept_of_output_is_what_the_state_says_at_the_start() -> None:
         assert started(4) == 1 << 14
 
     run(body)
+
+
+def test_each_run_has_the_grace_of_its_job() -> None:
+    async def body(w: World) -> None:
+        session = await w.leased()
+        own, usual = (w.assign(w.ready(w.job(grace_ms=ms)), session) for ms in (1_500, None))
+        specs = [w.runner.launched[token] for token in (own, usual)]
+        assert [(spec.grace_ms, spec.stop_ms) for spec in specs] == [(1_500, 1_500), (5_000, None)]
+
+    run(body)

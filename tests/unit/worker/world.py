@@ -34,6 +34,7 @@ from raftsched.core.entry import EntryResult, encode_entry
 from raftsched.core.model import Instance, InstanceState, Outcome, Overlap, Policy, Trigger, TriggerKind
 from raftsched.core.tables import ReadView, Table, from_u64
 from raftsched.errors import NoLeader
+from raftsched.worker.kept_ends import KeptEnds
 from raftsched.worker.output_rules import OutputRules
 from raftsched.worker.runner import RunEnd, RunSpec
 from raftsched.worker.worker import Applied, Worker
@@ -181,6 +182,9 @@ class FakeRaft:
     def subscribe(self, on_applied: Callable[[Sequence[Applied]], None]) -> None:
         self._subscribers.append(on_applied)
 
+    def forget_subscribers(self) -> None:
+        self._subscribers.clear()
+
     def send(self, peer: str, kind: str, payload: bytes) -> bool:
         self.sent.append((peer, kind, payload))
         if kind == "heartbeat":
@@ -258,7 +262,11 @@ class World:
         self.store_moves = True
         self.raft.on_heartbeat = self._on_heartbeat
         self.raft.commit(Form(b"c", (Member("n1", "h:1", b"1"), Member("n2", "h:2", b"2"))), OpenLeadership(1, "n2"))
-        self.worker = Worker(
+        self.kept_ends: KeptEnds | None = None
+        self.worker = self._make(boot_id)
+
+    def _make(self, boot_id: str) -> Worker:
+        return Worker(
             node_id=NODE,
             raft=self.raft,
             read=self.read,
@@ -271,7 +279,18 @@ class World:
             limits_whole_runs=True,
             grace_ms=GRACE_MS,
             output_rules=OutputRules(self.read),
+            kept_ends=self.kept_ends,
         )
+
+    async def start_again(self, boot_id: str = "boot-1") -> None:
+        """In another process, after the one before was killed or has stopped."""
+        self.raft.forget_subscribers()
+        await self.worker._close()
+        if self.worker._tick_timer is not None:
+            self.worker._tick_timer.cancel()
+        self.runner = FakeRunner()
+        self.worker = self._make(boot_id)
+        await self.worker.start()
 
     @contextmanager
     def read(self) -> Iterator[ReadView]:

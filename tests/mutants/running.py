@@ -1,0 +1,74 @@
+"""Rules of raftsched/worker by which a run that has ended is told of, and its output is kept as it is said."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_ENDS = ("unit/worker/test_kept_ends.py",)
+_OUTPUT = ("unit/worker/test_output.py",)
+
+RUNNING = (
+    Mutant(
+        "ends_forgotten_by_a_restart",
+        "what an earlier process of a node could not report is reported by the next",
+        "worker/worker.py",
+        "            self._reports.restore(await asyncio.to_thread(self._kept_ends.read))\n",
+        "",
+        _ENDS,
+        None,
+    ),
+    Mutant(
+        "ends_kept_by_a_stop_only",
+        "an end that the log does not take is on the disk before a kill",
+        "worker/worker.py",
+        "        self._keep_ends(now)\n",
+        "",
+        _ENDS,
+        None,
+    ),
+    Mutant(
+        "ends_of_another_store",
+        "ends that were kept beside another store are of other runs",
+        "worker/kept_ends.py",
+        "return found.commands if found.store_id == self._store_id else ()",
+        "return found.commands",
+        _ENDS,
+        None,
+    ),
+    Mutant(
+        "ends_held_against_old_tables",
+        "tables that do not know an attempt yet do not say that it is over",
+        "worker/reports.py",
+        "if not live and token <= known:",
+        "if not live:",
+        _ENDS,
+        None,
+    ),
+    Mutant(
+        "output_as_it_was_said_once",
+        "a changed setting holds for the output of what starts from then on",
+        "worker/worker.py",
+        "                    self._forget_output_rules()\n",
+        "                    pass\n",
+        ("unit/worker/test_worker_runs.py",),
+        None,
+    ),
+    Mutant(
+        "output_of_all_by_one_age",
+        "a namespace that says how long output is kept is obeyed",
+        "worker/output.py",
+        "newest < own.get(segment.owner, ms)",
+        "newest < ms",
+        _OUTPUT,
+        None,
+    ),
+    Mutant(
+        "output_young_with_its_segment",
+        "a segment that is written to all the time does not keep what is too old",
+        "worker/output.py",
+        "                        self._finished.add(number)\n",
+        "                        pass\n",
+        _OUTPUT,
+        None,
+    ),
+)
