@@ -404,6 +404,17 @@ class OutputNote(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class Notification(msgspec.Struct, frozen=True, kw_only=True):
+    """What a webhook was told of a run. `delivery` is the instance that delivers it, and `state` the state of that."""
+
+    webhook: str
+    event: str
+    at: datetime
+    delivery: str
+    state: str
+    text: str
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why an instance ran at that time and place, waits, or was skipped; `text` is in plain words."""
 
@@ -420,3 +431,4 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[StepTaken]
     steps_left_out: bool
     outputs: list[OutputNote] = []  # those that are not there as they were printed
+    notifications: list[Notification] = []  # by webhook; those that the caller may see

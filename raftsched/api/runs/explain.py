@@ -31,6 +31,7 @@ from raftsched.api.runs.explain_words import (
     trigger_words,
 )
 from raftsched.api.runs.kept_words import OutputNote, notes_of
+from raftsched.api.runs.notified import NotificationOut, notifications_of
 from raftsched.api.runs.render import JobNames
 from raftsched.api.runs.waiting import Obstacle, waits_for
 from raftsched.api.workers.seen import heard_of_worker, troubles_of_workers
@@ -121,7 +122,7 @@ class StepOut(msgspec.Struct):
 
 class ExplainOut(msgspec.Struct):
     """`steps_left_out`: there were more than are kept (settings.steps_kept); the first and the newest are here.
-    `outputs`: those that are not there as they were printed, and why."""
+    `outputs`: those that are not there as they were printed, and why. `notifications`: what webhooks were told."""
 
     id: str
     job_id: str
@@ -136,6 +137,7 @@ class ExplainOut(msgspec.Struct):
     steps: list[StepOut]
     steps_left_out: bool
     outputs: list[OutputNote] = []
+    notifications: list[NotificationOut] = []
 
 
 @operation("Explain an instance", {200: ExplainOut}, query=READ, role="viewer", scope="checked")
@@ -158,6 +160,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     told = explain(*found, ctx.now_ms(), None if known else ctx.node_id, heard_ms, upstream)
     with ctx.read() as view:
         told.outputs = list(notes_of(view, found[0], ctx.now_ms()))
+        told.notifications = list(notifications_of(view, found[0], ctx.now_ms()))
     return reply_value(told)
 
 

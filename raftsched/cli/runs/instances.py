@@ -185,6 +185,8 @@ def explain(client: Client, ref: str, fmt: str) -> None:
         click.echo(f"Attempt {there['attempt']}: {there['text']}")
     for note in found.get("outputs", ()):
         click.echo(f"Output of attempt {note['attempt']}: {note['text']}")
+    for message in found.get("notifications", ()):
+        click.echo(message["text"])
     if found["waits"]:
         click.echo("\nIt waited:" if found["waiting_for"] is None else "\nIt waited, and waits:")
         for wait in found["waits"]:

@@ -26,6 +26,7 @@ TOLD: dict[str, Any] = {
     "waiting_for": {"reason": "turn", "text": "It is the first in line."},
     "steps": [STEP, {**STEP, "kind": "assigned", "token": 77, "text": "attempt 1 was given to n2"}],
     "steps_left_out": True,
+    "notifications": [{"text": 'The webhook "ops" was told (failed): it has the message.'}],
 }
 
 
@@ -38,6 +39,7 @@ def test_what_is_printed() -> None:
     lines = shown.output.splitlines()
     assert lines[0] == TOLD["text"]
     assert lines[1] == "Attempt 1: n2 had 0 of 8 slots taken."
+    assert lines[2] == 'The webhook "ops" was told (failed): it has the message.'
     assert "  1s500ms It is the first in line." in lines
     assert [line.split()[1:5] for line in lines if line.startswith("2026")] == [
         ["created", "41", "3", "-"],
