@@ -160,7 +160,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     told = explain(*found, ctx.now_ms(), None if known else ctx.node_id, heard_ms, upstream)
     with ctx.read() as view:
         told.outputs = list(notes_of(view, found[0], ctx.now_ms()))
-        told.notifications = list(notifications_of(view, found[0], ctx.now_ms()))
+        told.notifications = list(notifications_of(view, found[0]))
     return reply_value(told)
 
 

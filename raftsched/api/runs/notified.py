@@ -11,16 +11,17 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.resources.webhooks_seen import is_callers
 from raftsched.api.rows import instances_of
 from raftsched.core.ids import instance_text
-from raftsched.core.model import Instance, InstanceState
+from raftsched.core.model import FINAL, Instance, InstanceState
 from raftsched.core.notices import MEASURED, decode_notice
 from raftsched.core.rows import JOBS, decode_instance, decode_webhook
 from raftsched.core.tables import ReadView, Table
 from raftsched.core.webhooks import Webhook
 
 LOOK_MAX = 200  # deliveries of a webhook that are looked at for what is told at no step of the run
+_ALWAYS_MS = 2**62
 _SAID = {
     InstanceState.SUCCEEDED: "it has the message",
-    InstanceState.FAILED: "the message could not be delivered, and is a dead letter of it",
+    InstanceState.FAILED: "the message could not be delivered",
     InstanceState.KILLED: "the message was killed before it was delivered",
 }
 
@@ -36,32 +37,36 @@ class NotificationOut(msgspec.Struct):
     text: str
 
 
-def notifications_of(view: ReadView, row: Instance, now_ms: int) -> Iterator[NotificationOut]:
+def notifications_of(view: ReadView, row: Instance) -> Iterator[NotificationOut]:
     """Yields the messages of a run that are still kept, those of each webhook in their order. Of webhooks that the
     caller may not see it yields none."""
     for _, raw in view.scan(Table.WEBHOOKS):
         webhook = decode_webhook(raw)
-        if not is_callers(webhook):
-            continue
-        for delivery in sorted(_deliveries(view, webhook, row, now_ms), key=lambda found: found.key):
-            yield _told(webhook, delivery)
+        if is_callers(webhook):
+            found = _deliveries(view, webhook, row)
+            for key in sorted(found):
+                yield _told(webhook, found[key])
 
 
-def _deliveries(view: ReadView, webhook: Webhook, row: Instance, now_ms: int) -> Iterator[Instance]:
+def _deliveries(view: ReadView, webhook: Webhook, row: Instance) -> dict[bytes, Instance]:
     """Deliveries are made by the entry of the log that also noted a step of the run: they have its time. What is told
-    when a limit is reached has a time of its own, and is looked for among the newest."""
+    when a limit is reached has a time of its own, and is looked for among the newest of those made while it went on."""
     job = JOBS.get(view, webhook.job_id)
     if job is None:
-        return
+        return {}
     times = {row.created_at_ms + step.after_ms for step in row.steps}
     spans = [(at_ms, at_ms + 1) for at_ms in times]
     if any(name == webhook.name and event in MEASURED for event, name in row.told):
-        spans = [(row.created_at_ms, now_ms + 1)]
+        spans.append(
+            (row.created_at_ms, max(times, default=row.created_at_ms) + 1 if row.state in FINAL else _ALWAYS_MS)
+        )
+    found = {}
     for low_ms, high_ms in spans:
-        for _, raw in islice(instances_of(view, job, low_ms, high_ms, None), LOOK_MAX):
-            found = decode_instance(raw)
-            if found.notice is not None and decode_notice(found.notice).instance == row.key:
-                yield found
+        for key, raw in islice(instances_of(view, job, low_ms, high_ms, None), LOOK_MAX):
+            delivery = decode_instance(raw)
+            if delivery.notice is not None and decode_notice(delivery.notice).instance == row.key:
+                found[key] = delivery
+    return found
 
 
 def _told(webhook: Webhook, delivery: Instance) -> NotificationOut:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from raftsched.api.runs import notified
 from raftsched.api.runs.notified import notifications_of
 from raftsched.core import commands as c
@@ -14,7 +16,7 @@ from tests.unit.core.hooks import hook
 
 
 def said(world: World, key: bytes) -> list[tuple[str, str, str]]:
-    found = notifications_of(world.view, world.instance(key), world.now)
+    found = notifications_of(world.view, world.instance(key))
     return [(one.webhook, one.event, one.state) for one in found]
 
 
@@ -49,16 +51,16 @@ def test_what_becomes_of_a_message() -> None:
     hook(world, "ops", on=(Event.KILLED,))
     key = world.run_now(world.create(name="report"))
     world.ok(c.Kill(key))
-    (told,) = notifications_of(world.view, world.instance(key), world.now)
+    (told,) = notifications_of(world.view, world.instance(key))
     assert told.text == 'The webhook "ops" was told (killed): the message waits to be delivered (WAITING).'
     (delivery,) = [k for k, _ in world.view.scan(Table.INSTANCES) if world.instance(k).notice is not None]
     world.run_once(delivery, world.session())
-    (told,) = notifications_of(world.view, world.instance(key), world.now)
+    (told,) = notifications_of(world.view, world.instance(key))
     assert told.state == InstanceState.SUCCEEDED.name
     assert told.text == 'The webhook "ops" was told (killed): it has the message.'
 
 
-def test_what_is_told_at_a_limit_is_found_among_the_newest() -> None:
+def test_what_is_told_at_a_limit_is_found_among_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     hook(world, "ops")
     session = world.session()
@@ -70,4 +72,9 @@ def test_what_is_told_at_a_limit_is_found_among_the_newest() -> None:
     world.ok(Watch(row[8:], world.now))
     world.forward(1_000)
     assert said(world, key) == [("ops", "running_long", "WAITING")]
-    assert notified.LOOK_MAX <= 1_000
+    world.end(key)
+    world.forward(1_000)
+    monkeypatch.setattr(notified, "LOOK_MAX", 1)
+    other = world.run_now(world.create(name="other", notify=(Notify("ops", (Event.SUCCEEDED,)),)))
+    world.run_once(other, session)
+    assert said(world, key) == [("ops", "running_long", "WAITING")], "later ones are not in the way"
