@@ -405,7 +405,7 @@ class OutputNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """A message to a webhook about a run. `delivery` is the instance that delivers it, and `state` the state of that."""
+    """A message to a webhook about a run. `delivery` is the instance that delivers it, `state` the state of that."""
 
     webhook: str
     event: str
