@@ -48,6 +48,7 @@ Trigger = TypedDict(
         "ends_at": Moment,
         "max_runs": int,
         "calendar": str,
+        "calendar_action": Literal["skip", "move"],  # of what falls into excluded time; "move": to its end, once
     },
     total=False,
 )

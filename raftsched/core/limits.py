@@ -343,6 +343,8 @@ def _wrong_in_trigger(trigger: Trigger) -> str | None:
             return f"the name of a calendar takes 1 to {CALENDAR_NAME_MAX} bytes."
         if kind not in RECURRING or trigger.mode is not EveryMode.FIXED_RATE:
             return "a calendar goes with cron, rrule, and every at a fixed rate."
+    elif trigger.calendar_moves:
+        return "nothing is moved without a calendar; name one."
     if len(trigger.expr) > EXPRESSION_MAX:
         return f"an expression has at most {EXPRESSION_MAX} characters."
     return None if kind is not _AFTER and trigger.after is None else _wrong_in_after(trigger)

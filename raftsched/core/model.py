@@ -185,6 +185,7 @@ class Trigger(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
     calendar: str | None = None  # name of an exclusion calendar
     id: str = ""  # of one of several: its name in the job
     after: After | None = None  # AFTER
+    calendar_moves: bool = False  # what it excludes is due when the excluded time ends, once; else not at all
 
     @property
     def once(self) -> bool:

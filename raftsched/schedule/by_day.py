@@ -19,7 +19,7 @@ LISTED_MAX = 3_000  # times of one day of several triggers that are listed, so t
 class DueDay(NamedTuple):
     date: str
     due: int
-    left_out: int  # times that the trigger's calendar excludes
+    left_out: int  # times that the trigger's calendar excludes, or moves to the end of what it excludes
 
 
 def due_days(
@@ -40,13 +40,16 @@ def due_days(
         TriggerError: the trigger is not valid (see `validate`), or there is no such zone.
     """
     whose: dict[str, Any] = {"keep": 0, "anchor_ms": anchor_ms, "job_id": job_id}
-    plain = replace(trigger, calendar=None)
+    plain, stays = replace(trigger, calendar=None), replace(trigger, calendar_moves=False)
     for day, first_ms, end_ms in _spans(zone(zone_name), from_ms, to_ms):
         every = missed(plain, first_ms - 1, end_ms - 1, **whose).count
-        count = every
+        stay = every
         if every and trigger.calendar is not None:
+            stay = missed(stays, first_ms - 1, end_ms - 1, **whose, calendar=calendar).count
+        left_out = every - stay
+        count = stay
+        if trigger.calendar_moves:
             count = missed(trigger, first_ms - 1, end_ms - 1, **whose, calendar=calendar).count
-        left_out = every - count
         if most is not None:
             count = min(count, most)
             most -= count

@@ -42,6 +42,8 @@ def describe(trigger: Trigger, *, job_id: int = 0, anchor_ms: int | None = None)
             return "only when asked to run"
     if trigger.calendar is not None:
         text += f", but not in the time that the calendar {trigger.calendar} excludes"
+        if trigger.calendar_moves:
+            text += " (what falls into it comes at its end, once)"
     if trigger.jitter_ms:
         text += f", each delayed by up to {duration_text(trigger.jitter_ms)}"
     if trigger.starts_at_ms is not None:

@@ -182,6 +182,16 @@ class Exclusion:
             return True
         return self.windows is not None and self.windows.holds(at)
 
+    def held_since(self, at: int) -> int:
+        """The first instant of the excluded time that this instant lies in."""
+        span = DAY_S
+        while True:
+            low = max(0, at - span)
+            ends = [end for _, end in self.stretches(low, at)]
+            if ends or low == 0:
+                return ends[-1] if ends else 0
+            span *= 4
+
     def text(self, at: int) -> str:
         """An instant on the wall of its zone: the day, and the time where hours matter."""
         if self.windows is None:

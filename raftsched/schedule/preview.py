@@ -12,7 +12,7 @@ from raftsched.schedule.cron import Pattern
 from raftsched.schedule.exclusions import Exclusion, exclusion
 from raftsched.schedule.expression import compiled
 from raftsched.schedule.rule import recurrence
-from raftsched.schedule.triggers import missed, next_nominal
+from raftsched.schedule.triggers import missed, moved_to, next_nominal
 from raftsched.schedule.zones import Stretch, Zone, local_text, zone
 
 PREVIEW_MAX = 100  # times at once; who wants more asks again from the last one on
@@ -65,14 +65,23 @@ def preview(
 
 
 def _left_out(trigger: Trigger, before: int, at: int, anchor_ms: int, job_id: int, calendar: bytes) -> str | None:
-    """Returns a note on the times that the calendar excludes between two times; None: it excludes none."""
-    plain = replace(trigger, calendar=None)
-    gone = missed(plain, before, at - 1, keep=0, anchor_ms=anchor_ms, job_id=job_id)
-    first_ms = next_nominal(plain, before, anchor_ms=anchor_ms, job_id=job_id)
-    if gone.until_ms is None or first_ms is None:
-        return None
-    span = _times_text(exclusion(calendar, trigger.timezone), first_ms, gone.until_ms, gone.count)
-    return f"{trigger.calendar}: left out before this: {span}"
+    """Returns a note on the times that the calendar excludes between two times, or moves to the second one; None: it
+    does neither."""
+    if trigger.calendar_moves:
+        moved = moved_to(trigger, at, anchor_ms=anchor_ms, job_id=job_id, calendar=calendar)
+        if moved is None:
+            return None
+        words, (first_ms, last_ms, count) = "moved here", moved
+    else:
+        plain = replace(trigger, calendar=None)
+        gone = missed(plain, before, at - 1, keep=0, anchor_ms=anchor_ms, job_id=job_id)
+        first = next_nominal(plain, before, anchor_ms=anchor_ms, job_id=job_id)
+        if gone.until_ms is None or first is None:
+            return None
+        words, first_ms, last_ms, count = "left out before this", first, gone.until_ms, gone.count
+    return (
+        f"{trigger.calendar}: {words}: {_times_text(exclusion(calendar, trigger.timezone), first_ms, last_ms, count)}"
+    )
 
 
 def _times_text(days: Exclusion, first_ms: int, last_ms: int, count: int) -> str:

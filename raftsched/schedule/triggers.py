@@ -48,6 +48,8 @@ def next_nominal(
     held = _held(trigger, calendar)
     if held is None:
         return _next(trigger, after_ms, anchor_ms, job_id)
+    if trigger.calendar_moves:
+        return _next_moved(trigger, held, after_ms, anchor_ms, job_id)
     at_ms = after_ms
     for _ in range(TRIES_MAX):
         found = _next(trigger, at_ms, anchor_ms, job_id)
@@ -56,6 +58,53 @@ def next_nominal(
             return None if free is None else found
         at_ms = free * 1000 - 1
     return None
+
+
+def _next_moved(trigger: Trigger, held: Exclusion, after_ms: int, anchor_ms: int, job_id: int) -> int | None:
+    """The first time after `after_ms`. What falls into excluded time comes at its end, once: that may be by what was
+    before `after_ms`."""
+    found: int | None = None
+    if held.holds(after_ms // 1000):
+        end = held.free_from(after_ms // 1000)
+        if end is None:
+            return None
+        found = end * 1000 if _gathers(trigger, held, end, anchor_ms, job_id) else None
+        after_ms = end * 1000 - 1
+    if found is None:
+        plain = _next(trigger, after_ms, anchor_ms, job_id)
+        free = None if plain is None else held.free_from(plain // 1000)
+        if free is None or plain is None:
+            return None
+        found = plain if free == plain // 1000 else free * 1000
+    return found if found <= _end(trigger) else None
+
+
+def _gathers(trigger: Trigger, held: Exclusion, end: int, anchor_ms: int, job_id: int) -> bool:
+    """Returns whether a time falls into the excluded time that ends at this second."""
+    found = _next(trigger, _begin_of_excluded(trigger, held, end, anchor_ms) - 1, anchor_ms, job_id)
+    return found is not None and found < end * 1000
+
+
+def _begin_of_excluded(trigger: Trigger, held: Exclusion, end: int, anchor_ms: int) -> int:
+    """The begin of the excluded time that ends at this second. Where the job was made within it, that."""
+    begin_ms = held.held_since(end - 1) * 1000
+    made_within = trigger.starts_at_ms is None and begin_ms <= anchor_ms < end * 1000
+    return anchor_ms + 1 if made_within else begin_ms
+
+
+def moved_to(
+    trigger: Trigger, at_ms: int, *, anchor_ms: int = 0, job_id: int = 0, calendar: bytes | None = None
+) -> tuple[int, int, int] | None:
+    """The first and the last of the times that the trigger's calendar moves to this one, and how many these are; None:
+    it moves none there. Errors as `next_nominal`."""
+    held = _held(trigger, calendar)
+    end = at_ms // 1000
+    if held is None or not trigger.calendar_moves or at_ms % 1000 or held.holds(end) or not held.holds(end - 1):
+        return None
+    begin_ms = _begin_of_excluded(trigger, held, end, anchor_ms)
+    first = _next(trigger, begin_ms - 1, anchor_ms, job_id)
+    found = _missed(trigger, begin_ms - 1, at_ms - 1, 0, anchor_ms, job_id)
+    return None if first is None or found.until_ms is None else (first, found.until_ms, found.count)
 
 
 def never_fires(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id: int = 0) -> bool:
@@ -128,6 +177,12 @@ def missed(
         total += found.count
         newest = found.times + newest
         last_ms = found.until_ms if last_ms is None else last_ms
+        if trigger.calendar_moves and first_ms == begin * 1000 and held.holds(begin - 1):
+            own = _next(trigger, first_ms - 1, anchor_ms, job_id) == first_ms
+            if not own and _gathers(trigger, held, begin, anchor_ms, job_id):
+                total += 1
+                newest = (first_ms, *newest) if len(newest) < keep else newest
+                last_ms = first_ms if last_ms is None else last_ms
     return Missed(newest, total, last_ms)
 
 

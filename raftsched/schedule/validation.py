@@ -53,7 +53,7 @@ def validate(trigger: Trigger, *, now_ms: int) -> None:
     if trigger.calendar is not None and trigger.kind not in RECURRING:
         raise TriggerError(CALENDAR_POINTER, "has no meaning here; it goes with every, cron and rrule")
     zone(trigger.timezone)
-    trigger = replace(trigger, calendar=None)
+    trigger = replace(trigger, calendar=None, calendar_moves=False)
     match trigger.kind:
         case TriggerKind.CRON:
             _check_cron(trigger, now_ms)

@@ -1,4 +1,5 @@
-"""A calendar on real nodes: days that it excludes are not run, whoever leads, and a change holds at once."""
+"""A calendar on real nodes: days that it excludes are not run, whoever leads, a change holds at once, and what is moved
+comes at the end."""
 
 from __future__ import annotations
 
@@ -39,10 +40,11 @@ def test_a_calendar_holds_over_a_failover_and_lets_go_when_it_is_changed() -> No
         end = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=6)
         hours = {"excludes": [{"from": began.isoformat(), "to": end.isoformat()}]}
         assert new.request("PUT", PATH, hours).status == 200
+        due = (end - timedelta(seconds=2)).isoformat()
+        trigger = {"every": "1h", "starts_at": due, "calendar": "closed", "calendar_action": "move"}
         handler = {"exec": ["/bin/echo", "at {due:%s}, try {attempt}"], "template": True}
-        shut = create(new, {"trigger": {"every": "1s", "calendar": "closed"}, "handler": handler})
-        row = wait_instances(cluster, new, shut["id"], 1)[-1]
-        at = datetime.fromisoformat(row["scheduled_at"])
-        assert at >= end
+        moved = create(new, {"trigger": trigger, "handler": handler})
+        (row,) = wait_instances(cluster, new, moved["id"], 1)
+        assert row["scheduled_at"] == f"{end.isoformat()[:19]}.000Z"
         printed = new.request("GET", f"/v1/instances/{row['id']}/output").body.decode()
-        assert printed == f"at {int(at.timestamp())}, try 1\n"
+        assert printed == f"at {int(end.timestamp())}, try 1\n"

@@ -9,6 +9,15 @@ _TEMPLATES = ("unit/test_templates.py",)
 
 DEFINING = (
     Mutant(
+        "moved_from_now_on",
+        "what fell into excluded time before a leader looks is moved to its end all the same",
+        "schedule/triggers.py",
+        "found = end * 1000 if _gathers(trigger, held, end, anchor_ms, job_id) else None",
+        "found = None",
+        _SCHEDULE,
+        None,
+    ),
+    Mutant(
         "hours_end_the_first_time",
         "excluded hours last until clocks show their end for the last time",
         "schedule/windows.py",

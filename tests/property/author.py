@@ -246,8 +246,10 @@ class Author:
                 conditions=(),
                 notify=self._who_is_told(),
                 overlap=r.choice([plain.overlap, Overlap.ALLOW]),
-                trigger=self._following(msgspec.structs.replace(plain.trigger, calendar=None)),
-                triggers=tuple(msgspec.structs.replace(one, calendar=None) for one in plain.triggers),
+                trigger=self._following(msgspec.structs.replace(plain.trigger, calendar=None, calendar_moves=False)),
+                triggers=tuple(
+                    msgspec.structs.replace(one, calendar=None, calendar_moves=False) for one in plain.triggers
+                ),
             )
             return c.CreateJob(r.choice(["d", "default"]), r.choice([None, None, "a", "b", "e"]), plain, b"{}")
         name = r.choice([None, "a", "b", "c", "x" * 600])
@@ -376,7 +378,12 @@ class Author:
         condition = r.choice([None, None, None, 1, 2])
         if r.random() < 0.3:
             return DeleteCalendar(name, condition)
-        return PutCalendar(name, r.choice([b"{}", b'{"dates":[]}', b"x" * 70_000]), condition, r.random() < 0.1)
+        return PutCalendar(
+            name,
+            r.choice([b"{}", b'{"hours":[{"from":"22:00","to":"06:00"}]}', b"x" * 70_000]),
+            condition,
+            r.random() < 0.1,
+        )
 
     def _run_now(self) -> Command:
         r = self.random

@@ -38,6 +38,7 @@ CALENDARS = ("holidays", "closed")
 
 
 def trigger(r: random.Random, now: int) -> Trigger:
+    calendar = r.choice([None, None, None, *CALENDARS])
     near = now + r.choice([-DAY_MS, -1, 0, 1, 1_000, 30_000])
     if r.random() < 0.2:
         kind = r.choice([TriggerKind.AFTER] * 9 + [TriggerKind.MANUAL])
@@ -51,7 +52,8 @@ def trigger(r: random.Random, now: int) -> Trigger:
         starts_at_ms=r.choice([None, None, T0, near]),
         ends_at_ms=r.choice([None, None, None, near, near + 60_000]),
         max_runs=r.choice([None, None, 1, 2, 3]),
-        calendar=r.choice([None, None, None, *CALENDARS]),
+        calendar=calendar,
+        calendar_moves=calendar is not None and r.random() < 0.5,
     )
 
 

@@ -136,6 +136,7 @@ class TriggerIn(_Given, kw_only=True):
     ends_at: Time | None = None
     max_runs: Count | None = None
     calendar: Name | None = None
+    calendar_action: Literal["skip", "move"] | None = None
 
 
 class TriggerItemIn(TriggerIn):

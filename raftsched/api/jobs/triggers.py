@@ -40,6 +40,7 @@ BELONGS = {  # field -> the kinds that know it
     "ends_at": _RECURRING,
     "max_runs": (*_RECURRING, "after"),
     "calendar": _RECURRING,
+    "calendar_action": _RECURRING,
 }
 KINDS_OF_TRIGGER = tuple(_KINDS)
 _ONE_OF = "exactly one of at, in, every, cron, rrule, manual, after"
@@ -166,6 +167,7 @@ def _plain(given: TriggerIn) -> bool:
         and given.ends_at is None
         and given.max_runs is None
         and given.calendar is None
+        and given.calendar_action is None
     )
 
 
@@ -183,6 +185,8 @@ def _full(
     if given.calendar is not None and not names.CALENDAR.allows(given.calendar):
         detail = f"is no name of a calendar; it has {names.CALENDAR.rule}"
         errors.append(FieldError(f"{at}/calendar", detail))
+    if given.calendar_action is not None and given.calendar is None:
+        errors.append(FieldError(f"{at}/calendar_action", "goes with a calendar; name one, or leave this out"))
     if given.timezone == "":
         errors.append(FieldError(f"{at}/timezone", 'is empty; give an IANA time zone such as "Europe/Madrid"'))
     mode = EveryMode.FIXED_DELAY if given.mode == "fixed_delay" else EveryMode.FIXED_RATE
@@ -200,6 +204,7 @@ def _full(
             max_runs=given.max_runs,
             calendar=given.calendar,
             id=name,
+            calendar_moves=given.calendar_action == "move",
         )
         if len(errors) == before and trigger not in kept:
             schedule.validate(trigger, now_ms=now_ms)

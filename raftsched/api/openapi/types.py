@@ -244,6 +244,8 @@ def _refine_every(schema: dict[str, Any]) -> None:
     (every,) = (way for way in schema["oneOf"] if way["title"] == "every")
     delayed = {"mode": {"const": "fixed_delay"}, "calendar": {"type": "string"}}
     every["not"] = {"properties": delayed, "required": sorted(delayed)}  # that has no times a calendar could leave out
+    of_one = {"required": ["calendar"], "properties": {"calendar": {"type": "string"}}}
+    schema["anyOf"] = [{"properties": {"calendar_action": dict(_NULL)}}, of_one]
 
 
 def _after_in(schema: dict[str, Any]) -> None:

@@ -82,7 +82,7 @@ def create(
     A name makes this safe to repeat: the same job again is no error, another one under the same name is refused.
 
     Several times (--cron, --rrule, --every, --at, --in) make one job that is due at all of them; each has an id before
-    it. --timezone and --calendar are those of all that know them.
+    it. --timezone, --calendar and its action are those of all that know them.
 
     --retry takes delays, or "exponential" with first=, factor=, max= and attempts= where they differ from 1s, 2, 1h and
     5; jitter= (percent) and on= (failed or timed_out) go with both. --set gives any field of a job that has no option

@@ -35,10 +35,15 @@ OPTIONS = (
     click.option("--pass-results", is_flag=True, help="Of --after: their results are among the params, as upstream."),
     click.option("--timezone", "-z", metavar="TZ", help="Of --cron or --rrule, such as Europe/Madrid.  [default: UTC]"),
     click.option("--calendar", metavar="NAME", help="Not in the time that this excludes; see 'raftsched calendars'."),
+    click.option(
+        "--calendar-action", type=click.Choice(["skip", "move"]), help="What falls into that.  [default: skip]"
+    ),
     click.option("--max-runs", metavar="N", type=click.IntRange(1), help="Over after so many runs."),
 )
 _TIMES = {"cron": "cron", "rrule": "rrule", "every": "every", "at": "at", "in": "in_"}  # kind of trigger -> parameter
-_TAKE = {"timezone": ("cron", "rrule"), "calendar": ("cron", "rrule", "every")}  # option -> the kinds that know it
+_ON_CALENDARS = ("cron", "rrule", "every")
+# option -> the kinds that know it
+_TAKE = {"timezone": ("cron", "rrule"), "calendar": _ON_CALENDARS, "calendar_action": _ON_CALENDARS}
 
 
 def when_options(command: Any) -> Any:
@@ -55,7 +60,7 @@ def when_of(o: dict[str, Any]) -> dict[str, Any]:
     if not any(others.values()) and (len(times) > 1 or any(ident for _, ident, _ in times)):
         return _several(times, o)
     trigger = exactly_one("when", {kind: o[p][0] if o[p] else None for kind, p in _TIMES.items()} | others)
-    for name in ("timezone", "calendar", "max_runs"):
+    for name in ("timezone", "calendar", "calendar_action", "max_runs"):
         if o[name]:
             trigger[name] = o[name]
     return {"trigger": trigger}
@@ -80,7 +85,7 @@ def _several(times: list[tuple[str, str, str]], o: dict[str, Any]) -> dict[str, 
     for name, kinds in _TAKE.items():
         takers = [trigger for trigger in triggers if o[name] and not trigger.keys().isdisjoint(kinds)]
         if o[name] and not takers:
-            raise click.UsageError(f"--{name} goes with {', '.join(f'--{kind}' for kind in kinds)}")
+            raise click.UsageError(f"--{name.replace('_', '-')} goes with {', '.join(f'--{kind}' for kind in kinds)}")
         for trigger in takers:
             trigger[name] = o[name]
     return {"triggers": triggers, **({"max_runs": o["max_runs"]} if o["max_runs"] else {})}

@@ -39,12 +39,14 @@ from raftsched.core.tables import Table, u64
 from raftsched.core.webhooks import PutWebhook, WebhookSpec
 from tests.sim.clients import ABSENT, NAMESPACE, Client, Clients, Job
 from tests.sim.clocks import EPOCH_MS
+from tests.sim.jobs.dues import SHUT, shut_content
 
 if TYPE_CHECKING:
     from tests.sim.jobs.world import JobsWorld
 
 QUEUES = ("narrow", "slow")
-CALENDARS = ("open", "free")
+CALENDARS = ("open", "free", SHUT)
+SHUT_CONTENT = shut_content(EPOCH_MS - 1_000_000)  # clocks may be slow
 WATCHER = "watcher"  # a webhook that is told nothing: the limits of jobs that name it are looked at all the same
 ASKED = {
     "delete": 2,
@@ -203,9 +205,11 @@ class JobClient(Client):
         return c.PutQueue(name, most, rate, 1_000 if rate else 0, paused=rng.random() < 0.2)
 
     def _calendar(self) -> c.Command:
-        """It excludes nothing that comes: what is owed stays owed, however often it is computed anew."""
-        content = f'{{"dates":["2001-01-{self._rng.randint(1, 28):02}"]}}'
-        return PutCalendar(self._rng.choice(CALENDARS), content.encode())
+        """It excludes nothing that comes, or always the same: what is owed stays owed, however often it is computed
+        anew."""
+        name = self._rng.choice(CALENDARS)
+        content = f'{{"dates":["2001-01-{self._rng.randint(1, 28):02}"]}}'.encode()
+        return PutCalendar(name, SHUT_CONTENT if name == SHUT else content)
 
     def _with_calendar(self, trigger: Trigger) -> Trigger:
         """Sometimes with one that some node knows."""
@@ -214,7 +218,9 @@ class JobClient(Client):
             return trigger
         with self._rng.choice(stores).read() as view:
             known = [name for name in CALENDARS if view.get(Table.CALENDARS, name.encode()) is not None]
-        return msgspec.structs.replace(trigger, calendar=self._rng.choice([None, *known]))
+        name = self._rng.choice([None, *known])
+        moves = name is not None and self._rng.random() < 0.5
+        return msgspec.structs.replace(trigger, calendar=name, calendar_moves=moves)
 
     def _some_instance(self) -> bytes | None:
         """Of a manual run, or one that is in the tables of some node now."""

@@ -9,8 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from raftsched.core import commands as c
 from raftsched.core.ids import job_text
@@ -37,9 +40,29 @@ FIRED_TWICE = "has two scheduled runs for"
 TOO_MANY = "runs, and max_runs is"
 LEFT_OUT = "was missed, all that is missed is to run, and it is left out for an overlap"
 
+SHUT = "shut"  # a calendar that excludes the last so many of each so many milliseconds
+SHUT_MS, SHUT_EACH_MS = 3_000, 10_000
+SHUT_TIMES = 400
+
 CATCH_UP_LEAST = 3  # what catch_up_max is, or more
 LATE_MS = 3_000  # what became due so short a time before the end may still be on its way
 MANUAL = 1 << 20  # requests of scheduled runs are smaller than this, those of clients greater
+
+
+def is_shut(at_ms: int) -> bool:
+    """Returns whether the calendar SHUT excludes this time."""
+    return at_ms % SHUT_EACH_MS >= SHUT_EACH_MS - SHUT_MS
+
+
+def shut_content(begin_ms: int) -> bytes:
+    """Returns what the calendar SHUT excludes from a time on."""
+    first = begin_ms // SHUT_EACH_MS * SHUT_EACH_MS
+    ends = [first + n * SHUT_EACH_MS for n in range(1, SHUT_TIMES + 1)]
+    return msgspec.json.encode({"excludes": [{"from": _text(end - SHUT_MS), "to": _text(end)} for end in ends]})
+
+
+def _text(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms // 1000, UTC).isoformat()
 
 
 @dataclass(slots=True)
@@ -58,6 +81,24 @@ class Stretch:
 
     def times(self) -> Iterator[int]:
         """What was owed, ascending."""
+        if self.trigger.calendar != SHUT:
+            yield from self._grid(self.start_ms)
+            return
+        assert self.end_ms is not None
+        moves, end = self.trigger.calendar_moves, self.end_ms
+        if self.trigger.ends_at_ms is not None:
+            end = min(end, self.trigger.ends_at_ms)
+        before = -1
+        # what fell into excluded time before the stretch began may be moved into it
+        begun = max(self.start_ms - SHUT_MS, self.anchor_ms if self.trigger.starts_at_ms is None else 0)
+        for at in self._grid(begun if moves else self.start_ms):
+            due = at if not is_shut(at) else at // SHUT_EACH_MS * SHUT_EACH_MS + SHUT_EACH_MS
+            if (due == at or moves) and max(before, self.start_ms) < due <= end:
+                yield due
+                before = due
+
+    def _grid(self, start: int) -> Iterator[int]:
+        """The times after `start`, calendars aside."""
         trigger, end = self.trigger, self.end_ms
         assert end is not None
         if trigger.kind is TriggerKind.CRON:
@@ -66,7 +107,6 @@ class Stretch:
             period, first = trigger.period_ms, self.anchor_ms
         else:
             return
-        start = self.start_ms
         if trigger.starts_at_ms is not None:
             start = max(start, trigger.starts_at_ms - 1)
         if trigger.ends_at_ms is not None:

@@ -1,4 +1,4 @@
-"""Calendars with hours: what they exclude, also where clocks change."""
+"""Calendars with hours: what they exclude, also where clocks change, and where what falls into them goes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raftsched.core.model import Trigger, TriggerKind
-from raftsched.schedule import TriggerError, is_excluded, missed, never_fires, next_nominal, preview
+from raftsched.schedule import TriggerError, describe, due_days, is_excluded, missed, never_fires, next_nominal, preview
 from raftsched.schedule.exclusions import exclusion
 from raftsched.schedule.triggers import TRIES_MAX
 from raftsched.schedule.windows import parse_clock, window
@@ -104,6 +104,7 @@ def test_edges_where_clocks_change(zone: str, begin: str, end: str, first: str, 
     held = exclusion(content(timezone=zone, hours=[hours(begin, end, day)]), "UTC")
     assert list(held.stretches(low - 7200, high + 7200)) == [(low - 7200, low), (high, high + 7200)]
     assert held.free_from(low) == high
+    assert held.held_since(high - 1) == low
     only = exclusion(content(timezone=zone, only=[hours(begin, end, day)]), "UTC")
     assert list(only.stretches(low - 7200, high + 7200)) == [(low, high)], "the same window, the other way round"
 
@@ -116,13 +117,75 @@ def test_a_window_within_the_hour_that_is_skipped_is_none() -> None:
     assert times(nightly, "2027-03-26T12:00Z", 2, open_) == ["2027-03-27T02:30", "2027-03-29T02:30"]
 
 
-def test_notes_say_what_was_left_out() -> None:
+# ---------------------------------------------------------------- moved
+
+
+def test_what_falls_in_comes_once_at_the_end() -> None:
+    often = cron("*/20 * * * *", MADRID, calendar="x", calendar_moves=True)
+    found = times(often, "2026-12-22T20:30Z", 3, NIGHT)
+    assert found == ["2026-12-22T21:40", "2026-12-23T06:00", "2026-12-23T06:20"]
+    nightly = cron("30 2 * * *", MADRID, calendar="x", calendar_moves=True)
+    assert times(nightly, "2026-12-22T20:30Z", 2, NIGHT) == ["2026-12-23T06:00", "2026-12-24T06:00"]
+    found = times(cron("0 20 * * FRI", MADRID, calendar="x", calendar_moves=True), "2026-12-18T12:00Z", 1, OFFICE)
+    assert found == ["2026-12-21T09:00"]
+
+
+def test_a_moved_time_is_there_whenever_it_is_asked_for() -> None:
+    """A leader that computes within the excluded time finds what fell into it before."""
+    nightly = cron("30 22 * * *", "UTC", calendar="x", calendar_moves=True)
+    end = ms("2026-12-23T06:00Z")
+    for after in ("2026-12-22T22:29Z", "2026-12-22T22:30Z", "2026-12-23T05:59Z"):
+        assert next_nominal(nightly, ms(after), calendar=NIGHT) == end
+    assert next_nominal(nightly, end - 1, calendar=NIGHT) == end
+    assert next_nominal(nightly, end, calendar=NIGHT) == end + 24 * HOUR
+    assert not is_excluded(nightly, end, NIGHT)
+
+
+def test_what_was_before_the_job_is_not_moved() -> None:
+    nightly = cron("30 22 * * *", "UTC", calendar="x", calendar_moves=True)
+    made = ms("2026-12-22T23:00Z")
+    assert next_nominal(nightly, made, anchor_ms=made, calendar=NIGHT) == ms("2026-12-24T06:00Z")
+    every = Trigger(kind=TriggerKind.EVERY, period_ms=12 * HOUR, calendar="x", calendar_moves=True)
+    assert next_nominal(every, made, anchor_ms=made, calendar=NIGHT) == made + 12 * HOUR
+    starts = cron("30 22 * * *", "UTC", calendar="x", calendar_moves=True, starts_at_ms=ms("2026-12-22T22:30Z"))
+    assert next_nominal(starts, made, anchor_ms=made, calendar=NIGHT) == ms("2026-12-23T06:00Z")
+
+
+def test_a_time_before_the_job_was_is_where_it_would_have_been() -> None:
+    """As a backfill asks for it."""
+    nightly = cron("30 22 * * *", "UTC", calendar="x", calendar_moves=True)
+    made = ms("2026-12-22T23:00Z")
+    found = missed(nightly, ms("2026-12-19T12:00Z"), made, keep=9, anchor_ms=made, calendar=NIGHT)
+    assert [local(at, "UTC")[:16] for at in found.times] == [f"2026-12-{day}T06:00" for day in (20, 21, 22)]
+
+
+def test_the_end_of_a_trigger_holds_for_what_is_moved() -> None:
+    ends = cron("30 22 * * *", "UTC", calendar="x", calendar_moves=True, ends_at_ms=ms("2026-12-23T05:00Z"))
+    assert next_nominal(ends, ms("2026-12-22T12:00Z"), calendar=NIGHT) is None
+    assert missed(ends, ms("2026-12-22T12:00Z"), ms("2026-12-24T12:00Z"), keep=3, calendar=NIGHT).count == 0
+    kept = msgspec.structs.replace(ends, ends_at_ms=ms("2026-12-23T06:00Z"))
+    assert next_nominal(kept, ms("2026-12-22T12:00Z"), calendar=NIGHT) == ms("2026-12-23T06:00Z")
+
+
+def test_notes_say_what_was_left_out_or_moved() -> None:
     often = cron("*/20 * * * *", MADRID, calendar="night")
+    span = "2026-12-22 22:00 to 2026-12-23 05:40 (24 times)"
     shown = preview(often, ms("2026-12-22T20:50Z"), 2, calendar=NIGHT)
-    assert [o.note for o in shown] == [
-        "night: left out before this: 2026-12-22 22:00 to 2026-12-23 05:40 (24 times)",
-        None,
-    ]
+    assert [o.note for o in shown] == [f"night: left out before this: {span}", None]
+    moves = msgspec.structs.replace(often, calendar_moves=True)
+    for after in ("2026-12-22T20:50Z", "2026-12-23T04:45Z"):
+        shown = preview(moves, ms(after), 2, calendar=NIGHT)
+        assert [o.note for o in shown] == [f"night: moved here: {span}", None]
+    daily = cron("30 2 * * *", MADRID, calendar="night", calendar_moves=True)
+    (shown_once,) = preview(daily, ms("2026-12-22T20:50Z"), 1, calendar=NIGHT)
+    assert shown_once.note == "night: moved here: 2026-12-23 02:30"
+    assert describe(daily).endswith("the calendar night excludes (what falls into it comes at its end, once)")
+
+
+def test_days_count_what_runs_and_what_does_not_run_then() -> None:
+    moves = cron("0 20-23 * * *", "UTC", calendar="x", calendar_moves=True)
+    found = list(due_days(moves, ms("2026-12-22T00:00Z"), ms("2026-12-24T00:00Z"), "UTC", calendar=NIGHT))
+    assert [(day.date, day.due, day.left_out) for day in found] == [("2026-12-22", 3, 2), ("2026-12-23", 3, 2)]
 
 
 # ---------------------------------------------------------------- bounds
@@ -140,9 +203,10 @@ def test_what_never_comes_is_found_soon(monkeypatch: pytest.MonkeyPatch) -> None
         assert held.holds(after // 1000)
         assert held.free_from(after // 1000) is None
         assert list(held.stretches(after // 1000, after // 1000 + 10**7)) == []
-        secondly = cron("* * * * * *", MADRID, calendar="x")
-        assert next_nominal(secondly, after, calendar=always) is None
-        assert never_fires(secondly, after)
+        for moves in (False, True):
+            secondly = cron("* * * * * *", MADRID, calendar="x", calendar_moves=moves)
+            assert next_nominal(secondly, after, calendar=always) is None
+            assert never_fires(secondly, after)
     looked = []
     real = exclusion(NIGHT, "UTC").free_from
     monkeypatch.setattr(exclusion(NIGHT, "UTC"), "free_from", lambda at: looked.append(at) or real(at))
@@ -275,3 +339,16 @@ def test_minute_by_minute(
     assert within(trigger, low * 1000, high * 1000, calendar=given) == [at * 1000 for at in walked]
     found = missed(trigger, low * 1000 - 1, high * 1000 - 1, keep=3, calendar=given)
     assert (found.count, found.times) == (len(walked), tuple(at * 1000 for at in walked[-3:]))
+    ends: dict[int, int | None] = {}  # of each minute: the first from there on that is free
+    following_free: int | None = None
+    for at in reversed(minutes):
+        following_free = ends[at] = at if free(at) else following_free
+    moved = sorted({at for at in (ends[one] for one in raw) if at is not None})
+    moves = msgspec.structs.replace(trigger, calendar_moves=True)
+    # what fell in before `low` is not known to the oracle: the trigger begins there
+    moves = msgspec.structs.replace(moves, starts_at_ms=low * 1000)
+    assert within(moves, low * 1000, high * 1000, calendar=given) == [at * 1000 for at in moved]
+    found = missed(moves, low * 1000 - 1, high * 1000 - 1, keep=3, calendar=given)
+    assert (found.count, found.times) == (len(moved), tuple(at * 1000 for at in moved[-3:]))
+    middle = low + (high - low) // 120 * 60
+    assert within(moves, middle * 1000, high * 1000, calendar=given) == [at * 1000 for at in moved if at >= middle]

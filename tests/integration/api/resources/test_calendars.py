@@ -193,6 +193,31 @@ def test_hours(tmp_path: Path) -> None:
         hourly = {"cron": "0 * * * *", "timezone": "Europe/Madrid", "calendar": "holidays"}
         _, job = await call("POST", "/v1/jobs", {**JOB, "trigger": hourly})
         assert job["next_fire_at"] == "2030-01-01T10:00:00.000Z"
+        moves = {**hourly, "cron": "0 9 * * *", "calendar_action": "move"}
+        _, job = await call("POST", "/v1/jobs", {**JOB, "name": "b", "trigger": moves})
+        assert job["trigger"] == moves
+        assert job["next_fire_at"] == "2030-01-01T09:30:01.000Z"
+        _, shown = await call("GET", f"/v1/jobs/{job['id']}/next?count=2")
+        assert [one["note"] for one in shown["next"]] == [
+            "holidays: moved here: 2030-01-01 09:00",
+            "holidays: moved here: 2030-01-02 09:00 to 2030-01-05 09:00 (4 times)",
+        ]
+        assert shown["next"][1]["at"] == "2030-01-06T05:00:00.000Z", "Sunday at 06:00"
+
+    run(tmp_path, test)
+
+
+def test_what_is_moved_needs_a_calendar(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        for trigger, says in (
+            ({"cron": "0 9 * * *", "calendar_action": "move"}, "goes with a calendar"),
+            ({"in": "1h", "calendar_action": "move"}, "has no meaning"),
+            ({"cron": "0 9 * * *", "calendar": "holidays", "calendar_action": "drop"}, "skip"),
+        ):
+            status, problem = await call("POST", "/v1/jobs", {**JOB, "trigger": trigger})
+            assert (status, problem["code"]) == (422, "invalid-trigger")
+            found = [e["detail"] for e in problem["errors"] if e["pointer"] == "/trigger/calendar_action"]
+            assert says in found[0]
 
     run(tmp_path, test)
 

@@ -52,6 +52,7 @@ def test_one_trigger_or_several(options: list[str], fields: dict[str, Any]) -> N
         (["--cron", "Bad Id=0 7 * * *"], "'Bad Id' is not a trigger's id"),
         (["--in", "a=5m", "--at", "b=2030-12-31T18:00:00Z", "-z", "UTC"], "--timezone goes with --cron, --rrule"),
         (["--in", "a=5m", "--in", "b=5m", "--calendar", "c"], "--calendar goes with --cron, --rrule, --every"),
+        (["--in", "a=5m", "--in", "b=5m", "--calendar-action", "move"], "--calendar-action goes with --cron, --rrule"),
         (["--cron", "a=0 7 * * *", "--in", "b=5m", "--manual"], "exclude each other"),
         (["--max-runs", "0", "--in", "5m"], "--max-runs"),
         ([], "it is missing; say exactly one of --cron"),

@@ -21,11 +21,13 @@ const HELP = {
   after: "when runs of other jobs have ended: names, or namespace/name",
   manual: "only when somebody asks for a run",
 };
+const ACTIONS = { skip: "skip: is left out", move: "move: comes at its end, once" };
 const RECURRING = ["cron", "every", "rrule"];
 const WITH = {
   // what may stand beside each kind
   timezone: ["cron", "rrule"],
   calendar: RECURRING,
+  calendar_action: RECURRING,
   dialect: ["cron"],
   mode: ["every"],
   jitter: [...RECURRING, "at", "in"],
@@ -138,6 +140,9 @@ export function triggerFields(form, { kinds = Object.keys(TRIGGER_KINDS), folded
       has("timezone") ? form.text(["trigger", "timezone"], "Time zone", { list: "zones", hint: "UTC" }) : null,
       has("calendar")
         ? form.text(["trigger", "calendar"], "Not in the time of calendar", { list: "calendars", hint: "none" })
+        : null,
+      has("calendar") && form.at("trigger")?.calendar
+        ? form.choice(["trigger", "calendar_action"], "What falls into that", ACTIONS)
         : null,
     ),
     more.length && folded ? form.fold("trigger-more", "Bounds and jitter", more) : h("div", { class: "fields" }, more),

@@ -3,7 +3,7 @@
 import { curlLine, quoted } from "../editor/model.js";
 
 const TRIGGERS = ["cron", "rrule", "every", "at", "in"];
-const TRIGGER_OPTIONS = { timezone: "--timezone", calendar: "--calendar" };
+const TRIGGER_OPTIONS = { timezone: "--timezone", calendar: "--calendar", calendar_action: "--calendar-action" };
 const TEXTS = ["timeout", "grace", "user", "overlap", "queue", "owner", "description"];
 const NUMBERS = { priority: "--priority", max_concurrency: "--max-concurrency" };
 
