@@ -362,3 +362,35 @@ def test_a_long_history_comes_in_pieces(world: World, tab: Tab) -> None:
     page.get_by_role("button", name="More").click()
     expect(listed).to_have_count(140)
     expect(page.get_by_role("button", name="More")).to_have_count(0)
+
+
+def test_what_follows_what_is_drawn_and_its_workflow_shown(world: World, tab: Tab) -> None:
+    world.put("job/extract", MANUAL)
+    for name, after in (
+        ("load", {"job": "extract"}),
+        ("check", {"job": "extract", "on": "ended"}),
+        ("publish", {"all_of": ["load", "check", "nowhere"]}),
+    ):
+        world.put(f"job/{name}", {"trigger": {"after": after}, "handler": {"shell": "true"}})
+    page = opened(world, tab, "job/extract", "?tab=graph")
+    graph = page.get_by_role("group", name="Graph of jobs")
+    assert [box.get_attribute("aria-label") for box in graph.get_by_role("link").all()] == [
+        f"job/{name}" for name in ("extract", "load", "check", "publish")
+    ]
+    expect(graph.locator(".graph-line")).to_have_count(5)
+    expect(graph.locator(".graph-box.is-off")).to_have_count(1)  # of the one that does not exist
+    expect(page.get_by_role("main")).to_contain_text("job/load, job/check (has ended)")
+    assert not axe.violations(page)
+    graph.get_by_role("link", name="job/publish").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("publish")
+    expect(page.get_by_role("main")).to_contain_text("job/nowhere, which does not exist")
+    run = world.ask("POST", f"/v1/jobs/{world.jobs['job/extract']}/run", {})["id"]
+    page = tab.go(f"/ui/runs/{run}")
+    runs = page.get_by_role("table", name="Runs of the workflow").locator("tbody tr")
+    expect(runs).to_have_count(3)
+    expect(page.get_by_text("3 succeeded")).to_be_visible()
+    expect(page.get_by_role("button", name="From here on")).to_be_visible()
+    expect(page.get_by_role("button", name="Kill the workflow")).to_have_count(0)  # it is over
+    runs.filter(has_text="job/check").get_by_role("link").click()
+    expect(page.get_by_role("main")).to_contain_text("Started by")
+    assert not axe.violations(page)

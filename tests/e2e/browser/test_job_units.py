@@ -197,3 +197,24 @@ def test_percentiles_are_those_of_the_api(tab: Tab, part: float, value: int) -> 
 )
 def test_parameters_are_an_object(tab: Tab, text: str, refused: bool) -> None:
     assert bool(tab.call("pages/job/actions.js", "notObject", text)) is refused
+
+
+@pytest.mark.parametrize(
+    ("edges", "columns"),
+    [
+        ([("a", "b"), ("b", "c"), ("a", "c")], {"a": 0, "b": 1, "c": 2}),
+        ([("a", "c"), ("b", "c")], {"a": 0, "b": 0, "c": 1}),
+        ([("a", "b"), ("b", "a"), ("b", "c")], {"a": 1, "b": 0, "c": 1}),
+        ([("gone", "a")], {"a": 0}),
+    ],
+)
+def test_a_job_is_drawn_behind_all_that_it_waits_for(
+    tab: Tab, edges: list[tuple[str, str]], columns: dict[str, int]
+) -> None:
+    graph = {"jobs": [{"name": name} for name in columns], "edges": [{"from": a, "to": b} for a, b in edges]}
+    drawn = tab.page.evaluate(
+        "async (graph) => { const app = document.querySelector('script[type=module]').src;"
+        " const { places } = await import(new URL('charts/graph.js', app).href); return [...places(graph)]; }",
+        graph,
+    )
+    assert {name: place["column"] for name, place in drawn} == columns

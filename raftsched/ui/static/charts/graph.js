@@ -49,7 +49,7 @@ export function jobGraph(graph, own) {
     { class: "job-graph", tabindex: "0", role: "group", "aria-label": "Graph of jobs" },
     h(
       "svg",
-      { width, height, viewBox: `-1 -1 ${width} ${height}`, role: "img", "aria-label": inWords(graph) },
+      { width, height, viewBox: `-1 -1 ${width} ${height}`, role: "group", "aria-label": inWords(graph) },
       graph.edges.map((edge) => line(edge, at, x, y)),
       graph.jobs.map((job) => box(job, at.get(job.name), own, x, y)),
     ),

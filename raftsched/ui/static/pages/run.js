@@ -148,7 +148,7 @@ export class RunPage extends Page {
         }),
       );
     }
-    if (one.root === one.id && may("workflows_kill")) {
+    if (one.root === one.id && may("workflows_kill") && workflowOf(this, one).data?.state === "running") {
       const body = "All of its runs that are active are asked to end, and nothing more of it starts.";
       const run = () => post(`${workflowPath(one)}/kill`);
       made.push(act("Kill the workflow", { title: "Kill the workflow?", body, run }, true));
