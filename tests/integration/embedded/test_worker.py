@@ -48,6 +48,44 @@ def test_a_worker_in_a_program_runs_what_it_has_handlers_for(tmp_path: Path) -> 
     asyncio.run(main())
 
 
+def test_as_much_output_is_kept_as_the_settings_say_here_as_there(tmp_path: Path) -> None:
+    """Of what starts once they were changed, on a node and on a worker."""
+
+    async def main() -> None:
+        async with cluster(1, directory=tmp_path) as nodes:
+            (node,) = nodes
+            worker = raftsched.Worker(
+                servers=[node.url], name="w1", data=str(tmp_path / "w1"), slots=1, labels={"where": "there"}
+            )
+
+            async def left_out(namespace: str, labels: dict[str, str]) -> int:
+                job = await node.jobs.create(
+                    trigger={"manual": True},
+                    namespace=namespace,
+                    handler={"exec": ["head", "-c", "100000", "/dev/zero"]},
+                    placement={"labels": labels},
+                )
+                run = await node.instances.wait(await node.jobs.run(job), timeout=60)
+                assert run.state == "SUCCEEDED", run
+                assert run.output is not None
+                return run.output.truncated
+
+            async def as_said(labels: dict[str, str]) -> None:
+                await client.cluster.set_settings(output_max_bytes=None)
+                assert await left_out("default", labels) == 0
+                await client.cluster.set_settings(output_max_bytes=20_000)
+                assert await left_out("default", labels) == 80_000
+                assert await left_out("billing", labels) == 70_000
+
+            client = node.client
+            await client.namespaces.put("billing", limits={"output_max_bytes": 30_000, "output_keep": "2h"})
+            await as_said({})
+            async with worker:
+                await as_said({"where": "there"})
+
+    asyncio.run(main())
+
+
 def test_without_a_cluster_it_waits_and_stops_when_it_is_cancelled(tmp_path: Path) -> None:
     async def main() -> None:
         worker = raftsched.Worker(servers="http://127.0.0.1:9", name="w1", data=str(tmp_path / "w1"))
