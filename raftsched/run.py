@@ -123,7 +123,7 @@ def progress(percent: float | None = None, text: str = "") -> None:
 def save_state(value: Any) -> None:
     """Keeps a value for the next attempts of this run: what JSON can hold, at most 4 KiB of it. None takes it away. It
     is in the cluster when the attempt ends, and before that within some ten seconds. Raises ValueError, TypeError."""
-    kept = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    kept = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     if len(kept) > STATE_MAX:
         raise ValueError(f"the state takes {len(kept):,} bytes as JSON; {STATE_MAX:,} is the limit")
     _teller().save(kept)

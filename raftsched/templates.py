@@ -40,7 +40,9 @@ _ONE_WORDS = ("attempt", "token", "job", "namespace", "instance")
 _NAMES = "due, due:FORMAT, attempt, token, job, namespace, instance and params.NAME"
 _KNOWN = re.compile(rf"(?<!\$)\{{(?:due|params\.[^{{}}]+|{'|'.join(_ONE_WORDS)})(?::[^{{}}]*)?\}}")
 _READS_CODE = re.compile(r"(?:ba|da|a|k|z|fi|c|tc)?sh|busybox|python[0-9.]*|perl|ruby|node|php")
-_CODE_FOLLOWS = re.compile(r"-[A-Za-z]*[cer]|--eval|--command|--run")
+_CODE_FOLLOWS = re.compile(r"-[A-Za-z]*[ceErp]|--eval|--command|--run|--print")
+_CODE_WITHIN = re.compile(r"(?:-[A-Za-z]*[ceErp]|--(?:eval|command|run|print)=).+", re.DOTALL)
+_RUNS_ANOTHER = re.compile(r"env|timeout|nice|ionice|nohup|setsid|stdbuf|time|xargs|sudo|doas|flock|chrt|taskset")
 
 
 class Facts(NamedTuple):
@@ -114,20 +116,29 @@ _PLAIN = {
 
 def _command(filling: _Filling, command: list[str]) -> list[str]:
     filling.plain(command[0], "/handler/exec/0", _PLAIN["exec"])
-    reads_code = _READS_CODE.fullmatch(command[0].rpartition("/")[2]) is not None
+    reader = command[0] if _named(command[0], _READS_CODE) else ""
+    runs_another = _named(command[0], _RUNS_ANOTHER)
     found = [command[0]]
     code_next = False
     for i, argument in enumerate(command[1:], 1):
         at = f"/handler/exec/{i}"
-        if code_next and not argument.startswith("-"):
+        option = bool(reader) and _CODE_FOLLOWS.fullmatch(argument) is not None
+        within = bool(reader) and not option and _CODE_WITHIN.fullmatch(argument) is not None
+        if within or (code_next and not argument.startswith("-")):
             code_next = False
-            detail = f'that {found[0][:64]} would run; give it as an argument of its own, {{params.x}}, to read as "$1"'
+            detail = f'that {reader[:64]} would run; give it as an argument of its own, {{params.x}}, to read as "$1"'
             filling.plain(argument, at, detail)
             found.append(argument)
             continue
-        code_next = code_next or (reads_code and _CODE_FOLLOWS.fullmatch(argument) is not None)
+        if runs_another and not reader and _named(argument, _READS_CODE):
+            reader = argument
+        code_next = code_next or option
         found.append(filling.text(argument, at, _without_nul))
     return found
+
+
+def _named(program: str, programs: re.Pattern[str]) -> bool:
+    return programs.fullmatch(program.rpartition("/")[2]) is not None
 
 
 def _request(filling: _Filling, http: dict[str, Any]) -> dict[str, Any]:

@@ -244,6 +244,7 @@ _AGREEMENTS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     (".*", "is not declared, which it has to be", _always),  # a setting says so
     (".*", "has no meaning for a job that is due once", _always),  # its trigger, which may be that of the job as it is
     ("/user|/outcomes/exit", "has no meaning with http", _always),  # its handler, which may be that of the job as it is
+    (".*/headers", "has a header twice", _always),  # but for their case
     ("/outcomes/status", "is for http alone", _always),
     (
         "/outcomes",

@@ -82,6 +82,8 @@ def test_progress_that_cannot_be(percent: float, told: list[object]) -> None:
 def test_a_state_that_cannot_be(told: list[object]) -> None:
     with pytest.raises(ValueError, match="4,096 is the limit"):
         raftsched.save_state("x" * run.STATE_MAX)
+    with pytest.raises(ValueError):
+        raftsched.save_state(float("nan"))
     with pytest.raises(TypeError):
         raftsched.save_state(object())
     assert told == []

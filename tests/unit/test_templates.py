@@ -135,6 +135,22 @@ def test_nor_does_what_an_interpreter_runs(program: str, option: str) -> None:
     assert not wrong_in({"exec": ["grep", option, "{params.region}"]}, PARAMS), "which runs nothing"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["python3", "-cprint({params.region})"],
+        ["node", "--eval=f({params.region})"],
+        ["perl", "-E", "{params.region}"],
+        ["env", "A=1", "sh", "-c", "{params.region}"],
+        ["timeout", "5", "/bin/bash", "-c", "{params.region}"],
+    ],
+)
+def test_nor_what_it_runs_behind_another_or_within_its_option(command: list[str]) -> None:
+    (wrong,) = wrong_in({"exec": command}, PARAMS)
+    assert wrong.pointer == f"/handler/exec/{len(command) - 1}"
+    assert not wrong_in({"exec": ["timeout", "5", "./report", "-c", "{params.region}"]}, PARAMS)
+
+
 def test_addresses() -> None:
     found, wrong = filled(http_of(url="http://a:80/{params.odd}/x%20y?q={params.odd}&d={due:%H:%M}"), PARAMS, FACTS)
     odd = "a%20b%2Fc%3Fd%26e%3D%22f%22%5C%C3%B1%7Bdue%7D%0A"

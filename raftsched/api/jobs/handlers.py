@@ -107,6 +107,8 @@ def _http(given: HttpIn, at: str, errors: list[FieldError]) -> None:
         errors.append(FieldError(f"{at}/url", wrong))
     if isinstance(given.body, SecretRef):
         check_name(given.body.name, f"{at}/body", errors)
+    if len({name.lower() for name in given.headers}) < len(given.headers):
+        errors.append(FieldError(f"{at}/headers", "has a header twice; their case does not matter"))
     for name, value in given.headers.items():
         if isinstance(value, SecretRef):
             check_name(value.name, f"{at}/headers{pointer(name[:128])}", errors)

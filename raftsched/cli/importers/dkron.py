@@ -93,9 +93,10 @@ def _job(given: Mapping[str, Any], zone: str, now_ms: int, prefix: str, notes: N
     tags = _tags(given, notes)
     if tags:
         job["placement"] = {"labels": tags}
-    if given.get("processors"):
-        names = ", ".join(text_map(dict.fromkeys(given["processors"], ""), "processors"))
-        notes.say(f"processors ({names}) have no counterpart; output is kept with each run")
+    processors = given.get("processors")
+    if processors:
+        names = f" ({', '.join(map(str, processors))})" if isinstance(processors, Mapping) else ""
+        notes.say(f"processors{names} have no counterpart; output is kept with each run")
     notes.leave(given, _KNOWN, "")
     return job
 

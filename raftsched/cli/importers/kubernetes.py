@@ -280,7 +280,8 @@ def _handler(pod: Mapping[str, Any], namespace: str, notes: Notes) -> dict[str, 
     memory = _resources(container, notes)
     if memory:
         handler["limits"] = {"memory": memory}
-    notes.say(f"image {container.get('image')} is not used: {handler['exec'][0]} has to be on the nodes")
+    image = f"image {container['image']} is not used: " if container.get("image") else ""
+    notes.say(f"{image}{handler['exec'][0]} has to be on the nodes")
     if container.get("volumeMounts"):
         mounts = _list(container, "volumeMounts")
         places = ", ".join(str(v.get("mountPath")) for v in mounts if isinstance(v, dict))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
@@ -59,6 +59,7 @@ def read_xxl_job(data: bytes, source: str, how: How) -> Reading:
         (document.place, {_camel(key): value for key, value in document.value.items()})
         for document in read_records(data, source)
     ]
+    there = {_text(given, "id") for _, given in rows}
     parents = _parents([given for _, given in rows], how.prefix)
     for at, given in rows:
         number = _text(given, "id")
@@ -67,7 +68,7 @@ def read_xxl_job(data: bytes, source: str, how: How) -> Reading:
         notes = Notes()
         try:
             name = names.take(job_name(_name(given, number), how.prefix, notes), place)
-            job = _job(given, number, parents, how, notes)
+            job = _job(given, number, there, parents, how, notes)
         except Unmapped as error:
             reading.refused.append((place, text, str(error)))
             continue
@@ -102,7 +103,12 @@ def _parents(rows: list[dict[str, Any]], prefix: str) -> dict[str, list[str]]:
 
 
 def _job(
-    given: Mapping[str, Any], number: str, parents: Mapping[str, list[str]], how: How, notes: Notes
+    given: Mapping[str, Any],
+    number: str,
+    there: Collection[str],
+    parents: Mapping[str, list[str]],
+    how: How,
+    notes: Notes,
 ) -> dict[str, Any]:
     handler, more = _handler(given, how, notes)
     trigger = _trigger(given, how, notes)
@@ -151,8 +157,13 @@ def _job(
         notes.ask(
             f"alarmEmail {_text(given, 'alarmEmail')[:100]} is left out: notify tells a webhook (docs/webhooks.md)"
         )
-    if _text(given, "childJobId"):
-        notes.say(f"the jobs {_text(given, 'childJobId')[:100]} are started by its success: they say so (after)")
+    children = dict.fromkeys(child.strip() for child in _text(given, "childJobId").split(",") if child.strip())
+    here = [child for child in children if child != number and child in there]
+    if here:
+        notes.say(f"the jobs {', '.join(here)[:100]} are started by its success: they say so (after)")
+    if len(here) < len(children):
+        others = ", ".join(child for child in children if child not in here)
+        notes.ask(f"its childJobId names {others[:100]}, no other job of this file: nothing follows by that")
     notes.leave(given, _KNOWN, "")
     return job
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -74,25 +75,53 @@ class _Reader:
             for target, value in _assignments(statement):
                 if isinstance(target, ast.Name):
                     self._names[target.id] = value
+        stored = Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
+        self._changing = {name for name, count in stored.items() if count > 1}
+        self._whole: set[ast.stmt] = set(tree.body)  # those that are done in any case
+        self._entries: dict[str, list[tuple[str, int, Any]]] = {}  # by the name of their schedule
         for statement in _statements(tree):
             for target, value in _assignments(statement):
-                self._assigned(target, value)
+                self._assigned(target, value, statement)
+            if isinstance(statement, ast.AugAssign) and _named(statement.target) in BEAT:
+                self._added(statement)
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
                 self._called(statement.value)
+        for entries in self._entries.values():
+            self.module.entries += entries
 
-    def _assigned(self, target: ast.expr, value: ast.expr) -> None:
-        name = target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
+    def _assigned(self, target: ast.expr, value: ast.expr, statement: ast.stmt | None = None) -> None:
+        name = _named(target)
         if isinstance(target, ast.Subscript):
-            owner = target.value
-            name = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
-            if name in BEAT and isinstance(target.slice, ast.Constant):
-                self._entry(str(target.slice.value), value)
+            if _named(target.value) not in BEAT:
+                return
+            if isinstance(target.slice, ast.Constant):
+                self._entry(_named(target.value), str(target.slice.value), value)
+            else:
+                why = f"{_shown(target)} is code, which is not run: write each entry with its name"
+                self.module.asides.append((target.lineno, why))
         elif name in BEAT:
-            self._beat(value)
+            self._schedule(name, value, statement)
         elif name in ZONE and isinstance(value, ast.Constant) and isinstance(value.value, str):
             self.module.zone = value.value
         elif name in UTC_SWITCH and isinstance(value, ast.Constant):
             self.module.utc = bool(value.value)
+
+    def _schedule(self, name: str, value: ast.expr, statement: ast.stmt | None) -> None:
+        """Reads a schedule that takes the place of the one before, if any."""
+        if isinstance(value, ast.Name) and value.id in BEAT and value.id in self._names:
+            return  # the same dict by its other name
+        if name in self._entries and statement not in self._whole:
+            why = f"{name} is assigned again, if at all: this one is not read; leave the one that holds"
+            self.module.asides.append((value.lineno, why))
+            return
+        self._entries[name] = []
+        self._beat(value, name)
+
+    def _added(self, statement: ast.AugAssign) -> None:
+        if isinstance(statement.op, ast.BitOr):
+            self._beat(statement.value, _named(statement.target))
+        else:
+            self.module.asides.append((statement.lineno, f"{_shown(statement)} is code, which is not run"))
 
     def _called(self, call: ast.Call) -> None:
         """app.conf.update(beat_schedule=...), and add_periodic_task(...), which is code."""
@@ -104,9 +133,9 @@ class _Reader:
         if name != "update":
             return
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        owned = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+        owned = "" if owner is None else _named(owner)
         if owned in BEAT and call.args:
-            self._beat(call.args[0])
+            self._beat(call.args[0], owned)
         for keyword in call.keywords:
             if keyword.arg is not None and owned not in BEAT:
                 self._assigned(ast.Name(keyword.arg), keyword.value)
@@ -116,13 +145,16 @@ class _Reader:
                     if isinstance(key, ast.Constant) and isinstance(key.value, str):
                         self._assigned(ast.Name(key.value), value)
 
-    def _beat(self, value: ast.expr) -> None:
+    def _beat(self, value: ast.expr, schedule: str) -> None:
         while isinstance(value, ast.Name) and value.id in self._names and self._left > 0:
+            if value.id in self._changing:
+                self.module.asides.append((value.lineno, f"{value.id} is assigned more than once: write its dict here"))
+                return
             self._left -= 1
             value = self._names[value.id]
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict":
             for keyword in value.keywords:
-                self._entry(keyword.arg or "**", keyword.value)
+                self._entry(schedule, keyword.arg or "**", keyword.value)
             return
         if not isinstance(value, ast.Dict):
             self.module.asides.append((value.lineno, "the schedule is not written out as a dict, so it is not read"))
@@ -136,15 +168,15 @@ class _Reader:
             except NotLiteral as error:
                 self.module.asides.append((key.lineno, str(error)))
                 continue
-            self._entry(str(name), entry)
+            self._entry(schedule, str(name), entry)
 
-    def _entry(self, name: str, value: ast.expr) -> None:
+    def _entry(self, schedule: str, name: str, value: ast.expr) -> None:
         found: Any
         try:
             found = self._value(value, 0)
         except NotLiteral as error:
             found = error
-        self.module.entries.append((name, value.lineno, found))
+        self._entries.setdefault(schedule, []).append((name, value.lineno, found))
 
     def _value(self, node: ast.expr, depth: int) -> Any:
         self._left -= 1
@@ -155,6 +187,8 @@ class _Reader:
         if isinstance(node, ast.Name):
             if node.id not in self._names:
                 raise NotLiteral(f"line {node.lineno}: {node.id} is not written out in this file")
+            if node.id in self._changing:
+                raise NotLiteral(f"line {node.lineno}: {node.id} is assigned more than once: write its value")
             return self._value(self._names[node.id], depth + 1)
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             return [self._value(item, depth + 1) for item in node.elts]
@@ -227,7 +261,12 @@ class _Reader:
         raise NotLiteral(f"line {node.lineno}: {_shown(node)} is code, which is not run: write its value")
 
 
-def _shown(node: ast.expr) -> str:
+def _named(target: ast.expr) -> str:
+    """Returns the last name of what is assigned to, "" where it has none."""
+    return target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
+
+
+def _shown(node: ast.expr | ast.stmt) -> str:
     try:
         return ast.unparse(node)[:60]
     except RecursionError:

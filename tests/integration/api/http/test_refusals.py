@@ -82,6 +82,11 @@ REFUSED: list[tuple[Any, str, str]] = [  # body, pointer of an error, something 
     (job(handler={"http": {"url": "ftp://a/b"}}), "/handler/http/url", "http://"),
     (job(handler={"http": {"url": "http://a:99999999/"}}), "/handler/http/url", "http://"),
     (
+        job(handler={"http": {"url": "http://a/", "headers": {"X-A": "1", "x-a": "2"}}}),
+        "/handler/http/headers",
+        "a header twice",
+    ),
+    (
         job(handler={"http": {"url": "http://a/", "headers": {"X": "a\r\nb"}}}),
         "/handler/http/headers/X",
         "one line",

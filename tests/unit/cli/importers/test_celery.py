@@ -159,6 +159,9 @@ def test_templates_that_are_refused(text: str) -> None:
         "TASK = 'x'\nSCHEDULE = {'a': {'task': TASK, 'schedule': 5}}\nbeat_schedule = SCHEDULE",
         "app.conf.beat_schedule['a'] = {'task': 'x', 'schedule': 5}",
         "beat_schedule = dict(a=dict(task='x', schedule=5))",
+        "app.conf.beat_schedule |= ENTRY",
+        "beat_schedule = {'b': {'task': 'y', 'schedule': 9}}\nbeat_schedule = ENTRY",
+        "beat_schedule = ENTRY\napp.conf.beat_schedule = beat_schedule",
     ],
 )
 def test_where_the_schedule_may_stand(text: str) -> None:
@@ -179,6 +182,31 @@ def test_what_is_not_written_out_is_told() -> None:
                  "names no task", "not written out as a dict"):  # fmt: skip
         assert word in text
     assert reading.refused[0][0] == "line 6", reading.refused
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("A = 5\nA = 9\nbeat_schedule = {'a': {'task': 'x', 'schedule': A}}", "A is assigned more than once"),
+        ("S = {}\nif DEBUG:\n    S = {}\nbeat_schedule = S", "S is assigned more than once"),
+        (
+            "for i in range(3):\n    beat_schedule[str(i)] = {'task': 'x', 'schedule': 5}",
+            "write each entry with its name",
+        ),
+        ("beat_schedule += more", "code, which is not run"),
+    ],
+)
+def test_what_depends_on_the_course_is_told(text: str, why: str) -> None:
+    reading = python(text)
+    assert not reading.entries
+    assert why in reasons(reading)[0]
+
+
+def test_a_schedule_that_may_take_the_place_of_another_is_told() -> None:
+    one = "beat_schedule = {'a': {'task': 'x', 'schedule': 5}}"
+    reading = python(f"{one}\nif DEBUG:\n    {one.replace('x', 'y')}")
+    assert [entry.job["handler"] for entry in reading.entries] == [{"call": "x"}]
+    assert "is assigned again" in reasons(reading)[0]
 
 
 def test_zones() -> None:

@@ -62,6 +62,13 @@ def test_a_whole_dkron_job() -> None:
     assert [note.split()[0] for note in notes] == ["retries", "owner_email", "tags", "processors"]
 
 
+@pytest.mark.parametrize("processors", [5, True, ["files"], "files"])
+def test_processors_of_any_kind_are_left_out(processors: object) -> None:
+    given = {"name": "a", "schedule": "@every 1h", "executor": "shell", "executor_config": {"command": "x"}}
+    _, notes = one(given | {"processors": processors})
+    assert [note for note in notes if note.startswith("processors have no counterpart")]
+
+
 @pytest.mark.parametrize(
     "schedule, trigger",
     [

@@ -89,7 +89,7 @@ def test_what_works_differently_is_told() -> None:
     for word in (
         "CONSISTENT_HASH is left out",
         "alarmEmail a@b",
-        "jobs 8,9 are started by its success",
+        "names 8, 9, no other job of this file",
         "novelty has",
     ):
         assert word in notes
