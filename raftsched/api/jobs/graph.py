@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -29,8 +29,10 @@ from raftsched.core.workflows import waits_for_all
 from raftsched.schedule import TriggerError, describe
 
 JOBS_MAX = 2_000  # of one answer
-LOOK_MAX = 100_000  # jobs that are looked at for one
-SLICE = 1_000  # of them at a time
+EDGES_MAX = 20_000
+LOOK_MAX = 500_000  # rows and edges that are looked at for one
+SLICE = 1_000  # of them between two turns of the event loop
+DECODED = 10  # rows that a job counts for which is decoded, or shown
 
 
 class GraphJobOut(msgspec.Struct):
@@ -54,7 +56,8 @@ class GraphEdgeOut(msgspec.Struct):
 
 
 class GraphOut(msgspec.Struct):
-    """`complete`: false where there is more than one answer holds."""
+    """`complete`: false where there is more than one answer holds: then those nearest to `job`, or first in their
+    order, are here."""
 
     jobs: list[GraphJobOut]
     edges: list[GraphEdgeOut]
@@ -79,35 +82,66 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     if name is not None:
         with ctx.read() as view:
             job = referred_job(view, name, namespace)
-            if job is None:
-                raise Problem("not-found", f'There is no job "{name[:200]}"; give its id, or "namespace/name".')
-            graph.around(view, job)
-            shown = graph.shown(view)
+        if job is None:
+            raise Problem("not-found", f'There is no job "{name[:200]}"; give its id, or "namespace/name".')
+        await _around(ctx, graph, job)
     else:
         await _all(ctx, graph, namespace)
-        with ctx.read() as view:
-            shown = graph.shown(view)
-    return reply_value(shown)
+    return reply_value(await _shown(ctx, graph))
 
 
 async def _all(ctx: ApiContext, graph: _Graph, namespace: str | None) -> None:
     """Looks at all jobs, a bounded number at a time."""
-    rows, last, looked = walk(JobFilter(namespace=namespace)), None, 0
-    while looked < LOOK_MAX:
+    rows, last = walk(JobFilter(namespace=namespace)), None
+    while graph.goes_on():
         with ctx.read() as view:
-            some = list(islice(rows.rows(view, last), SLICE))
-            for key, value in some:
+            for key, value in rows.rows(view, last):
+                last = key
                 raw = rows.job(view, key, value)
                 if raw is not None and (raw.find(b'"after"') >= 0 or raw.find(b'"job_succeeded"') >= 0):
-                    graph.add(decode_job(raw), namespace)
-        looked += len(some)
-        if len(some) < SLICE:
-            return
-        if len(graph.jobs) >= JOBS_MAX:
-            break
-        last = some[-1][0]
+                    graph.add(graph.decode(raw), namespace)
+                if graph.slice_is_over():
+                    break
+            else:
+                return
         await asyncio.sleep(0)
-    graph.complete = False
+
+
+async def _around(ctx: ApiContext, graph: _Graph, job: Job) -> None:
+    """Adds what a job waits for, and what follows it, the nearest first."""
+    graph.jobs[name_of(job)] = job
+    ahead: deque[_Step] = deque((_Step(name_of(job)), _Step(name_of(job), 0)))
+    while ahead and graph.goes_on():
+        with ctx.read() as view:
+            while ahead and not graph.slice_is_over():
+                step = ahead.popleft()
+                if step.behind is None:
+                    ahead.extend(graph.awaited_by(view, step.name))
+                else:
+                    graph.followed_by(view, step.name, step.behind, ahead)
+        await asyncio.sleep(0)
+
+
+async def _shown(ctx: ApiContext, graph: _Graph) -> GraphOut:
+    names = list(graph.jobs)
+    shown: list[GraphJobOut] = []
+    while len(shown) < len(names):
+        graph.work = 0
+        with ctx.read() as view:
+            for name in names[len(shown) :]:
+                shown.append(_job(name, graph.find(view, name)))
+                graph.work += DECODED
+                if graph.work >= SLICE:
+                    break
+        await asyncio.sleep(0)
+    return GraphOut(shown, graph.edges, graph.complete)
+
+
+class _Step(NamedTuple):
+    """A name to go on from. `behind`: to the jobs that follow, those behind this id; None: to what it waits for."""
+
+    name: str
+    behind: int | None = None
 
 
 class _Graph:
@@ -115,66 +149,94 @@ class _Graph:
         self.jobs: dict[str, Job | None] = {}
         self.edges: list[GraphEdgeOut] = []
         self.complete = True
+        self.work = 0  # in this slice
+        self._done = 0  # in those before
+        self._found: set[str] = set()  # names that were looked up
+        self._awaited: set[str] = set()  # names of which it is known, or to be looked at, what they wait for
         self._drawn: set[int] = set()
+        self._followers: set[int] = set()
+
+    def goes_on(self) -> bool:
+        """Begins a slice, unless all was looked at that one answer may take."""
+        self._done += self.work
+        self.work = 0
+        if self._done >= LOOK_MAX:
+            self.complete = False
+        return self.complete
+
+    def slice_is_over(self) -> bool:
+        """Returns whether others are to have their turn. To be asked once for each row."""
+        self.work += 1
+        return self.work >= SLICE or not self.complete
+
+    def decode(self, raw: bytes) -> Job:
+        self.work += DECODED
+        return decode_job(raw)
+
+    def find(self, view: ReadView, name: str) -> Job | None:
+        """Returns the job that is named as namespace/name, None when it does not exist for the caller. Each is looked
+        up once."""
+        job = self.jobs.get(name)
+        if job is not None or name in self._found:
+            return job
+        self._found.add(name)
+        namespace, _, short = name.partition("/")
+        raw = view.get(Table.NAMES, name_key(namespace, short)) if sees(namespace) else None
+        row = None if raw is None else view.get(Table.JOBS, u64(from_u64(raw)))
+        job = None if row is None else self.decode(row)
+        if name in self.jobs:
+            self.jobs[name] = job
+        return job
 
     def add(self, job: Job, namespace: str | None = None) -> list[str]:
         """Adds a job, if it waits for others, with those. Returns their names."""
-        if job.state is JobState.DELETED or not sees(job.namespace) or namespace not in (None, job.namespace):
+        if job.id in self._drawn or job.state is JobState.DELETED:
+            return []
+        if not sees(job.namespace) or namespace not in (None, job.namespace):
             return []
         edges = list(_edges(job))
-        new = {edge.from_ for edge in edges} | {name_of(job)}
-        if job.id in self._drawn or not edges:
+        if not edges:
             return []
-        if len(self.jobs.keys() | new) > JOBS_MAX:
+        self.work += len(edges)
+        names = dict.fromkeys(edge.from_ for edge in edges)
+        more = sum(name not in self.jobs for name in {name_of(job), *names})
+        if len(self.jobs) + more > JOBS_MAX or len(self.edges) + len(edges) > EDGES_MAX:
             self.complete = False
             return []
         self._drawn.add(job.id)
         self.jobs[name_of(job)] = job
-        for edge in edges:
-            self.jobs.setdefault(edge.from_, None)
+        for name in names:
+            self.jobs.setdefault(name, None)
         self.edges += edges
-        return [edge.from_ for edge in edges]
+        return list(names)
 
-    def around(self, view: ReadView, job: Job) -> None:
-        """Adds what a job waits for, and what follows it."""
-        self.jobs[name_of(job)] = job
-        up: deque[str] = deque(self.add(job))
-        while up:
-            other = find(view, up.popleft())
-            if other is not None:
-                up.extend(self.add(other))
-        down, seen = deque((name_of(job),)), {job.id}
-        while down:
-            target = down.popleft()
-            for job_id in list(followers(view, target)):
-                raw = view.get(Table.JOBS, u64(job_id))
-                follower = None if raw is None or job_id in seen else decode_job(raw)
-                after = None if follower is None else follower.policy.trigger.after
-                if follower is None or after is None or target not in after.jobs:
-                    continue
-                seen.add(job_id)
+    def awaited_by(self, view: ReadView, name: str) -> list[_Step]:
+        """Adds a job with what it waits for. Returns the steps to those."""
+        job = self.find(view, name)
+        new = [] if job is None else [target for target in self.add(job) if target not in self._awaited]
+        self._awaited.update(new)
+        return [_Step(target) for target in new]
+
+    def followed_by(self, view: ReadView, target: str, behind: int, ahead: deque[_Step]) -> None:
+        """Adds the jobs that follow one, those behind an id, as many as there is time for. Puts what is to be looked
+        at then into `ahead`."""
+        for job_id in followers(view, target, behind):
+            raw = None if job_id in self._followers else view.get(Table.JOBS, u64(job_id))
+            follower = None if raw is None else self.decode(raw)
+            after = None if follower is None else follower.policy.trigger.after
+            if follower is not None and after is not None and target in after.jobs:
+                self._followers.add(job_id)
                 self.add(follower)
-                if follower.id in self._drawn:
-                    down.append(name_of(follower))
-
-    def shown(self, view: ReadView) -> GraphOut:
-        for name, job in self.jobs.items():
-            if job is None and sees(name.partition("/")[0]):
-                self.jobs[name] = find(view, name)
-        return GraphOut([_job(name, job) for name, job in self.jobs.items()], self.edges, self.complete)
+                if job_id in self._drawn:
+                    ahead.append(_Step(name_of(follower), 0))
+            if self.slice_is_over():
+                ahead.appendleft(_Step(target, job_id))
+                return
 
 
 def name_of(job: Job) -> str:
     """Returns namespace/name, or namespace/id of a job without a name."""
     return f"{job.namespace}/{job.name or job_text(job.id)}"
-
-
-def find(view: ReadView, name: str) -> Job | None:
-    """Returns the job that is named as namespace/name, None when it does not exist for the caller."""
-    namespace, _, short = name.partition("/")
-    raw = view.get(Table.NAMES, name_key(namespace, short)) if sees(namespace) else None
-    row = None if raw is None else view.get(Table.JOBS, u64(from_u64(raw)))
-    return None if row is None else decode_job(row)
 
 
 def _edges(job: Job) -> Iterable[GraphEdgeOut]:

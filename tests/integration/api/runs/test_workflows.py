@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 import raftsched
 from raftsched.core.commands import Assign, Ended
 from raftsched.core.ids import parse_instance, parse_job
-from raftsched.core.model import After, AfterOn, Outcome
+from raftsched.core.model import After, AfterOn, Job, Outcome
 from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table, u64
 from tests.support.local_api import Client, run
@@ -289,6 +291,65 @@ def test_a_graph_of_more_than_one_answer_holds(tmp_path: Path, monkeypatch: pyte
         for query in ("", "?job=default/a"):
             _, graph = await call("GET", f"/v1/jobs:graph{query}")
             assert (len(graph["jobs"]), graph["complete"]) == (3, False)
+
+    run(tmp_path, test)
+
+
+def test_a_graph_looks_at_each_job_once_and_lets_others_have_their_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[int] = []  # the turn of each
+    turn = 0
+
+    def counted(raw: bytes) -> Job:
+        decoded.append(turn)
+        return decode_job(raw)
+
+    async def tick() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async def test(call: Client) -> None:
+        layers, wide = 4, 8
+        for layer in range(layers):
+            before = [f"l{layer - 1}-{at}" for at in range(wide)]
+            for at in range(wide):
+                await create(call, f"l{layer}-{at}", {"any_of": before} if layer else None)
+        ticking = asyncio.create_task(tick())
+        monkeypatch.setattr("raftsched.api.jobs.graph.decode_job", counted)
+        monkeypatch.setattr("raftsched.api.jobs.graph.SLICE", 50)
+        jobs, edges = layers * wide, (layers - 1) * wide * wide
+        for query, shown, drawn in (
+            ("?namespace=default", jobs, edges),
+            ("?job=default/l0-0", jobs, edges),
+            (f"?job=default/l{layers - 1}-0", jobs - wide + 1, edges - wide * (wide - 1)),
+        ):
+            decoded.clear()
+            _, graph = await call("GET", f"/v1/jobs:graph{query}")
+            assert (len(graph["jobs"]), len(graph["edges"]), graph["complete"]) == (shown, drawn, True)
+            assert len(decoded) <= 2 * jobs
+            assert max(Counter(decoded).values()) <= 5
+        ticking.cancel()
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("query", ["", "?namespace=default", "?job=default/a", "?job=default/b0"])
+@pytest.mark.parametrize(("limit", "value"), [("EDGES_MAX", 6), ("LOOK_MAX", 0)])
+def test_a_graph_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, limit: str, value: int
+) -> None:
+    async def test(call: Client) -> None:
+        await create(call, "a")
+        for at in range(4):
+            await create(call, f"b{at}", {"any_of": ["a", "x", "y"]})
+        assert (await call("GET", "/v1/jobs:graph?job=default/a"))[1]["complete"]
+        monkeypatch.setattr(f"raftsched.api.jobs.graph.{limit}", value)
+        _, graph = await call("GET", f"/v1/jobs:graph{query}")
+        small = value == 6 and query.endswith("b0")  # three edges
+        assert (len(graph["edges"]) <= value, graph["complete"]) == (True, small)
 
     run(tmp_path, test)
 
