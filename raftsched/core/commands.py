@@ -307,6 +307,7 @@ class Rerun(Command, frozen=True, tag=41):
     key: bytes = b""  # as in RunNow
     digest: bytes = b""
     downstream: bool = False  # and what follows it in its workflow runs again, each after those that it waits for
+    namespaces: tuple[str, ...] | None = None  # with downstream: where the caller may have jobs run; None: in all
 
 
 class Requeue(Command, frozen=True, tag=42):

@@ -485,7 +485,8 @@ class Author:
         return c.Kill(self._key(Table.INSTANCES))
 
     def _rerun(self) -> Command:
-        return c.Rerun(self._key(Table.INSTANCES), *self._named(), self.random.random() < 0.3)
+        allowed = self.random.choice([None, None, ("default",)])
+        return c.Rerun(self._key(Table.INSTANCES), *self._named(), self.random.random() < 0.3, allowed)
 
     def _workflow(self) -> Command:
         r = self.random

@@ -189,9 +189,10 @@ class World:
         *,
         name: str | None = None,
         suspended: bool = False,
+        namespace: str = "default",
         **fields: Any,
     ) -> Job:
-        answer = self.ok(CreateJob("default", name, policy(trigger, **fields), b"{}", suspended=suspended))
+        answer = self.ok(CreateJob(namespace, name, policy(trigger, **fields), b"{}", suspended=suspended))
         assert answer.job is not None
         assert answer.created
         return answer.job

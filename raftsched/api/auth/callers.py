@@ -204,6 +204,17 @@ def within() -> frozenset[str] | None:
     return call.caller.within(call.needed)
 
 
+def allowed_namespaces() -> tuple[str, ...] | None:
+    """Returns what `within` does, as commands carry it, for what only apply can decide."""
+    found = within()
+    return None if found is None else tuple(sorted(found))
+
+
+def note_as_change() -> None:
+    """Notes proposals as changes from here on, where other requests of their operation hand in work."""
+    _call.set(_call.get()._replace(work=False))
+
+
 def served() -> tuple[frozenset[str] | None, frozenset[str] | None]:
     """Returns the queues and the namespaces whose runs the caller may be given; None: all. It is for operations of the
     role worker, which others than workers and admins do not come to."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from raftsched.api.auth.callers import within
+from raftsched.api.auth.callers import allowed_namespaces, note_as_change, within
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.fields import wanted_fields
@@ -214,10 +214,14 @@ async def kill(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
 )
 async def rerun(ctx: ApiContext, call: Call[RerunIn]) -> web.Response:
     """One more attempt of an instance that has ended. Its end starts nothing that it started before; with `downstream`
-    everything behind it in its workflow runs again. With an Idempotency-Key the request may be repeated."""
+    everything behind it in its workflow runs again, which needs the role editor in all namespaces of that. With an
+    Idempotency-Key the request may be repeated."""
     key, downstream = await _target(ctx, call), call.body.downstream
     name = call.key("rerun", key, *((b"downstream",) if downstream else ()))
-    command = Rerun(key, name.key, name.digest, downstream)
+    command = Rerun(key, name.key, name.digest)
+    if downstream:
+        note_as_change()  # as the kill of a workflow is
+        command = Rerun(key, name.key, name.digest, True, allowed_namespaces())
     accepted = done_before(ctx, name) or await propose_one(ctx, encode(command))
     return _reply(ctx, key, accepted)
 

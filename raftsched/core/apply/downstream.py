@@ -26,20 +26,25 @@ def follower(tx: Tx, job_id: int, target: str) -> tuple[Job, After] | None:
     return job, after
 
 
-def run_on_from(tx: Tx, job: Job, instance: Instance) -> Rejected | None:
+def run_on_from(tx: Tx, job: Job, instance: Instance, allowed: tuple[str, ...] | None) -> Rejected | None:
     """Has everything behind a final instance run again, each job when those that it waits for have come to their new
-    ends. Refused while one of them is active. The caller lets the instance itself run, and stores it."""
+    ends. Refused while one of them is active, and where that is more than the caller may do. `allowed`: the namespaces
+    in which they may have jobs run; None: all. The caller lets the instance itself run, and stores it."""
     root = instance.root or instance.key
     found = _reachable(tx, job, instance.key, root)
     if isinstance(found, Rejected):
         return found
+    workflows = sorted({root, *(one.root for one in found)})
+    refused = None if allowed is None else _forbidden(tx, workflows, found, allowed)
+    if refused is not None:
+        return refused
     for one in found:
         row = one.row
         if row is not None and (row.state not in FINAL or row.telling is not None):
             detail = f"{instance_text(row.key)} of {one.name}, which follows it, is {row.state.name}"
             return Rejected("illegal-transition", f"{detail}; kill it, or wait for its end.")
     enter(tx, instance)
-    for each in sorted({root, *(one.root for one in found)}):
+    for each in workflows:
         workflow = workflow_of(tx, each)
         workflow.reruns += 1
         workflow.killed_at_ms = None
@@ -85,6 +90,23 @@ def _reachable(tx: Tx, job: Job, own: bytes, root: bytes) -> list[_Behind] | Rej
             if behind.job.name is not None:
                 targets.append((behind.name, root if behind.row is None else behind.row.root or root))
     return list(found.values())
+
+
+def _forbidden(tx: Tx, workflows: list[bytes], found: list[_Behind], allowed: tuple[str, ...]) -> Rejected | None:
+    """Refuses to have runs of other namespaces run again, and to undo a kill that was for others to ask. What has not
+    run may be started by an end, whoever asked for that run. Those of other namespaces are not named: the caller may
+    not be allowed to know of them."""
+    if any(one.row is not None and one.job.namespace not in allowed for one in found):
+        detail = "Runs behind it are in namespaces in which you may not have jobs run; rerun your own one by one."
+        return Rejected("forbidden", detail)
+    for root in workflows:
+        workflow = WORKFLOWS.get(tx.view, root)
+        first = tx.job(split_instance(root)[1])
+        killed = workflow is not None and workflow.killed_at_ms is not None
+        if killed and first is not None and first.namespace not in allowed:
+            detail = "The workflow was killed, and is of a namespace in which you may not set it going again."
+            return Rejected("forbidden", f"{detail} Rerun without downstream.")
+    return None
 
 
 def _wait_anew(tx: Tx, one: _Behind, again: set[str], rerun_id: int) -> None:

@@ -43,7 +43,7 @@ def _rerun(tx: Tx, c: Rerun) -> Answer:
     job, instance = found
     refused = too_many_active(tx, job) or refused_by_overlap(tx, job) or refused_by_key(job, instance.params)
     if refused is None and c.downstream:
-        refused = run_on_from(tx, job, instance)
+        refused = run_on_from(tx, job, instance, c.namespaces)
     if refused is not None:
         return refused
     reopen(tx, job, instance)

@@ -430,6 +430,45 @@ class TestAgain:
                 graph.end(name)
             assert [len(graph.runs(name)[0].attempts) for name in "de"] == [times, times]
 
+    def test_not_what_runs_in_a_namespace_of_others(self) -> None:
+        graph = Graph(a=None)
+        graph.add("b", follows("a"), namespace="theirs")
+        root = graph.start()
+        graph.end("a")
+        for _ in range(2):  # active at first: not even that is told
+            answer = graph.world.do(c.Rerun(root, downstream=True, namespaces=("default", "mine")))
+            assert isinstance(answer, c.Rejected)
+            assert (answer.code, "theirs" in answer.detail) == ("forbidden", False)
+            assert graph.states()["a"] == [I.SUCCEEDED]
+            graph.world.forward(1_000)
+            if graph.states()["b"] == [I.WAITING]:
+                graph.end("b")
+        graph.world.ok(c.Rerun(root, downstream=True, namespaces=("default", "theirs")))
+
+    def test_what_of_others_has_not_run_is_started_as_by_any_end(self) -> None:
+        graph = Graph(a=None)
+        graph.add("b", follows("a", on=AfterOn.FAILED), namespace="theirs")
+        root = graph.start()
+        graph.end("a")
+        graph.world.ok(c.Rerun(root, downstream=True, namespaces=("default",)))
+        graph.end("a", Outcome.FAILED)
+        assert graph.states()["b"] == [I.WAITING]
+
+    def test_a_kill_is_undone_by_who_could_have_asked_for_it(self) -> None:
+        graph = Graph(a=None)
+        graph.add("b", follows("a"), namespace="theirs")
+        root = graph.start()
+        graph.end("a")
+        key = graph.end("b")
+        graph.world.ok(c.KillWorkflow(root))
+        assert graph.world.refused(c.Rerun(key, downstream=True, namespaces=("theirs",))) == "forbidden"
+        workflow = graph.workflow(root)
+        assert workflow is not None
+        assert workflow.killed_at_ms is not None
+        graph.world.ok(c.Rerun(key, namespaces=("theirs",)))
+        graph.end("b")
+        graph.world.ok(c.Rerun(key, downstream=True, namespaces=("default", "theirs")))
+
     def test_not_while_something_behind_it_is_active(self) -> None:
         graph = Graph(a=None, b=follows("a"))
         root = graph.start()

@@ -115,6 +115,34 @@ def test_of_a_workflow_is_seen_and_ended_what_one_may(tmp_path: Path) -> None:
     placed(tmp_path, test)
 
 
+def test_from_here_on_runs_what_one_may(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        first = {**JOB, "name": "first", "namespace": "mine"}
+        follows = {
+            **JOB,
+            "name": "f",
+            "namespace": "theirs",
+            "trigger": {"after": {"job": "mine/first", "on": "ended"}},
+        }
+        ids = [(await place.admin("POST", "/v1/jobs", job))[1]["id"] for job in (first, follows)]
+        _, made = await place.mine("POST", f"/v1/jobs/{ids[0]}/run", {})
+        path = f"/v1/instances/{made['id']}"
+        await place.mine("POST", f"{path}/kill")
+        _, runs = await place.admin("GET", f"/v1/jobs/{ids[1]}/instances")
+        (behind,) = [one["id"] for one in runs["items"]]
+        for state in ("WAITING", "KILLED"):
+            assert (await place.admin("GET", f"/v1/instances/{behind}"))[1]["state"] == state
+            status, problem = await place.mine("POST", f"{path}/rerun", {"downstream": True})
+            assert status == 403
+            assert not any(said in problem["detail"] for said in ("theirs", behind, "WAITING"))
+            await place.admin("POST", f"/v1/instances/{behind}/kill")
+        assert (await place.admin("POST", f"{path}/rerun", {"downstream": True}))[0] == 202
+        _, noted = await place.admin("GET", "/v1/audit?operation=instances_rerun&kind=change")
+        assert [(one["namespace"], one["change"]) for one in noted["items"]] == [("mine", {"downstream": True})]
+
+    placed(tmp_path, test)
+
+
 def test_only_ones_own_namespaces_are_listed(tmp_path: Path) -> None:
     async def test(place: Place) -> None:
         for who, wanted in ((place.mine, ["mine"]), (place.admin, ["mine", "theirs"])):
