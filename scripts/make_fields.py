@@ -142,7 +142,7 @@ def _policy_of() -> str:
                 derived.append(f"        {'    ' * bool(condition)}more[{name!r}] = {value}")
     head = (
         "def policy_of(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], "
-        "kept: tuple[Trigger, ...], namespace: str) -> Policy:"
+        "kept: Policy | None, namespace: str) -> Policy:"
     )
     doc = '    """Returns what core looks at; refusals are added to `errors`, then the result is of no use."""'
     more = "    more: dict[str, Any] = {}  # what is not as it is by default"

@@ -50,7 +50,7 @@ async def compare_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     with ctx.read() as view:
         job = get_named(view, namespace, name) if names.JOB.allows(name) and names.NAMESPACE.allows(namespace) else None
         defaults = read_defaults(view, namespace)
-    kept = () if job is None else job.policy.all_triggers
+    kept = None if job is None else job.policy
     content = read_job(call.raw, ctx.settings(), ctx.now_ms(), lambda _: defaults, namespace, kept=kept, tolerant=True)
     identify(content, namespace, name)
     try:

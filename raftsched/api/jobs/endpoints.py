@@ -104,7 +104,7 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     call.must_not_exist()
 
     async def write() -> web.Response:
-        settings, kept = ctx.settings(), job.policy.all_triggers
+        settings, kept = ctx.settings(), job.policy
         content = read_job(call.raw, settings, ctx.now_ms(), ctx.defaults_of, job.namespace, kept=kept, tolerant=True)
         _stays(content, job)
         await check_notify(ctx, content, _as_is(job))
@@ -142,7 +142,7 @@ async def _put_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     namespace, name = call.path["ns"], call.path["name"]
     with ctx.read() as view:
         job = get_named(view, namespace, name) if names.JOB.allows(name) and names.NAMESPACE.allows(namespace) else None
-    kept = () if job is None else job.policy.all_triggers
+    kept = None if job is None else job.policy
     content = read_job(call.raw, ctx.settings(), ctx.now_ms(), ctx.defaults_of, namespace, kept=kept, tolerant=True)
     identify(content, namespace, name)
     await check_notify(ctx, content, lambda view: get_named(view, namespace, name))
@@ -200,7 +200,7 @@ def patched(ctx: ApiContext, job: Job, change: Any, lookup: DefaultsLookup) -> C
     merged = merge(merge_retry(given, change), {k: v for k, v in change.items() if k not in _WHOLE})
     _leave_one_way(whole, merged, change)
     unsaid = frozenset(key for key, value in change.items() if value is None or key in ("trigger", "triggers"))
-    kept = job.policy.all_triggers
+    kept = job.policy
     content = read_plain({**merged, **whole}, ctx.settings(), ctx.now_ms(), lookup, job.namespace, kept, unsaid)
     _stays(content, job)
     return content

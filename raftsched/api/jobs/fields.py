@@ -6,7 +6,7 @@ the client's JobSpec, JobDefaults and Job (`client/*_generated.py`), the options
 a request is answered.
 
 Defaults are those of `core.model.Policy`. Rules are expressions over `given` (the JobIn), `errors` (they add refusals
-to it), `settings`, `now_ms`, `kept` (the triggers that the job has), `namespace` and `trigger` (the parsed one). Their
+to it), `settings`, `now_ms`, `kept` (of the job as it is), `namespace` and `trigger` (the parsed one). Their
 functions are in `rules.py`, `triggers.py`, `handlers.py`, `conditions.py`, `concurrency.py` and `notify.py`.
 """
 
@@ -155,7 +155,7 @@ FIELDS = (
                    "--concurrency-key-rate COUNT/PERIOD: At most so many starts of them, such as 10/1m.")),
     Field("conditions", Kind("Conditions", "Raw", "Sequence[Condition]", f"list[{OBJECT}]"),
           "what must hold before a run starts: a file, an answer, another job's success", default=[],
-          policy="conditions", rule="conditions_of(given.conditions, errors)",
+          policy="conditions", rule="conditions_of(given.conditions, errors, kept)",
           options=("--if-path GLOB...: Wait until a file is there; may be repeated.",
                    "--if-http URL...: Wait until a GET answers well; may be repeated.",
                    "--if-succeeded JOB=WITHIN...: Wait for a success of JOB within 2h, say; may be repeated.")),

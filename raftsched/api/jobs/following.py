@@ -7,16 +7,16 @@ from raftsched.api.auth.callers import sees
 from raftsched.api.http.problems import FieldError
 from raftsched.api.jobs.after_schema import AfterIn
 from raftsched.core.limits import UPSTREAM_MAX
-from raftsched.core.model import After, AfterOn
+from raftsched.core.model import After, AfterOn, Policy
 
 _AT = "/trigger/after"
 _ONE_OF = 'exactly one of job, all_of, any_of, for example {"job": "import"}'
 _KINDS = ("job", "all_of", "any_of")
 
 
-def after_of(given: AfterIn, namespace: str, errors: list[FieldError]) -> After:
+def after_of(given: AfterIn, namespace: str, errors: list[FieldError], kept: Policy | None = None) -> After:
     """Errors are added to the list; the result is of use only when none were. `namespace`: the job's own, which is that
-    of names without one."""
+    of names without one. `kept`: of the job as it is."""
     kinds = [kind for kind in _KINDS if getattr(given, kind) is not None]
     if len(kinds) != 1:
         detail = f"has {' and '.join(kinds)}" if kinds else "names no job"
@@ -31,6 +31,9 @@ def after_of(given: AfterIn, namespace: str, errors: list[FieldError]) -> After:
             detail = f"has {len(places)} jobs; name 1 to {UPSTREAM_MAX}"
             errors.append(FieldError(f"{_AT}/{kinds[0]}", detail))
             return After(())
+    on = AfterOn.SUCCEEDED if given.on is None else AfterOn[given.on.upper()]
+    passes = given.pass_ is not None
+    stay = _stay(kept, on, passes=passes)
     found: dict[str, str] = {}
     for name, at in places:
         target = name if "/" in name else f"{namespace}/{name}"
@@ -38,8 +41,14 @@ def after_of(given: AfterIn, namespace: str, errors: list[FieldError]) -> After:
             errors.append(FieldError(at, 'is no job; write its name, or "namespace/name", such as "billing/import"'))
         elif target in found:
             errors.append(FieldError(at, f"names the same job as {found[target]}; once is enough"))
-        elif not sees(target.partition("/")[0]):
+        elif not sees(target.partition("/")[0]) and target not in stay:
             errors.append(FieldError(at, "is in a namespace that your token is not for"))
         found.setdefault(target, at)
-    on = AfterOn.SUCCEEDED if given.on is None else AfterOn[given.on.upper()]
-    return After(tuple(found), on, given.any_of is not None, given.pass_ is not None)
+    return After(tuple(found), on, given.any_of is not None, passes)
+
+
+def _stay(kept: Policy | None, on: AfterOn, *, passes: bool) -> tuple[str, ...]:
+    """Returns the jobs that others may have named, and that stay whoever edits the job: not with other ends, nor with
+    results that it was not to have."""
+    after = None if kept is None else kept.trigger.after
+    return () if after is None or after.on is not on or (passes and not after.passes) else after.jobs

@@ -63,7 +63,7 @@ from raftsched.api.jobs.schema import (
 )
 from raftsched.api.jobs.triggers import check_max_runs, several_of, trigger_of, triggers_of
 from raftsched.core.cluster import Settings
-from raftsched.core.model import Policy, Trigger
+from raftsched.core.model import Policy
 
 
 class JobIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -197,7 +197,7 @@ def leave_out_defaults(given: JobIn) -> None:
 
 
 def policy_of(
-    given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: tuple[Trigger, ...], namespace: str
+    given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: Policy | None, namespace: str
 ) -> Policy:
     """Returns what core looks at; refusals are added to `errors`, then the result is of no use."""
     trigger = (
@@ -247,7 +247,7 @@ def policy_of(
     if given.concurrency is not None:
         more["concurrency"] = concurrency_of(given.concurrency, given.params, errors)
     if given.conditions:
-        more["conditions"] = conditions_of(given.conditions, errors)
+        more["conditions"] = conditions_of(given.conditions, errors, kept)
     if given.conditions_timeout is not None:
         more["conditions_timeout_ms"] = conditions_timeout_of(given.conditions_timeout, errors)
     if given.expires is not None:

@@ -25,7 +25,7 @@ from raftsched.api.jobs.schema import READ_ONLY
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, encode
 from raftsched.core.limits import RUN_MAX
-from raftsched.core.model import Policy, Trigger
+from raftsched.core.model import Policy
 from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.selection import DEFAULT_NAMESPACE
 
@@ -63,12 +63,12 @@ def read_job(
     lookup: DefaultsLookup = no_defaults,
     namespace: str | None = None,
     *,
-    kept: tuple[Trigger, ...] = (),
+    kept: Policy | None = None,
     tolerant: bool = False,
 ) -> Content:
     """A request's body. Problem invalid-json, invalid-job or invalid-trigger.
 
-    `namespace`: where the job is, when that is not for the body to say. `kept`: the triggers of the job to be edited;
+    `namespace`: where the job is, when that is not for the body to say. `kept`: of the job to be edited, as it is;
     `tolerant` skips what is read-only, so that an answer can be edited and put back."""
     if len(raw) > settings.body_max_bytes:
         raise too_large(len(raw), settings.body_max_bytes)
@@ -116,7 +116,7 @@ def read_plain(
     now_ms: int,
     lookup: DefaultsLookup,
     namespace: str,
-    kept: tuple[Trigger, ...] = (),
+    kept: Policy | None = None,
     only: frozenset[str] | None = None,
 ) -> Content:
     """The same from a decoded value. `only`: the fields that the namespace's defaults may fill in."""
@@ -129,7 +129,7 @@ def _slow(
     now_ms: int,
     lookup: DefaultsLookup,
     namespace: str | None,
-    kept: tuple[Trigger, ...],
+    kept: Policy | None,
     tolerant: bool,
     only: frozenset[str] | None = None,
 ) -> Content:
@@ -200,7 +200,7 @@ def content_of(
     settings: Settings,
     now_ms: int,
     errors: list[FieldError],
-    kept: tuple[Trigger, ...] = (),
+    kept: Policy | None = None,
     where: str | None = None,
 ) -> Content:
     """Errors are added to the list; the result is of use only when none were. The given job is used up. `where`: its

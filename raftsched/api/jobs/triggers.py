@@ -14,7 +14,7 @@ from raftsched.api.jobs.after_schema import AfterIn
 from raftsched.api.jobs.following import after_of
 from raftsched.api.jobs.schema import PreviewIn, TriggerIn, TriggerItemIn
 from raftsched.core.limits import TRIGGERS_MAX
-from raftsched.core.model import EveryMode, Trigger, TriggerKind
+from raftsched.core.model import EveryMode, Policy, Trigger, TriggerKind
 from raftsched.core.selection import DEFAULT_NAMESPACE
 from raftsched.schedule import TriggerError, parse_cron_text
 
@@ -54,11 +54,11 @@ def trigger_of(
     given: TriggerIn | None,
     now_ms: int,
     errors: list[FieldError],
-    kept: tuple[Trigger, ...] = (),
+    kept: Policy | None = None,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> Trigger:
-    """Errors are added to the list; the result is of use only when none were. `kept`: the triggers that the job has
-    already; one that is left as it is, is not asked whether it will ever be due again. `namespace`: the job's."""
+    """Errors are added to the list; the result is of use only when none were. `kept`: of the job as it is; a trigger
+    that is left so is not asked whether it will ever be due again. `namespace`: the job's."""
     at = "/trigger"
     if given is None:
         errors.append(FieldError(at, f'is missing; give {_ONE_OF}, for example {{"in": "30m"}}'))
@@ -71,18 +71,20 @@ def trigger_of(
     if kind == "in" and given.jitter is None and _plain(given):
         return Trigger(kind=_IN, period_ms=duration_of(given.in_, "/trigger/in", errors) or 0)
     if given.after is not None:
-        return _following(given, given.after, errors, namespace)
+        return _following(given, given.after, errors, kept, namespace)
     return _full(given, kind, at, "", now_ms, errors, kept)
 
 
-def _following(given: TriggerIn, after: AfterIn, errors: list[FieldError], namespace: str) -> Trigger:
+def _following(
+    given: TriggerIn, after: AfterIn, errors: list[FieldError], kept: Policy | None, namespace: str
+) -> Trigger:
     """It has no times of its own, and nothing of what belongs to them."""
     _refuse_others(given, "after", "/trigger", errors)
-    return Trigger(kind=TriggerKind.AFTER, after=after_of(after, namespace, errors), max_runs=given.max_runs)
+    return Trigger(kind=TriggerKind.AFTER, after=after_of(after, namespace, errors, kept), max_runs=given.max_runs)
 
 
 def triggers_of(
-    given: list[TriggerItemIn], now_ms: int, errors: list[FieldError], kept: tuple[Trigger, ...] = ()
+    given: list[TriggerItemIn], now_ms: int, errors: list[FieldError], kept: Policy | None = None
 ) -> tuple[Trigger, ...]:
     """The same for several triggers of one job."""
     if len(given) > TRIGGERS_MAX:
@@ -178,7 +180,7 @@ def _full(
     name: str,
     now_ms: int,
     errors: list[FieldError],
-    kept: tuple[Trigger, ...],
+    kept: Policy | None,
 ) -> Trigger:
     before = len(errors)
     _refuse_others(given, kind, at, errors)
@@ -206,7 +208,7 @@ def _full(
             id=name,
             calendar_moves=given.calendar_action == "move",
         )
-        if len(errors) == before and trigger not in kept:
+        if len(errors) == before and (kept is None or trigger not in kept.all_triggers):
             schedule.validate(trigger, now_ms=now_ms)
         return trigger
     except TriggerError as error:

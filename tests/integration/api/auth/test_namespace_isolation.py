@@ -92,6 +92,48 @@ def test_jobs_are_made_where_one_may(tmp_path: Path) -> None:
     placed(tmp_path, test)
 
 
+@pytest.mark.parametrize(
+    ("waits", "other", "pointer"),
+    [
+        ({"trigger": {"after": {"job": "theirs/j"}}}, {"job": "theirs/j", "pass": "result"}, "/trigger/after/job"),
+        (
+            {"trigger": {"after": {"all_of": ["j", "theirs/j"], "pass": "result"}}},
+            {"any_of": ["j", "theirs/j"], "on": "failed"},
+            "/trigger/after/any_of/1",
+        ),
+        (
+            {"conditions": [{"job_succeeded": "theirs/j", "within": "1h"}]},
+            {"job_succeeded": "theirs/j", "within": "2h"},
+            "/conditions/0/job_succeeded",
+        ),
+    ],
+)
+def test_what_others_had_a_job_wait_for_may_stay(
+    tmp_path: Path, waits: dict[str, Any], other: dict[str, Any], pointer: str
+) -> None:
+    """But not be changed into something else about it."""
+
+    async def test(place: Place) -> None:
+        job = {**JOB, **waits, "name": "waits", "namespace": "mine"}
+        _, made = await place.admin("POST", "/v1/jobs", job)
+        path, named = f"/v1/jobs/{made['id']}", "/v1/namespaces/mine/jobs/waits"
+        assert (await place.mine("POST", f"{path}/check", {"priority": 7}))[0] == 200
+        status, shown = await place.mine("PATCH", path, {"priority": 7})
+        assert (status, shown["priority"]) == (200, 7)
+        assert {key: shown[key] for key in waits} == {key: made[key] for key in waits}
+        assert (await place.mine("PUT", path, {**shown, "priority": 6}))[0] == 200
+        assert (await place.mine("POST", f"{named}/compare", job))[0] == 200
+        assert (await place.mine("PUT", named, job))[0] == 200
+        changed = {"conditions": [other]} if "conditions" in waits else {"trigger": {"after": other}}
+        for method, address, body in (("PATCH", path, changed), ("POST", "/v1/jobs", {**job, "name": "another"})):
+            status, problem = await place.mine(method, address, body)
+            assert status == 422
+            if method == "PATCH":
+                assert [error["pointer"] for error in problem["errors"]] == [pointer]
+
+    placed(tmp_path, test)
+
+
 def test_of_a_workflow_is_seen_and_ended_what_one_may(tmp_path: Path) -> None:
     async def test(place: Place) -> None:
         follows = {**JOB, "name": "f", "trigger": {"after": {"job": "mine/first", "on": "ended"}}}

@@ -13,7 +13,7 @@ from raftsched.api.jobs.generated import DefaultsIn
 from raftsched.api.jobs.parse import Content, read_job
 from raftsched.api.jobs.schema import MisfireIn
 from raftsched.core.cluster import Settings
-from raftsched.core.model import Trigger, TriggerKind
+from raftsched.core.model import Policy, Trigger, TriggerKind
 
 NOW_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
 NIGHTLY = {"id": "nightly", "cron": "0 2 * * *", "timezone": "Europe/Madrid"}
@@ -23,7 +23,13 @@ OFTEN = {"id": "often", "every": "1h"}
 
 def read(triggers: Any, kept: tuple[Trigger, ...] = (), defaults: DefaultsIn | None = None, **more: Any) -> Content:
     raw = msgspec.json.encode({"triggers": triggers, "handler": {"exec": ["true"]}, **more})
-    return read_job(raw, Settings(), NOW_MS, lambda _: NamespaceDefaults(1, defaults), kept=kept)
+    return read_job(
+        raw,
+        Settings(),
+        NOW_MS,
+        lambda _: NamespaceDefaults(1, defaults),
+        kept=Policy(trigger=Trigger(kind=TriggerKind.SEVERAL), triggers=kept),
+    )
 
 
 def test_each_is_as_a_single_one_with_its_id() -> None:
