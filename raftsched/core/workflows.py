@@ -41,10 +41,12 @@ class Join(msgspec.Struct, array_like=True, kw_only=True):
 
 
 class KillWorkflow(Command, frozen=True, tag=122):
-    """Ends runs of a workflow, up to KILL_STEP behind `after`, and lets nothing more of it start."""
+    """Ends runs of a workflow, up to KILL_STEP behind `after`, and lets nothing more of it start. `namespaces`: where
+    the caller may end runs; None: in all."""
 
     root: bytes
     after: bytes = b""
+    namespaces: tuple[str, ...] | None = None
 
 
 _BITS = {AfterOn.SUCCEEDED: 1, AfterOn.FAILED: 2, AfterOn.ENDED: 4}

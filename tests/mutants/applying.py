@@ -431,6 +431,15 @@ APPLYING = (
         None,
     ),
     Mutant(
+        "others_killed",
+        "whoever kills a workflow ends runs in namespaces in which they may",
+        "core/apply/workflows.py",
+        "    if allowed is not None and job.namespace not in allowed:\n",
+        "    if False:\n",
+        _CORE,
+        None,
+    ),
+    Mutant(
         "rerun_forgotten",
         "what was started again by an older rerun is started again by a newer one",
         "core/apply/downstream.py",

@@ -491,7 +491,8 @@ class Author:
     def _workflow(self) -> Command:
         r = self.random
         key = self._key(r.choice([Table.WORKFLOWS, Table.WORKFLOWS, Table.INSTANCES]))
-        return c.KillWorkflow(key[:24], r.choice([b"", b"", b"", key[-24:], b"x"]))
+        allowed = r.choice([None, None, ("default",)])
+        return c.KillWorkflow(key[:24], r.choice([b"", b"", b"", key[-24:], b"x"]), allowed)
 
     def _dead(self) -> Command:
         r = self.random

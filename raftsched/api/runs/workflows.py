@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import msgspec
 from aiohttp import web
 
-from raftsched.api.auth.callers import check_permitted, sees, sees_all
+from raftsched.api.auth.callers import allowed_namespaces, check_permitted, permits, sees, sees_all, within
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.cursors import encode_cursor
@@ -185,15 +185,25 @@ def _requested(view: ReadView, key: bytes) -> tuple[bytes, Workflow | None]:
     row = get_instance(view, key)
     root = key if row is None or row.root is None else row.root
     workflow = WORKFLOWS.get(view, root)
-    namespace = namespace_of(view, key)
-    hidden = not sees_all() and (namespace is None or not sees(namespace))
-    if (row is None and workflow is None) or hidden:
+    limited = within() is not None
+    spaces = _namespaces(view, key) if limited else set()
+    if (row is None and workflow is None) or (limited and not any(sees(one) for one in spaces)):
         raise Problem("not-found", f"There is no instance {instance_text(key)}.")
     if row is not None and row.parent is not None:
         raise Problem("not-found", f"It is a part of {instance_text(row.parent)}; ask for that.")
-    if namespace is not None:
-        check_permitted(namespace)
+    if limited and not any(permits(one) for one in spaces):
+        check_permitted(min(one for one in spaces if sees(one)))
     return root, workflow
+
+
+def _namespaces(view: ReadView, key: bytes) -> set[str]:
+    """Returns the namespace of a run or, when its job is gone for good, those of the runs of the workflow that it
+    began: what is left of that is theirs."""
+    own = namespace_of(view, key)
+    if own is not None:
+        return {own}
+    one_each = {split_instance(one)[1]: one for one, _ in islice(members(view, key), COUNT_MAX)}
+    return {found for one in one_each.values() if (found := namespace_of(view, one)) is not None}
 
 
 def _states(view: ReadView, root: bytes) -> list[InstanceState]:
@@ -269,35 +279,23 @@ def _run(row: Instance, names: JobNames) -> WorkflowRunOut:
     scope="checked",
 )
 async def kill(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """All of its runs that are active are ended or asked to end, and no end of one starts any more of it. It goes by
-    the id of its first run. With an Idempotency-Key the request may be repeated."""
+    """All of its runs that are active are ended or asked to end, and no end of one starts any more of it. Runs in
+    namespaces in which the caller may end none go on to their end. It goes by the id of its first run, and needs its
+    role in the namespace of that. With an Idempotency-Key the request may be repeated."""
     key = instance_key_of(call)
-    await _check(ctx, key)
-    name = call.key("kill-workflow", key)
+    if not _is_known(ctx, key):
+        await catch_up(ctx)
+    with ctx.read() as view:
+        _requested(view, key)
+    name, allowed = call.key("kill-workflow", key), allowed_namespaces()
     killed, behind = 0, b""
     while True:
-        accepted = await propose_once(ctx, part(name, behind), KillWorkflow(key, behind))
+        accepted = await propose_once(ctx, part(name, behind), KillWorkflow(key, behind, allowed))
         killed += accepted.number or 0
         behind = accepted.note
         if not behind:
             shown = WorkflowKilledOut(instance_text(key), killed)
             return reply_value(shown, 202, {"Location": f"/v1/workflows/{shown.id}"})
-
-
-async def _check(ctx: ApiContext, key: bytes) -> None:
-    """Raises Problem not-found, and forbidden where a run of it that is active is in a namespace in which the caller
-    may not end it."""
-    if not _is_known(ctx, key):
-        await catch_up(ctx)
-    with ctx.read() as view:
-        root, _ = _requested(view, key)
-        if sees_all():
-            return
-        active = [one for one, state in islice(members(view, root), COUNT_MAX) if state not in FINAL]
-        spaces: dict[Any, None] = dict.fromkeys(namespace_of(view, one) for one in active)
-    for namespace in spaces:
-        if namespace is not None:
-            check_permitted(namespace)
 
 
 def _is_known(ctx: ApiContext, key: bytes) -> bool:

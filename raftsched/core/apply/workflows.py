@@ -194,7 +194,8 @@ def _run_again(tx: Tx, job: Job, instance: Instance, chain: Chain) -> None:
 
 
 def kill_workflow(tx: Tx, c: KillWorkflow) -> Answer:
-    """Has nothing more of the workflow start, and kills runs of it: KILL_STEP at most, and LOOK_MAX are looked at."""
+    """Has nothing more of the workflow start, and kills runs of it that the caller may kill: KILL_STEP at most, and
+    LOOK_MAX are looked at."""
     if len(c.root) != KEY_SIZE or len(c.after) not in (0, KEY_SIZE):
         return no_instance(c.root)
     first = tx.instance(c.root)
@@ -214,7 +215,7 @@ def kill_workflow(tx: Tx, c: KillWorkflow) -> Answer:
     for key, state in list(islice(members(tx.view, c.root, c.after), LOOK_MAX)):
         looked += 1
         last = key
-        if state not in FINAL and _kill(tx, key):
+        if state not in FINAL and _kill(tx, key, c.namespaces):
             killed += 1
             if killed >= KILL_STEP:
                 break
@@ -222,10 +223,12 @@ def kill_workflow(tx: Tx, c: KillWorkflow) -> Answer:
     return Accepted(instance=c.root, number=killed, note=last if more else b"")
 
 
-def _kill(tx: Tx, key: bytes) -> bool:
+def _kill(tx: Tx, key: bytes, allowed: tuple[str, ...] | None) -> bool:
     instance = tx.instance(key)
     job = None if instance is None else tx.job(instance.job_id)
     if instance is None or job is None or instance.state in FINAL:
+        return False
+    if allowed is not None and job.namespace not in allowed:
         return False
     end_or_ask(tx, job, instance, "killed")
     settle(tx, job)

@@ -601,6 +601,17 @@ class TestKill:
         assert workflow is not None
         assert workflow.killed_at_ms == graph.world.now
 
+    def test_runs_of_others_go_on_to_their_end(self) -> None:
+        graph = Graph(a=None, b=follows("a"))
+        graph.add("theirs", follows("a"), namespace="theirs")
+        graph.add("after", Trigger(kind=TriggerKind.AFTER, after=After(("theirs/theirs",))))
+        root = graph.start()
+        graph.end("a")
+        assert graph.world.ok(c.KillWorkflow(root, namespaces=("default",))).number == 1
+        assert graph.states() == {"a": [I.SUCCEEDED], "b": [I.KILLED], "theirs": [I.WAITING], "after": []}
+        graph.end("theirs")
+        assert graph.states()["after"] == []
+
     def test_before_the_first_has_ended(self) -> None:
         graph = Graph(a=None, b=follows("a", on=AfterOn.ENDED))
         root = graph.start()

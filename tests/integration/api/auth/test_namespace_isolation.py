@@ -12,10 +12,11 @@ import pytest
 from raftsched.api.http import streams
 from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
+from raftsched.core.commands import Prune
 from tests.support import sse
 from tests.support.local_api import Client, run
 from tests.support.places import BY_BODY, JOB, Place, body_of, placed
-from tests.support.tokens import guarded
+from tests.support.tokens import guarded, limited
 
 
 def test_no_route_leads_elsewhere(tmp_path: Path) -> None:
@@ -149,10 +150,39 @@ def test_of_a_workflow_is_seen_and_ended_what_one_may(tmp_path: Path) -> None:
         ):
             _, shown = await who("GET", path)
             assert ([one["job"] for one in shown["items"]], shown["state"]) == (wanted, "running")
-        assert (await place.mine("POST", f"{path}/kill"))[0] == 403
-        assert (await place.admin("POST", f"{path}/kill"))[0] == 202
+        assert (await place.mine("POST", f"{path}/kill"))[1]["killed"] == 1
+        _, shown = await place.admin("GET", path)
+        states = {one["job"]: one["state"] for one in shown["items"]}
+        assert (states, shown["killed_at"] is None) == (
+            {"mine/first": "KILLED", "mine/f": "KILLED", "theirs/f": "WAITING"},
+            False,
+        )
+        assert (await place.admin("POST", f"{path}/kill"))[1]["killed"] == 1
         _, graph = await place.mine("GET", "/v1/jobs:graph?namespace=mine&job=first")
         assert {one["name"] for one in graph["jobs"]} == {"mine/first", "mine/f"}
+
+    placed(tmp_path, test)
+
+
+def test_what_a_deleted_job_began_is_of_those_who_have_runs_in_it(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        first = {**JOB, "name": "first", "namespace": "theirs"}
+        follows = {**JOB, "name": "f", "trigger": {"after": {"job": "theirs/first", "on": "ended"}}}
+        _, job = await place.admin("POST", "/v1/jobs", first)
+        await place.admin("POST", "/v1/jobs", {**follows, "namespace": "also-mine"})
+        _, made = await place.admin("POST", f"/v1/jobs/{job['id']}/run", {})
+        await place.admin("POST", f"/v1/instances/{made['id']}/kill")
+        path = f"/v1/workflows/{made['id']}"
+        viewer = await limited(place.admin, "looks", "viewer", "also-mine")
+        other = await limited(place.admin, "other", "editor", "mine")
+        assert (await place.mine("POST", f"{path}/kill"))[0] == 404
+        assert (await place.admin("DELETE", f"/v1/jobs/{job['id']}"))[0] < 300
+        place.call.cluster.apply(Prune(place.call.cluster.clock.wall, 100))
+        for who, wanted in ((other, 404), (viewer, 403), (place.mine, 202)):
+            assert (await who("POST", f"{path}/kill"))[0] == wanted
+        _, shown = await viewer("GET", path)
+        assert [(one["job"], one["state"]) for one in shown["items"]] == [("also-mine/f", "KILLED")]
+        assert (await other("GET", path))[0] == 404
 
     placed(tmp_path, test)
 
