@@ -43,6 +43,7 @@ class Place:
     def address(self, route: Route, namespace: str) -> str:
         path = route.path.replace("/jobs/{id}", f"/jobs/{self.jobs[namespace]}").replace("{ns}", namespace)
         path = path.replace("/instances/{id}", f"/instances/{self.instances[namespace]}")
+        path = path.replace("/workflows/{id}", f"/workflows/{self.instances[namespace]}")
         path = path.replace("/operations/{id}", f"/operations/{self.operations[namespace]}")
         path = path.replace("{name}", "j").replace("{id}", "none")
         return path.replace("{session}", f"1-{0:032}").replace("{token}", "1")
