@@ -445,6 +445,24 @@ class TestAgain:
                 graph.end("b")
         graph.world.ok(c.Rerun(root, downstream=True, namespaces=("default", "theirs")))
 
+    @pytest.mark.parametrize("state", [JobState.SUSPENDED, JobState.EXPIRED])
+    def test_what_ran_once_of_a_job_that_is_paused_runs_again_as_by_any_rerun(self, state: JobState) -> None:
+        graph = Graph(a=None, b=follows("a"), c=follows("a", on=AfterOn.FAILED))
+        root = graph.start()
+        graph.end("a")
+        key = graph.end("b")
+        for name in "bc":
+            graph.world.ok(c.SetJobState(graph.jobs[name].id, state))
+        graph.world.ok(c.Rerun(key))
+        graph.end("b")
+        graph.world.ok(c.Rerun(root, downstream=True))
+        graph.end("a")
+        graph.end("b")
+        graph.world.ok(c.Rerun(root, downstream=True))
+        graph.end("a", Outcome.FAILED)
+        assert graph.states() == {"a": [I.FAILED], "b": [I.SUCCEEDED], "c": [I.SKIPPED]}
+        assert len(graph.runs("b")[0].attempts) == 3
+
     def test_what_of_others_has_not_run_is_started_as_by_any_end(self) -> None:
         graph = Graph(a=None)
         graph.add("b", follows("a", on=AfterOn.FAILED), namespace="theirs")
