@@ -33,17 +33,20 @@ _KEYS = "Policy and Instance: limits by key"
 _WORKFLOWS = "Meta, Trigger, Job, Instance and Rerun: what jobs that follow others need"
 _OUTPUT = "Settings, Namespace and PutNamespace: how much output is kept, and how long"
 _MOVES = "Trigger: what its calendar excludes may be moved"
+_ALLOWED = "Rerun and KillWorkflow: in which namespaces their caller may do that"
+_NEWER = f"{_MOVES}; {_ALLOWED}"
 GROWN: dict[str, str] = {
-    "0001-first": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_WORKFLOWS}; {_OUTPUT}; {_MOVES}",
-    "0002-minutes": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_WORKFLOWS}; {_OUTPUT}; {_MOVES}",
-    "0003-workers": f"{_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_KEYS}; {_WORKFLOWS}; {_OUTPUT}; {_MOVES}",
-    "0004-far": f"{_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_KEYS}; {_WORKFLOWS}; {_OUTPUT}; {_MOVES}",
-    "0006-triggers": f"{_FAR}; {_NOTICES}; {_OUTCOMES}; {_KEYS}; {_WORKFLOWS}; {_OUTPUT}; {_MOVES}",
-    "0007-notifications": f"{_OUTCOMES}; {_KEYS}; {_WORKFLOWS}; {_OUTPUT}; {_MOVES}",
-    "0010-outcomes": f"{_KEYS}; {_WORKFLOWS}; {_OUTPUT}; {_MOVES}",
-    "0011-run-keys": f"{_WORKFLOWS}; {_OUTPUT}; {_MOVES}",
-    "0012-workflows": f"{_OUTPUT}; {_MOVES}",
-    "0014-output": _MOVES,
+    "0001-first": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
+    "0002-minutes": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
+    "0003-workers": f"{_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_KEYS}; {_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
+    "0004-far": f"{_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_KEYS}; {_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
+    "0006-triggers": f"{_FAR}; {_NOTICES}; {_OUTCOMES}; {_KEYS}; {_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
+    "0007-notifications": f"{_OUTCOMES}; {_KEYS}; {_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
+    "0010-outcomes": f"{_KEYS}; {_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
+    "0011-run-keys": f"{_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
+    "0012-workflows": f"{_OUTPUT}; {_NEWER}",
+    "0014-output": _NEWER,
+    "0015-moved": _ALLOWED,
 }
 
 # What came after a file was made (file -> whole tables, and single rows): it is not held against the file.
