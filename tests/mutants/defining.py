@@ -30,7 +30,7 @@ DEFINING = (
         "template_is_code",
         "what an interpreter is given to run has no templates",
         "templates.py",
-        "code_next = code_next or (reads_code and _CODE_FOLLOWS.fullmatch(argument) is not None)",
+        "code_next = code_next or option",
         "code_next = False",
         _TEMPLATES,
         None,

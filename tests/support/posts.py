@@ -109,6 +109,11 @@ async def kill(call: Client) -> Post:
     return Post(f"/v1/instances/{await waiting(call)}/kill", None, (f"/v1/instances/{await waiting(call)}/kill", None))
 
 
+async def kill_workflow(call: Client) -> Post:
+    one, other = await waiting(call), await waiting(call)
+    return Post(f"/v1/workflows/{one}/kill", None, (f"/v1/workflows/{other}/kill", None))
+
+
 async def kill_matching(call: Client) -> Post:
     for _ in range(3):
         await waiting(call)
@@ -181,6 +186,7 @@ PREPARED: dict[str, Prepare] = {
     "/v1/operations/{id}/cancel": cancel,
     "/v1/instances:kill": kill_matching,
     "/v1/instances/{id}/kill": kill,
+    "/v1/workflows/{id}/kill": kill_workflow,
     "/v1/instances/{id}/rerun": rerun,
     "/v1/dead-letters/requeue": requeue,
     "/v1/cluster/members": let_in,
