@@ -46,7 +46,6 @@ GROWN: dict[str, str] = {
     "0011-run-keys": f"{_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
     "0012-workflows": f"{_OUTPUT}; {_NEWER}",
     "0014-output": _NEWER,
-    "0015-moved": _ALLOWED,
 }
 
 # What came after a file was made (file -> whole tables, and single rows): it is not held against the file.

@@ -414,10 +414,13 @@ def resume_job(tx: Tx, c: ResumeJob) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.resume_at_ms is None or job.resume_at_ms != c.resume_at_ms:
         return STALE
+    # What was due up to the last change, which may be the pause, is settled: none of it is owed again where the end of
+    # the pause was past when it began, as an entry may come long after it was proposed.
+    since_ms = max(c.resume_at_ms - 1, job.modified_at_ms)
     job.resume_at_ms = None
     job.state = job_after(job.state, "resume")
     job.modified_at_ms = tx.now
-    _resume(tx, job, max(0, min(tx.now, c.resume_at_ms - 1)))
+    _resume(tx, job, max(0, min(tx.now, since_ms)))
     settle(tx, job)
     tx.put_job(job)
     return Accepted(job=job)

@@ -150,10 +150,12 @@ class Dues:
                 self.deleted.add(command.job_id)
                 self._over(now_ms, command.job_id)
             case c.Fire() if command.job_id in self._open:
-                fired = {part.index for part in command.triggers}
+                # one that was proposed long before settles what was due up to the next time that it names
+                following = {part.index: part.next_nominal_at_ms for part in command.triggers}
                 for stretch in self._open[command.job_id]:
-                    if not fired or stretch.index in fired:
-                        stretch.fired_ms = now_ms
+                    if not following or stretch.index in following:
+                        after = following.get(stretch.index, command.next_nominal_at_ms)
+                        stretch.fired_ms = now_ms if after is None else min(now_ms, after - 1)
             case _:
                 pass
 
@@ -252,8 +254,8 @@ class Dues:
         if stretch.max_runs is not None:  # how many were left when it began is not known here
             last = max((at for at in runs if stretch.start_ms < at <= stretch.end_ms), default=0)
         for at in stretch.times():
-            if last is not None and at > last:
-                return
+            if last is not None and at + stretch.trigger.jitter_ms > last:
+                return  # others may have come first
             place = bisect_left(runs, at)
             if place < len(runs) and runs[place] == at:
                 continue

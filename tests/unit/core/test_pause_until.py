@@ -49,6 +49,19 @@ def test_a_clock_that_is_behind_does_not_fire_ahead_of_time() -> None:
     assert world.job(job.id).nominal_at_ms == UNTIL - 9 * MINUTE
 
 
+@pytest.mark.parametrize("trigger", [every(MINUTE), cron("* * * * *")])
+def test_an_end_that_is_past_when_the_pause_begins_owes_nothing_again(trigger: Trigger) -> None:
+    """An entry may come long after it was proposed."""
+    world = World()
+    job = world.create(trigger, overlap=Overlap.ALLOW, misfire=Misfire(MisfirePolicy.ALL, HOUR))
+    go_on(world, T0 + 10 * MINUTE)
+    ran = [row.nominal_at_ms for row in world.instances(job.id)]
+    assert len(ran) == 10
+    paused(world, job, T0 + 5 * MINUTE)
+    go_on(world, T0 + 11 * MINUTE)
+    assert [row.nominal_at_ms for row in world.instances(job.id)] == [*ran, ran[-1] + MINUTE]
+
+
 def test_what_came_due_meanwhile_is_not_caught_up() -> None:
     world = World()
     job = paused(world, world.create(every(MINUTE), misfire=Misfire(MisfirePolicy.ALL, 0), overlap=Overlap.ALLOW))
