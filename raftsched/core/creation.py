@@ -6,13 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from raftsched.core.commands import Rejected
+from raftsched.core.limits import CIRCLE_JOB_STEPS, CIRCLE_STEPS, CIRCLE_STEPS_AT_ONCE, FOLLOWED_STEPS_AT_ONCE
 from raftsched.core.model import ConditionKind, Job, JobState, Policy
 from raftsched.core.namespaces import Namespace, namespace_error
 from raftsched.core.selection import DEFAULT_NAMESPACE
 from raftsched.core.tables import KEY_MAX, name_key
-
-CIRCLE_MAX = 100  # jobs that one that is written may wait for, by way of others, and that are looked at for a circle
-GRAPH_MAX = 2_000  # of these, when jobs follow the one that is written
 
 
 def name_error(namespace: str, name: str) -> Rejected | None:
@@ -90,33 +88,38 @@ def circle(
     policy: Policy,
     *,
     followed: Callable[[str], bool],
-) -> Rejected | None:
+    steps: int = 0,
+) -> tuple[Rejected | None, int]:
     """Refuses a job that would wait for itself, directly or by way of other jobs: none of them would ever run. A
-    job may be awaited before it exists, so the one that is written last closes the circle. CIRCLE_MAX others are
-    looked at, and GRAPH_MAX where other jobs follow this one: else only a condition can close it. `find` returns the
-    job of a namespace and a name, `followed` whether jobs follow the one that is named as namespace/name."""
+    job may be awaited before it exists, so the one that is written last closes the circle. Where no other job follows
+    this one, only a condition can close it, and the search is short. A circle beyond its bounds comes to no harm, for
+    each job runs once in a workflow. `find` returns the job of a namespace and a name, `followed` whether jobs follow
+    the one that is named as namespace/name. `steps`: those of the searches before in the same entry; returned with
+    those of this one, for an entry holds many commands, and all nodes wait for it."""
     if name is None:
-        return None  # nobody can wait for it
+        return None, steps  # nobody can wait for it
     own = f"{namespace}/{name}"
-    limit = GRAPH_MAX if followed(own) else CIRCLE_MAX
     first = dict(reversed(waits_for(policy)))  # and the fields that name them
     came: dict[str, str | None] = dict.fromkeys(reversed(first))  # and the job that waits for it
     if own in came:
-        return _never(own, [own], first)
-    for looked, target in enumerate(ahead := list(came)):
-        if looked >= limit:
+        return _never(own, [own], first), steps
+    last = FOLLOWED_STEPS_AT_ONCE if followed(own) else min(steps + CIRCLE_STEPS, CIRCLE_STEPS_AT_ONCE)
+    for target in (ahead := list(came)):
+        if steps >= last:
             break
+        steps += CIRCLE_JOB_STEPS
         job = find(*split_name(target))
         for further, _ in () if job is None else waits_for(job.policy):
             if further == own:
                 way = [target, own]
                 while (before := came[way[0]]) is not None:
                     way.insert(0, before)
-                return _never(own, way, first)
+                return _never(own, way, first), steps
+            steps += 1
             if further not in came:
                 came[further] = target
                 ahead.append(further)
-    return None
+    return None, steps
 
 
 def _never(own: str, way: list[str], first: dict[str, str]) -> Rejected:

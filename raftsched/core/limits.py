@@ -57,6 +57,11 @@ RUN_MAX = 120 * 1024  # bytes of handler and params, as JSON: they go to a run i
 CONDITIONS_MAX = 8  # of one job
 CONDITION_MAX = 2_048  # characters of a path or an address
 UPSTREAM_MAX = 100  # jobs that one job follows
+# The search for circles takes ten steps for each job that it looks at, and one for each that this one waits for.
+CIRCLE_JOB_STEPS = 10
+CIRCLE_STEPS = 1_100  # of one search: a hundred jobs that wait for one each
+CIRCLE_STEPS_AT_ONCE = 11_000  # of all searches of one entry, such as a batch
+FOLLOWED_STEPS_AT_ONCE = 22_000  # of all, and of each, where jobs follow the one that is written: two thousand jobs
 AWAITED_NAME_MAX = 400  # bytes of namespace and name of a job that others wait for: part of a key
 QUEUE_NAME_MAX = 128  # bytes
 USER_NEED_MAX = 128  # bytes: a namespace, a colon, a user

@@ -359,6 +359,15 @@ APPLYING = (
         None,
     ),
     Mutant(
+        "circles_without_end",
+        "one entry looks for circles in a bounded number of steps, whatever it writes",
+        "core/creation.py",
+        "        if steps >= last:\n            break\n",
+        "",
+        _CORE,
+        None,
+    ),
+    Mutant(
         "followers_started_again",
         "an end that comes again starts nothing that it started before",
         "core/apply/workflows.py",

@@ -134,10 +134,11 @@ async def _seen(ctx: ApiContext, look: Callable[[ReadView], T]) -> T:
 
 def _outcome(view: ReadView, content: Content, namespace: str, *, create_only: bool) -> Result:
     name, policy = content.name, content.policy
-    _refuse(circle_of(view, namespace, name, policy))
+    job = None if name is None or name_error(namespace, name) is not None else _find(view, namespace, name)
+    if job is None or waits_for(policy) != waits_for(job.policy):
+        _refuse(circle_of(view, namespace, name, policy))
     if name is not None:
         _refuse(name_error(namespace, name))
-        job = _find(view, namespace, name)
         if job is not None:
             if create_only:
                 raise Problem("exists", f"The name {name} exists already in namespace {namespace}.")
@@ -158,7 +159,7 @@ def circle_of(view: ReadView, namespace: str, name: str | None, policy: Policy) 
     """Refuses what apply refuses: a job that would wait for itself."""
     if not waits_for(policy):
         return None
-    return circle(partial(_find, view), namespace, name, policy, followed=partial(is_followed, view))
+    return circle(partial(_find, view), namespace, name, policy, followed=partial(is_followed, view))[0]
 
 
 def _find(view: ReadView, namespace: str, name: str) -> Job | None:

@@ -56,7 +56,7 @@ def create_job(tx: Tx, c: CreateJob) -> Answer:
 def _create(tx: Tx, c: CreateJob) -> Answer:
     refused = _check(tx, c.namespace, c.policy, c.body) or refuse_stale_defaults(tx, c.namespace, c.defaults)
     if refused is None and (c.policy.conditions or c.policy.trigger.after is not None):
-        refused = _circle(tx, c.namespace, c.name, c.policy)
+        refused = _new_circle(tx, _of_name(tx, c.namespace, c.name), c.namespace, c.name, c.policy)
     if refused is not None:
         return refused
     if c.namespace == SYSTEM_NAMESPACE:
@@ -96,8 +96,20 @@ def _create(tx: Tx, c: CreateJob) -> Answer:
     return Accepted(job=job, created=True)
 
 
-def _circle(tx: Tx, namespace: str, name: str | None, policy: Policy) -> Rejected | None:
-    return circle(tx.named, namespace, name, policy, followed=partial(is_followed, tx.view))
+def _of_name(tx: Tx, namespace: str, name: str | None) -> Job | None:
+    """Returns the job of this name. What cannot be a name is no key to look up."""
+    return None if name is None or name_error(namespace, name) is not None else tx.named(namespace, name)
+
+
+def _new_circle(tx: Tx, job: Job | None, namespace: str, name: str | None, policy: Policy) -> Rejected | None:
+    """Refuses what has a job wait for itself. `job`: as it is until now; what it waits for already, is not looked at
+    again."""
+    awaited = waits_for(policy)
+    if not awaited or (job is not None and awaited == waits_for(job.policy) and name == job.name):
+        return None
+    followed = partial(is_followed, tx.view)
+    refused, tx.circle_steps = circle(tx.named, namespace, name, policy, followed=followed, steps=tx.circle_steps)
+    return refused
 
 
 def _answer_taken_name(tx: Tx, c: CreateJob, job_id: int) -> Answer:
@@ -225,9 +237,7 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
     if isinstance(job, Rejected):
         return job
     refused = _check(tx, job.namespace, c.policy, c.body) or refuse_stale_defaults(tx, job.namespace, c.defaults)
-    awaited = waits_for(c.policy)
-    if refused is None and awaited and (awaited != waits_for(job.policy) or c.name != job.name):
-        refused = _circle(tx, job.namespace, c.name, c.policy)
+    refused = refused or _new_circle(tx, job, job.namespace, c.name, c.policy)
     if refused is not None:
         return refused
     return edit(tx, job, c.policy, c.body, renamed=c.name != job.name, name=c.name)

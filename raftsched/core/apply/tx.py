@@ -89,6 +89,7 @@ class Tx:
         self.indexed: dict[bytes, Indexed] = {}
         self.indexed_jobs: dict[int, IndexedJob] = {}
         self.ended: deque[bytes] = deque()  # instances whose end jobs that follow have to be told of, in this entry
+        self.circle_steps = 0  # that this entry took to look for circles
         self.batches: dict[bytes, KeyUse] = {}  # rows of KEYS that grew in this turn, written once
         # What those with an open session offer, and by what is needed whether one of them can; empty: not read yet
         self.offers: list[Offer] = []
@@ -120,6 +121,7 @@ class Tx:
             self.minutes.close_entry()
         self.indexed.clear()
         self.indexed_jobs.clear()
+        self.circle_steps = 0
 
     def save(self) -> None:
         """Writes the counters, and the rows that are written once for all entries."""

@@ -241,7 +241,7 @@ class TestJobs:
 
     def test_one_that_waits_for_its_own_job(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # It may have been written by an earlier version.
-        monkeypatch.setattr(jobs_module, "circle", lambda *_, **__: None)
+        monkeypatch.setattr(jobs_module, "circle", lambda *_, **__: (None, 0))
         world = World()
         session = world.session()
         first = world.create(name="import", overlap=Overlap.ALLOW)
@@ -256,7 +256,7 @@ class TestJobs:
 
     def test_one_that_was_held_behind_the_run_it_waits_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # It may have been written by an earlier version.
-        monkeypatch.setattr(jobs_module, "circle", lambda *_, **__: None)
+        monkeypatch.setattr(jobs_module, "circle", lambda *_, **__: (None, 0))
         world = World()
         first = world.create(name="import", overlap=Overlap.QUEUE_ALL)
         running = world.run_now(first)
@@ -566,14 +566,14 @@ class TestCircles:
         """As jobs may have that were written by an earlier version: the search ends, and they can be edited."""
         world = World()
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(jobs_module, "circle", lambda *_, **__: None)
+            patched.setattr(jobs_module, "circle", lambda *_, **__: (None, 0))
             first = world.create(name="a", **self.after("default/b"))
             world.create(name="b", **self.after("default/a"))
         world.create(name="c", **self.after("default/a"))
         world.ok(c.EditJob(first.id, msgspec.structs.replace(first.policy, priority=9), first.body, name="a"))
 
     def test_a_long_way_is_looked_along_so_far_and_no_further(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(creation, "CIRCLE_MAX", 5)
+        monkeypatch.setattr(creation, "CIRCLE_STEPS", 5 * 11)
         world = World()
         for number in range(6):
             world.create(name=f"j{number}", **self.after(f"default/j{number + 1}"))

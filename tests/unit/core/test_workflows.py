@@ -8,6 +8,7 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.apply import workflows as module
+from raftsched.core.creation import circle
 from raftsched.core.ids import BACKFILL, instance_key, split_instance
 from raftsched.core.model import (
     DAY_MS,
@@ -705,13 +706,56 @@ class TestCircles:
         assert graph.world.refused(c.EditJob(job.id, policy(follows("x")), b"{}", name="free")) == "invalid-job"
 
     def test_beyond_what_is_looked_at_the_graph_still_comes_to_an_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("raftsched.core.creation.GRAPH_MAX", 0)
-        monkeypatch.setattr("raftsched.core.creation.CIRCLE_MAX", 0)
+        monkeypatch.setattr("raftsched.core.creation.FOLLOWED_STEPS_AT_ONCE", 0)
+        monkeypatch.setattr("raftsched.core.creation.CIRCLE_STEPS", 0)
         graph = Graph(a=follows("c"), b=follows("a"), c=follows("b"))
         graph.start()
         for name in "abc":
             graph.end(name)
         assert [len(graph.runs(name)) for name in "abc"] == [1, 1, 1]
+
+    def test_are_looked_for_in_a_bounded_number_of_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("raftsched.core.creation.FOLLOWED_STEPS_AT_ONCE", 200)
+        monkeypatch.setattr("raftsched.core.creation.CIRCLE_STEPS", 50)
+        monkeypatch.setattr("raftsched.core.creation.CIRCLE_STEPS_AT_ONCE", 100)
+        jobs = Graph(
+            **{f"w{at}": follows(*(f"x{at}-{n}" for n in range(40)), any_of=True) for at in range(10)},
+            top=follows(*(f"w{at}" for at in range(10)), any_of=True),
+        ).jobs
+        looked: list[str] = []
+
+        def find(_: str, name: str) -> Job | None:
+            looked.append(name)
+            return jobs.get(name)
+
+        def search(steps: int, *, followed: bool) -> tuple[int, int]:
+            looked.clear()
+            given = policy(follows("top"))
+            found, then = circle(find, "default", "head", given, followed=lambda _: followed, steps=steps)
+            assert found is None
+            return len(looked), then - steps
+
+        assert search(0, followed=True) == (5, 5 * 10 + 10 + 4 * 40)
+        assert search(0, followed=False) == (2, 2 * 10 + 10 + 40)
+        assert search(90, followed=False) == (1, 20)
+        assert search(100, followed=False) == (0, 0)
+        assert search(200, followed=True) == (0, 0)
+
+    @pytest.mark.parametrize("at_once", [True, False])
+    def test_steps_are_those_of_a_whole_entry(self, monkeypatch: pytest.MonkeyPatch, *, at_once: bool) -> None:
+        monkeypatch.setattr("raftsched.core.creation.FOLLOWED_STEPS_AT_ONCE", 10)
+        graph = Graph(p1=follows("q1"), p2=follows("q2"))
+        closing = [c.CreateJob("default", f"q{at}", policy(follows(f"p{at}")), b"{}") for at in (1, 2)]
+        answers = graph.world.run(*closing) if at_once else [graph.world.do(one) for one in closing]
+        assert [type(one) for one in answers] == [c.Rejected, c.Accepted if at_once else c.Rejected]
+
+    def test_are_not_looked_for_under_a_name_that_is_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        graph = Graph(a=None, b=follows("a"))
+        monkeypatch.setattr("raftsched.core.apply.jobs.circle", None)
+        same = c.CreateJob("default", "b", policy(follows("a")), b"{}")
+        assert graph.world.ok(same).created is False
+        changed = c.CreateJob("default", "b", policy(follows("a"), priority=3), b"{}", replace=True)
+        assert graph.world.ok(changed).job.revision == 2
 
 
 @pytest.mark.parametrize(
