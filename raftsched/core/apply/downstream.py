@@ -12,9 +12,11 @@ from raftsched.core.ids import instance_text, job_text, split_instance
 from raftsched.core.model import FINAL, After, Instance, Job, JobState
 from raftsched.core.rows import JOINS, WORKFLOWS
 from raftsched.core.selection import followers
+from raftsched.core.tables import Table, from_u64, name_key
 from raftsched.core.workflows import Join, run_key, scope_of, waits_for_all
 
 DOWNSTREAM_MAX = 1_000  # jobs that are run again behind one
+DOWNSTREAM_EDGES_MAX = 50_000  # between jobs, that are looked at for it: all nodes wait for the entry
 
 
 def follower(tx: Tx, job_id: int, target: str) -> tuple[Job, After] | None:
@@ -76,16 +78,27 @@ def _reachable(tx: Tx, job: Job, own: bytes, root: bytes) -> list[_Behind] | Rej
     the workflow of another root, and what is behind it has, too."""
     targets = deque(() if job.name is None else ((f"{job.namespace}/{job.name}", root),))
     found: dict[bytes, _Behind] = {}
+    known: set[tuple[int, bytes]] = set()  # jobs in the workflows of roots that need not be looked at again
+    edges = 0
     while targets:
         target, root = targets.popleft()
-        for job_id in list(followers(tx.view, target)):
-            one = None if job_id == split_instance(root)[1] else follower(tx, job_id, target)
-            key = own if one is None else run_key(one[1], job_id, root)
-            if one is None or key == own or key in found:
+        known.add((split_instance(root)[1], root))
+        for job_id in followers(tx.view, target):
+            edges += 1
+            if edges > DOWNSTREAM_EDGES_MAX:
+                return _too_many(DOWNSTREAM_EDGES_MAX, "lines between jobs lead on from it")
+            if (job_id, root) in known:
+                continue
+            one = follower(tx, job_id, target)
+            if one is None:
+                continue
+            known.add((job_id, root))
+            key = run_key(one[1], job_id, root)
+            if key == own or key in found:
                 continue
             if len(found) >= DOWNSTREAM_MAX:
-                detail = f"More than {DOWNSTREAM_MAX:,} jobs follow it; rerun instances that are further on."
-                return Rejected("too-many", detail)
+                return _too_many(DOWNSTREAM_MAX, "jobs follow it")
+            edges += len(one[1].jobs)
             behind = found[key] = _Behind(*one, root, tx.instance(key))
             if behind.job.name is not None:
                 targets.append((behind.name, root if behind.row is None else behind.row.root or root))
@@ -109,6 +122,10 @@ def _forbidden(tx: Tx, workflows: list[bytes], found: list[_Behind], allowed: tu
     return None
 
 
+def _too_many(most: int, what: str) -> Rejected:
+    return Rejected("too-many", f"More than {most:,} {what}; rerun instances that are further on.")
+
+
 def _wait_anew(tx: Tx, one: _Behind, again: set[str], rerun_id: int) -> None:
     """Has a job wait for those that run again. What it does not wait for anew has come already, if it had run."""
     scope = scope_of(one.root)
@@ -119,9 +136,9 @@ def _wait_anew(tx: Tx, one: _Behind, again: set[str], rerun_id: int) -> None:
         came = {split_instance(key)[1]: key for key in one.row.joined}
         join = Join(at_ms=tx.now, root=one.row.root or one.root)
         for target in one.after.jobs:
-            upstream = tx.named(*target.split("/", 1))
-            if upstream is not None and upstream.id in came:
-                join.came[target] = came[upstream.id]
+            upstream = tx.view.get(Table.NAMES, name_key(*target.split("/", 1)))  # the job's row would take longer
+            if upstream is not None and from_u64(upstream) in came:
+                join.came[target] = came[from_u64(upstream)]
     for target in again & join.came.keys():
         del join.came[target]
     join.at_ms, join.rerun_id = tx.now, rerun_id

@@ -8,6 +8,8 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.apply import workflows as module
+from raftsched.core.apply.downstream import follower
+from raftsched.core.apply.tx import Tx
 from raftsched.core.creation import circle
 from raftsched.core.ids import BACKFILL, instance_key, split_instance
 from raftsched.core.model import (
@@ -501,6 +503,30 @@ class TestAgain:
         for name in "abc":
             graph.end(name)
         assert graph.world.refused(c.Rerun(root, downstream=True)) == "too-many"
+
+    def test_looks_at_each_job_once_and_at_no_more_lines_than_it_may(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        layers: dict[str, Trigger | None] = {"l0x0": None}
+        for layer in (1, 2, 3):
+            before = [f"l{layer - 1}x{at}" for at in range(6)]
+            layers |= {f"l{layer}x{at}": follows(*before, any_of=True) for at in range(6)}
+        graph = Graph(**layers)
+        root = graph.start("l0x0")
+        for name in layers:
+            graph.end(name)
+        looked: list[int] = []
+
+        def counted(tx: Tx, job_id: int, target: str) -> tuple[Job, After] | None:
+            looked.append(job_id)
+            return follower(tx, job_id, target)
+
+        monkeypatch.setattr("raftsched.core.apply.downstream.follower", counted)
+        edges = 6 + 2 * 6 * 6
+        monkeypatch.setattr("raftsched.core.apply.downstream.DOWNSTREAM_EDGES_MAX", edges + 18 * 6 - 1)
+        assert graph.world.refused(c.Rerun(root, downstream=True)) == "too-many"
+        looked.clear()
+        monkeypatch.setattr("raftsched.core.apply.downstream.DOWNSTREAM_EDGES_MAX", edges + 18 * 6)
+        graph.world.ok(c.Rerun(root, downstream=True))
+        assert sorted(looked) == sorted(graph.jobs[name].id for name in layers if name != "l0x0")
 
 
 class TestManyAtOnce:
