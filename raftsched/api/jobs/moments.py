@@ -93,6 +93,7 @@ async def times_of(ctx: ApiContext, sources: Sequence[Source], window: Window) -
         more |= beyond
         for time in times:
             found.setdefault(time.at_ms, time)
+        await asyncio.sleep(0)
     together = sorted(found.values(), key=lambda time: time.at_ms)
     if window.most is not None and len(together) >= window.most:
         together, more = together[: window.most], False

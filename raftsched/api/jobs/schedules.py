@@ -27,7 +27,7 @@ from raftsched.api.jobs.moments import (
 )
 from raftsched.api.jobs.render import never_fires
 from raftsched.api.jobs.schema import PreviewIn
-from raftsched.api.jobs.triggers import check_max_runs, several_of, time_of, trigger_of, triggers_of
+from raftsched.api.jobs.triggers import check_max_runs, each_of, several_of, time_of, trigger_of
 from raftsched.api.openapi.operation import BODIES, operation
 from raftsched.api.rows import requested_job
 from raftsched.core.commands import Rejected
@@ -58,7 +58,7 @@ async def preview(ctx: ApiContext, call: Call[PreviewIn]) -> web.Response:
     wrong = wrong_window(from_ms, to_ms, given.by_day)
     if wrong is not None:
         errors.append(wrong)
-    policy = _policy_of(given, min(from_ms, ctx.now_ms()), errors)
+    policy = await _policy_of(given, min(from_ms, ctx.now_ms()), errors)
     if errors:
         raise Problem("invalid-trigger", errors=errors)
     trigger = policy.trigger
@@ -75,13 +75,17 @@ async def preview(ctx: ApiContext, call: Call[PreviewIn]) -> web.Response:
     return await answer_times(ctx, words_of(policy, sources, is_job=False), sources, window)
 
 
-def _policy_of(given: PreviewIn, now_ms: int, errors: list[FieldError]) -> Policy:
+async def _policy_of(given: PreviewIn, now_ms: int, errors: list[FieldError]) -> Policy:
     if not given.triggers:
         if given.max_runs is not None:
             check_max_runs(given.triggers, errors)
         return Policy(trigger=trigger_of(given.trigger, now_ms, errors))
     trigger = several_of(given, errors)
-    return Policy(trigger=trigger, triggers=triggers_of(given.triggers, now_ms, errors))
+    triggers = []
+    for one in each_of(given.triggers, now_ms, errors):
+        triggers.append(one)
+        await asyncio.sleep(0)
+    return Policy(trigger=trigger, triggers=tuple(triggers))
 
 
 def _missing(ctx: ApiContext, policy: Policy) -> Rejected | None:

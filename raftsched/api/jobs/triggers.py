@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -87,11 +87,18 @@ def triggers_of(
     given: list[TriggerItemIn], now_ms: int, errors: list[FieldError], kept: Policy | None = None
 ) -> tuple[Trigger, ...]:
     """The same for several triggers of one job."""
+    return tuple(each_of(given, now_ms, errors, kept))
+
+
+def each_of(
+    given: list[TriggerItemIn], now_ms: int, errors: list[FieldError], kept: Policy | None = None
+) -> Iterator[Trigger]:
+    """Yields one after the other, for whoever lets others have their turn in between: whether a rule is ever due can
+    take long to say."""
     if len(given) > TRIGGERS_MAX:
         errors.append(FieldError("/triggers", f"has {len(given)} triggers; at most {TRIGGERS_MAX} are allowed"))
-        return ()
+        return
     seen: set[str] = set()
-    found = []
     for place, item in enumerate(given):
         at = f"/triggers/{place}"
         if item.id is None:
@@ -116,8 +123,7 @@ def triggers_of(
             continue
         kind = _kind_of(item, at, _ONE_OF_SEVERAL, errors)
         if kind is not None:
-            found.append(_full(item, kind, at, item.id or "", now_ms, errors, kept))
-    return tuple(found)
+            yield _full(item, kind, at, item.id or "", now_ms, errors, kept)
 
 
 def several_of(given: JobIn | PreviewIn, errors: list[FieldError]) -> Trigger:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from raftsched import schedule
 from raftsched.core.ids import parse_job
 from raftsched.core.model import Job
 from raftsched.core.rows import decode_job
@@ -51,6 +55,39 @@ def test_it_is_answered_as_it_was_given(tmp_path: Path) -> None:
         assert (await call("PUT", f"/v1/jobs/{single['id']}", single))[1]["revision"] == 1
         _, page = await call("GET", "/v1/jobs?fields=triggers,trigger,max_runs")
         assert page["items"][0] == {"trigger": None, "triggers": JOB["triggers"], "max_runs": 9}
+
+    run(tmp_path, test)
+
+
+def test_others_have_their_turn_while_triggers_are_previewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = 0
+    turns: dict[str, list[int]] = {"validate": [], "preview": []}
+
+    def counted(name: str) -> Any:
+        whole = getattr(schedule, name)
+
+        def call(*given: Any, **fields: Any) -> Any:
+            turns[name].append(turn)
+            return whole(*given, **fields)
+
+        return call
+
+    async def tick() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async def test(call: Client) -> None:
+        for name in turns:
+            monkeypatch.setattr(schedule, name, counted(name))
+        triggers = [{"id": f"t{at}", "rrule": f"FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29;BYSECOND={at}"} for at in range(8)]
+        ticking = asyncio.create_task(tick())
+        status, _ = await call("POST", PREVIEW, {"triggers": triggers, "count": 3})
+        ticking.cancel()
+        assert status == 200
+        for looks in turns.values():
+            assert (len(looks), len(set(looks))) == (8, 8)
 
     run(tmp_path, test)
 
