@@ -368,6 +368,15 @@ APPLYING = (
         None,
     ),
     Mutant(
+        "steps_of_other_entries",
+        "what an entry finds does not depend on which others a node writes with it",
+        "core/apply/tx.py",
+        "        self.indexed_jobs.clear()\n        self.circle_steps = 0\n",
+        "        self.indexed_jobs.clear()\n",
+        _CORE,
+        None,
+    ),
+    Mutant(
         "followers_started_again",
         "an end that comes again starts nothing that it started before",
         "core/apply/workflows.py",
