@@ -253,7 +253,7 @@ class Ledger:
             if row.rerun_id > account.rerun_id:
                 account.before = max(account.tokens, default=0)
                 account.failed = account.lost = 0
-                account.killed_at = None
+                account.killed_at = account.ended = None
                 account.rerun_id = row.rerun_id
         account.tokens.append(token)
         policy = self.policy(key)
