@@ -240,9 +240,9 @@ def only_notifications() -> Iterator[None]:
 def retries_without_end() -> Iterator[None]:
     real = attempts._failed
 
-    def failed(tx: Tx, job: Any, instance: Any, outcome: Any) -> None:
+    def failed(tx: Tx, job: Any, instance: Any, *args: Any) -> None:
         instance.tried = 0
-        real(tx, job, instance, outcome)
+        real(tx, job, instance, *args)
 
     with patch.object(attempts, "_failed", failed):
         yield
