@@ -254,7 +254,7 @@ def parser() -> argparse.ArgumentParser:
 
     made = part("keys", "create and run rates with limits by key against without", limits_by_key, keys)
     made.add_argument("--keys", type=int, default=10_000, help="how many (10,000)")
-    made.add_argument("--rounds", type=int, default=3, help="how often each is measured (3)")
+    made.add_argument("--rounds", type=int, default=5, help="how often each is measured (5)")
     made.add_argument("--seconds", type=float, default=5.0, help="length of each measurement of creates (5)")
 
     made = part("burst", "how late jobs start that are due at one instant", bursts, run)

@@ -4,7 +4,8 @@ Jobs follow each other in stages: a gate, which waits for all jobs of the stage 
 the gate. Each run is a request to a server of the benchmark's own, which answers after `run_ms`. The first gate is run
 by hand. `critical_path_s` is `run_ms` for each job of the longest way; `took_s` goes from the acceptance of the first
 run to the end of the last one, by their own records, and `over_s` is what that is longer. `not_succeeded` counts the
-jobs without a run that succeeded. `cpu_others` is the share of the machine that others took meanwhile.
+jobs without a run that succeeded. Some runs before, as many as a stage has, start the processes that send requests, as
+they are there in a cluster that has work. `cpu_others` is the share of the machine that others took meanwhile.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from scripts.benches.figures import emit, note
-from scripts.benches.load import create_all
+from scripts.benches.load import create_all, rfc3339
 from scripts.benches.machine import Load
+from scripts.benches.run import done_count, wait_runs
 from scripts.benches.starts import parse_ms
 from tests.support.cluster import Cluster, NodeProcess
 
@@ -83,6 +85,7 @@ async def bench_graph(cluster: Cluster, count: int, width: int, run_ms: float) -
             await create_all(leader, jobs_of(named, url)[job : job + 500])
         for node in cluster.nodes:  # as far as the leader is: their workers are to run it
             await asyncio.to_thread(node.get, f"/v1/namespaces/graph/jobs/{named[-1][-1]}?consistency=leader")
+        await _warm(cluster, width, url)
         note("running the first ...")
         load = Load()
         path = f"/v1/namespaces/graph/jobs/{named[0][0]}/run"
@@ -108,6 +111,15 @@ async def bench_graph(cluster: Cluster, count: int, width: int, run_ms: float) -
         **load.shares(),
     )
     return not_succeeded == 0
+
+
+async def _warm(cluster: Cluster, count: int, url: str) -> None:
+    note(f"{count} runs before, to warm up ...")
+    leader = await asyncio.to_thread(cluster.leader)
+    before = await asyncio.to_thread(done_count, cluster)
+    due = {"at": rfc3339(int(time.time() * 1000))}
+    await create_all(leader, [{"trigger": due, "handler": {"http": {"url": url}}} for _ in range(count)])
+    await wait_runs(cluster, before + count, LIMIT_S)
 
 
 def _ended(node: NodeProcess, root: str) -> list[dict[str, Any]]:
