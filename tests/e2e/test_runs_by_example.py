@@ -40,11 +40,12 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
     put_files(directory)
     chosen = [item.callspec.params["row"] for item in request.session.items if "outcomes" in item.fixturenames]
     alone = [row for row in chosen if any(command.startswith("raftsched cluster") for command in row.commands)]
-    with Cluster(1) as cluster, listening(directory / "listen.py") as port, ThreadPoolExecutor(AT_ONE_TIME) as threads:
+    with Cluster(1) as cluster, listening(directory / "listen.py") as ports, ThreadPoolExecutor(AT_ONE_TIME) as threads:
         environment = {**_environment(directory), "RAFTSCHED_SERVER": cluster.nodes[0].url}
         addresses = {
             "127.0.0.1:7401": f"127.0.0.1:{cluster.nodes[0].http_port}",
-            "127.0.0.1:8080": f"127.0.0.1:{port}",
+            "127.0.0.1:8080": f"127.0.0.1:{ports[0]}",
+            "127.0.0.1:2525": f"127.0.0.1:{ports[1]}",
         }
         terminal = Terminal(directory, environment, addresses)
         pasted: Outcomes = {}

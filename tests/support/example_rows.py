@@ -158,10 +158,11 @@ def failure(row: Row, seen: Outcome) -> str | None:
 
 
 @contextmanager
-def listening(program: Path) -> Iterator[int]:
-    """Runs the page's server, which takes its port from PORT. Gives the port once it answers."""
-    (port,) = free_ports(1)
-    command, environment = [sys.executable, str(program)], {**os.environ, "PORT": str(port)}
+def listening(program: Path) -> Iterator[tuple[int, int]]:
+    """Runs the page's server, which takes its ports from PORT and MAIL_PORT. Gives them once it answers."""
+    port, mails = free_ports(2)
+    command = [sys.executable, str(program)]
+    environment = {**os.environ, "PORT": str(port), "MAIL_PORT": str(mails)}
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
         try:
             until = time.monotonic() + PATIENCE_S
@@ -173,6 +174,6 @@ def listening(program: Path) -> Iterator[int]:
                     if process.poll() is not None or time.monotonic() > until:
                         raise
                     time.sleep(_LOOK_S)
-            yield port
+            yield port, mails
         finally:
             process.kill()
