@@ -263,21 +263,8 @@ def note_gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_o
         tx.events.instance(record, InstanceEvent.EXTENDED)
         tx.put_instance(record)
         return
-    record = Instance(
-        job_id=job.id,
-        nominal_at_ms=first_ms,
-        request=unused_request(tx, job, first_ms),
-        state=InstanceState.SKIPPED,
-        job_revision=job.revision,
-        priority=job.policy.priority,
-        created_at_ms=tx.now,
-        modified_at_ms=tx.now,
-        ready_at_ms=tx.now,
-        reason=reason,
-        gap_count=min(count_of_fires, FIRES_MAX),
-        gap_until_ms=last_ms,
-        ended_at_ms=tx.now,
-    )
+    record = skipped_record(tx, job, reason, first_ms, unused_request(tx, job, first_ms))
+    record.gap_count, record.gap_until_ms = min(count_of_fires, FIRES_MAX), last_ms
     add_step(tx, record, StepKind.FINAL, reason)
     job.gap = record.key
     count(job, record, 1)
@@ -285,6 +272,25 @@ def note_gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_o
         notify_webhooks(tx, job, record)
     keep(tx, job, record)
     tx.put_instance(record)
+
+
+def skipped_record(tx: Tx, job: Job, reason: str, nominal_at_ms: int, request: int) -> Instance:
+    """Returns the record of one time at which the job was not run, to be counted and stored."""
+    return Instance(
+        job_id=job.id,
+        nominal_at_ms=nominal_at_ms,
+        request=request,
+        state=InstanceState.SKIPPED,
+        job_revision=job.revision,
+        priority=job.policy.priority,
+        created_at_ms=tx.now,
+        modified_at_ms=tx.now,
+        ready_at_ms=tx.now,
+        reason=reason,
+        gap_count=1,
+        gap_until_ms=nominal_at_ms,
+        ended_at_ms=tx.now,
+    )
 
 
 def _keep_longer(tx: Tx, job: Job, record: Instance) -> None:

@@ -14,7 +14,7 @@ from itertools import islice
 from raftsched.core.apply.chain import Chain, results
 from raftsched.core.apply.downstream import follower
 from raftsched.core.apply.ends import enter, tell_at_the_end, workflow_of
-from raftsched.core.apply.finish import count, keep, settle
+from raftsched.core.apply.finish import count, keep, settle, skipped_record
 from raftsched.core.apply.firing import add_instance, end_or_ask, refused_by_overlap, replace_active, too_many_active
 from raftsched.core.apply.instances import reopen, wait_again
 from raftsched.core.apply.notices import notify_webhooks
@@ -24,7 +24,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import instance_text, split_instance
 from raftsched.core.limits import KEY_SIZE
-from raftsched.core.model import FINAL, FOLLOWED, After, Instance, InstanceState, Job, JobState, StepKind
+from raftsched.core.model import FINAL, FOLLOWED, After, Instance, Job, JobState, StepKind
 from raftsched.core.rows import JOINS, WORKFLOWS
 from raftsched.core.selection import followers
 from raftsched.core.workflows import (
@@ -158,21 +158,7 @@ def _why_not(tx: Tx, job: Job) -> str | None:
 
 def _skip(tx: Tx, job: Job, nominal_at_ms: int, request: int, reason: str, chain: Chain) -> None:
     """Records that the job was not started. That is an end, too: what follows whichever end goes on from it."""
-    record = Instance(
-        job_id=job.id,
-        nominal_at_ms=nominal_at_ms,
-        request=request,
-        state=InstanceState.SKIPPED,
-        job_revision=job.revision,
-        priority=job.policy.priority,
-        created_at_ms=tx.now,
-        modified_at_ms=tx.now,
-        ready_at_ms=tx.now,
-        reason=reason,
-        gap_count=1,
-        gap_until_ms=nominal_at_ms,
-        ended_at_ms=tx.now,
-    )
+    record = skipped_record(tx, job, reason, nominal_at_ms, request)
     add_step(tx, record, StepKind.CREATED, FOLLOWED)
     chain.note(tx, record)
     add_step(tx, record, StepKind.FINAL, reason)
