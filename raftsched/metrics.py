@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from math import inf
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -24,6 +23,8 @@ from raftsched.core.actions import (
 from raftsched.core.entry import EntryResult
 from raftsched.core.model import Outcome
 
+NAMESPACES_MAX = 200  # that have series of their own
+OTHERS = "(other)"  # no namespace has such a name
 _LOOKED_INTO = frozenset({InstanceFired, InstanceStarted, AttemptEnded})
 _LATE_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.06, 0.1, 0.25, 0.5, 1.0, 2.5, 6.0, 15.0, 60.0, 900.0)
 
@@ -72,23 +73,18 @@ class RunMetrics(Collector):
         self,
         disk: Callable[[], tuple[int, int]],
         due_soon: Callable[[], int],
-        late: Callable[[], tuple[list[tuple[float, int]], float]],
         starts: Callable[[], tuple[int, bool]] = lambda: (0, False),
-        refused: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        """`disk`: bytes of the store, bytes free; `due_soon`: entries in the leader's window; `late`: the
-        heartbeats sent by their lateness (seconds, how many up to that), and its sum in seconds; `starts`: runs that
-        could not be started here, and whether nothing can be now; `refused`: what was refused at the Raft port, by
-        reason."""
+        """`disk`: bytes of the store, bytes free; `due_soon`: entries in the leader's window; `starts`: runs that could
+        not be started here, and whether nothing can be now."""
         self._counts: Counter[type] = Counter()
         self._disk = disk
         self._due_soon = due_soon
-        self._late = late
         self._starts = starts
-        self._refused = refused
         self._fired = Durations(_LATE_S)
         self._started = Durations(_LATE_S)
-        self._ended: Counter[tuple[str, Outcome | None]] = Counter()  # by handler
+        self._ended: Counter[tuple[str, str, Outcome | None]] = Counter()  # by namespace and handler
+        self._namespaces: set[str] = set()  # that have series of their own
         self._took: dict[str, Durations] = {}  # by handler
 
     def on_applied(self, results: Sequence[EntryResult]) -> None:
@@ -107,12 +103,21 @@ class RunMetrics(Collector):
 
     def _count_end(self, action: AttemptEnded) -> None:
         handler = action.need.partition(":")[0]  # "call:NAME": as many names as there are jobs would be too many series
-        self._ended[handler, action.outcome] += 1
+        self._ended[self._namespace(action.namespace), handler, action.outcome] += 1
         if action.took_ms is not None:
             took = self._took.get(handler)
             if took is None:
                 took = self._took[handler] = Durations(_TOOK_S)
             took.add(action.took_ms)
+
+    def _namespace(self, name: str) -> str:
+        """Returns the namespace as it is shown: whoever may create jobs may name as many as they like."""
+        if name in self._namespaces:
+            return name
+        if len(self._namespaces) >= NAMESPACES_MAX:
+            return OTHERS
+        self._namespaces.add(name)
+        return name
 
     def describe(self) -> Iterator[Metric]:
         """Gives nothing, so that nothing is collected at registration."""
@@ -124,40 +129,28 @@ class RunMetrics(Collector):
         yield from self._runs()
         size, free = self._disk()
         yield GaugeMetricFamily("raftsched_store_bytes", "Disk taken by the store.", size)
-        yield GaugeMetricFamily("raftsched_disk_free_bytes", "Disk space left.", free)
+        yield GaugeMetricFamily("raftsched_disk_free_bytes", "Disk space left for the data directory.", free)
         yield GaugeMetricFamily("raftsched_leader_due_soon", "Fire times in the leader's window.", self._due_soon())
         not_begun, cannot = self._starts()
         words = "Attempts that this node could not start, and handed back."
         yield CounterMetricFamily("raftsched_attempts_not_begun", f"{words} Since this node started.", not_begun)
         words = "1 while this node starts nothing: it lacks processes, memory or room, or waits for an earlier run."
         yield GaugeMetricFamily("raftsched_node_starts_nothing", words, cannot)
-        words = "What others said at the Raft port and was refused, by reason. Since this node started."
-        refused = CounterMetricFamily("raftsched_raft_refused", words, labels=["why"])
-        for why, count in self._refused().items():
-            refused.add_metric([why], count)
-        yield refused
         yield self._fired.metric(
             "raftsched_fire_late_seconds",
             "How long after its due time (jitter included) a run was made, by the leader's clock.",
         )
         yield self._started.metric(
             "raftsched_start_late_seconds",
-            "How long after the due time (jitter included) its first attempt started, by the worker's clock.",
-        )
-        counts, total_s = self._late()
-        yield HistogramMetricFamily(
-            "raftsched_heartbeat_late_seconds",
-            "How late heartbeats were sent while this node led.",
-            [("+Inf" if bound == inf else str(bound), float(count)) for bound, count in counts],
-            total_s,
+            "How long after its due time (jitter included) a run's first attempt started, by the worker's clock.",
         )
 
     def _runs(self) -> Iterator[Metric]:
-        """Gives attempts by outcome and kind of handler; "" is the handler of jobs that are gone."""
-        words = "Attempts that ended, by outcome and handler. Since this node started."
-        ended = CounterMetricFamily("raftsched_attempts_ended", words, labels=["handler", "outcome"])
-        for (handler, outcome), count in self._ended.items():
-            ended.add_metric([handler, "" if outcome is None else outcome.name.lower()], count)
+        """Gives attempts by namespace, kind of handler and outcome; jobs that are gone have "" for both."""
+        words = "Attempts that ended, by namespace, handler and outcome. Since this node started."
+        ended = CounterMetricFamily("raftsched_attempts_ended", words, labels=["namespace", "handler", "outcome"])
+        for (namespace, handler, outcome), count in self._ended.items():
+            ended.add_metric([namespace, handler, "" if outcome is None else outcome.name.lower()], count)
         yield ended
         words = "How long attempts ran that were said to have started, by the worker's clock."
         took = HistogramMetricFamily("raftsched_attempt_seconds", words, labels=["handler"])

@@ -92,6 +92,7 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     need: str = ""  # Policy.required_capability of its job; "": the job is gone
     took_ms: int | None = None  # from its start to its end; None: it was not said to have started
     quota: str = ""
+    namespace: str = ""  # of its job; "": the job is gone
 
 
 class KillAsked(msgspec.Struct, frozen=True):

@@ -38,6 +38,7 @@ from raftsched.errors import RaftschedError, StartupError
 from raftsched.leader.leader import Leader
 from raftsched.metrics import RunMetrics
 from raftsched.node.disk import DiskSpace
+from raftsched.node.metrics import NodeMetrics
 from raftsched.node.ports import NodePorts
 from raftsched.raft import Raft, RaftOptions
 from raftsched.raft.transport import tls
@@ -187,11 +188,10 @@ class Node:
         metrics = RunMetrics(
             disk.sizes,
             leader.due_soon,
-            raft.heartbeats_late,
             lambda: (worker.pause.count, bool(worker.trouble)),  # runs that could not start, and if none starts now
-            raft.refused,
         )
         registry.register(metrics)
+        registry.register(NodeMetrics(raft.measured, raft.refused, disk.use))
         raft.subscribe(metrics.on_applied)
         raft.subscribe(leader.on_applied)
         raft.subscribe(ports.on_applied)

@@ -14,13 +14,26 @@ The rooms: `consensus/` as above; `membership/` who the members are and how they
 command into the log; `snapshots/` how a follower that is too far behind gets a whole state; `transport/` connections
 between members. At this level: `facade` (event loop, threads, TCP around the replica), `replica` (one member without
 any of these; the simulator drives it), `ports` (everything that consensus emits), `codec` (messages), `options`
-(limits), `guards` (each rule's switch).
+(limits), `guards` (each rule's switch), `measures` (counts for those who watch).
 """
 
 from raftsched.raft.facade import Change, Raft
 from raftsched.raft.guards import ALL, Guards
+from raftsched.raft.measures import Measured, Times
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.proposals.proposer import settle
 from raftsched.raft.status import JoinRequest, MemberStatus, PeerStatus
 
-__all__ = ["ALL", "Change", "Guards", "JoinRequest", "MemberStatus", "PeerStatus", "Raft", "RaftOptions", "settle"]
+__all__ = [
+    "ALL",
+    "Change",
+    "Guards",
+    "JoinRequest",
+    "Measured",
+    "MemberStatus",
+    "PeerStatus",
+    "Raft",
+    "RaftOptions",
+    "Times",
+    "settle",
+]

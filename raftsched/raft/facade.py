@@ -22,6 +22,7 @@ from raftsched.errors import RaftschedError, StartupError
 from raftsched.raft import codec, snapshots
 from raftsched.raft.consensus import audit
 from raftsched.raft.guards import ALL, Guards
+from raftsched.raft.measures import Measured, measured
 from raftsched.raft.membership.admission import Admission
 from raftsched.raft.membership.requests import Request
 from raftsched.raft.options import RaftOptions
@@ -262,11 +263,9 @@ class Raft:
         """Returns the number of refused connections and messages since this node started, by reason (refusals.WHY)."""
         return {**self._transport.refusals.counts, "no-command": self._replica.forwarding.rejected}
 
-    def heartbeats_late(self) -> tuple[list[tuple[float, int]], float]:
-        """Returns the lateness of the heartbeats that this node sent as a leader: (seconds, number of heartbeats up to
-        that), and the sum."""
-        lateness = self._replica.engine.lateness
-        return lateness.cumulative(), lateness.total_s
+    def measured(self) -> Measured:
+        """Returns what this member counts of its part in consensus, and how far its followers are."""
+        return measured(self._replica)
 
     def write_age_ms(self) -> int:
         """Returns the time for which the current write batch has been written; 0 when none is."""

@@ -101,6 +101,7 @@ class Replica:
             clock,
             on_written=self._on_written,
             on_fatal=self._fatal,
+            times=self.engine.measures.writes,
         )
         self.proposer = Proposer(rng.getrandbits(63) or 1, options, guards)
         self.queue = ProposalQueue(options)
@@ -118,6 +119,7 @@ class Replica:
             guards,
             send=links.send,
             failed=self.engine.snapshot_failed,
+            measures=self.engine.measures,
         )
         self.installer = Installer(
             store,
@@ -364,6 +366,8 @@ class Replica:
             self.sender.cancel()
             if self.queue:
                 self.queue.clear()
+        if engine.leader_id is not None and role[:2] != self._role[:2]:
+            engine.measures.leaders += 1
         self._role = role
         self._notify_role()
 

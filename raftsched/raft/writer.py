@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from raftsched.clock import Clock
 from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.guards import Guards
+from raftsched.raft.measures import Times
 from raftsched.store.write_batch import WriteBatch
 
 Action = Callable[[], None]
@@ -94,7 +95,9 @@ class WriteDriver:
         *,
         on_written: Action,
         on_fatal: Callable[[BaseException], None],
+        times: Times,
     ) -> None:
+        """`times` is told how long write batches take."""
         self._store = store
         self._journal = journal
         self._writer = writer
@@ -102,6 +105,7 @@ class WriteDriver:
         self._clock = clock
         self._on_written = on_written
         self._on_fatal = on_fatal
+        self._times = times
         self._held: list[Action] = []  # released by the write that is being gathered
         self._running_held: list[Action] = []  # released by the running write
         self._exclusive: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
@@ -135,7 +139,8 @@ class WriteDriver:
             return False
         batch = self._journal.take()
         self._running_held, self._held = self._held, []
-        self._start(lambda: self._store.write(batch), lambda _: self._written(batch))
+        began = self._clock.monotonic()
+        self._start(lambda: self._store.write(batch), lambda _: self._written(batch, began))
         return True
 
     def _start(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
@@ -143,7 +148,8 @@ class WriteDriver:
         self.busy_since_ms = self._clock.boot_ms()
         self._writer.submit(job, lambda result, error: self._finished(result, error, done))
 
-    def _written(self, batch: WriteBatch) -> None:
+    def _written(self, batch: WriteBatch, began: float) -> None:
+        self._times.add(self._clock.monotonic() - began)
         self._journal.done(batch)
         self._release()
         self._on_written()

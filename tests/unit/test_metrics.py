@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -11,6 +9,7 @@ from raftsched.core import commands as c
 from raftsched.core.entry import EntryResult
 from raftsched.core.model import DAY_MS, Outcome, Overlap, Retry
 from raftsched.metrics import RunMetrics
+from raftsched.names import NAMESPACE
 from tests.support.memory_view import T0, World, at, every
 
 
@@ -19,7 +18,7 @@ class Shown:
 
     def __init__(self) -> None:
         self.world = World()
-        self.metrics = RunMetrics(lambda: (0, 0), lambda: 0, lambda: ([(inf, 0)], 0.0))
+        self.metrics = RunMetrics(lambda: (0, 0), lambda: 0)
 
     def count(self) -> None:
         """The newest entry."""
@@ -32,9 +31,9 @@ class Shown:
         assert len(found) == 1, name
         return float(found[0].split()[-1])
 
-    def ended(self, handler: str, outcome: Outcome) -> float:
-        name = outcome.name.lower()
-        return self.value(f'raftsched_attempts_ended_total{{handler="{handler}",outcome="{name}"}}')
+    def ended(self, handler: str, outcome: Outcome, namespace: str = "default") -> float:
+        labels = f'handler="{handler}",namespace="{namespace}",outcome="{outcome.name.lower()}"'
+        return self.value(f"raftsched_attempts_ended_total{{{labels}}}")
 
     def bucket(self, kind: str, bound: str) -> float:
         return self.value(f'raftsched_{kind}_late_seconds_bucket{{le="{bound}"}}')
@@ -156,10 +155,17 @@ def test_what_was_not_said_to_have_started_has_no_duration() -> None:
         shown.value('raftsched_attempt_seconds_count{handler="exec"}')
 
 
-def test_what_was_refused_at_the_raft_port_is_counted_by_reason() -> None:
+def test_so_many_namespaces_have_series_and_the_others_share_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftsched.metrics.NAMESPACES_MAX", 2)
     shown = Shown()
-    shown.metrics = RunMetrics(
-        lambda: (0, 0), lambda: 0, lambda: ([(inf, 0)], 0.0), refused=lambda: {"tls": 3, "wrong-key": 0}
-    )
-    assert shown.value('raftsched_raft_refused_total{why="tls"}') == 3
-    assert shown.value('raftsched_raft_refused_total{why="wrong-key"}') == 0, "there before the first"
+    world = shown.world
+    session = world.session()
+    for namespace in ("default", "billing", "one-more", "another", "billing"):
+        key = world.fire(world.create(at(T0), required_capability="exec", namespace=namespace)).last_instance
+        assert key is not None
+        world.assign(key, session)
+        world.end(key)
+        shown.count()
+    ended = Outcome.SUCCEEDED
+    assert [shown.ended("exec", ended, name) for name in ("default", "billing", "(other)")] == [1, 2, 2]
+    assert not NAMESPACE.allows("(other)"), "nobody's name"

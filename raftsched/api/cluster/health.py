@@ -66,6 +66,6 @@ SCRAPES: web.AppKey[Scrapes] = web.AppKey("scrapes", Scrapes)
 
 @operation("Metrics for Prometheus", {200: Reply({"type": "string"}, "Text format.", (), TEXT)}, role="viewer")
 async def metrics(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Metrics in the text format of Prometheus, at most a second old. They name nodes, queues and webhooks. With the
-    setting `metrics_open` at 1 they need no token."""
+    """Metrics in the text format of Prometheus, at most a second old. They name nodes, queues, namespaces and webhooks.
+    With the setting `metrics_open` at 1 they need no token."""
     return web.Response(body=call.request.app[SCRAPES].text(ctx), headers={"Content-Type": CONTENT_TYPE_LATEST})

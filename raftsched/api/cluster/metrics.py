@@ -76,8 +76,16 @@ class ApiMetrics(Collector):
         yield GaugeMetricFamily("raftsched_dead_letters", "Runs that failed for good and were not dealt with.", waiting)
         cluster = self._status()
         yield GaugeMetricFamily("raftsched_raft_term", "Current Raft term.", cluster.term)
-        yield GaugeMetricFamily("raftsched_raft_commit_index", "Newest committed entry.", cluster.commit_index)
-        yield GaugeMetricFamily("raftsched_raft_applied_index", "Newest applied entry.", cluster.applied_index)
+        yield GaugeMetricFamily(
+            "raftsched_raft_commit_index",
+            "Newest entry known to be committed.",
+            cluster.commit_index,
+        )
+        yield GaugeMetricFamily(
+            "raftsched_raft_applied_index",
+            "Newest entry applied.",
+            cluster.applied_index,
+        )
         leads = 1 if cluster.role == "leader" else 0
         yield GaugeMetricFamily("raftsched_raft_is_leader", "1 on the node that leads.", leads)
         known = 1 if cluster.leader is not None else 0

@@ -53,7 +53,7 @@ class OperatorsMetrics(Collector):
             nodes.add_metric([node], is_drained)
         yield nodes
         running = GaugeMetricFamily("raftsched_queue_running", "Runs of a queue with limits.", labels=["queue"])
-        most = GaugeMetricFamily("raftsched_queue_max_running", "Runs that there may be of it.", labels=["queue"])
+        most = GaugeMetricFamily("raftsched_queue_max_running", "Runs that there may be of a queue.", labels=["queue"])
         paused = GaugeMetricFamily("raftsched_queue_paused", "1 while nothing more of it is started.", labels=["queue"])
         for queue in queues:
             running.add_metric([queue.name], queue.running)
@@ -69,7 +69,7 @@ def _of_namespaces(quotas: list[Queue]) -> Iterator[Metric]:
     labels = ["namespace"]
     words = "Runs of a namespace that has limits of them."
     running = GaugeMetricFamily("raftsched_namespace_running", words, labels=labels)
-    most = GaugeMetricFamily("raftsched_namespace_max_running", "Runs that there may be of it.", labels=labels)
+    most = GaugeMetricFamily("raftsched_namespace_max_running", "Runs that there may be of a namespace.", labels=labels)
     for quota in quotas:
         name = quota.name.removeprefix(QUOTA_QUEUE)
         running.add_metric([name], quota.running)

@@ -92,7 +92,7 @@ def _metrics(seen: _Seen) -> Iterator[Metric]:
     labels = ["queue"]
     words = "Runs that wait for a worker, by queue; at least so many where raftsched_queue_ready_exact is 0."
     ready = GaugeMetricFamily("raftsched_queue_ready", words, labels=labels)
-    words = "Since when the run that has waited the longest does, among those that come next."
+    words = "How long the run has waited that waits the longest, among those that come next."
     oldest = GaugeMetricFamily("raftsched_queue_oldest_wait_seconds", words, labels=labels)
     words = "Slots of the remote workers that take runs of the queue."
     served = GaugeMetricFamily("raftsched_queue_worker_slots", words, labels=labels)
@@ -107,8 +107,12 @@ def _metrics(seen: _Seen) -> Iterator[Metric]:
     yield GaugeMetricFamily("raftsched_queue_ready_exact", words, seen.ready.exact and len(found) <= QUEUES_MAX)
     for name, words, counts in (
         ("raftsched_executors", "Nodes and remote workers with an open session.", seen.there),
-        ("raftsched_executor_slots", "Their slots.", seen.slots),
-        ("raftsched_executor_running", "Runs that they were given and that have not ended.", seen.running),
+        ("raftsched_executor_slots", "Slots of nodes and remote workers with an open session.", seen.slots),
+        (
+            "raftsched_executor_running",
+            "Runs that nodes and workers were given and have not ended.",
+            seen.running,
+        ),
     ):
         family = GaugeMetricFamily(name, words, labels=["kind"])
         for kind in KINDS:

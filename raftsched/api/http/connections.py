@@ -205,7 +205,9 @@ class Connections(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("raftsched_http_connections", "Connections to the API that are open.", len(self))
-        yield GaugeMetricFamily("raftsched_http_connections_max", "As many may be open.", self.size_max)
+        yield GaugeMetricFamily(
+            "raftsched_http_connections_max", "Connections to the API that may be open.", self.size_max
+        )
         refused = CounterMetricFamily(
             "raftsched_http_connections_refused",
             "Connections refused (node, address, descriptors) or closed (idle, slow, stalled).",

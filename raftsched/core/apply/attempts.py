@@ -280,20 +280,9 @@ def _close(
     attempt.outcome = outcome
     began, ended = attempt.started_at_ms, attempt.ended_at_ms
     took = None if began is None or ended is None else ended - began
-    need = "" if job is None else job.policy.required_capability
-    tx.actions.append(
-        AttemptEnded(
-            attempt.node,
-            attempt.session,
-            attempt.token,
-            key,
-            attempt.queue,
-            outcome,
-            need,
-            took,
-            attempt.quota,
-        )
-    )
+    need, namespace = ("", "") if job is None else (job.policy.required_capability, job.namespace)
+    whose = attempt.node, attempt.session, attempt.token, key, attempt.queue
+    tx.actions.append(AttemptEnded(*whose, outcome, need, took, attempt.quota, namespace))
     if attempt.queue:
         release_queue_slot(tx, attempt.queue)
     if attempt.quota:

@@ -23,12 +23,13 @@ from raftsched.raft.codec import (
     VoteAnswer,
     VoteRequest,
 )
-from raftsched.raft.consensus.heartbeat import HeartbeatRounds, Lateness
+from raftsched.raft.consensus.heartbeat import HeartbeatRounds
 from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.consensus.leadership import LeaderReplication
 from raftsched.raft.consensus.library import CANDIDATE, FOLLOWER, LEADER, ROLES, GuardedSyncObj
 from raftsched.raft.consensus.replication import verify
 from raftsched.raft.guards import Guards
+from raftsched.raft.measures import Measures
 from raftsched.raft.membership.configuration import Membership
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.ports import EngineHost
@@ -52,6 +53,7 @@ class Engine:
     ) -> None:
         self.node_id = membership.node_id
         self.membership = membership
+        self.measures = Measures()
         self.installing = False  # a snapshot is being loaded: appends are not looked at
         self._host = host
         self._journal = journal
@@ -65,7 +67,7 @@ class Engine:
         self._heard_at = float("-inf")  # monotonic seconds: the last word of a leader
         self._tries = 0  # to elect another, since the leader's connection ended, and one more; 0: it did not
         self._core = GuardedSyncObj(self.node_id, self.peers, journal, hard_state, rng, options, self._on_tick)
-        self._lead = LeaderReplication(self._core, membership, host, journal, clock, options, guards)
+        self._lead = LeaderReplication(self._core, membership, host, journal, clock, options, guards, self.measures)
         if membership.is_majority([self.node_id]):
             self._core.deadline = clock.monotonic()  # there is nobody whose leader it could hear of
         else:
@@ -102,11 +104,6 @@ class Engine:
     @property
     def heartbeats(self) -> HeartbeatRounds:
         return self._lead.heartbeats
-
-    @property
-    def lateness(self) -> Lateness:
-        """Lateness of the heartbeats that this node sent as a leader."""
-        return self._lead.lateness
 
     @property
     def opening_index(self) -> int:
@@ -333,6 +330,7 @@ class Engine:
         if not self._may_campaign() and self._guards.wiped_disk_refused:
             return
         self._postpone_next_try(self._clock.monotonic())
+        self.measures.elections += 1
         self._core.leader = None
         self._core.role = CANDIDATE
         self._core.set_term(self.term + 1, self.node_id)
@@ -355,6 +353,7 @@ class Engine:
 
     def _become_leader(self) -> None:
         self._tries = 0
+        self.measures.won += 1
         self._core.role = LEADER
         self._core.leader = self.node_id
         self._lead.begin()

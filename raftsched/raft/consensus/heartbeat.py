@@ -5,9 +5,7 @@ A round counts from when it was SENT: a peer that answers in this term had not h
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import accumulate
 
 from raftsched.raft.guards import Guards
 from raftsched.raft.membership.configuration import Membership
@@ -79,22 +77,3 @@ class HeartbeatRounds:
     def offset_ms(self, peer: str) -> int | None:
         state = self._peers.get(peer)
         return None if state is None else state.offset_ms
-
-
-class Lateness:
-    """Lateness of sent heartbeats against their schedule, since this node started. Up to RaftOptions.tick_ms is
-    normal."""
-
-    BOUNDS_S = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-
-    def __init__(self) -> None:
-        self._counts = [0] * (len(self.BOUNDS_S) + 1)
-        self.total_s = 0.0
-
-    def add(self, seconds: float) -> None:
-        self._counts[bisect_left(self.BOUNDS_S, seconds)] += 1
-        self.total_s += seconds
-
-    def cumulative(self) -> list[tuple[float, int]]:
-        """Returns (seconds, number of heartbeats that were late by no more than that); infinity comes last."""
-        return list(zip((*self.BOUNDS_S, float("inf")), accumulate(self._counts), strict=True))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from raftsched.clock import Clock
 from raftsched.raft.codec import Append, AppendAnswer, Ping
-from raftsched.raft.consensus.heartbeat import HeartbeatRounds, Lateness
+from raftsched.raft.consensus.heartbeat import HeartbeatRounds
 from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.consensus.library import GuardedSyncObj
 from raftsched.raft.consensus.replication import Progress
 from raftsched.raft.guards import Guards
+from raftsched.raft.measures import Measures
 from raftsched.raft.membership.configuration import Membership
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.ports import EngineHost
@@ -29,9 +32,9 @@ class LeaderReplication:
         clock: Clock,
         options: RaftOptions,
         guards: Guards,
+        measures: Measures,
     ) -> None:
         self.heartbeats = HeartbeatRounds(membership, guards)
-        self.lateness = Lateness()
         self.opening_index = 0
         self._core = core
         self._membership = membership
@@ -40,6 +43,8 @@ class LeaderReplication:
         self._clock = clock
         self._options = options
         self._guards = guards
+        self._measures = measures
+        self._made: deque[tuple[int, float]] = deque()  # entries that are not committed: index, monotonic seconds
         self._progress: dict[str, Progress] = {}
         self._goals: dict[str, tuple[float, int]] = {}  # learner -> (since when it catches up, the log's end then)
         self._beat_at = 0.0  # monotonic seconds: the next heartbeat
@@ -49,10 +54,12 @@ class LeaderReplication:
         for peer in self._membership.peers:
             self._start(peer)
         self._goals.clear()
+        self._made.clear()
         self.heartbeats.begin(self._clock.boot_ms())
         term = self._core.term
         if self._guards.leader_opens_with_entry or self._journal.last_index == 0:
             self.opening_index = self._journal.append(term, self._host.opening(term))
+            self._made.append((self.opening_index, self._clock.monotonic()))
         self._beat_at = 0.0
         self.beat(self._clock.monotonic())
 
@@ -66,7 +73,7 @@ class LeaderReplication:
         if now < self._beat_at:
             return
         if self._beat_at:
-            self.lateness.add(now - self._beat_at)
+            self._measures.heartbeats_late.add(now - self._beat_at)
         self._beat_at = now + self._options.heartbeat_ms / 1000
         ping = Ping(self._core.term, self._clock.boot_ms(), self._host.log_ms())
         for peer in self._membership.peers:
@@ -88,7 +95,9 @@ class LeaderReplication:
         """Appends the next entry; returns its index."""
         if self._guards.entries_below_batch and len(data) > self._options.append_max_bytes:
             raise RuntimeError(f"an entry of {len(data)} bytes does not fit a message")
-        return self._journal.append(self._core.term, data)
+        index = self._journal.append(self._core.term, data)
+        self._made.append((index, self._clock.monotonic()))
+        return index
 
     def replicate(self, more_soon: bool) -> None:
         """Sends the followers their next entries; see Engine.replicate."""
@@ -183,6 +192,12 @@ class LeaderReplication:
         own_term = journal.term(index) == self._core.term or not self._guards.commit_own_term_only
         if index > journal.commit_index and own_term:
             self._core.commit_to(index)
+            self._measure_commits(index)
+
+    def _measure_commits(self, index: int) -> None:
+        now = self._clock.monotonic()
+        while self._made and self._made[0][0] <= index:
+            self._measures.commits.add(now - self._made.popleft()[1])
 
     # ------------------------------------------------------------ connections and snapshots
 

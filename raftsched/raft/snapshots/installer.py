@@ -154,5 +154,6 @@ class Installer:
         self._receiver.discard()
         self._journal.reset(meta)
         self._installed()
+        engine.measures.snapshots_loaded += 1
         engine.installed(engine.leader_id or incoming.peer)
         self._wake()

@@ -14,6 +14,7 @@ from raftsched.clock import Clock
 from raftsched.raft.codec import Frame, SnapshotAnswer, SnapshotChunk, SnapshotOffer
 from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.guards import Guards
+from raftsched.raft.measures import Measures
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.snapshots import files
 from raftsched.raft.writer import Writer
@@ -71,6 +72,7 @@ class Sender:
         *,
         send: Callable[[str, Frame], bool],
         failed: Callable[[str], None],
+        measures: Measures,
     ) -> None:
         self._store = store
         self._journal = journal
@@ -81,6 +83,7 @@ class Sender:
         self._guards = guards
         self._send = send
         self._failed = failed
+        self._measures = measures
         self._term = 0  # term of the leadership that sends; 0: none
         self._copy: _Copy | None = None
         self._copying = False
@@ -270,6 +273,7 @@ class Sender:
     def _log_progress(self, peer: str, transfer: _Transfer, meta: SnapshotMeta) -> None:
         now, tenths = transfer.moved_at, transfer.acked * 10 // meta.size
         if transfer.acked == meta.size:
+            self._measures.snapshots_sent += 1
             size, seconds = meta.size - (transfer.first or 0), now - transfer.began_at
             log.info("%s has the snapshot of entry %d: %d bytes in %.1f s", peer, meta.index, size, seconds)
         elif tenths > transfer.logged_tenths and now - transfer.logged_at >= _LOG_EVERY_S:

@@ -282,7 +282,7 @@ def test_a_leadership_begins_without_the_answers_of_an_earlier_one(tmp_path: Pat
 
 def test_how_late_heartbeats_go_out_is_counted_by_the_leader(tmp_path: Path) -> None:
     b = Solo(tmp_path)
-    late = b.engine.lateness
+    late = b.engine.measures.heartbeats_late
     b.pass_time(0.2)
     assert late.cumulative()[-1] == (float("inf"), 0), "a follower sends none"
     b.lead()

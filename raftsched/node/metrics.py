@@ -1,0 +1,102 @@
+"""Metrics of a node's part in consensus, and of its disk: counted by the raft room, put into words on request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from math import inf
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from raftsched import __version__
+from raftsched.core.leasing import DiskUse
+from raftsched.raft import Measured, Times
+
+SINCE = "Since this node started."
+
+
+class NodeMetrics(Collector):
+    def __init__(
+        self, raft: Callable[[], Measured], refused: Callable[[], Mapping[str, int]], disk: Callable[[], DiskUse | None]
+    ) -> None:
+        """`refused`: connections and messages refused at the Raft port, by reason; `disk`: None where it does not
+        say."""
+        self._raft = raft
+        self._refused = refused
+        self._disk = disk
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing is collected at registration."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        build = GaugeMetricFamily("raftsched_build_info", "1, with the version of this node.", labels=["version"])
+        build.add_metric([__version__], 1)
+        yield build
+        yield from _of_raft(self._raft())
+        words = f"Connections and messages that were refused at the Raft port, by reason. {SINCE}"
+        yield _counters("raftsched_raft_refused", words, "why", self._refused())
+        use = self._disk()
+        if use is not None:
+            yield GaugeMetricFamily(
+                "raftsched_disk_bytes", "Size of the file system with the data directory.", use.total
+            )
+            yield GaugeMetricFamily("raftsched_output_bytes", "Output of runs that is kept on this node.", use.output)
+
+
+def _of_raft(seen: Measured) -> Iterator[Metric]:
+    counts = seen.counts
+    for name, words, count in (
+        ("raftsched_raft_elections", "Elections that this node stood in.", counts.elections),
+        ("raftsched_raft_elections_won", "Elections that this node won.", counts.won),
+        ("raftsched_raft_leader_changes", "Leaderships that this node saw begin, its own too.", counts.leaders),
+        (
+            "raftsched_raft_snapshots_sent",
+            "Snapshots that a follower took whole from this node.",
+            counts.snapshots_sent,
+        ),
+        ("raftsched_raft_snapshots_loaded", "Snapshots that this node loaded.", counts.snapshots_loaded),
+    ):
+        yield CounterMetricFamily(name, f"{words} {SINCE}", count)
+    for name, words, times in (
+        (
+            "raftsched_raft_commit_seconds",
+            "How long an entry took from when this node made it, as leader, until a majority had it on disk.",
+            counts.commits,
+        ),
+        ("raftsched_raft_write_seconds", "How long a write of the log took, with its flush.", counts.writes),
+        (
+            "raftsched_heartbeat_late_seconds",
+            "How late heartbeats were sent while this node led.",
+            counts.heartbeats_late,
+        ),
+    ):
+        yield _histogram(name, words, times)
+    yield GaugeMetricFamily("raftsched_raft_log_entries", "Entries of the log on this node.", seen.log_entries)
+    yield GaugeMetricFamily("raftsched_raft_voters", "Members that vote.", seen.voters)
+    words = "1 for each other member that is connected with this node."
+    yield _gauges("raftsched_raft_peer_connected", words, seen.connected)
+    words = "Entries that the leader has and a follower is not known to have. Only the leader says it."
+    yield _gauges("raftsched_raft_follower_lag_entries", words, seen.lag_entries)
+    words = "A follower's clock minus the leader's. Only the leader says it."
+    yield _gauges("raftsched_raft_clock_offset_seconds", words, seen.clock_offset_s)
+
+
+def _histogram(name: str, words: str, times: Times) -> Metric:
+    buckets = [("+Inf" if bound == inf else str(bound), float(count)) for bound, count in times.cumulative()]
+    return HistogramMetricFamily(name, words, buckets, times.total_s)
+
+
+def _gauges(name: str, words: str, values: Mapping[str, float]) -> Metric:
+    """Returns one series for each node."""
+    family = GaugeMetricFamily(name, words, labels=["node"])
+    for node, value in values.items():
+        family.add_metric([node], value)
+    return family
+
+
+def _counters(name: str, words: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, words, labels=[label])
+    for value, count in values.items():
+        family.add_metric([value], count)
+    return family
