@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
@@ -104,3 +105,25 @@ def serving(directory: Path, config: Mapping[str, Any]) -> Iterator[Server]:
     finally:
         process.terminate()
         process.wait(30)
+
+
+_NAME = re.compile(r"(?<![\w:$])(raftsched[a-z0-9_:]+)(?:\{([^}]*)\})?")
+_MATCHER = re.compile(r'([a-z_]+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
+_LISTS = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)")
+
+
+@dataclass
+class Asked:
+    """The names that a query has: of metrics and recording rules with the matchers of each, and of labels."""
+
+    names: set[str]
+    matchers: list[tuple[str, str, str]]  # metric, label, value or pattern
+    labels: set[str]
+
+
+def asked(expression: str) -> Asked:
+    """Finds names in a query. It does not parse it: that is left to Prometheus."""
+    found = list(_NAME.finditer(expression))
+    matchers = [(one[1], label, value) for one in found for label, _, value in _MATCHER.findall(one[2] or "")]
+    labels = {label.strip() for inner in _LISTS.findall(expression) for label in inner.split(",") if label.strip()}
+    return Asked({one[1] for one in found}, matchers, labels)

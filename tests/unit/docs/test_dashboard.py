@@ -1,0 +1,51 @@
+"""deploy/grafana: the dashboard is what Grafana can show; tests/e2e/test_watch.py runs its queries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+DASHBOARD = json.loads((Path(__file__).parents[3] / "deploy" / "grafana" / "raftsched.json").read_text())
+PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
+GRAPHS = [panel for panel in PANELS if panel["type"] != "row"]
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+
+
+def test_the_data_source_and_the_cluster_are_chosen_by_who_looks() -> None:
+    source, job = DASHBOARD["templating"]["list"]
+    assert (source["name"], source["type"], source["query"]) == ("datasource", "datasource", "prometheus")
+    assert (job["name"], job["query"]["query"]) == ("job", "label_values(raftsched_build_info, job)")
+    assert job["datasource"] == SOURCE
+    for panel in GRAPHS:
+        assert panel["datasource"] == SOURCE, panel["title"]
+        for target in panel["targets"]:
+            assert target["datasource"] == SOURCE, panel["title"]
+            assert target["expr"].count('job="$job"') == target["expr"].count("raftsched_"), target["expr"]
+
+
+def test_each_panel_says_what_it_shows() -> None:
+    titles = [panel["title"] for panel in PANELS]
+    assert len(set(titles)) == len(titles)
+    for panel in GRAPHS:
+        assert panel["description"].endswith("."), panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        letters = [target["refId"] for target in panel["targets"]]
+        assert letters == list("ABCDEF")[: len(letters)]
+        assert letters, panel["title"]
+
+
+def test_panels_have_ids_and_places_of_their_own() -> None:
+    ids = [panel["id"] for panel in PANELS]
+    assert len(set(ids)) == len(ids)
+    taken: set[tuple[int, int]] = set()
+    for panel in PANELS:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert max(x for x, _ in cells) < 24, panel["title"]
+        taken |= cells
