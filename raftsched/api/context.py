@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
@@ -17,6 +18,7 @@ from raftsched.api.auth.issuer import Issuer
 from raftsched.api.auth.peer_proof import Seen
 from raftsched.api.auth.rates import Rates
 from raftsched.api.auth.refusals import Refusals
+from raftsched.api.http.failures import failed
 from raftsched.api.jobs.defaults import NamespaceDefaults, read_defaults
 from raftsched.api.ports import ClusterPort, CopyPort, LogPort, Reply, Security
 from raftsched.clock import Clock
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from raftsched.remote.gateway import Gateway
     from raftsched.remote.outputs import Outputs
     from raftsched.worker.output import OutputStore
+
+log = logging.getLogger(__name__)
 
 NAMESPACES_SEEN_MAX = 1_000
 CATCH_UP_S = 1.0  # before something is refused which may have been made elsewhere
@@ -191,8 +195,10 @@ def _tell(reply: Reply, task: asyncio.Task[list[Answer]]) -> None:
         answers = task.result()
     except RaftschedError as error:
         reply(None, error)
+    except Exception as error:
+        reply(None, failed(log, {}, error, "a proposal failed"))
     except BaseException:
-        reply(None, RaftschedError("internal", "An error of this node; its log says more."))
+        reply(None, RaftschedError("internal", "This node stopped meanwhile."))
         raise
     else:
         reply(answers, None)

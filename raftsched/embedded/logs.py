@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
-_EXTRAS = ("term", "job", "instance")  # shown when whoever logs gives them: log.info(..., extra={"instance": ...})
+# Shown when whoever logs gives them: log.info(..., extra={"job": ...}). `attempt` is a token, `session` a number.
+EXTRAS = ("term", "peer", "session", "job", "instance", "attempt", "request", "actor", "remote")
 
 
 class TextFormatter(logging.Formatter):
@@ -26,7 +27,7 @@ class TextFormatter(logging.Formatter):
 
 class JsonFormatter(logging.Formatter):
     """Formats a message as a JSON object in one line: at (RFC 3339, UTC, milliseconds), level, logger, node, message;
-    term, job and instance where they are given; error with the traceback of an exception."""
+    EXTRAS where they are given; error with the traceback of an exception."""
 
     def __init__(self, node: str) -> None:
         super().__init__()
@@ -42,7 +43,7 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
         }
         extras: Mapping[str, Any] = record.__dict__
-        line.update({name: extras[name] for name in _EXTRAS if name in extras})
+        line.update({name: extras[name] for name in EXTRAS if name in extras})
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False, default=str)

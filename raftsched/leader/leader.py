@@ -95,7 +95,7 @@ class Leader:
             if self._state is None or self._state.term != self._raft.term:
                 self._establish()
         elif self._state is not None:
-            log.info("leadership of term %d revoked", self._state.term)
+            log.info("leadership of term %d revoked", self._state.term, extra={"term": self._state.term})
             self._state = None
 
     def _establish(self) -> None:
@@ -105,6 +105,7 @@ class Leader:
             self._state.term,
             len(self._state.firing.window),
             len(self._state.dispatcher.loads()),
+            extra={"term": self._state.term},
         )
         self._poke.set()
 
@@ -127,7 +128,7 @@ class Leader:
         try:
             beat = decode_heartbeat(payload)
         except msgspec.DecodeError:
-            log.warning("malformed heartbeat from %s dropped", peer)
+            log.warning("malformed heartbeat from %s dropped", peer, extra={"peer": peer})
             return
         sent = self._raft.quorum_sent_at_ms()
         now = self._clock.boot_ms()  # after what it is compared with
@@ -148,7 +149,7 @@ class Leader:
         try:
             asked = decode_beats(payload)
         except msgspec.DecodeError:
-            log.warning("malformed heartbeats of workers from %s dropped", peer)
+            log.warning("malformed heartbeats of workers from %s dropped", peer, extra={"peer": peer})
             return
         grants = state.worker_grants(asked.beats)
         if grants:
@@ -164,7 +165,7 @@ class Leader:
         try:
             over = decode_over(payload)
         except msgspec.DecodeError:
-            log.warning("malformed news of what is over from %s dropped", peer)
+            log.warning("malformed news of what is over from %s dropped", peer, extra={"peer": peer})
             return
         executor = state.leases.node(over.session)
         if executor is not None and (executor == peer or is_worker(executor)):

@@ -49,5 +49,5 @@ class LeaseWatch:
         for session in self.leases.over(now):
             if now - self._ends_proposed.get(session, -10_000) >= END_AGAIN_MS:
                 self._ends_proposed[session] = now
-                log.warning("session %d is over: its worker was not heard of", session)
+                log.warning("session %d is over: its worker was not heard of", session, extra={"session": session})
                 self.proposals.send([EndSession(session, self.term)])

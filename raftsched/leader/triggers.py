@@ -119,6 +119,11 @@ def sources_of(found: CalendarJob) -> list[tuple[Source, TriggerState]]:
 
 def suspend(job: Job, error: Exception) -> SetJobState:
     """Makes the command that suspends a job whose times cannot be computed, with the reason."""
-    log.error("job %s is suspended, its next time cannot be computed", job_text(job.id), exc_info=error)
+    log.error(
+        "job %s is suspended, its next time cannot be computed",
+        job_text(job.id),
+        exc_info=error,
+        extra={"job": job_text(job.id)},
+    )
     reason = f"Its next time cannot be computed: {error or type(error).__name__}"
     return SetJobState(job.id, JobState.SUSPENDED, if_revision=job.revision, error=reason)

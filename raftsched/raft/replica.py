@@ -200,7 +200,7 @@ class Replica:
         self.timestamps.heard(now_ms)
 
     def need_snapshot(self, peer: str) -> None:
-        log.info("%s needs a snapshot: its next entry is compacted away", peer)
+        log.info("%s needs a snapshot: its next entry is compacted away", peer, extra={"peer": peer})
         self.sender.begin(peer, self.engine.term)
 
     def lost_entries(self, peer: str, last: int, acknowledged: int) -> None:
@@ -270,7 +270,7 @@ class Replica:
             case codec.Hello() if frame.node == peer:
                 self._forming.heard(frame)
             case _:
-                log.warning("%s sent a %s out of place", peer, type(frame).__name__)
+                log.warning("%s sent a %s out of place", peer, type(frame).__name__, extra={"peer": peer})
 
     def tick(self) -> None:
         """Runs all timers that are due; to be called every options.tick_ms."""

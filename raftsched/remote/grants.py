@@ -118,7 +118,7 @@ class Grants:
         try:
             answer = decode_grants(payload)
         except msgspec.DecodeError:
-            log.warning("grants for workers from %s cannot be read", peer)
+            log.warning("grants for workers from %s cannot be read", peer, extra={"peer": peer})
             return
         for session, number, lease_ms in answer.grants:
             request = self._open.get(number)

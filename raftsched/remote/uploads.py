@@ -105,7 +105,9 @@ class Uploads:
         except (RaftschedError, OSError) as error:
             upload.stopped = str(error)
         if upload.place is None:
-            log.warning("the output of attempt %d could not be sent: %s", token, upload.stopped)
+            log.warning(
+                "the output of attempt %d could not be sent: %s", token, upload.stopped, extra={"attempt": token}
+            )
             return [Printed(stream="stderr", text=f"raftsched: the output could not be sent: {upload.stopped}\n")]
         return upload.place
 
@@ -155,7 +157,9 @@ class Uploads:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(upload.ending.wait(), LOOK_S)
         except (RaftschedError, OSError) as error:
-            log.warning("what attempt %d prints cannot be read: %s", upload.token, error)
+            log.warning(
+                "what attempt %d prints cannot be read: %s", upload.token, error, extra={"attempt": upload.token}
+            )
 
     # ------------------------------------------------------------ pieces
 

@@ -19,6 +19,7 @@ import msgspec
 from raftsched.core.allowed import Allowed
 from raftsched.core.checking import Check, decode
 from raftsched.core.commands import ReportConditions, encode
+from raftsched.core.ids import instance_text
 from raftsched.core.limits import ERROR_MAX
 from raftsched.core.rows import decode_instance, job_of
 from raftsched.core.tables import ReadView, Table
@@ -82,7 +83,7 @@ class ConditionProbes:
         try:
             check = decode(payload)
         except msgspec.DecodeError:
-            log.warning("malformed check from %s dropped", peer)
+            log.warning("malformed check from %s dropped", peer, extra={"peer": peer})
             return
         if self._stopped or check.instance in self._looking:
             return
@@ -127,7 +128,7 @@ class ConditionProbes:
         except GivenUp:
             missing = ""
         except Exception as error:
-            log.exception("a look at conditions failed")
+            log.exception("a look at conditions failed", extra={"instance": instance_text(check.instance)})
             missing = f"{look.doing} failed on {self._node_id}: {error}"
         try:
             self._loop.call_soon_threadsafe(self._back, check, look, limit, missing)
@@ -163,4 +164,9 @@ class ConditionProbes:
         try:
             self._raft.submit([encode(report)])
         except RaftschedError as error:
-            log.info("%s: what was found about conditions is dropped: %s", self._node_id, error)
+            log.info(
+                "%s: what was found about conditions is dropped: %s",
+                self._node_id,
+                error,
+                extra={"instance": instance_text(check.instance)},
+            )

@@ -177,7 +177,11 @@ class InProcessRunner:
         return self._grace_s if spec.stop_ms is None else spec.grace_ms / 1000
 
     def _give_up(self, run: _Run) -> None:
-        log.warning("the handler of attempt %d does not end when it is cancelled; it may go on", run.spec.token)
+        log.warning(
+            "the handler of attempt %d does not end when it is cancelled; it may go on",
+            run.spec.token,
+            extra={"attempt": run.spec.token},
+        )
         assert run.asked is not None
         why = f"{run.why}\n" if run.why else ""
         self._tell(run, run.asked, f"{why}it did not end when it was cancelled, and may still be at work", None)

@@ -221,7 +221,7 @@ class Worker:
         try:
             await self._raft.propose(commands, HAND_BACK_S)
         except RaftschedError as exc:
-            log.info("%s: session %d ends by time: %s", self._node_id, session, exc)
+            log.info("%s: session %d ends by time: %s", self._node_id, session, exc, extra={"session": session})
 
     @property
     def session(self) -> int:
@@ -298,7 +298,7 @@ class Worker:
         try:
             grant = decode_grant(payload)
         except msgspec.DecodeError:
-            log.warning("a grant from %s cannot be read", peer)
+            log.warning("a grant from %s cannot be read", peer, extra={"peer": peer})
             return
         now = self._clock.boot_ms()
         if self._lease.over(now):
@@ -370,7 +370,7 @@ class Worker:
                 self._hidden.clear()
                 self._sayings.clear()
                 self._take_given(view)
-                log.info("%s: session %d", self._node_id, newest)
+                log.info("%s: session %d", self._node_id, newest, extra={"session": newest})
             elif newest != self._lease.session or row is None or not row.open:
                 self._lapse("it was ended")
                 return
@@ -379,7 +379,9 @@ class Worker:
     def _lapse(self, why: str) -> None:
         if self._lease.lapsed:
             return
-        log.warning("%s: session %d lapsed: %s", self._node_id, self._lease.session, why)
+        log.warning(
+            "%s: session %d lapsed: %s", self._node_id, self._lease.session, why, extra={"session": self._lease.session}
+        )
         self._lease.lapse()
         self._runner.set_lease(0, 0)
         self._todo.clear()

@@ -1,4 +1,5 @@
-"""What real nodes export: docs/metrics.md lists it, and rules, alerts and the dashboard ask for nothing else."""
+"""What real nodes export: docs/metrics.md lists it, and rules, alerts and the dashboard ask for nothing else. And what
+they log as JSON."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def watched() -> Iterator[Watched]:
-    with Cluster(3, tls=True) as cluster:
+    with Cluster(3, tls=True, flags=["--log-format", "json"]) as cluster:
         node = cluster.nodes[0]
         (closed,) = free_ports(1)
         hook = {"name": "deaf", "url": f"http://127.0.0.1:{closed}/", "retry_delays": ["100ms"], "events": ["failed"]}
@@ -213,6 +214,18 @@ def test_each_rule_can_be_evaluated_over_real_nodes(watched: Watched, prometheus
             watched.cluster.wait(name, lambda name=name: _numbers(prometheus.query(name)))
     ringing = {rule["name"] for rule in found if rule.get("state") == "firing"}
     assert ringing <= {"RaftschedDiskNearlyFull"}, "all is well, but for the machine's disk"
+
+
+def test_logs_are_objects_with_the_ids_of_what_they_are_about(watched: Watched) -> None:
+    fields: set[str] = set()
+    for node in watched.cluster.nodes:
+        lines = [json.loads(line) for line in node.log.read_text().splitlines()]
+        assert lines
+        for line in lines:
+            assert {"at", "level", "logger", "message"} <= line.keys()
+            assert line["node"] == node.id
+            fields |= line.keys()
+    assert {"term", "peer", "session"} <= fields
 
 
 def test_an_alert_rings_for_a_real_node_that_is_gone(watched: Watched, prometheus: Server) -> None:

@@ -75,4 +75,12 @@ def note_refusal(ctx: Noting, status: int, method: str, resource: str, actor: st
     """Notes a request that was answered with one of STATUSES, and tells the log of the first of its kind."""
     if ctx.refusals.note(status, method, resource, actor, remote, ctx.now_ms()):
         who = f'the token "{actor}"' if actor else "nobody known"
-        log.warning("refused with %d: %s %s by %s from %s", status, method, resource[:_TEXT_MAX], who, remote)
+        log.warning(
+            "refused with %d: %s %s by %s from %s",
+            status,
+            method,
+            resource[:_TEXT_MAX],
+            who,
+            remote,
+            extra={"actor": actor, "remote": remote},
+        )

@@ -25,6 +25,7 @@ from raftsched.api.cluster.snapshot import BACKUPS, Backups
 from raftsched.api.context import ApiContext
 from raftsched.api.http import page
 from raftsched.api.http.call import parse_call
+from raftsched.api.http.failures import failed
 from raftsched.api.http.fallback import UnroutableHandler, handler_of, refuse_unroutable
 from raftsched.api.http.origins import MemberOrigins, may_ask, preflight, show_to
 from raftsched.api.http.problems import Problem, answer
@@ -145,8 +146,7 @@ def _guarded(ctx: ApiContext, check: HostCheck, counts: RequestCounts, respond: 
         except Exception as error:
             if isinstance(error, OSError) and request.transport is None:
                 raise  # the caller has gone
-            log.exception("%s %s failed", request.method, request.path)
-            response = answer(RaftschedError("internal", "An error of this node; its log says more."))
+            response = answer(failed(log, request.headers, error, "%s %s failed", request.method, request.path))
         if not response.prepared:
             stamp(ctx, response.headers)
         counts.count(response.status, monotonic() - began - request_state().waited_s)

@@ -19,11 +19,11 @@ from raftsched.api.auth.access import is_locked
 from raftsched.api.auth.callers import caller
 from raftsched.api.auth.lock import refusal
 from raftsched.api.context import ApiContext
+from raftsched.api.http.failures import failed
 from raftsched.api.http.fastpath import Connection
 from raftsched.api.http.problems import Problem, answer
 from raftsched.api.http.replies import stamp
 from raftsched.api.http.requests import unknown_encoding
-from raftsched.errors import RaftschedError
 
 LINGER_S = 1.0  # how long the little that is left of a refused body is waited for
 LINGER_MAX = 64 * 1024  # bytes that are a little
@@ -102,8 +102,7 @@ class Fallback(web.RequestHandler):
             response.force_close()
             return response
         if status >= 500:
-            _log.error("a request failed", exc_info=exc)
-            problem = RaftschedError("internal", "An error of this node; its log says more.")
+            problem = failed(_log, request.headers, exc, "a request failed")
         elif isinstance(exc, http_exceptions.ContentEncodingError):
             problem = unknown_encoding(request.headers.get("Content-Encoding", ""))
         else:

@@ -33,6 +33,7 @@ from raftsched.api.cluster.metrics import RequestCounts
 from raftsched.api.context import ApiContext
 from raftsched.api.http.acceptor import BUSY
 from raftsched.api.http.connections import Connections, Place, Why
+from raftsched.api.http.failures import failed
 from raftsched.api.http.fallback_protocol import FallbackProtocol
 from raftsched.api.http.fast_answers import create, head, made, problem
 from raftsched.api.http.problems import Problem, from_rejected
@@ -455,8 +456,7 @@ class Connection(asyncio.Protocol):
             error = out_of_memory()
             end_request(token)
         elif not isinstance(error, RaftschedError):
-            log.error("POST /v1/jobs failed", exc_info=error)
-            error = RaftschedError("internal", "An error of this node; its log says more.")
+            error = failed(log, {}, error, "POST /v1/jobs failed")  # one that came with an id did not come here
         self._send(*problem(refused_create(self._factory.ctx, self._address(), error, self._call)))
 
     def _send(self, status: int, headers: str, body: bytes) -> None:

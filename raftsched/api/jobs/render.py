@@ -95,7 +95,7 @@ def job_json(job: Job, now_ms: int, calendar: Contents, attempt: Attempt | None 
     try:
         return content_json(head, job.body, job.policy)
     except ValueError as error:
-        log.error("job %s cannot be shown whole: %s", job_text(job.id), error)
+        log.error("job %s cannot be shown whole: %s", job_text(job.id), error, extra={"job": job_text(job.id)})
         return _as_it_is(head, job.body)
 
 

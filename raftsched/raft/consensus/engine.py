@@ -283,7 +283,7 @@ class Engine:
         self._host.send(peer, TimeoutNow(self.term))
 
     def _resign(self, why: str) -> None:
-        log.info("%s steps down from leading term %d: %s", self.node_id, self.term, why)
+        log.info("%s steps down from leading term %d: %s", self.node_id, self.term, why, extra={"term": self.term})
         self._core.role = FOLLOWER
         self._core.leader = None
         self._postpone_election(self._clock.monotonic() + self._options.election_max_ms / 1000)
@@ -357,7 +357,7 @@ class Engine:
         self._core.role = LEADER
         self._core.leader = self.node_id
         self._lead.begin()
-        log.info("%s leads term %d", self.node_id, self.term)
+        log.info("%s leads term %d", self.node_id, self.term, extra={"term": self.term})
 
     def _is_behind(self, last_term: int, last_index: int) -> bool:
         behind = (last_term, last_index) < (self._journal.last_term, self._journal.last_index)

@@ -168,7 +168,7 @@ class Changes:
             return
         for member in self._membership.current:
             if not member.voter and self._engine.caught_up(member.node):
-                log.info("members: %s has caught up and votes from now on", member.node)
+                log.info("members: %s has caught up and votes from now on", member.node, extra={"peer": member.node})
                 self._host.configure(promoted(self._membership.current, member.node))
                 return
 
@@ -203,7 +203,7 @@ class Changes:
 
     def _hand_over(self, to: str) -> None:
         if self._transfer is None:
-            log.info("%s hands leadership over to %s", self._engine.node_id, to)
+            log.info("%s hands leadership over to %s", self._engine.node_id, to, extra={"peer": to})
             self._transfer = _Transfer(to, self._clock.monotonic() + self._options.election_max_ms / 1000)
 
     def pump(self) -> None:

@@ -101,7 +101,13 @@ class PeerSet:
         hello = self._peers.get(peer)
         if hello is None:
             return {}
-        log.error("%s acknowledged entries up to %d and has them up to %d only", peer, acknowledged, last)
+        log.error(
+            "%s acknowledged entries up to %d and has them up to %d only",
+            peer,
+            acknowledged,
+            last,
+            extra={"peer": peer},
+        )
         return self._formation.incarnations.mark_lost(hello)
 
     def drop_rolled_back(self) -> None:

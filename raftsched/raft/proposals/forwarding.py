@@ -160,4 +160,9 @@ class Forwarding:
         now = self._clock.monotonic()
         if now - self._warned_at.get(peer, float("-inf")) > _WARN_EVERY_S:
             self._warned_at[peer] = now
-            log.warning("%s sent %d commands that this version does not know; they are refused", peer, many)
+            log.warning(
+                "%s sent %d commands that this version does not know; they are refused",
+                peer,
+                many,
+                extra={"peer": peer},
+            )

@@ -124,13 +124,25 @@ class Installer:
 
     def _received(self, incoming: Incoming) -> None:
         path, meta = incoming.path, incoming.meta
-        log.info("the snapshot of entry %d from %s is complete: %d bytes", meta.index, incoming.peer, meta.size)
+        log.info(
+            "the snapshot of entry %d from %s is complete: %d bytes",
+            meta.index,
+            incoming.peer,
+            meta.size,
+            extra={"peer": incoming.peer},
+        )
         self._side.submit(lambda: self._store.prepare(path, meta), partial(self._prepared, incoming))
 
     def _prepared(self, incoming: Incoming, fresh: Any, error: BaseException | None) -> None:
         meta = incoming.meta
         if error is not None:
-            log.warning("the snapshot of entry %d from %s is of no use: %s", meta.index, incoming.peer, error)
+            log.warning(
+                "the snapshot of entry %d from %s is of no use: %s",
+                meta.index,
+                incoming.peer,
+                error,
+                extra={"peer": incoming.peer},
+            )
             if not incoming.dropped:
                 self._receiver.discard()  # the leader's next offer finds nothing here, and it sends it again
             return
@@ -150,7 +162,13 @@ class Installer:
 
     def _swapped(self, incoming: Incoming) -> None:
         engine, meta = self._engine, incoming.meta
-        log.info("%s loaded the snapshot of entry %d from %s", engine.node_id, meta.index, incoming.peer)
+        log.info(
+            "%s loaded the snapshot of entry %d from %s",
+            engine.node_id,
+            meta.index,
+            incoming.peer,
+            extra={"peer": incoming.peer},
+        )
         self._receiver.discard()
         self._journal.reset(meta)
         self._installed()

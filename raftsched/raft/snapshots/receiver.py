@@ -88,7 +88,9 @@ class Receiver:
         except OSError as error:
             if self._refused != meta:
                 self._refused = meta
-                log.warning("the snapshot of entry %d from %s is not taken: %s", meta.index, peer, error)
+                log.warning(
+                    "the snapshot of entry %d from %s is not taken: %s", meta.index, peer, error, extra={"peer": peer}
+                )
             return None
         path = files.received_path(self._directory, meta.index, meta.sha256)
         self.incoming = incoming = Incoming(peer, term, meta, path)
@@ -119,7 +121,7 @@ class Receiver:
         if end > incoming.meta.size or waiting > _QUEUE_WINDOWS * self._options.snapshot_window_bytes:
             return False
         if crc32(m.data) != m.checksum:
-            log.warning("a chunk of a snapshot from %s arrived damaged", peer)
+            log.warning("a chunk of a snapshot from %s arrived damaged", peer, extra={"peer": peer})
             return False
         return True
 
@@ -127,7 +129,9 @@ class Receiver:
         if incoming.dropped:
             return
         if error is not None:
-            log.warning("a snapshot from %s could not be written: %s", incoming.peer, error)
+            log.warning(
+                "a snapshot from %s could not be written: %s", incoming.peer, error, extra={"peer": incoming.peer}
+            )
             self.discard()
             return
         incoming.written = end

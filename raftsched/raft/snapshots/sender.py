@@ -146,6 +146,7 @@ class Sender:
                 log.warning(
                     "%s does not take the snapshot of entry %d (it has %d of %d bytes): beginning again",
                     *(peer, copy.meta.index, transfer.acked, copy.meta.size),
+                    extra={"peer": peer},
                 )
                 self.finished(peer)
                 self._failed(peer)
@@ -256,11 +257,13 @@ class Sender:
             log.info(
                 "%s is being sent the snapshot of entry %d: %d bytes, of which it has %d",
                 *(peer, meta.index, meta.size, offset),
+                extra={"peer": peer},
             )
         elif offset < transfer.acked:
             log.warning(
                 "%s could not use %d of %d bytes of the snapshot of entry %d: going on at %d",
                 *(peer, transfer.acked, meta.size, meta.index, offset),
+                extra={"peer": peer},
             )
             if transfer.acked == meta.size and len(self._transfers) == 1:
                 self._begin_again()  # it had all of it: this file may be what is damaged
@@ -275,10 +278,17 @@ class Sender:
         if transfer.acked == meta.size:
             self._measures.snapshots_sent += 1
             size, seconds = meta.size - (transfer.first or 0), now - transfer.began_at
-            log.info("%s has the snapshot of entry %d: %d bytes in %.1f s", peer, meta.index, size, seconds)
+            log.info(
+                "%s has the snapshot of entry %d: %d bytes in %.1f s",
+                peer,
+                meta.index,
+                size,
+                seconds,
+                extra={"peer": peer},
+            )
         elif tenths > transfer.logged_tenths and now - transfer.logged_at >= _LOG_EVERY_S:
             transfer.logged_tenths, transfer.logged_at = tenths, now
-            log.info("%s has %d0 %% of the snapshot of entry %d", peer, tenths, meta.index)
+            log.info("%s has %d0 %% of the snapshot of entry %d", peer, tenths, meta.index, extra={"peer": peer})
 
     def _fill(self, peer: str, transfer: _Transfer, copy: _Copy) -> None:
         """Reads the next chunk when the window has room for it and the rate allows it."""

@@ -230,7 +230,7 @@ class Transport:
         self._links[hello.node] = link
         if older is not None and self._guards.old_connections_dropped:
             older.close()
-        log.info("%s is connected with %s", self.node_id, hello.node)
+        log.info("%s is connected with %s", self.node_id, hello.node, extra={"peer": hello.node})
         self._on_connected(hello, link.number)
 
     def lost(self, link: Link) -> None:
@@ -240,7 +240,7 @@ class Transport:
             return
         if self._links.get(link.peer) is link:
             del self._links[link.peer]
-            log.info("%s lost its connection with %s", self.node_id, link.peer)
+            log.info("%s lost its connection with %s", self.node_id, link.peer, extra={"peer": link.peer})
         self._on_disconnected(link.peer, link.number)
 
     async def _dial(self, peer: str, host: str, port: int) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
+import re
+from pathlib import Path
 
-from raftsched.embedded.logs import JsonFormatter, TextFormatter
+from raftsched.embedded.logs import EXTRAS, JsonFormatter, TextFormatter
+from tests.support.modules import MODULES, nodes
+
+PAGE = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
 
 
 def record(message: str, *args: object, **extra: object) -> logging.LogRecord:
@@ -27,6 +33,38 @@ def test_a_line_is_an_object() -> None:
         "term": 7,
         "instance": "x@1",
     }
+
+
+def given() -> set[str]:
+    """The names of all that lines of the log are given beside their message."""
+    return {
+        key.value
+        for path in MODULES
+        for node in nodes(path)
+        if isinstance(node, ast.keyword) and node.arg == "extra" and isinstance(node.value, ast.Dict)
+        for key in node.value.keys
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    }
+
+
+def test_what_lines_are_given_is_shown() -> None:
+    assert given() == set(EXTRAS)
+    found = json.loads(JsonFormatter("n1").format(record("x", **dict.fromkeys(EXTRAS, "y"))))
+    assert {name for name, value in found.items() if value == "y"} == set(EXTRAS)
+
+
+def test_the_text_shows_the_message_alone() -> None:
+    assert TextFormatter().format(record("n1 leads", term=7)).endswith(" WARNING raftsched.raft n1 leads")
+
+
+def test_the_page_lists_the_fields() -> None:
+    section = PAGE.partition("## Logs\n")[2].partition("\n## ")[0]
+    listed = [
+        name for first in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", first)
+    ]
+    assert sorted(listed) == sorted(["at", "level", "logger", "node", "message", "error", *EXTRAS])
+    example = json.loads(re.findall(r"```json\n(.*)\n```", section)[0])
+    assert set(example) <= set(listed)
 
 
 def test_an_exception_comes_with_its_traceback() -> None:
