@@ -47,6 +47,7 @@ _WORK = {
     ),
     "dlq": ("runs.dlq", "dlq", "Dead letters, runs that failed for good: list, requeue, purge."),
     "preview": ("jobs.preview", "preview", "Show in words and times when a schedule is due."),
+    "forecast": ("jobs.forecast", "forecast", "Show how many runs are due, by queue, beside the slots there are."),
     "tokens": ("auth.tokens", "tokens", "Tokens, who may do what: create, list, revoke, bootstrap."),
     "login": ("auth.login", "login", "Log in at an OpenID Connect issuer, for a context."),
     "logout": ("auth.login", "logout", "Forget that login."),

@@ -18,6 +18,7 @@ from raftsched.client.errors import ClientError, ConflictError
 from raftsched.client.instances import Instances
 from raftsched.client.models import Backfilled, Checked, Created, Crontab, Deleted, Instance, Page, Preview, Run
 from raftsched.client.models_bulk import DryRun, Operation, Revision, Stats
+from raftsched.client.models_forecast import Forecast
 from raftsched.client.models_generated import Job
 from raftsched.client.models_workflows import Graph
 from raftsched.client.operations import Operations, Underway
@@ -158,6 +159,23 @@ class Jobs:
         """Which jobs follow which: around one, of a namespace, or (None) all."""
         name = job if job is None or isinstance(job, str) else job.id
         return await self._transport.get(Graph, "/v1/jobs:graph", {"job": name, "namespace": namespace})
+
+    async def forecast(
+        self,
+        *,
+        namespace: str | None = None,
+        queue: str | None = None,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        length: Duration | None = None,
+        step: Literal["1m", "5m", "15m", "1h"] | None = None,
+    ) -> Forecast:
+        """Returns how many runs are due, step by step, and the slots for them: from `start` (None: now) to before
+        `end`, or for `length` (None: 24 hours); of one namespace or queue, or (None) of all. `step` None: a minute, or
+        the shortest that such a window allows."""
+        lasts = length if length is None or isinstance(length, str) else msgspec.to_builtins(length)
+        query = {"namespace": namespace, "queue": queue, "from": start, "to": end, "for": lasts, "step": step}
+        return await self._transport.get(Forecast, "/v1/forecast", query)
 
     async def state(self, ref: JobRef) -> JobState:
         return (await self._transport.get(_State, f"{path_of(ref)}/state")).state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -33,6 +34,7 @@ from raftsched.api.http.replies import stamp
 from raftsched.api.http.requests import HostCheck, check_site
 from raftsched.api.http.streams import STREAMS, Streams, while_it_holds
 from raftsched.api.jobs.batch import BODY_MAX
+from raftsched.api.jobs.forecast import FORECASTS
 from raftsched.api.openapi.documents import DOCUMENTS, Documents
 from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES, Handler
@@ -61,6 +63,7 @@ def build_app(ctx: ApiContext) -> web.Application:
     app[METRICS] = metrics
     app[SCRAPES] = Scrapes()
     app[GLANCES] = Glances()
+    app[FORECASTS] = asyncio.Lock()
     app[doctor.METRICS] = doctor.NodeMetrics()
     app[STRANGERS] = Strangers()
     app[STREAMS] = Streams(ctx.bounds)

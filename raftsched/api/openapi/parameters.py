@@ -53,6 +53,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
         "Only these fields of each item, so that long lists are light. All unless given.",
     ),
     "follow": (_FLAG, "true: the answer goes on as more comes, until the attempt ends."),
+    "for": ({"type": "string"}, "How long, such as 2h or 1d, from `from` on; instead of `to`."),
     "force": (_FLAG, "true: also while jobs refer to it."),
     "from": (_TIME, "From this time on."),
     "ids": (

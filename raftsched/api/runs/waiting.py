@@ -306,6 +306,12 @@ def _absent(nodes: list[_Node], policy: Policy, namespace: str, troubles: Mappin
     )
 
 
+def takers(view: ReadView, meta: Meta) -> list[Offer]:
+    """Returns what those offer that are given runs now: nodes that vote and remote workers, with a session and not
+    drained."""
+    return [n.offer for n in _nodes(view, meta) if n.open and n.voter and n.offer.runs and not n.offer.drained]
+
+
 def _nodes(view: ReadView, meta: Meta) -> Iterator[_Node]:
     for member in meta.members:
         session = newest_session(view, member.node)

@@ -9,6 +9,7 @@ from raftsched.client.errors import ClientError
 from raftsched.client.jobs import JobRef
 from raftsched.client.models import Backfilled, Checked, Created, Crontab, Deleted, Instance, Preview, Run
 from raftsched.client.models_bulk import DryRun, Revision, Stats
+from raftsched.client.models_forecast import Forecast
 from raftsched.client.models_generated import Job
 from raftsched.client.models_workflows import Graph
 from raftsched.client.spec import Action, BulkFilter, Duration, InstanceFilter, JobFilter, JobState, Moment
@@ -105,6 +106,23 @@ class Jobs:
     def graph(self, *, job: JobRef | None = None, namespace: str | None = None) -> Graph:
         """Which jobs follow which: around one, of a namespace, or (None) all."""
         return self._bridge.run(lambda c: c.jobs.graph(job=job, namespace=namespace))
+
+    def forecast(
+        self,
+        *,
+        namespace: str | None = None,
+        queue: str | None = None,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        length: Duration | None = None,
+        step: Literal["1m", "5m", "15m", "1h"] | None = None,
+    ) -> Forecast:
+        """Returns how many runs are due, step by step, and the slots for them: from `start` (None: now) to before
+        `end`, or for `length` (None: 24 hours); of one namespace or queue, or (None) of all. `step` None: a minute, or
+        the shortest that such a window allows."""
+        return self._bridge.run(
+            lambda c: c.jobs.forecast(namespace=namespace, queue=queue, start=start, end=end, length=length, step=step)
+        )
 
     def state(self, ref: JobRef) -> JobState:
         return self._bridge.run(lambda c: c.jobs.state(ref))
