@@ -8,7 +8,7 @@ import msgspec
 
 
 class ForecastQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """What is due in a queue, step by step. `busy`: slots that its runs are expected to take; `slots`: of the nodes and
+    """The runs that are due in a queue, step by step. `busy`: slots that its runs are expected to take; `slots`: of the nodes and
     workers that take its runs now; `max_running`: its limit, None where it has none."""
 
     queue: str

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
-from raftsched.schedule import TriggerError, next_nominal, validate
+from raftsched.schedule import TriggerError, due_counts, next_nominal, validate
 from raftsched.schedule.due_counts import LISTED_SEVERAL, Due, Source, Window, due_in, runs_of
 from tests.property.cron_strategies import five_fields
 from tests.property.rule_strategies import rules
@@ -117,3 +117,10 @@ def test_a_fixed_rate_costs_a_piece_for_each_step(period_ms: int) -> None:
     pieces = list(due_in([Source(trigger, window.low_ms, window.low_ms - 1, 0)], window))
     assert len(pieces) <= 1_000
     assert sum(count for _, count in pieces) == 1_000 * HOUR_MS // period_ms
+
+
+def test_what_is_due_each_second_is_not_walked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_counts, "next_nominal", None)  # nothing can be listed
+    window = Window(ms("2027-03-27T00:00Z"), HOUR_MS, 48)
+    source = Source(cron("* * * * * *", "Europe/Madrid"), window.low_ms, 0, 0)
+    assert runs_of(due_in([source], window)) == (Due(0, 48, 3_600),)

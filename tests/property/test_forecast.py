@@ -8,8 +8,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from raftsched.api.auth.callers import Caller, RequestContext, begin_request, end_request
 from raftsched.api.jobs.forecast_jobs import Forecast
 from raftsched.api.jobs.forecast_load import Load
+from raftsched.core.access import Role
 from raftsched.core.calendars import Calendar
 from raftsched.core.model import Job, JobState, Policy, Trigger, TriggerKind, TriggerState
 from raftsched.core.tables import Table
@@ -133,3 +135,59 @@ def test_counted_as_walked(data: st.DataObject) -> None:
     for group in found.groups.values():
         load.add(group)
     assert load.due() == [wanted[step] for step in range(window.buckets)]
+
+
+def counted(window: Window, some: list[Job]) -> tuple[Forecast, list[int]]:
+    found, load = Forecast(window, NOW, None, None, [], False), Load(window.buckets, window.step_ms)
+    for job in some:
+        candidate = found.look(MemoryView(), msgspec.msgpack.encode(job))
+        if candidate is not None:
+            list(found.count(candidate))
+    for group in found.groups.values():
+        load.add(group)
+    return found, load.due()
+
+
+def plain(job_id: int, trigger: Trigger, namespace: str = "default") -> Job:
+    return Job(
+        id=job_id,
+        namespace=namespace,
+        name=None,
+        revision=1,
+        state=JobState.SCHEDULED,
+        policy=Policy(trigger=trigger),
+        body=b"{}",
+        created_at_ms=NOW,
+        modified_at_ms=NOW,
+        anchor_at_ms=NOW - job_id * 997,
+        nominal_at_ms=None,
+    )
+
+
+def test_jobs_that_are_hashed_alike_are_one_group() -> None:
+    window = Window(NOW - NOW % MINUTE_MS, MINUTE_MS, 120)
+    some = [plain(job_id, cron("H * * * *")) for job_id in range(1, 200)]
+    found, due_by_step = counted(window, some)
+    wanted = sum((due(job, window) for job in some), Counter[int]())
+    assert due_by_step == [wanted[step] for step in range(window.buckets)]
+    assert len(found.groups) <= 60
+
+
+def test_jobs_at_a_fixed_rate_are_few_groups_whenever_they_were_made() -> None:
+    window = Window(NOW - NOW % MINUTE_MS, MINUTE_MS, 60)
+    some = [plain(job_id, Trigger(kind=TriggerKind.EVERY, period_ms=7_000)) for job_id in range(1, 300)]
+    found, due_by_step = counted(window, some)
+    wanted = sum((due(job, window) for job in some), Counter[int]())
+    assert due_by_step == [wanted[step] for step in range(window.buckets)]
+    assert len(found.groups) <= 8
+
+
+def test_what_the_caller_may_not_see_is_not_counted() -> None:
+    window = Window(NOW - NOW % MINUTE_MS, MINUTE_MS, 60)
+    every = Trigger(kind=TriggerKind.EVERY, period_ms=60_000)
+    token = begin_request(RequestContext(Caller(Role.VIEWER, frozenset({"mine"}))))
+    try:
+        found, _ = counted(window, [plain(1, every, "mine"), plain(2, every, "theirs"), plain(3, every, "_system")])
+    finally:
+        end_request(token)
+    assert found.jobs == 1

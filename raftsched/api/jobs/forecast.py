@@ -56,7 +56,7 @@ FORECASTS: web.AppKey[asyncio.Lock] = web.AppKey("forecasts", asyncio.Lock)
     role="viewer",
 )
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Of the next 24 hours, unless `from`, and `to` or `for`, say otherwise; in whole steps, 1,500 at most: of a
+    """Counts the next 24 hours, unless `from`, and `to` or `for`, say otherwise; in whole steps, 1,500 at most: of a
     minute, or the shortest that suffices, unless `step` says otherwise. Counts are exact, by nominal time, before
     jitter; all triggers of a job, calendars, time zones and `max_runs` count. Runs after a fixed delay, or after other
     jobs' runs, which are taken to succeed, are estimates. Jobs that are paused count from the time until which they

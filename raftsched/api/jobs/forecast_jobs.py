@@ -86,7 +86,7 @@ class _Known(NamedTuple):
 
 @dataclass(slots=True)
 class Forecast:
-    """What was found so far. `namespace`, `queue`: only of these; None: of all."""
+    """The jobs that were counted so far. `namespace`, `queue`: only of these; None: of all."""
 
     window: Window
     now_ms: int
@@ -123,6 +123,8 @@ class Forecast:
             return None
         self.work += DECODED
         job = decode_job(raw)
+        if job.policy.trigger.kind is TriggerKind.MANUAL:
+            return None
         if job.state is not JobState.SCHEDULED and not self._resumes(job):
             self.left_out += self.queue in (None, job.policy.queue)
             return None

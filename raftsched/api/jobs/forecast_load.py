@@ -1,4 +1,4 @@
-"""What due times come to: runs by step, and the slots that they are expected to take. Arithmetic alone, in whole
+"""The load that due times make: runs by step, and the slots that they are expected to take. Arithmetic alone, in whole
 milliseconds of slots.
 
 A run counts from the beginning of the step in which it is due, for as long as runs of its job take in the mean. A job
@@ -36,7 +36,7 @@ def shape_of(due: tuple[Due, ...]) -> Shape:
 
 
 class Work(NamedTuple):
-    """What one run of a job takes: so long in the mean, and `width` slots at one time. `most`: runs at one time, None:
+    """The slots of one run of a job: for so long in the mean, and `width` slots at one time. `most`: runs at one time, None:
     any number."""
 
     duration_ms: int

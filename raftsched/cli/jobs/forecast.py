@@ -78,7 +78,8 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
     """The forecast for people, in 80 columns."""
     begin, end = _time(found["from"]), _time(found["to"])
     total, jobs = found["total"], found["jobs"]
-    yield f"{_minute(begin)} to {_minute(end)}, UTC: {_runs(total)} of {_count(jobs, 'job')}, {_slots(found['slots'])}"
+    yield f"from {_minute(begin)} to {_minute(end)}, UTC"
+    yield f"{_count(total, 'run')} of {_count(jobs, 'job')} {_are(total)} due, beside {_slots(found['slots'])}"
     if total:
         yield from ("", "MOST IS DUE")
         for peak in found["peaks"]:
@@ -101,8 +102,8 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _runs(number: int) -> str:
-    return f"{_count(number, 'run')} {'is' if number == 1 else 'are'} due"
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _slots(number: int) -> str:
@@ -190,7 +191,7 @@ def _warnings(found: dict[str, Any]) -> Iterator[str]:
         if one["paused"]:
             yield f"! queue {one['queue']} is paused: what is due in it waits"
         elif not one["slots"]:
-            yield f"! nobody takes runs of queue {one['queue']}: {_runs(one['total'])} in it"
+            yield f"! nobody takes runs of queue {one['queue']}: {_count(one['total'], 'run')} {_are(one['total'])} due"
         elif _limit(one) < found["slots"]:
             yield from _too_busy(f"queue {one['queue']}", one["busy"], _limit(one), found)
     if found["estimated"]:
@@ -213,6 +214,7 @@ def _too_busy(whose: str, busy: Sequence[float], limit: int, found: dict[str, An
     for first, end in stretches[:_TIGHT]:
         low, high = (begin + timedelta(seconds=at * step_s) for at in (first, end))
         most = _slot_number(max(busy[first:end]))
-        yield f"! {whose}: {_minute(low)} to {high:%H:%M}, up to {most} busy, {_slots(limit)}"
+        until = f"{high:%H:%M}" if low.date() == high.date() else _minute(high)
+        yield f"! {whose}: {_minute(low)} to {until}, up to {most} busy, {_slots(limit)}"
     if len(stretches) > _TIGHT:
         yield f"! {whose}: {len(stretches) - _TIGHT:,} more stretches with too few slots"

@@ -38,6 +38,18 @@ def run(
     asyncio.run(main())
 
 
+def test_what_is_due_next(tmp_path: Path) -> None:
+    async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
+        await client.jobs.create(name="tick", queue="mail", trigger={"every": "1h"}, handler={"shell": "true"})
+        found = await client.jobs.forecast(length=timedelta(hours=6), step="1h", queue="mail")
+        assert (found.total, found.due, found.queues[0].queue) == (5, [0, 1, 1, 1, 1, 1], "mail")
+        assert (found.peaks[0].jobs[0].name, found.from_) == ("tick", datetime(2030, 1, 1, tzinfo=UTC))
+        start = found.from_ + timedelta(hours=2)
+        assert (await client.jobs.forecast(start=start, end=start + timedelta(hours=1))).total == 1
+
+    run(tmp_path, test)
+
+
 def test_a_job_from_its_creation_to_its_end(tmp_path: Path) -> None:
     async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
         at = datetime(2030, 6, 1, 12, tzinfo=UTC)

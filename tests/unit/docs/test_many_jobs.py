@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from pathlib import Path
 
 from click.testing import CliRunner
 
+from raftsched.api.jobs import forecast
 from raftsched.api.jobs.filters import PARAMETERS
 from raftsched.api.routes import ROUTES
 from raftsched.api.rows import SCAN_MAX
@@ -14,6 +16,7 @@ from raftsched.api.runs.stats import LOOK_MAX
 from raftsched.cli.main import cli
 from raftsched.core.limits import HISTORY_MAX
 from raftsched.core.operations import IDS_MAX, KEPT_MAX, RUNNING_MAX, BulkAction
+from raftsched.schedule.due_counts import SHARED_MAX
 
 PAGE = " ".join((Path(__file__).parents[3] / "docs" / "many-jobs.md").read_text().split())
 
@@ -40,6 +43,9 @@ def test_its_numbers_are_those_of_the_code() -> None:
         f"the newest {KEPT_MAX:,} are kept",
         f"The newest {LOOK_MAX:,} instances",
         f"before its newest {HISTORY_MAX} edits",
+        f"An answer has {forecast.STEPS_MAX:,} steps at most",
+        f"each of the {forecast.QUEUES_MAX} queues",
+        f"more than {SHARED_MAX:,} times of such a job",
     ):
         assert words in PAGE, words
 
@@ -50,6 +56,7 @@ def test_its_commands_exist_with_their_options() -> None:
     assert lines
     for line in lines:
         words = line.split()
-        shown = CliRunner().invoke(cli, [*words[:2], "--help"]).output
+        command = takewhile(lambda word: not word.startswith("-"), words[:2])
+        shown = CliRunner().invoke(cli, [*command, "--help"]).output
         for option in re.findall(r" (--?[a-zA-Z-]+)", line):
             assert option in shown, (line, option)
