@@ -8,8 +8,8 @@ import msgspec
 
 
 class ForecastQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs that are due in a queue, step by step. `busy`: slots that its runs are expected to take; `slots`: of the nodes and
-    workers that take its runs now; `max_running`: its limit, None where it has none."""
+    """The runs that are due in a queue, step by step. `busy`: slots that they are expected to take; `slots`: of the
+    nodes and workers that take its runs now; `max_running`: its limit, None where it has none."""
 
     queue: str
     total: int

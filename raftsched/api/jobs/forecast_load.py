@@ -36,8 +36,8 @@ def shape_of(due: tuple[Due, ...]) -> Shape:
 
 
 class Work(NamedTuple):
-    """The slots of one run of a job: for so long in the mean, and `width` slots at one time. `most`: runs at one time, None:
-    any number."""
+    """The slots of one run of a job: `width` of them, for so long in the mean. `most`: runs at one time, None: any
+    number."""
 
     duration_ms: int
     width: int = 1

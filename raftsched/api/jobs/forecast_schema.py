@@ -8,9 +8,9 @@ from raftsched.api.jobs.schema import Time
 
 
 class ForecastQueueOut(msgspec.Struct):
-    """The runs that are due in a queue, step by step. `total`: in all. `busy`: slots that its runs are expected to take. `slots`:
-    of the nodes and workers that take its runs now; `max_running`: its limit, where it has one. `paused`: its runs
-    wait until it goes on."""
+    """The runs that are due in a queue, step by step. `total`: in all. `busy`: slots that they are expected to take.
+    `slots`: of the nodes and workers that take its runs now; `max_running`: its limit, where it has one. `paused`: its
+    runs wait until it goes on."""
 
     queue: str
     total: int
