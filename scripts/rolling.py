@@ -10,7 +10,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts.trials.rolling import JOBS, run_rolling
+from scripts.trials.upgrade import later_version, run_upgrade
 from tests.support.cluster import Cluster
+
+
+def note(text: str) -> None:
+    print(text, flush=True)
 
 
 def main() -> int:
@@ -19,11 +24,15 @@ def main() -> int:
     parser.add_argument("--run", type=float, default=3.0, help="seconds that a run takes")
     parser.add_argument("--grace", type=float, default=10.0, help="--grace of the nodes, in seconds")
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between two nodes")
+    parser.add_argument("--upgrade", action="store_true", help="to a later version, back, and to it for good")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="raftsched-rolling-") as directory:
         flags = ("--grace", f"{args.grace:g}s")
         with Cluster(3, flags=flags, directory=Path(directory), pythonpath=JOBS) as cluster:
-            found = run_rolling(cluster, args.rounds, args.run, args.pause, lambda text: print(text, flush=True))
+            if args.upgrade:
+                found = run_upgrade(cluster, later_version(Path(directory) / "later"), args.run, note)
+            else:
+                found = run_rolling(cluster, args.rounds, args.run, args.pause, note)
     print(found.summary())
     for line in found.wrong:
         print(f"WRONG: {line}")

@@ -37,6 +37,7 @@ class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str | None = None  # why it starts no runs now
     last_heartbeat_at: datetime | None = None  # of its worker, as the leader got it
     disk: DiskUse | None = None  # None: not known to the node that answered
+    level: int | None = None  # the newest that its version knows, as the leader has heard
 
 
 class WaitingNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +64,8 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: str | None = None
     waiting: list[WaitingNode] = []
     paused: bool = False
+    level: int = 0  # what may be used: the lowest of the members', unless it is held
+    level_held: bool = False
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

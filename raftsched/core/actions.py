@@ -119,6 +119,10 @@ class ClusterFormed(msgspec.Struct, frozen=True):
     cluster_id: bytes
 
 
+class LevelRaised(msgspec.Struct, frozen=True):
+    level: int
+
+
 class MembersChanged(msgspec.Struct, frozen=True):
     members: tuple[Member, ...]
 
@@ -176,6 +180,7 @@ Action = (
     | SessionChanged
     | LeadershipOpened
     | ClusterFormed
+    | LevelRaised
     | MembersChanged
     | SettingsChanged
     | NamespaceChanged

@@ -94,6 +94,7 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
     workers_max: int = 1_000  # remote workers with an open session
     output_max_bytes: int = 2**20  # kept of what one attempt prints
     output_keep_ms: int = 7 * DAY_MS  # how long, on the disk of the node that has it
+    upgrade_hold: int = 0  # 1: the cluster's level stays, whatever its members know
 
 
 class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
@@ -131,6 +132,7 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     workers: int = 0  # open sessions of remote workers
     far_from: bytes = b""  # due times from this key of FAR on are stored in FAR, earlier ones in DUE; empty: all in DUE
     followers: int = 0  # jobs that follow others
+    level: int = 0  # of the commands that all members know for good (core.levels); 0: of before it was kept
 
 
 class LedTerm(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -157,6 +159,7 @@ class Form(Command, frozen=True, tag=1):
 
     cluster_id: bytes
     members: tuple[Member, ...]
+    level: int = 0  # that the cluster begins with
 
 
 class OpenLeadership(Command, frozen=True, tag=2):
@@ -168,6 +171,13 @@ class OpenLeadership(Command, frozen=True, tag=2):
 
 class Barrier(Command, frozen=True, tag=3):
     """Changes nothing: who waits for it has read everything that was committed before."""
+
+
+class RaiseLevel(Command, frozen=True, tag=171):
+    """From here on commands and fields up to this level may be used, and no member of a version before it can go on.
+    Refused when the level is not above the cluster's, and while the settings hold it."""
+
+    level: int
 
 
 class PutSettings(Command, frozen=True, tag=4):

@@ -35,6 +35,7 @@ from raftsched.core.cluster import (
     PauseCluster,
     PutNodeRule,
     PutSettings,
+    RaiseLevel,
 )
 from raftsched.core.command import Command
 from raftsched.core.firing import Fire, ScheduleJob, TriggerFire, TriggerSchedule
@@ -73,6 +74,7 @@ __all__ = [  # beside what is defined here
     "PutNodeRule",
     "PutQueue",
     "PutSettings",
+    "RaiseLevel",
     "ReportProgress",
     "RevokeToken",
     "Said",
@@ -395,6 +397,7 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     150: (Watch, "watches.look"),
     151: (NoteDisk, "cluster_notices.note_disk"),
     170: (BringNear, "far.bring_near"),
+    171: (RaiseLevel, "cluster.raise_level"),
 }
 
 if TYPE_CHECKING:

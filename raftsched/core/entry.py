@@ -39,7 +39,13 @@ class Entry(msgspec.Struct, array_like=True, frozen=True):
 
 
 class NewerLog(Exception):
-    """The log holds commands of a later version: this node is too old for it."""
+    """The log, or the state that follows from it, is of a level that this version does not know: it is too old."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(
+            f"This node is too old for this cluster, which is of level {level}: this version knows the levels up to "
+            f"{newest_level()}. Start a newer one; the data directory stays as it is."
+        )
 
 
 class _RawBatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -96,6 +102,12 @@ def encode_entry(now_ms: int, batches: Sequence[tuple[int, int, Sequence[bytes]]
     return _encoder.encode(_RawEntryOfLevel(now_ms, rows, None, level))
 
 
+def check_level(level: int) -> None:
+    """Raises NewerLog when this version does not know the level of a cluster."""
+    if level > newest_level():
+        raise NewerLog(level)
+
+
 def encode_configuration(now_ms: int, members: Sequence[Member]) -> bytes:
     """An entry that changes nothing but who the members are."""
     return _encoder.encode(_Configuration(now_ms, [], tuple(members)))
@@ -133,10 +145,7 @@ def _piecewise(data: bytes) -> Entry | None:
     except UNDECODABLE:
         return None
     if entry.level > newest_level():
-        raise NewerLog(
-            f"This node is too old for this log: it needs commands of level {entry.level}, and this version "
-            f"knows those up to {newest_level()}. Upgrade it."
-        )
+        raise NewerLog(entry.level)
     batches = [Batch(b.origin, b.seq, [_known(bytes(raw), entry.level) for raw in b.commands]) for b in entry.batches]
     return Entry(entry.now_ms, batches, entry.members, entry.level)
 

@@ -1,13 +1,21 @@
-"""Sets of commands: which of them an entry of the log draws on.
+"""Levels: what of commands, their fields and rows the members of a cluster can use, for they all know it.
 
-Each version that adds commands adds a level; a command belongs to the level that it came with. An entry carries the
-newest level of its commands, so that a node knows whether it can tell what the entry does (entry.py). All commands of
-the first level need no mention, and an entry without a level is of the first.
+Each version that adds commands or fields adds a level; they belong to the level that they came with. A cluster has a
+level, too (`Meta.level`): the lowest of its members', raised by an entry of the log when all of them know a later one.
+Nobody proposes what is of a later level than the cluster's (`is_later`), so that nodes of two versions can work
+together, and a node can go back to the version before as long as the level is not raised. From then on versions that
+know less stop. Rows follow: apply writes a field of a later level only where the cluster's level has it.
+
+An entry carries the newest level of its commands, so that a node knows whether it can tell what the entry does
+(entry.py). All commands of the first level need no mention, and an entry without a level is of the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from enum import Enum
+
+import msgspec
 
 from raftsched.core.commands import (
     Attributed,
@@ -18,18 +26,37 @@ from raftsched.core.commands import (
     KillWorkflow,
     NoteDisk,
     OpenWorker,
+    RaiseLevel,
     ReportProgress,
     Split,
     Watch,
+    check,
 )
 
 FIRST_LEVEL = 1
+BEGAN = 3  # levels up to this one came before clusters had a level: in all of them they may be used
+
+# What each level brought. A version knows all levels up to its newest.
+HISTORY = {
+    1: "jobs, runs, queues, namespaces, secrets, webhooks, members",
+    2: "remote workers, runs of several parts",
+    3: "due times ahead by the day, watches of late runs, outcomes that runs say, progress, workflows",
+    4: "the level itself: nodes of two versions in one cluster; a pause never ends before it begins",
+}
+
+# What apply does otherwise from a level on.
+PAUSES_BEGIN_FIRST = 4
 
 # Commands of later levels -> their level
 SINCE: dict[type, int] = {
     **dict.fromkeys((OpenWorker, CreateWorkerToken, Split), 2),
     **dict.fromkeys((BringNear, Watch, NoteDisk, EndedSaying, ReportProgress, KillWorkflow), 3),
+    RaiseLevel: 4,
 }
+
+# Fields of structs that commands hold, and members of enumerations, that came later -> their level. At its default a
+# field says nothing, and the command is of the level that it has without it.
+PARTS_SINCE: dict[tuple[type, str], int] = {}
 
 
 def _tag(kind: type) -> int:
@@ -44,13 +71,40 @@ _BIN_SIZES = {0xC4: 1, 0xC5: 2, 0xC6: 4}  # bytes of the length, by the first on
 
 def newest_level() -> int:
     """The newest that this version knows."""
-    return max(SINCE.values(), default=FIRST_LEVEL)
+    return max(HISTORY)
 
 
 def level_of(commands: Iterable[bytes]) -> int:
     """The newest level of these (encoded) commands. What is no command counts for nothing."""
     since = _levels()
     return max((since.get(_innermost(raw), FIRST_LEVEL) for raw in commands), default=FIRST_LEVEL)
+
+
+def is_later(raw: bytes, level: int) -> bool:
+    """Returns whether an (encoded) command, without its caller and its key, is of a later level than this one, or gives
+    a field or a value that is. It looks at all that the command holds: it is asked while the level of the cluster is
+    not the newest. Raises one of UNDECODABLE."""
+    command = check(raw)
+    return not isinstance(command, RaiseLevel) and _needed(command) > max(level, BEGAN)
+
+
+def _needed(value: object) -> int:
+    """Returns the level that a value needs, with all that it holds."""
+    if isinstance(value, msgspec.Struct):
+        needed = [SINCE.get(type(value), FIRST_LEVEL)]
+        for field in msgspec.structs.fields(value):
+            given = getattr(value, field.name)
+            needed.append(_needed(given))
+            if given != field.default:
+                needed.append(PARTS_SINCE.get((type(value), field.name), FIRST_LEVEL))
+        return max(needed)
+    if isinstance(value, Enum):
+        return PARTS_SINCE.get((type(value), value.name), FIRST_LEVEL)
+    if isinstance(value, dict):
+        return max(map(_needed, (*value, *value.values())), default=FIRST_LEVEL)
+    if isinstance(value, tuple | list | frozenset):
+        return max(map(_needed, value), default=FIRST_LEVEL)
+    return FIRST_LEVEL
 
 
 def any_later(commands: Collection[object]) -> bool:

@@ -129,6 +129,7 @@ SETTINGS = {  # field -> (least, most) that may be set
     "workers_max": (0, 10_000),
     "output_max_bytes": OUTPUT_MAX_BYTES,
     "output_keep_ms": OUTPUT_KEEP_MS,
+    "upgrade_hold": (0, 1),
 }
 
 

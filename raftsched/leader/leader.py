@@ -87,6 +87,10 @@ class Leader:
         """Returns what is used and free on the nodes' disks, by node id; empty on followers."""
         return {} if self._state is None else self._state.vitals.disks(self._clock.boot_ms())
 
+    def levels(self) -> dict[str, int]:
+        """Returns the newest level that each other node knows (core.levels), by node id; empty on followers."""
+        return {} if self._state is None else self._state.vitals.levels()
+
     # ------------------------------------------------------------ events from the raft room
 
     def on_role(self) -> None:

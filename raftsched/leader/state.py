@@ -42,6 +42,7 @@ from raftsched.leader.firing import Firing
 from raftsched.leader.handover import Handover
 from raftsched.leader.lease_watch import LeaseWatch
 from raftsched.leader.leases import Leases
+from raftsched.leader.level import Level
 from raftsched.leader.operations import Operations
 from raftsched.leader.pacing import Proposals
 from raftsched.leader.ports import Host
@@ -112,6 +113,7 @@ class LeaderState:
             self.scheduling.tick,
             Pruning(leader, self.is_current, since_ms).tick,
             FarTimes(leader, self.cluster, self.vitals, self.is_current).tick,
+            Level(self._read, self.cluster, self.vitals, self.proposals, self._clock).tick,
             self._note_queues,
             self._continue_operations,
             self.assigning.tick,

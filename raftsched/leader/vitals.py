@@ -66,6 +66,11 @@ class Vitals:
         """Returns whether all these nodes have said that they know the commands of the level (core.levels)."""
         return all(self._levels.get(node, 0) >= level for node in nodes)
 
+    def levels(self) -> dict[str, int]:
+        """Returns the newest level that each node has said it knows (core.levels); nodes that sent this leadership no
+        heartbeat are left out."""
+        return self._levels
+
     def pauses(self, node: str | None, now_ms: int) -> bool:
         """Returns whether a node is to be assigned nothing for a while: it could not start runs."""
         return node is not None and self._pauses.get(node, now_ms) > now_ms

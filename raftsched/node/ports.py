@@ -12,6 +12,7 @@ from raftsched.config.node import NodeConfig
 from raftsched.core.commands import Answer
 from raftsched.core.entry import EntryResult
 from raftsched.core.leasing import DiskUse
+from raftsched.core.levels import newest_level
 from raftsched.errors import NoLeader, RaftschedError
 from raftsched.leader.leader import Leader
 from raftsched.node.disk import RESERVE, DiskSpace
@@ -67,6 +68,7 @@ class NodePorts:
             heartbeat_ages=self._leader.heartbeat_ages,
             troubles=self._troubles,
             disks=self._disks,
+            levels=self._levels,
         )
 
     def copies(self) -> CopyPort:
@@ -162,6 +164,10 @@ class NodePorts:
         own = self._worker.trouble
         known.pop(self._config.id, None)
         return {**known, self._config.id: own} if own else known
+
+    def _levels(self) -> dict[str, int]:
+        """Returns the newest level that nodes know, by node id: this node, and on the leader all others."""
+        return {**self._leader.levels(), self._config.id: newest_level()}
 
     def _disks(self) -> dict[str, DiskUse]:
         """Returns what is used and free on the disks of nodes, by node id: this node, and on the leader all others."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from raftsched.clock import Clock
-from raftsched.core.commands import Answer, check
+from raftsched.core.commands import UNKNOWN, Answer, check
 from raftsched.core.entry import EntryResult
 from raftsched.errors import RaftschedError, StartupError
 from raftsched.raft import codec, snapshots
@@ -325,6 +325,8 @@ class Raft:
         that are no command, and RaftschedError("too-large") for a batch over the limits of one entry."""
         assert self._loop is not None, "start first"
         _check(commands)
+        if self._replica.is_too_early(commands):
+            return [UNKNOWN] * len(commands)
         future: asyncio.Future[list[Answer]] = self._loop.create_future()
         self._replica.propose(commands, self._clock.monotonic() + timeout, partial(settle, future))
         return await future
@@ -333,11 +335,17 @@ class Raft:
         """Proposes without a task that waits: `reply` is called from the event loop, when the batch is applied here.
         Raises at once as `propose` would."""
         _check(commands)
+        if self._replica.is_too_early(commands):
+            reply([UNKNOWN] * len(commands), None)
+            return
         self._replica.propose(commands, self._clock.monotonic() + timeout, reply)
 
     def submit(self, commands: Sequence[bytes]) -> None:
         """Proposes without an answer. Raises Overloaded."""
         _check(commands)
+        if self._replica.is_too_early(commands):
+            log.error("a command is not proposed: the cluster's level, %d, does not have it", self._replica.level)
+            return
         self._replica.submit(commands)
 
     async def barrier(self, timeout: float = 10.0) -> None:

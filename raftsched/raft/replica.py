@@ -13,10 +13,11 @@ from pathlib import Path
 import msgspec
 
 from raftsched.clock import Clock
-from raftsched.core.actions import ClusterFormed, MembersChanged
+from raftsched.core.actions import ClusterFormed, LevelRaised, MembersChanged
 from raftsched.core.cluster import Meta
 from raftsched.core.commands import Form, OpenLeadership, encode
-from raftsched.core.entry import EntryResult, encode_entry
+from raftsched.core.entry import EntryResult, check_level, encode_entry
+from raftsched.core.levels import is_later, newest_level
 from raftsched.core.rows import read_meta
 from raftsched.errors import NoLeader
 from raftsched.raft import codec
@@ -55,7 +56,7 @@ _ENGINE = (
     codec.TimeoutNow,
 )
 
-_OF_MEMBERS = frozenset({ClusterFormed, MembersChanged})
+_OF_META = frozenset({ClusterFormed, MembersChanged, LevelRaised})
 _ANSWERS = (codec.AppendAnswer, codec.VoteAnswer, codec.PreVoteAnswer, codec.Pong)
 
 OnApplied = Callable[[list[EntryResult]], None]
@@ -88,6 +89,7 @@ class Replica:
         self.guards = guards
         self.formation = Formation(node_id, peers, http, rng, guards, join)
         meta = self._read_meta(store)
+        self.level = meta.level  # of the cluster (core.levels), as far as this node has applied the log
         first_records = self.formation.load(store.local, meta)
         self.membership = Membership(node_id, self.formation.applied_members(meta), guards, meta.members_at)
         self.journal = Journal(store, options, guards, self.membership)
@@ -189,7 +191,7 @@ class Replica:
         """Returns the leadership's first entry; the cluster's first one also forms it."""
         commands = [encode(OpenLeadership(epoch=term, leader=self.node_id))]
         if not self.formation.formed:
-            commands.append(encode(Form(self._rng.randbytes(16), self.formation.member_rows())))
+            commands.append(encode(Form(self._rng.randbytes(16), self.formation.member_rows(), newest_level())))
         self.timestamps.begin()
         return encode_entry(self.timestamps.now_ms(), [(self._rng.getrandbits(63) or 1, 1, commands)])
 
@@ -388,8 +390,8 @@ class Replica:
         for entry in entries:
             if entry.index == engine.opening_index and entry.term == engine.term and engine.is_leader:
                 self.leading = True
-            if not _OF_MEMBERS.isdisjoint(map(type, entry.actions)):
-                self._read_members()
+            if not _OF_META.isdisjoint(map(type, entry.actions)):
+                self._follow_meta()
             for batch in entry.batches:
                 if batch.origin == self.proposer.origin:
                     self.forwarding.arrived(batch.seq)
@@ -405,8 +407,10 @@ class Replica:
 
     # ------------------------------------------------------------ members
 
-    def _read_members(self, *, log_gone: bool = False) -> None:
+    def _follow_meta(self, *, log_gone: bool = False) -> None:
         meta = self._read_meta(self._store)
+        check_level(meta.level)  # of a snapshot: entries were checked
+        self.level = meta.level
         self.formation.follow_state(meta)
         self.membership.reset(meta.members, meta.members_at, log_gone=log_gone)
 
@@ -415,6 +419,10 @@ class Replica:
         if self.stopped:
             raise NoLeader("This node has stopped.")
         self.peer_set.request(frame, timeout, done)
+
+    def is_too_early(self, commands: Sequence[bytes]) -> bool:
+        """Returns whether one of these is of a later level than the cluster, so that a member may not know it."""
+        return self.level < newest_level() and any(is_later(raw, self.level) for raw in commands)
 
     def _introduce_again(self) -> None:
         hello = self.hello()
@@ -425,7 +433,7 @@ class Replica:
 
     def _installed(self) -> None:
         """Follows another state that a snapshot put in place."""
-        self._read_members(log_gone=True)
+        self._follow_meta(log_gone=True)
         if self.guards.jumped_proposals_answered:
             self.proposer.jumped()
         self._notify_applied([])  # state changed without entries

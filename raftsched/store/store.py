@@ -17,7 +17,8 @@ from typing import Any
 import lmdb
 import msgspec
 
-from raftsched.core.entry import EntryResult, NewerLog
+from raftsched.core.entry import EntryResult, NewerLog, check_level
+from raftsched.core.rows import read_meta
 from raftsched.errors import StartupError
 from raftsched.store import layout, records, snapshot, tables
 from raftsched.store.checkpoint import Checkpoint
@@ -139,6 +140,8 @@ class Store:
             store = cls(directory, env, lock, map_bytes=size, sync=sync, metasync=metasync, rules=rules)
             snapshot.sync_directory(directory)
             snapshot.sync_directory(directory.parent)
+            with store.read() as view:
+                check_level(read_meta(view).level)
             return store
         except BaseException as error:
             if env is not None:

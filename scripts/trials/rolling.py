@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, NodeProcess
 
 JOBS = Path(__file__).parent / "jobs"
 ACTIVE = ("WAITING", "LAUNCHED", "RUNNING", "RETRYING")
@@ -39,6 +39,17 @@ class Found:
 
 def run_rolling(cluster: Cluster, rounds: int, seconds: float, pause: float, note: Callable[[str], None]) -> Found:
     found = Found()
+    made = start_jobs(cluster, seconds)
+    for _ in range(rounds):
+        for node in list(cluster.nodes):
+            restart(cluster, node, found, note)
+            time.sleep(pause)
+    end_jobs(cluster, made, seconds, found)
+    return found
+
+
+def start_jobs(cluster: Cluster, seconds: float) -> dict[str, str]:
+    """Creates jobs that are due each second and run for so long. Returns their ids by name, when the first have run."""
     leader = cluster.leader()
     made = {}
     for name, handler in handlers(seconds).items():
@@ -49,26 +60,31 @@ def run_rolling(cluster: Cluster, rounds: int, seconds: float, pause: float, not
         assert reply.status == 201, (reply.status, reply.body)
         made[name] = reply.json["id"]
     time.sleep(seconds)
-    for _ in range(rounds):
-        for node in list(cluster.nodes):
-            began = time.monotonic()
-            code = node.terminate(60)
-            took = time.monotonic() - began
-            found.counts["restarts"] += 1
-            note(f"{node.id} stopped in {took:.1f} s, exit {code}")
-            if code != 0:
-                found.wrong.append(f"{node.id} ended with exit code {code}")
-            node.start()
-            cluster.wait_ready()
-            cluster.wait("its session", lambda n=node: session_open(cluster, n.id))
-            time.sleep(pause)
+    return made
+
+
+def restart(cluster: Cluster, node: NodeProcess, found: Found, note: Callable[[str], None]) -> None:
+    """Ends a node by SIGTERM and starts it again, and waits until it may run jobs."""
+    began = time.monotonic()
+    code = node.terminate(60)
+    took = time.monotonic() - began
+    found.counts["restarts"] += 1
+    note(f"{node.id} stopped in {took:.1f} s, exit {code}")
+    if code != 0:
+        found.wrong.append(f"{node.id} ended with exit code {code}")
+    node.start()
+    cluster.wait_ready()
+    cluster.wait("its session", lambda: session_open(cluster, node.id))
+
+
+def end_jobs(cluster: Cluster, made: dict[str, str], seconds: float, found: Found) -> None:
+    """Pauses the jobs, and accounts for each run when all have ended."""
     for job_id in made.values():
         reply = cluster.leader().request("POST", f"/v1/jobs/{job_id}/pause", {})
         assert reply.status < 300, (reply.status, reply.body)
     cluster.wait("all runs to end", lambda: all(not active(cluster, job_id) for job_id in made.values()), 60 + seconds)
     for name, job_id in made.items():
         account(name, instances(cluster, job_id), found)
-    return found
 
 
 def account(name: str, rows: list[dict[str, Any]], found: Found) -> None:

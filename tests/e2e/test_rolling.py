@@ -1,4 +1,4 @@
-"""A bounded share of scripts/rolling: nodes are restarted by SIGTERM under six jobs a second."""
+"""A bounded share of scripts/rolling: nodes are upgraded, taken back and upgraded for good under six jobs a second."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ pytestmark = pytest.mark.e2e
 ROLLING = Path(__file__).resolve().parents[2] / "scripts" / "rolling.py"
 
 
-def test_a_rolling_restart_costs_no_run_an_attempt() -> None:
-    command = [sys.executable, str(ROLLING), "--run", "1", "--pause", "0"]
+def test_an_upgrade_and_the_way_back_cost_no_run_an_attempt() -> None:
+    command = [sys.executable, str(ROLLING), "--upgrade", "--run", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "handed back after they began 0" in done.stdout, done.stdout
+    assert "restarts 9," in done.stdout

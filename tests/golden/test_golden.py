@@ -34,7 +34,8 @@ _WORKFLOWS = "Meta, Trigger, Job, Instance and Rerun: what jobs that follow othe
 _OUTPUT = "Settings, Namespace and PutNamespace: how much output is kept, and how long"
 _MOVES = "Trigger: what its calendar excludes may be moved"
 _ALLOWED = "Rerun and KillWorkflow: in which namespaces their caller may do that"
-_NEWER = f"{_MOVES}; {_ALLOWED}"
+_LEVEL = "Meta, Form and Settings: the level of the cluster"
+_NEWER = f"{_MOVES}; {_ALLOWED}; {_LEVEL}"
 GROWN: dict[str, str] = {
     "0001-first": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
     "0002-minutes": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
@@ -46,6 +47,7 @@ GROWN: dict[str, str] = {
     "0011-run-keys": f"{_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
     "0012-workflows": f"{_OUTPUT}; {_NEWER}",
     "0014-output": _NEWER,
+    "0016-allowed": _LEVEL,
 }
 
 # What came after a file was made (file -> whole tables, and single rows): it is not held against the file.

@@ -7,7 +7,8 @@ from tests.mutants.importing import IMPORTING
 from tests.mutants.mutant import Mutant
 from tests.mutants.running import RUNNING
 from tests.mutants.storage import STORAGE
+from tests.mutants.upgrading import UPGRADING
 
 MUTANTS: dict[str, Mutant] = {
-    mutant.name: mutant for mutant in (*CONSENSUS, *STORAGE, *APPLYING, *IMPORTING, *DEFINING, *RUNNING)
+    mutant.name: mutant for mutant in (*CONSENSUS, *STORAGE, *APPLYING, *IMPORTING, *DEFINING, *RUNNING, *UPGRADING)
 }

@@ -91,6 +91,7 @@ class Author:
             audit_keep_ms=self.random.choice([1_000, DAY_MS]),
             output_max_bytes=self.random.choice([1 << 12, 1 << 20, 256 << 20]),
             output_keep_ms=self.random.choice([3_600_000, 7 * DAY_MS]),
+            upgrade_hold=self.random.choice([0, 0, 1]),
         )
         self._entry([c.Form(b"x", members), c.OpenLeadership(1, "n1"), c.PutSettings(small)])
         for _ in range(entries):
@@ -708,5 +709,6 @@ class Author:
                 c.PutSettings(Settings(catch_up_max=0)),
                 c.PutSettings(Settings(), Settings()),
                 c.PutSettings(Settings(catch_up_max=3), None, 0),
+                c.RaiseLevel(self.random.choice([-1, 0, 3, 4])),
             ]
         )

@@ -45,6 +45,7 @@ class NodeProcess:
         self.data = cluster.directory / node_id
         self.log = cluster.directory / f"{node_id}.log"
         self.process: subprocess.Popen[bytes] | None = None
+        self.source: Path | None = None  # holds the package that it runs; None: that of these tests
 
     def start(self, *flags: str) -> None:
         """`flags` beside those of all nodes; the peer list names the nodes that there are."""
@@ -67,8 +68,11 @@ class NodeProcess:
             *flags,
         ]
         with self.log.open("ab") as log:
+            environment = self.cluster.environment
+            if self.source is not None:
+                environment = {**environment, "PYTHONPATH": str(self.source)}
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.cluster.environment
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=self.source
             )
 
     @property

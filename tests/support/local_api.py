@@ -22,6 +22,7 @@ from raftsched.core.cluster import Member
 from raftsched.core.commands import Answer, Command, Form, OpenLeadership, OpenSession, StepOperation, encode
 from raftsched.core.entry import encode_configuration, encode_entry
 from raftsched.core.leasing import DiskUse
+from raftsched.core.levels import newest_level
 from raftsched.core.rows import decode_operation
 from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError
@@ -75,8 +76,9 @@ class LocalCluster:
         self.waits_for: str | None = None
         self.heartbeat_ages: dict[str, int] = {}  # as the leader counts them, in ms
         self.troubles: dict[str, str] = {}  # as the leader knows them
+        self.levels: dict[str, int] = {}
         self.disks: dict[str, DiskUse] = {}  # as nodes have told the leader
-        self.apply(Form(b"\1" * 16, members))
+        self.apply(Form(b"\1" * 16, members, newest_level()))
         self.apply(OpenLeadership(1, self.nodes[0]))
 
     def apply(self, *commands: Command) -> list[Answer]:
@@ -212,6 +214,7 @@ class LocalCluster:
                 members=members,
                 heartbeat_ages=lambda: self.heartbeat_ages if node == self.leader else {},
                 troubles=lambda: self.troubles if node == self.leader else {},
+                levels=lambda: self.levels if node == self.leader else {},
                 disks=lambda: {n: use for n, use in self.disks.items() if node in (n, self.leader)},
             ),
             security=Security(

@@ -14,6 +14,7 @@ from raftsched.core.apply import Applier, apply_entry
 from raftsched.core.cluster import Member, Meta, Session, Settings
 from raftsched.core.commands import Accepted, Answer, Assign, Command, CreateJob, Ended, Fire, encode
 from raftsched.core.entry import EntryResult, encode_configuration, encode_entry
+from raftsched.core.levels import newest_level
 from raftsched.core.model import Instance, InstanceState, Job, Outcome, Policy, Trigger, TriggerKind
 from raftsched.core.rows import decode_instance, decode_job, decode_meta, decode_session
 from raftsched.core.tables import KEY_MAX, Table, u64
@@ -77,7 +78,8 @@ class World:
     """A cluster's state without the cluster. Every command goes through its encoding, and all invariants are checked
     after every entry."""
 
-    def __init__(self, view: Any = None, *, now_ms: int = T0, form: bool = True) -> None:
+    def __init__(self, view: Any = None, *, now_ms: int = T0, form: bool = True, level: int = newest_level()) -> None:
+        """`level`: that the cluster begins with."""
         self.view = view if view is not None else MemoryView()
         self.now = now_ms
         self.index = 0
@@ -86,7 +88,7 @@ class World:
         self.actions: list[Action] = []  # of the newest entry
         if form:
             members = tuple(Member(n, f"{n}:7501", n.encode()) for n in NODES)
-            self.do(c.Form(b"cluster", members))
+            self.do(c.Form(b"cluster", members, level))
             self.do(c.OpenLeadership(1, "n1"))
 
     # ------------------------------------------------------------ entries

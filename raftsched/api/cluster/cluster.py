@@ -35,7 +35,8 @@ class NodeOut(msgspec.Struct):
     agree with the leader's own. A member that does not vote is catching up, and votes by itself when it is done.
     `trouble`: why it starts no runs now; of another node the leader knows it. `last_heartbeat_at`: when the leader got
     the newest word of its worker, by the leader's clock; null where no leader answers, or when it got none yet. `disk`
-    of another node the leader knows, too; null where it is not known."""
+    of another node the leader knows, too; null where it is not known. `level`: the newest that its version knows, which
+    of another node the leader knows; the cluster's rises to the lowest of them (docs/operations.md)."""
 
     id: str
     role: str
@@ -55,6 +56,7 @@ class NodeOut(msgspec.Struct):
     trouble: str | None = None
     last_heartbeat_at: Time | None = None
     disk: DiskOut | None = None
+    level: int | None = None
 
 
 class WaitingOut(msgspec.Struct):
@@ -70,6 +72,8 @@ class WaitingOut(msgspec.Struct):
 
 
 class ClusterOut(msgspec.Struct):
+    """`level`: what may be used, for all members know it. `level_held`: it is not raised (setting `upgrade_hold`)."""
+
     node: str
     leader: str | None
     term: int
@@ -79,6 +83,8 @@ class ClusterOut(msgspec.Struct):
     nodes: list[NodeOut]
     waiting: list[WaitingOut]
     paused: bool = False
+    level: int = 0
+    level_held: bool = False
 
 
 @operation("Read the state of the cluster", {200: ClusterOut}, query=READ, role="viewer", scope="shared")
@@ -114,7 +120,9 @@ def _own_view(ctx: ApiContext, status: ClusterStatus) -> ClusterOut:
         names = sorted(members.keys() | {status.node_id})
         nodes = [_node(ctx, view, status, name, members.get(name), peers.get(name)) for name in names]
     ages, now_ms, disks = ctx.cluster.heartbeat_ages(), ctx.now_ms(), ctx.cluster.disks()
+    levels = ctx.cluster.levels()
     for node in nodes:
+        node.level = levels.get(node.id)
         node.disk = _disk(disks.get(node.id))
         if node.id in ages:
             node.last_heartbeat_at = format_time(now_ms - ages[node.id])
@@ -131,6 +139,8 @@ def _own_view(ctx: ApiContext, status: ClusterStatus) -> ClusterOut:
             for k in sorted(ctx.cluster.members.join_requests(), key=lambda k: k.node)
         ],
         paused=cluster.paused,
+        level=cluster.level,
+        level_held=bool(cluster.settings.upgrade_hold),
     )
 
 

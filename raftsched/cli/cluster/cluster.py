@@ -39,6 +39,7 @@ _TERMS: list[Column] = [
 _LATER = {
     "backup": ("cluster.backup", "backup", "Write the whole state to a file."),
     "members": ("cluster.members", "members", "List, add, replace, remove members."),
+    "upgrade": ("cluster.upgrade", "upgrade", "Show how far an upgrade is; hold it, or let it end."),
     "restore": ("cluster.backup", "restore", "Begin a new cluster with the state of a backup."),
     "settings": ("resources.settings", "settings", "List and change the limits and defaults of the cluster."),
     "verify": ("cluster.backup", "verify", "Say whether a backup is whole, and what is in it."),

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from raftsched.core.actions import ClusterFormed, LeadershipOpened, MembersChanged, SessionChanged, SettingsChanged
+from raftsched.core.actions import (
+    ClusterFormed,
+    LeadershipOpened,
+    LevelRaised,
+    MembersChanged,
+    SessionChanged,
+    SettingsChanged,
+)
 from raftsched.core.apply.attempts import hand_back, lose
 from raftsched.core.apply.cluster_notices import forget_node, leader_changed, node_lost, node_opened
 from raftsched.core.apply.nodes import forget_rules
@@ -19,8 +26,10 @@ from raftsched.core.commands import (
     OpenSession,
     OpenWorker,
     PutSettings,
+    RaiseLevel,
     Rejected,
 )
+from raftsched.core.entry import check_level
 from raftsched.core.executors import is_worker, worker_name
 from raftsched.core.limits import WEIGHT_MAX, settings_error, worker_error
 from raftsched.core.rows import TERMS
@@ -32,9 +41,23 @@ TERMS_MAX = 200  # leaderships that are kept
 def form(tx: Tx, c: Form) -> Answer:
     if tx.meta.cluster_id:
         return Rejected("stale", "The cluster is formed already.")
+    check_level(c.level)
     tx.meta.cluster_id = c.cluster_id
     tx.meta.members = c.members
+    tx.meta.level = max(0, c.level)
     tx.actions.append(ClusterFormed(c.cluster_id))
+    return Accepted()
+
+
+def raise_level(tx: Tx, c: RaiseLevel) -> Answer:
+    """Raises NewerLog when this version does not know the level: it would not know what follows."""
+    if c.level <= tx.meta.level:
+        return Rejected("stale", f"The cluster is of level {tx.meta.level}.")
+    if tx.meta.settings.upgrade_hold:
+        return Rejected("stale", "The level is held by the setting upgrade_hold.")
+    check_level(c.level)
+    tx.meta.level = c.level
+    tx.actions.append(LevelRaised(c.level))
     return Accepted()
 
 

@@ -30,6 +30,7 @@ from raftsched.core.apply.versions import REPEAT, STALE, stale_revision
 from raftsched.core.commands import Accepted, Answer, CreateJob, DeleteJob, EditJob, Rejected, ResumeJob, SetJobState
 from raftsched.core.creation import circle, name_error, name_taken, taken, unknown_calendar, waits_for
 from raftsched.core.intervals import first_nominal
+from raftsched.core.levels import PAUSES_BEGIN_FIRST
 from raftsched.core.limits import HISTORY_MAX, REVISIONS_MAX, policy_error
 from raftsched.core.model import FINAL, EveryMode, Job, JobState, PastRevision, Policy, TriggerKind, scheduled_instance
 from raftsched.core.notices import SYSTEM_NAMESPACE
@@ -394,6 +395,10 @@ def set_job_state(tx: Tx, c: SetJobState) -> Answer:
     resume_at_ms = c.resume_at_ms if c.state is JobState.SUSPENDED else None
     if resume_at_ms is not None and not 0 <= resume_at_ms <= TIME_MAX_MS:
         return Rejected("invalid-parameter", "A job is paused until a time from 1970 to 9999.")
+    if resume_at_ms is not None and tx.meta.level >= PAUSES_BEGIN_FIRST:
+        # An entry may come long after it was proposed, when the pause is over that it asks for: what was run meanwhile
+        # is not owed again.
+        resume_at_ms = max(resume_at_ms, min(tx.now + 1, TIME_MAX_MS))
     if resume_at_ms != job.resume_at_ms:
         job.resume_at_ms = resume_at_ms
         job.modified_at_ms = tx.now
@@ -424,9 +429,9 @@ def resume_job(tx: Tx, c: ResumeJob) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.resume_at_ms is None or job.resume_at_ms != c.resume_at_ms:
         return STALE
-    # What was due up to the last change, which may be the pause, is settled: none of it is owed again where the end of
-    # the pause was past when it began, as an entry may come long after it was proposed.
-    since_ms = max(c.resume_at_ms - 1, job.modified_at_ms)
+    since_ms = c.resume_at_ms - 1
+    if tx.meta.level < PAUSES_BEGIN_FIRST:
+        since_ms = max(since_ms, job.modified_at_ms)  # by the last change, which may be the pause
     job.resume_at_ms = None
     job.state = job_after(job.state, "resume")
     job.modified_at_ms = tx.now

@@ -13,8 +13,9 @@ import msgspec
 import pytest
 
 from raftsched.clock import SystemClock
-from raftsched.core.commands import Accepted, Idempotent, encode
+from raftsched.core.commands import UNKNOWN, Accepted, Barrier, Idempotent, RaiseLevel, encode
 from raftsched.core.entry import EntryResult
+from raftsched.core.levels import HISTORY, SINCE, newest_level
 from raftsched.errors import NoLeader, RaftschedError, StartupError
 from raftsched.raft import Raft
 from raftsched.security.keyring import Keyring
@@ -309,5 +310,52 @@ def test_a_data_directory_that_was_copied_back_is_refused_until_it_is_emptied(tm
             await leader.change_members("replace", name)
             await until(lambda: cluster.nodes[name].applied_index >= leader.applied_index)
             assert not cluster.fatal
+
+    asyncio.run(scenario())
+
+
+def test_nobody_proposes_what_is_of_a_later_level_than_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not even a node that is not the leader; and it may when the level has risen."""
+
+    async def scenario() -> None:
+        async with Cluster(tmp_path) as cluster:
+            await cluster.start()
+            leader = await cluster.leader()
+            with monkeypatch.context() as newer:
+                newer.setitem(HISTORY, newest_level() + 1, "barriers")
+                newer.setitem(SINCE, Barrier, newest_level())
+                answers: list[object] = []
+                for node in cluster.nodes.values():
+                    assert await node.propose([BARRIER, BARRIER]) == [UNKNOWN, UNKNOWN]
+                    node.propose_then([BARRIER], 5.0, lambda given, _: answers.append(given))
+                    assert answers.pop() == [UNKNOWN]
+                    last = leader.last_index
+                    node.submit([BARRIER])
+                    assert "is not proposed" in caplog.text
+                    caplog.clear()
+                assert leader.last_index == last
+                await leader.propose([encode(RaiseLevel(newest_level()))])
+                for node in cluster.nodes.values():
+                    await until(lambda node=node: node.applied_index >= leader.applied_index)
+                    assert await node.propose([BARRIER]) == [Accepted()]
+
+    asyncio.run(scenario())
+
+
+def test_a_data_directory_of_a_later_level_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the log ends before the entry that raised the level is applied again."""
+
+    async def scenario() -> None:
+        async with Cluster(tmp_path, "a") as cluster:
+            await cluster.start()
+            leader = await cluster.leader()
+            with monkeypatch.context() as newer:
+                newer.setitem(HISTORY, newest_level() + 1, "nothing yet")
+                assert await leader.propose([encode(RaiseLevel(newest_level()))]) == [Accepted()]
+                await cluster.stop("a")
+            with pytest.raises(StartupError, match=f"of level {newest_level() + 1}"):
+                Store.open(tmp_path / "a")
 
     asyncio.run(scenario())

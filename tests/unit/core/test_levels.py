@@ -10,7 +10,7 @@ from raftsched.core.cluster import Member
 from raftsched.core.commands import NESTING_MAX, UNDECODABLE, Accepted, Rejected, check, decode, encode
 from raftsched.core.entry import decode_entry, encode_configuration, encode_entry, members_of
 from raftsched.core.keyed import Idempotent
-from raftsched.core.levels import SINCE, any_later, level_of, newest_level
+from raftsched.core.levels import HISTORY, SINCE, any_later, level_of, newest_level
 from tests.support.memory_view import World, policy
 
 JUNK = [
@@ -83,6 +83,7 @@ def test_an_entry_of_the_first_level_is_as_it_ever_was() -> None:
 def test_an_entry_carries_the_newest_level_of_its_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     later = newest_level() + 1
     monkeypatch.setitem(SINCE, c.PauseCluster, later)
+    monkeypatch.setitem(HISTORY, later, "pauses")
     old, new = encode(c.Barrier()), encode(c.PauseCluster(True))
     someones = encode(c.Attributed(msgspec.Raw(encode(Idempotent(b"k" * 32, b"d" * 32, new)))))
     assert [level_of([raw]) for raw in (old, new, someones, b"c1")] == [1, later, later, 1]

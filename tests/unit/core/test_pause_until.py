@@ -41,6 +41,16 @@ def test_it_counts_from_that_time_and_not_from_when_it_is_noticed(trigger: Trigg
     assert first == (UNTIL - 1 + MINUTE if trigger.mode is EveryMode.FIXED_DELAY else UNTIL)
 
 
+def test_an_edit_between_that_time_and_when_it_is_noticed_changes_nothing_of_what_is_owed() -> None:
+    world = World()
+    job = paused(world, world.create(every(MINUTE), overlap=Overlap.ALLOW, misfire=Misfire(MisfirePolicy.ALL, 0)))
+    world.now = UNTIL + 90 * SECOND
+    world.edit(world.job(job.id), priority=9)
+    world.ok(c.ResumeJob(job.id, UNTIL))
+    schedule(world)
+    assert world.job(job.id).nominal_at_ms == UNTIL
+
+
 def test_a_clock_that_is_behind_does_not_fire_ahead_of_time() -> None:
     world = World()
     job = paused(world, world.create(every(MINUTE)))

@@ -14,6 +14,7 @@ from raftsched.core.checking import Check
 from raftsched.core.checking import decode as decode_check
 from raftsched.core.commands import Answer, Command
 from raftsched.core.entry import EntryResult, encode_entry
+from raftsched.core.levels import newest_level
 from raftsched.core.model import Policy
 from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError
@@ -39,9 +40,9 @@ class House:
 
     node_id = "n1"
 
-    def __init__(self, **limits: Any) -> None:
+    def __init__(self, level: int = newest_level(), **limits: Any) -> None:
         self.clock = ManualClock(T0)
-        self.world = World(View())
+        self.world = World(View(), level=level)
         self.term = 1
         self.leading = False
         self.proposed: list[list[Command]] = []

@@ -16,7 +16,7 @@ import pytest
 from raftsched.core import commands as c
 from raftsched.core.commands import encode
 from raftsched.core.entry import NewerLog, encode_entry
-from raftsched.core.levels import SINCE, newest_level
+from raftsched.core.levels import HISTORY, SINCE, newest_level
 from raftsched.errors import StartupError
 from raftsched.store import CorruptLog, LogEntry, Store, WriteBatch, records, tables
 from raftsched.store.layout import LOG, tables_directory
@@ -188,8 +188,9 @@ class TestApply:
         """Rather that than diverge from nodes that know its commands."""
         with monkeypatch.context() as newer:
             newer.setitem(SINCE, c.Barrier, newest_level() + 1)
+            newer.setitem(HISTORY, newest_level() + 1, "barriers")
             log = [LogEntry(1, 1, encode_entry(1, [(1, 1, [encode(c.Barrier())])]))]
-        says = rf"level {newest_level() + 1}, .* up to {newest_level()}\. Upgrade it"
+        says = rf"level {newest_level() + 1}: .* up to {newest_level()}\. Start a newer one"
         with pytest.raises(NewerLog, match=says):
             commit(store, *log)
         assert (store.applied_index, store.log_bounds()) == (0, (1, 1))
@@ -197,6 +198,7 @@ class TestApply:
             reopened(store, tmp_path)
         with monkeypatch.context() as upgraded:
             upgraded.setitem(SINCE, c.Barrier, newest_level() + 1)
+            upgraded.setitem(HISTORY, newest_level() + 1, "barriers")
             again = Store.open(tmp_path / "s", sync=False)
         assert (again.applied_index, again.log_bounds()) == (1, (1, 1))
         again.close()

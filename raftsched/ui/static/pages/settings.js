@@ -57,7 +57,7 @@ const SETTING_GROUPS = [
       "metrics_open",
     ],
   ],
-  ["Nodes", ["session_ttl", "clock_limit", "load_ahead"]],
+  ["Nodes", ["session_ttl", "clock_limit", "load_ahead", "upgrade_hold"]],
 ];
 
 export class SettingsPage extends Page {

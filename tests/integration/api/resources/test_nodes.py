@@ -11,6 +11,7 @@ import pytest
 
 from raftsched.core.commands import OpenSession, PutNodeRule
 from raftsched.core.leasing import DiskUse
+from raftsched.core.levels import newest_level
 from raftsched.errors import NoLeader
 from tests.support.local_api import Client, LocalCluster, serving
 
@@ -78,6 +79,18 @@ def test_how_full_the_disks_are(tmp_path: Path) -> None:
         for path, field in (("/v1/nodes", "items"), ("/v1/cluster", "nodes"), ("/v1/cluster/members", "items")):
             _, page = await call("GET", path)
             assert [n["disk"] for n in page[field]] == wanted, path
+
+    three(tmp_path, test)
+
+
+def test_the_level_of_the_cluster_and_of_its_nodes(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        call.cluster.levels = {"n1": newest_level(), "n2": 3}
+        _, seen = await call("GET", "/v1/cluster")
+        assert [node["level"] for node in seen["nodes"]] == [newest_level(), 3, None]
+        assert (seen["level"], seen["level_held"]) == (newest_level(), False)
+        assert (await call("PATCH", "/v1/cluster/settings", {"upgrade_hold": 1}))[0] == 200
+        assert (await call("GET", "/v1/cluster"))[1]["level_held"] is True
 
     three(tmp_path, test)
 

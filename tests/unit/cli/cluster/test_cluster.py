@@ -183,3 +183,35 @@ def test_what_is_no_node_is_not_asked_for(words: list[str]) -> None:
     with serve(lambda r: (200, {})) as stub:
         assert run("--server", stub.url, "cluster", "members", *words).exit_code == 2
         assert not stub.requests
+
+
+@pytest.mark.parametrize(
+    ("levels", "held", "words"),
+    [
+        ((4, 4, 4), False, "of level 4: the newest of all nodes."),
+        ((4, 4, None), False, "of level 4: no node knows a later one. Not heard: n3"),
+        ((5, 4, None), False, "it rises when all nodes know more. Until then nodes can go back. Missing: n2, n3"),
+        ((5, 5, 5), True, "it is held, and nodes can go back. It rises after: raftsched cluster upgrade --no-hold"),
+        ((5, 5, 6), False, "it rises now, and no node can go back from then on."),
+    ],
+)
+def test_how_far_an_upgrade_is(levels: tuple[int | None, ...], held: bool, words: str) -> None:
+    nodes = [node(f"n{i}", level=level) for i, level in enumerate(levels, 1)]
+    with serve(lambda r: (200, page(*nodes, level=4, level_held=held))) as stub:
+        result = run("--server", stub.url, "cluster", "upgrade")
+    assert result.output.splitlines()[-1].endswith(words)
+    assert [line.split()[2] for line in result.output.splitlines()[1:4]] == [str(n or "-") for n in levels]
+
+
+def test_an_upgrade_is_held_and_let_go() -> None:
+    asked: list[Request] = []
+
+    def answer(request: Request) -> Reply:
+        asked.append(request)
+        return 200, page(node("n1", level=4), level=4, level_held=True)
+
+    with serve(answer) as stub:
+        for flag in ("--hold", "--no-hold"):
+            assert run("--server", stub.url, "cluster", "upgrade", flag).exit_code == 0
+    changes = [(r.method, r.path, json.loads(r.body)) for r in asked if r.method == "PATCH"]
+    assert changes == [("PATCH", "/v1/cluster/settings", {"upgrade_hold": held}) for held in (1, 0)]

@@ -1,0 +1,75 @@
+"""Rules of upgrades: the level of the cluster (core.levels)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_CORE = ("unit/core/test_cluster_level.py",)
+_LEADER = ("unit/leader/test_level.py",)
+_RAFT = ("integration/raft/test_cluster.py",)
+
+UPGRADING = (
+    Mutant(
+        "level_rises_though_held",
+        "an operator can hold the level",
+        "core/apply/cluster.py",
+        "    if tx.meta.settings.upgrade_hold:\n",
+        "    if False:\n",
+        _CORE,
+        None,
+    ),
+    Mutant(
+        "level_goes_down",
+        "the level only rises",
+        "core/apply/cluster.py",
+        "    if c.level <= tx.meta.level:\n",
+        "    if c.level == tx.meta.level:\n",
+        _CORE,
+        None,
+    ),
+    Mutant(
+        "too_old_goes_on",
+        "a version that does not know the cluster's level stops",
+        "core/apply/cluster.py",
+        "    check_level(c.level)\n    tx.meta.level = c.level\n",
+        "    tx.meta.level = c.level\n",
+        _CORE,
+        None,
+    ),
+    Mutant(
+        "field_too_early",
+        "a field that not all members know is not proposed",
+        "core/levels.py",
+        "            if given != field.default:\n",
+        "            if False:\n",
+        _CORE,
+        None,
+    ),
+    Mutant(
+        "level_before_all_know",
+        "the level rises when all members know a later one",
+        "leader/level.py",
+        "level = min((known.get(node, 0) for node in others), default=newest_level())",
+        "level = max((known.get(node, 0) for node in others), default=newest_level())",
+        _LEADER,
+        None,
+    ),
+    Mutant(
+        "proposed_too_early",
+        "nobody proposes what is of a later level than the cluster's",
+        "raft/replica.py",
+        "        return self.level < newest_level() and any(is_later(raw, self.level) for raw in commands)\n",
+        "        return False\n",
+        _RAFT,
+        None,
+    ),
+    Mutant(
+        "too_old_opens",
+        "a version that does not know the level of a data directory does not start on it",
+        "store/store.py",
+        "                check_level(read_meta(view).level)\n",
+        "                read_meta(view)\n",
+        _RAFT,
+        None,
+    ),
+)
