@@ -68,12 +68,15 @@ def from_sdist(sdist: Path, out: Path, epoch: int) -> Path:
 
 
 def lacking(wheel: Path, source: Path) -> list[str]:
-    """Returns what is wrong with the files of a wheel: those of the package and no others, with the licence."""
+    """Returns what is wrong with the files of a wheel: those of the package, units and licence, and no others."""
     with zipfile.ZipFile(wheel) as packed:
         names = set(packed.namelist())
-    about = wheel.name.removesuffix("-py3-none-any.whl") + ".dist-info"
+    release = wheel.name.removesuffix("-py3-none-any.whl")
+    about = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
     wanted = {path.relative_to(source).as_posix() for path in (source / "raftsched").rglob("*") if path.is_file()}
-    wanted |= {f"{about}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
+    wanted |= {f"{release}.dist-info/{name}" for name in about}
+    units = (path.name for path in (source / "deploy" / "systemd").iterdir())
+    wanted |= {f"{release}.data/data/share/raftsched/systemd/{name}" for name in units}
     return [f"lacks {name}" for name in sorted(wanted - names)] + [f"carries {name}" for name in sorted(names - wanted)]
 
 

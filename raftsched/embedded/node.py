@@ -240,6 +240,14 @@ class Node:
         """The id of the leader as this node sees it; None when there is none, or this node does not run."""
         return self._member.status().leader if self.running and self._member is not None else None
 
+    @property
+    def standing(self) -> str:
+        """How the node stands, in a line: its part in the cluster, or what it waits for."""
+        status = self._of_running().status()
+        if not status.formed or status.leader is None:
+            return f"waits: {status.waits_for or 'There is no leader.'}"
+        return f"{'leads' if status.leader == self.id else f'follows {status.leader}'}, term {status.term}"
+
     async def ready(self, timeout: float | None = READY_S) -> None:
         """Until jobs can be created here: the cluster is formed and has a leader. `timeout` in seconds (None: waits as
         long as it takes); TimeoutError says what the node waits for. NodeFailed when it stops by itself meanwhile."""

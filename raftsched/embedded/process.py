@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 
@@ -12,6 +13,7 @@ from raftsched import descriptors
 from raftsched.config.node import NodeConfig
 from raftsched.embedded.logs import configure
 from raftsched.embedded.node import Node, NodeFailed
+from raftsched.embedded.systemd import Systemd
 from raftsched.errors import StartupError
 
 log = logging.getLogger("raftsched.node")
@@ -25,18 +27,19 @@ GC_THRESHOLDS = (20_000, 20, 50)  # objects made and not freed before each look;
 def run(config: NodeConfig) -> int:
     """Runs a node until it ends, and returns the exit code. Uses uvloop where it is installed."""
     configure(config.log_format, config.id)
+    systemd = Systemd.of(os.environ)
     # Not in a process that does other things as well:
     descriptors.raise_limit()
     sys.setswitchinterval(SWITCH_S)
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(serve(config))
-    code: int = uvloop.run(serve(config))
+        return asyncio.run(serve(config, systemd))
+    code: int = uvloop.run(serve(config, systemd))
     return code
 
 
-async def serve(config: NodeConfig) -> int:
+async def serve(config: NodeConfig, systemd: Systemd) -> int:
     """Runs a node until SIGTERM or SIGINT; a second one ends what runs at once. Returns the exit code."""
     node = Node.of(config, own_process=True)
     asked = asyncio.Event()
@@ -50,25 +53,32 @@ async def serve(config: NodeConfig) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     stopping = asyncio.create_task(asked.wait())
+    systemd.status("starts")
     try:
         starting = asyncio.create_task(node.start())
         await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
+            systemd.stopping(0)
             await node.stop()
             await asyncio.gather(starting, return_exceptions=True)
             return 0
         starting.result()
         _settle_down()
         log.info("node %s: http %s, raft %s, data %s", config.id, config.http, config.raft, config.data)
+        # Not only when the cluster has a leader: that takes other nodes, which systemd may be yet to start.
+        systemd.ready(lambda: node.standing)
         waiting = asyncio.create_task(node.wait())
         await asyncio.wait([waiting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        systemd.stopping(config.grace_ms / 1000)
         await node.stop()
         await waiting
     except (StartupError, NodeFailed) as error:
+        systemd.status(error.detail)
         print(f"raftsched: {error.detail}", file=sys.stderr)
         return int(error.exit) if isinstance(error, StartupError) else 1
     finally:
         stopping.cancel()
+        systemd.close()
     return 0
 
 

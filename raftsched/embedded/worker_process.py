@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 
 from raftsched import descriptors
 from raftsched.config.worker import WorkerConfig
 from raftsched.embedded.logs import configure
+from raftsched.embedded.systemd import Systemd
 from raftsched.errors import StartupError
 from raftsched.remote.process import RemoteWorker
 
@@ -22,16 +24,17 @@ log = logging.getLogger("raftsched.worker")
 def run(config: WorkerConfig) -> int:
     """Runs a worker until it is told to stop, and returns the exit code. Uses uvloop where it is installed."""
     configure(config.log_format, config.name)
+    systemd = Systemd.of(os.environ)
     descriptors.raise_limit()
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(serve(config))
-    code: int = uvloop.run(serve(config))
+        return asyncio.run(serve(config, systemd))
+    code: int = uvloop.run(serve(config, systemd))
     return code
 
 
-async def serve(config: WorkerConfig) -> int:
+async def serve(config: WorkerConfig, systemd: Systemd) -> int:
     """Runs a worker until SIGTERM or SIGINT; a second one ends what runs at once. Returns the exit code."""
     worker = RemoteWorker(config, own_process=True, token_from=TOKEN_FROM)
     asked = asyncio.Event()
@@ -45,10 +48,12 @@ async def serve(config: WorkerConfig) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     stopping = asyncio.create_task(asked.wait())
+    systemd.status("starts")
     try:
         starting = asyncio.create_task(worker.start())
         await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
+            systemd.stopping(0)
             starting.cancel()
             await asyncio.wait([starting])
             return 0
@@ -56,11 +61,19 @@ async def serve(config: WorkerConfig) -> int:
         gc.collect()
         gc.freeze()
         log.info("worker %s: %s, data %s", config.name, ", ".join(map(str, config.servers)), config.data)
+        systemd.ready(lambda: _standing(worker))  # also where no node answers: it waits for one
         await stopping
+        systemd.stopping(config.grace_ms / 1000)
     except StartupError as error:
+        systemd.status(error.detail)
         print(f"raftsched: {error.detail}", file=sys.stderr)
         return int(error.exit)
     finally:
         stopping.cancel()
         await worker.stop()
+        systemd.close()
     return 0
+
+
+def _standing(worker: RemoteWorker) -> str:
+    return f"session {worker.session}" if worker.session else "waits for a session"

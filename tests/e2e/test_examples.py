@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -212,7 +213,9 @@ def test_programs_with_a_client_are_typed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "toml"], ids=str)
 def test_files_of_settings_are_taken(block: Block, tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
-    file.write_text(block.text)
+    file.write_text(block.text.replace("/etc/raftsched", str(tmp_path)))
+    for name in re.findall(r'"/etc/raftsched/(\S+)"', block.text):
+        (tmp_path / name).touch(0o600)  # keys and certificates are only looked for
     load({"id": "n1", "data": str(tmp_path)}, {}, file)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-COPIED = ("raftsched", "tests", "jepsen-like", "docs", "scripts", "pyproject.toml")
+COPIED = ("raftsched", "tests", "jepsen-like", "docs", "deploy", "scripts", "pyproject.toml")
 
 
 @dataclass(frozen=True)

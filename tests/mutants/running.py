@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 _ENDS = ("unit/worker/test_kept_ends.py",)
 _OUTPUT = ("unit/worker/test_output.py",)
+_SYSTEMD = ("unit/embedded/test_systemd.py",)
 
 RUNNING = (
     Mutant(
@@ -69,6 +70,24 @@ RUNNING = (
         "                        self._finished.add(number)\n",
         "                        pass\n",
         _OUTPUT,
+        None,
+    ),
+    Mutant(
+        "notices_for_whoever_is_started",
+        "what a service starts cannot speak for it to systemd",
+        "embedded/systemd.py",
+        'environ.pop(name, "")',
+        'environ.get(name, "")',
+        _SYSTEMD,
+        None,
+    ),
+    Mutant(
+        "no_beat_without_a_standing",
+        "a service that cannot say how it stands beats on, or systemd would end it",
+        "embedded/systemd.py",
+        "        except Exception:  # whatever it is",
+        "        except OSError:  # whatever it is",
+        _SYSTEMD,
         None,
     ),
 )

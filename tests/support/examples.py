@@ -31,6 +31,11 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "python3 -m venv /opt/raftsched": "tests/e2e/test_packages.py",
     "/opt/raftsched/bin/pip install": "tests/e2e/test_packages.py",
     "/opt/raftsched/bin/raftsched --version": "tests/e2e/test_packages.py",
+    "useradd --system": "tests/unit/docs/test_unit_file.py",  # changes the machine
+    "cp /opt/raftsched/share": "tests/unit/docs/test_unit_file.py",
+    "systemctl daemon-reload": "tests/unit/docs/test_unit_file.py",
+    "systemctl enable": "tests/unit/docs/test_unit_file.py",
+    "systemctl status": "tests/unit/docs/test_unit_file.py",
     "pipx install": "tests/e2e/test_packages.py",  # as pip does, into an environment of its own
     "uv tool install": "tests/e2e/test_packages.py",
     "sha256sum -c SHA256SUMS": "tests/e2e/test_packages.py",

@@ -1,4 +1,4 @@
-"""The systemd unit that docs/processes.md shows."""
+"""The units of systemd in deploy/, and docs/systemd.md, which explains them."""
 
 from __future__ import annotations
 
@@ -13,45 +13,78 @@ import pytest
 
 from raftsched.cli.doctor.local import FILES_WARN
 from raftsched.config.work import GRACE_MS
+from raftsched.embedded.systemd import STOP_SLACK_S
+from raftsched.errors import Exit
 from raftsched.worker.grace import SLACK_MS
 from raftsched.worker.runner import STOP_PATIENCE_S
 
-PAGE = Path(__file__).parents[3] / "docs" / "processes.md"
+ROOT = Path(__file__).parents[3]
+UNITS = ROOT / "deploy" / "systemd"
+PAGE = (ROOT / "docs" / "systemd.md").read_text()
+SERVICES = ("raftsched.service", "raftsched-worker.service")
+ADDED = ("run-as.conf", "strict.conf")
 
 
-def unit() -> str:
-    found = re.search(r"```ini\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert found is not None
-    return found[1]
-
-
-def test_the_node_alone_is_asked_to_stop_and_has_the_time() -> None:
-    parser = configparser.ConfigParser()
+def section(name: str, which: str = "Service") -> configparser.SectionProxy:
+    parser = configparser.ConfigParser(strict=False, interpolation=None)
     parser.optionxform = str  # type: ignore[assignment, method-assign]
-    parser.read_string(unit())
-    service = parser["Service"]
+    parser.read_string((UNITS / name).read_text())
+    return parser[which]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_the_service_alone_is_asked_to_stop_and_has_the_time(name: str) -> None:
+    service = section(name)
     assert service["KillMode"] == "mixed"
     needed_s = (GRACE_MS[1] + SLACK_MS) / 1000 + STOP_PATIENCE_S
     assert float(service["TimeoutStopSec"]) > needed_s
+    assert float(service["TimeoutStopSec"]) == GRACE_MS[1] / 1000 + STOP_SLACK_S, "as it says itself when it stops"
     assert service["OOMPolicy"] == "continue"
 
 
-def test_the_node_is_not_root_and_alone_in_its_directory() -> None:
-    parser = configparser.ConfigParser()
-    parser.optionxform = str  # type: ignore[assignment, method-assign]
-    parser.read_string(unit())
-    service = parser["Service"]
+@pytest.mark.parametrize("name", SERVICES)
+def test_it_comes_back_unless_its_settings_are_wrong(name: str) -> None:
+    service = section(name)
+    assert (service["Type"], service["Restart"]) == ("notify", "always")
+    assert int(service["WatchdogSec"]) > 0
+    assert service["RestartPreventExitStatus"] == str(int(Exit.USAGE))
+    assert section(name, "Unit")["StartLimitIntervalSec"] == "0"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_the_service_is_not_root_and_alone_in_its_directory(name: str) -> None:
+    service = section(name)
     assert service["User"] not in ("", "root")
     assert service["StateDirectoryMode"] == "0700"
     assert int(service["LimitNOFILE"]) >= FILES_WARN
+    assert service["CapabilityBoundingSet"] == ""
 
 
-def test_systemd_has_nothing_against_it(tmp_path: Path) -> None:
+def test_both_units_are_alike_but_for_what_they_start() -> None:
+    node, worker = (section(name) for name in SERVICES)
+    differ = {key for key in {*node, *worker} if node.get(key) != worker.get(key)}
+    assert differ == {"ExecStart", "EnvironmentFile"}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_the_page_explains_each_line(name: str) -> None:
+    plain = {"Description", "Wants", "ExecStart", "StateDirectory", "SystemCallErrorNumber", "WantedBy"}
+    keys = [*section(name, "Unit"), *section(name), *section(name, "Install")]
+    assert not [key for key in keys if key not in plain and not re.search(rf"`{key}\b", PAGE)]
+
+
+@pytest.mark.parametrize("added", ["", *ADDED])
+@pytest.mark.parametrize("name", SERVICES)
+def test_systemd_has_nothing_against_it(name: str, added: str, tmp_path: Path) -> None:
     command = shutil.which("systemd-analyze")
     if command is None:
         pytest.skip("systemd-analyze is not installed")
-    file = tmp_path / "raftsched.service"
-    file.write_text(re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={sys.executable}", unit()))
+    file = tmp_path / name
+    file.write_text(re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={sys.executable}", (UNITS / name).read_text()))
+    if added:
+        beside = tmp_path / f"{name}.d"
+        beside.mkdir()
+        shutil.copy(UNITS / added, beside)
     done = subprocess.run([command, "verify", file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert str(file) not in done.stderr, done.stderr
+    assert str(tmp_path) not in done.stderr, done.stderr
