@@ -35,16 +35,18 @@ def upgrade(client: Client, hold: bool | None, fmt: str) -> None:
         client.request("PATCH", _SETTINGS, body={"upgrade_hold": int(hold)}, repeatable=True)
     answer = client.get("/v1/cluster")
     if not print_for_programs(fmt, answer, *(node["id"] for node in answer["nodes"])):
-        rows = [
-            [node["id"], cell(node["version"]), cell(node["level"]), cell(node["alive"])] for node in answer["nodes"]
-        ]
+        fields = ("id", "version", "level", "alive")
+        rows = [[cell(node.get(field)) for field in fields] for node in answer["nodes"]]
         print_table(["NODE", "VERSION", "LEVEL", "ALIVE"], rows)
-        click.echo(f"\nThe cluster is of level {answer['level']}: {_words(answer)}")
+        if "level" in answer:
+            click.echo(f"\nThe cluster is of level {answer['level']}: {_words(answer)}")
+        else:
+            click.echo(f"\n{answer['node']} has a version that knows of no levels; upgrade its cluster first.")
 
 
 def _words(answer: dict[str, Any]) -> str:
     """Returns what becomes of the cluster's level."""
-    level, known = answer["level"], {node["id"]: node["level"] for node in answer["nodes"]}
+    level, known = answer["level"], {node["id"]: node.get("level") for node in answer["nodes"]}
     unheard = sorted(node for node, newest in known.items() if newest is None)
     if all(newest is None or newest <= level for newest in known.values()):
         return f"no node knows a later one. Not heard: {', '.join(unheard)}" if unheard else "the newest of all nodes."

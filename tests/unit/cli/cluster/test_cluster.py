@@ -203,6 +203,13 @@ def test_how_far_an_upgrade_is(levels: tuple[int | None, ...], held: bool, words
     assert [line.split()[2] for line in result.output.splitlines()[1:4]] == [str(n or "-") for n in levels]
 
 
+def test_a_node_of_an_earlier_version_knows_of_no_levels() -> None:
+    with serve(lambda r: (200, page(node("n1")))) as stub:
+        result = run("--server", stub.url, "cluster", "upgrade")
+    assert result.exit_code == 0
+    assert result.output.splitlines()[-1].startswith("n1 has a version that knows of no levels")
+
+
 def test_an_upgrade_is_held_and_let_go() -> None:
     asked: list[Request] = []
 
