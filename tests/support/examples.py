@@ -22,6 +22,9 @@ SHOWN = (  # how blocks begin that show something instead of saying what to do
     "node            decides",
     "id: ",  # server-sent events
     "POST /hook HTTP/1.1",  # what a webhook is sent
+    '{"at": "20',  # a line of the log: tests/e2e/test_watch.py
+    "scrape_configs:",  # of Prometheus: tests/e2e/test_watch.py starts one
+    "rule_files:",
 )
 ELSEWHERE = {  # lines that are not run here -> what tries them
     "./scripts/dev": "tests/unit/cli/dev/test_dev.py",

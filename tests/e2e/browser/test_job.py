@@ -374,6 +374,7 @@ def test_what_follows_what_is_drawn_and_its_workflow_shown(world: World, tab: Ta
         world.put(f"job/{name}", {"trigger": {"after": after}, "handler": {"shell": "true"}})
     page = opened(world, tab, "job/extract", "?tab=graph")
     graph = page.get_by_role("group", name="Graph of jobs")
+    expect(graph.get_by_role("link")).to_have_count(4)
     assert [box.get_attribute("aria-label") for box in graph.get_by_role("link").all()] == [
         f"job/{name}" for name in ("extract", "load", "check", "publish")
     ]
