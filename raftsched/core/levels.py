@@ -93,9 +93,9 @@ def _needed(value: object) -> int:
     if isinstance(value, msgspec.Struct):
         needed = [SINCE.get(type(value), FIRST_LEVEL)]
         for field in msgspec.structs.fields(value):
-            given = getattr(value, field.name)
+            given, factory = getattr(value, field.name), field.default_factory
             needed.append(_needed(given))
-            if given != field.default:
+            if given != (field.default if factory is msgspec.NODEFAULT else factory()):
                 needed.append(PARTS_SINCE.get((type(value), field.name), FIRST_LEVEL))
         return max(needed)
     if isinstance(value, Enum):

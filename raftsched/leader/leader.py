@@ -89,7 +89,7 @@ class Leader:
 
     def levels(self) -> dict[str, int]:
         """Returns the newest level that each other node knows (core.levels), by node id; empty on followers."""
-        return {} if self._state is None else self._state.vitals.levels()
+        return {} if self._state is None else self._state.vitals.levels(self._clock.boot_ms())
 
     # ------------------------------------------------------------ events from the raft room
 

@@ -39,7 +39,7 @@ class Level:
         self._next_ms = 0
 
     def tick(self, now_ms: int) -> None:
-        """Proposes a higher level when all members, those that do not vote too, have said that they know it."""
+        """Proposes a higher level when all members, those that do not vote too, have said lately that they know it."""
         boot_ms = self._clock.boot_ms()
         if boot_ms < self._next_ms:
             return
@@ -48,7 +48,7 @@ class Level:
             meta = read_meta(view)
         if meta.level >= newest_level() or meta.settings.upgrade_hold:
             return
-        known = self._vitals.levels()
+        known = self._vitals.levels(boot_ms)
         others = self._cluster.members - {self._cluster.leader}
         level = min((known.get(node, 0) for node in others), default=newest_level())
         level = min(level, newest_level())

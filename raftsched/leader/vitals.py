@@ -66,10 +66,10 @@ class Vitals:
         """Returns whether all these nodes have said that they know the commands of the level (core.levels)."""
         return all(self._levels.get(node, 0) >= level for node in nodes)
 
-    def levels(self) -> dict[str, int]:
-        """Returns the newest level that each node has said it knows (core.levels); nodes that sent this leadership no
-        heartbeat are left out."""
-        return self._levels
+    def levels(self, now_ms: int) -> dict[str, int]:
+        """Returns the newest level that each node knows (core.levels), of those that were heard of lately: one that is
+        down may come back with the version before."""
+        return {node: level for node, level in self._levels.items() if now_ms - self._heard[node] < FRESH_MS}
 
     def pauses(self, node: str | None, now_ms: int) -> bool:
         """Returns whether a node is to be assigned nothing for a while: it could not start runs."""

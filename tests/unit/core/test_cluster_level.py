@@ -11,7 +11,6 @@ from raftsched.core import commands as c
 from raftsched.core import levels
 from raftsched.core.actions import LevelRaised
 from raftsched.core.cluster import Member
-from raftsched.core.command import Command
 from raftsched.core.commands import encode
 from raftsched.core.entry import NewerLog, encode_entry
 from raftsched.core.keyed import Idempotent
@@ -66,10 +65,6 @@ def test_a_version_that_does_not_know_the_level_stops(begins: bool) -> None:
 # ---------------------------------------------------------------- what is too early
 
 
-class Later(Command, frozen=True, tag=9_999):
-    """A command of a later version."""
-
-
 class Shape(Enum):
     ROUND = "round"
     SQUARE = "square"
@@ -81,6 +76,10 @@ class Holder(msgspec.Struct):
     named: dict[str, object] = {}
 
 
+class Made(msgspec.Struct):
+    several: list[int] = msgspec.field(default_factory=list)
+
+
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> int:
     """A level that is not reached, which some things came with."""
@@ -89,6 +88,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setitem(PARTS_SINCE, (type(CREATE.policy), "concurrency"), level)
     monkeypatch.setitem(PARTS_SINCE, (TriggerKind, "RRULE"), level)
     monkeypatch.setitem(PARTS_SINCE, (Shape, "SQUARE"), level)
+    monkeypatch.setitem(PARTS_SINCE, (Made, "several"), level)
     return level
 
 
@@ -109,6 +109,11 @@ def test_a_field_of_a_later_level_is_too_early_where_it_says_something(later: in
     limited = msgspec.structs.replace(CREATE.policy, concurrency=Concurrency("k", "k", 1))
     assert is_later(encode(msgspec.structs.replace(CREATE, policy=limited)), later - 1)
     assert not is_later(encode(msgspec.structs.replace(CREATE, policy=limited)), later)
+
+
+def test_a_default_that_is_made_anew_each_time_says_nothing_either(later: int) -> None:
+    assert levels._needed(Made()) == 1
+    assert levels._needed(Made([1])) == later
 
 
 def test_a_value_of_a_later_level_is_too_early_wherever_it_stands(later: int) -> None:

@@ -9,6 +9,7 @@ from raftsched.core.commands import RaiseLevel
 from raftsched.core.leasing import Heartbeat, encode
 from raftsched.core.levels import newest_level
 from raftsched.leader import level
+from raftsched.leader.vitals import FRESH_MS
 from tests.unit.leader.house import House, play
 
 NEWEST = newest_level()
@@ -35,7 +36,8 @@ def test_it_rises_to_the_lowest_of_all_members() -> None:
         say(house, "n3", NEWEST - 1)
         assert await look(house) == [RaiseLevel(NEWEST - 1)]
         assert await look(house) == [RaiseLevel(NEWEST - 1)]  # once
-        say(house, "n3", NEWEST)
+        for node in ("n2", "n3"):
+            say(house, node, NEWEST)
         assert (await look(house))[1:] == [RaiseLevel(NEWEST)]
         assert house.world.meta.level == NEWEST
         assert len(await look(house)) == 2
@@ -61,6 +63,24 @@ def test_it_stays_while_it_is_held() -> None:
             say(house, node, NEWEST)
         assert await look(house) == []
         house.world.settings(upgrade_hold=0)
+        assert await look(house) == [RaiseLevel(NEWEST)]
+
+    play(scene, level=0)
+
+
+def test_a_node_that_is_down_keeps_it_where_it_is() -> None:
+    """It may come back with the version before."""
+
+    async def scene(house: House) -> None:
+        house.world.settings(upgrade_hold=1)
+        house.lead()
+        for node in ("n2", "n3"):
+            say(house, node, NEWEST)
+        house.clock.forward(FRESH_MS)
+        house.world.settings(upgrade_hold=0)
+        say(house, "n2", NEWEST)
+        assert await look(house) == []
+        say(house, "n3", NEWEST)
         assert await look(house) == [RaiseLevel(NEWEST)]
 
     play(scene, level=0)
