@@ -8,13 +8,14 @@ from typing import Any
 from raftsched import names
 from raftsched.api.http.requests import PAGE_DEFAULT, PAGE_MAX
 from raftsched.api.jobs.moments import COUNT_DEFAULT, COUNT_MAX
-from raftsched.api.openapi.patterns import INSTANCE_ID, JOB_ID, WORKER_SESSION
+from raftsched.api.openapi.patterns import DURATION, INSTANCE_ID, JOB_ID, WORKER_SESSION
 from raftsched.api.runs.minutes import STEPS
 from raftsched.api.runs.output_source import OFFSET_MAX, TAIL_BYTES_MIN, TAIL_MAX
 from raftsched.api.runs.recent import JOBS_MAX as RECENT_JOBS_MAX
 
 _FLAG = {"type": "string", "enum": ["true", "false"]}
 _TIME = {"type": "string", "format": "date-time"}
+_SPAN = {"type": "string", "format": "time-span", "pattern": DURATION}
 
 
 def _whole(low: int, high: int, **more: Any) -> dict[str, Any]:
@@ -53,7 +54,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
         "Only these fields of each item, so that long lists are light. All unless given.",
     ),
     "follow": (_FLAG, "true: the answer goes on as more comes, until the attempt ends."),
-    "for": ({"type": "string"}, "How long, such as 2h or 1d, from `from` on; instead of `to`."),
+    "for": (_SPAN, "How long, such as 2h or 1d, from `from` on; instead of `to`."),
     "force": (_FLAG, "true: also while jobs refer to it."),
     "from": (_TIME, "From this time on."),
     "ids": (
