@@ -10,19 +10,15 @@ import logging
 from collections.abc import Callable
 
 from raftsched.core.commands import Accepted, BringNear, encode
-from raftsched.core.levels import SINCE
 from raftsched.core.rows import read_meta
 from raftsched.core.tables import day_key, far_day
 from raftsched.errors import RaftschedError
-from raftsched.leader.cluster import Cluster
 from raftsched.leader.ports import Host
-from raftsched.leader.vitals import Vitals
 
 ROWS = 500  # of one command
 EVERY_MS = 1_000
 AT_ONCE_DAYS = 2  # today and tomorrow, much longer than the leader's window
 SOON_DAYS = 3
-LEVEL = SINCE[BringNear]
 TIMEOUT_S = 10.0
 
 log = logging.getLogger("raftsched.leader")
@@ -31,10 +27,8 @@ log = logging.getLogger("raftsched.leader")
 class FarTimes:
     """The far due times of one leadership. It looks by the boot clock; what is far is a matter of wall time."""
 
-    def __init__(self, host: Host, cluster: Cluster, vitals: Vitals, is_current: Callable[[], bool]) -> None:
+    def __init__(self, host: Host, is_current: Callable[[], bool]) -> None:
         self._host = host
-        self._cluster = cluster
-        self._vitals = vitals
         self._is_current = is_current
         self._next_ms = 0
         self._running = False
@@ -46,8 +40,6 @@ class FarTimes:
         self._next_ms = boot_ms + EVERY_MS
         with self._host.read() as view:
             far_from = read_meta(view).far_from
-        if not far_from and not self._vitals.know(LEVEL, self._cluster.members - {self._cluster.leader}):
-            return  # a node of an earlier version would stop at the command
         today = far_day(max(0, now_ms))
         if far_from >= day_key(today + SOON_DAYS):
             return

@@ -112,7 +112,7 @@ class LeaderState:
             self.key_timers.tick,
             self.scheduling.tick,
             Pruning(leader, self.is_current, since_ms).tick,
-            FarTimes(leader, self.cluster, self.vitals, self.is_current).tick,
+            FarTimes(leader, self.is_current).tick,
             Level(self._read, self.cluster, self.vitals, self.proposals, self._clock).tick,
             self._note_queues,
             self._continue_operations,

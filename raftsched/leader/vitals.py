@@ -62,10 +62,6 @@ class Vitals:
         out."""
         return {node: max(0, now_ms - at_ms) for node, at_ms in self._heard.items()}
 
-    def know(self, level: int, nodes: Set[str]) -> bool:
-        """Returns whether all these nodes have said that they know the commands of the level (core.levels)."""
-        return all(self._levels.get(node, 0) >= level for node in nodes)
-
     def levels(self, now_ms: int) -> dict[str, int]:
         """Returns the newest level that each node knows (core.levels), of those that were heard of lately: one that is
         down may come back with the version before."""

@@ -350,15 +350,6 @@ APPLYING = (
         None,
     ),
     Mutant(
-        "far_among_older_versions",
-        "no due time is stored where a node of an earlier version does not look",
-        "leader/far_times.py",
-        "if not far_from and not self._vitals.know(LEVEL, self._cluster.members - {self._cluster.leader}):",
-        "if False:",
-        _LEADER,
-        None,
-    ),
-    Mutant(
         "circles_without_end",
         "one entry looks for circles in a bounded number of steps, whatever it writes",
         "core/creation.py",

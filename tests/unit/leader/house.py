@@ -46,6 +46,7 @@ class House:
         self.term = 1
         self.leading = False
         self.proposed: list[list[Command]] = []
+        self.brought: list[c.BringNear] = []  # proposed too, one by one: each leadership begins so
         self.sent: list[tuple[str, tuple[int, int, int]]] = []
         self.checks: list[tuple[str, Check]] = []  # whom it asked to look at conditions
         self.stepped_down = 0
@@ -73,7 +74,11 @@ class House:
             self.on_read()
 
     async def propose(self, commands: Sequence[bytes], timeout: float = 10.0) -> list[Answer]:
-        self.proposed.append([c.decode(raw) for raw in commands])
+        decoded = [c.decode(raw) for raw in commands]
+        if isinstance(decoded[0], c.BringNear):
+            self.brought.append(decoded[0])
+        else:
+            self.proposed.append(decoded)
         await asyncio.sleep(0)
         if self.stuck is not None:
             await self.stuck.wait()

@@ -1,16 +1,13 @@
-"""The leader brings far due times near, in time, and only where every node knows how."""
+"""The leader brings far due times near, in time."""
 
 from __future__ import annotations
 
 import asyncio
 
-import msgspec
 import pytest
 
 from raftsched.core.commands import BringNear, Fire
-from raftsched.core.leasing import Heartbeat
-from raftsched.core.leasing import encode as encode_message
-from raftsched.core.levels import newest_level
+from raftsched.core.levels import BEGAN, SINCE
 from raftsched.core.model import DAY_MS
 from raftsched.core.tables import Table, day_key, far_day
 from raftsched.errors import NoLeader
@@ -21,17 +18,8 @@ from tests.unit.leader.house import House, play
 TODAY = far_day(T0)
 
 
-def say(house: House, node: str, level: int | None = None) -> None:
-    beat = Heartbeat(0, False, 77, house.clock.wall)
-    if level is not None:
-        beat = msgspec.structs.replace(beat, level=level)
-    house.leader.on_heartbeat(node, encode_message(beat))
-
-
 async def begin(house: House) -> None:
     house.lead()
-    for node in ("n2", "n3"):
-        say(house, node, newest_level())
     await next_look(house)
 
 
@@ -41,23 +29,17 @@ async def next_look(house: House) -> None:
     await house.tick()
 
 
-def test_it_begins_when_every_member_knows_the_command() -> None:
-    async def scene(house: House) -> None:
-        house.lead()
-        await next_look(house)
-        assert house.commands(BringNear) == []
-        say(house, "n2", newest_level())
-        say(house, "n3")  # an earlier version
-        await next_look(house)
-        assert house.commands(BringNear) == []
-        say(house, "n3", newest_level())
-        await next_look(house)
-        assert house.commands(BringNear) == [BringNear(TODAY + far_times.SOON_DAYS, far_times.ROWS)]
-        assert house.world.meta.far_from == day_key(TODAY + far_times.SOON_DAYS)
-        say(house, "n3")
-        await next_look(house)
-        assert len(house.commands(BringNear)) == 1  # there is nothing to be done before the day ends
+def test_it_begins_at_once_and_then_waits_for_the_day_to_end() -> None:
+    """Whatever the other nodes say that they know: the command may be used in every cluster (core.levels)."""
 
+    async def scene(house: House) -> None:
+        await begin(house)
+        assert house.brought == [BringNear(TODAY + far_times.SOON_DAYS, far_times.ROWS)]
+        assert house.world.meta.far_from == day_key(TODAY + far_times.SOON_DAYS)
+        await next_look(house)
+        assert len(house.brought) == 1
+
+    assert SINCE[BringNear] <= BEGAN
     play(scene)
 
 
@@ -75,7 +57,7 @@ def test_the_next_day_comes_near_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> 
             await next_look(house)
             left.append(house.world.count(Table.FAR))
         assert left == [3, 1, 0, 0]
-        assert {command.until_day for command in house.commands(BringNear)[1:]} == {TODAY + far_times.SOON_DAYS + 1}
+        assert {command.until_day for command in house.brought[1:]} == {TODAY + far_times.SOON_DAYS + 1}
 
     play(scene)
 
@@ -115,13 +97,8 @@ def test_no_second_one_while_the_first_is_on_its_way() -> None:
         house.stuck = asyncio.Event()
         await begin(house)
         await next_look(house)
-        assert len(house.commands(BringNear)) == 1
+        assert len(house.brought) == 1
         house.stuck.set()
         await house.quiet()
 
     play(scene)
-
-
-def test_the_heartbeat_says_what_the_node_knows() -> None:
-    old = msgspec.msgpack.encode((5, True, 77, T0))
-    assert msgspec.msgpack.decode(old, type=Heartbeat).level < far_times.LEVEL <= newest_level()

@@ -6,6 +6,7 @@ import msgspec
 
 from raftsched.core.commands import Assign
 from raftsched.core.leasing import DiskUse, Heartbeat, decode_heartbeat, encode
+from raftsched.core.levels import FIRST_LEVEL
 from raftsched.core.model import Overlap
 from raftsched.leader.vitals import FRESH_MS, Vitals
 from tests.support.memory_view import T0, at, every
@@ -121,7 +122,8 @@ def test_what_nodes_say_of_their_disks_holds_for_a_while() -> None:
     assert vitals.disks(1_700) == {}, "it does not say so any more"
 
 
-def test_a_heartbeat_of_a_node_that_does_not_know_of_disks_yet() -> None:
-    assert decode_heartbeat(msgspec.msgpack.encode([1, True, 5, 6])).disk is None
+def test_a_heartbeat_of_a_node_that_does_not_know_of_disks_and_levels_yet() -> None:
+    old = decode_heartbeat(msgspec.msgpack.encode([1, True, 5, 6]))
+    assert (old.disk, old.level) == (None, FIRST_LEVEL)
     beat = Heartbeat(1, True, 5, 6, disk=DiskUse(1, 2, 3, 4))
     assert decode_heartbeat(encode(beat)) == beat
