@@ -37,6 +37,7 @@ ROOMS: dict[str, set[str]] = {
     "testing": {"client", "embedded", "security"},
     "config": {"client", "core", "security"},
     "security": set(),
+    "objectstore": set(),
     # the composition root
     "node": {"core", "store", "raft", "leader", "worker", "remote", "api", "config", "security"},
 }
