@@ -92,6 +92,7 @@ def create(
     --template fills in arguments, --env and --http when a run starts: {due} (or {due:%Y-%m-%d}, as strftime has it),
     {params.NAME}, {attempt}, {token}, {job}, {namespace}, {instance}. {{ and }} are braces.
 
+    \b
       raftsched jobs create tick --every 10s --shell 'date; hostname'
       raftsched jobs create report -N billing --cron '0 2 * * 1-5' -z Europe/Madrid -- ./report.sh --month
       raftsched jobs create shop --cron weekdays='0 7 * * 1-5' --cron weekend='0 10 * * SAT,SUN' --shell ./open.sh

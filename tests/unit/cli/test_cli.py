@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import click
 import pytest
@@ -72,6 +74,16 @@ def test_every_help_has_a_sentence_and_leaves_have_examples(path: tuple[str, ...
     leaf = "Commands:" not in result.output and path
     if leaf:
         assert f"raftsched {' '.join(path)}" in result.output.replace("| raftsched", "raftsched")[20:]
+
+
+@pytest.mark.parametrize("path", _all_commands(cli), ids=" ".join)
+def test_what_stands_on_lines_of_its_own_in_a_help_is_not_wrapped(path: tuple[str, ...]) -> None:
+    command, context = cast(click.Command, cli), click.Context(cli)
+    for name in path:
+        command = cast(click.Group, command).get_command(context, name) or command
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        indented = any(line.startswith("  ") for line in paragraph.split("\n"))
+        assert paragraph.startswith("\b") or not indented, f"\\b is missing above: {paragraph}"
 
 
 def test_unreachable_is_one_line_and_exit_6() -> None:
