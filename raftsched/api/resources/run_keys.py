@@ -5,10 +5,12 @@ from __future__ import annotations
 import msgspec
 from aiohttp import web
 
+from raftsched import names
 from raftsched.api.auth.callers import check_permitted
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time_or_none
+from raftsched.api.http.requests import NAMESPACE_HELP, bad_parameter
 from raftsched.api.openapi.declarations import listing
 from raftsched.api.resources.named import list_page
 from raftsched.core.ids import instance_text
@@ -50,5 +52,7 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """The keys by which runs of the namespace are limited, of runs that go or wait now. A key that no run has any more
     is not listed, or for as long as its rate still counts what started lately."""
     namespace = call.path["ns"]
+    if not names.NAMESPACE.allows(namespace):
+        raise bad_parameter("ns", NAMESPACE_HELP)
     check_permitted(namespace)
     return list_page(ctx, call, "keys", Table.RUN_KEYS, _taken, _shown, prefix=run_key(namespace, ""))

@@ -118,7 +118,7 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     name, namespace = query.text("job"), query.text("namespace")
     check_namespace(namespace)
     state = query.choice("state", *_STATES)
-    last = query.cursor(_LISTING)
+    last, limit = query.cursor(_LISTING), query.limit()
     if last is not None:
         high = min(high, last)
     items: list[bytes] = []
@@ -128,7 +128,7 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
             raise Problem("not-found", f'There is no job "{name[:200]}"; give its id, or "namespace/name".')
         names, left, last = JobNames(view), COUNT_MAX, None
         for looked, root in enumerate(roots(view, low, high) if low < high else ()):
-            if len(items) >= query.limit() or looked >= SCAN_MAX or left <= 0:
+            if len(items) >= limit or looked >= SCAN_MAX or left <= 0:
                 break
             last = root
             head = names.of(split_instance(root)[1])

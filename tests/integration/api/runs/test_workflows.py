@@ -175,6 +175,8 @@ def test_workflows_are_listed_the_newest_first(tmp_path: Path, monkeypatch: pyte
             assert status == 200, page
             return [one["id"] for one in page["items"]]
 
+        status, refused = await call("GET", "/v1/workflows?limit=1001")  # also while there is nothing to list
+        assert (status, refused["errors"][0]["parameter"]) == (400, "limit")
         for name in "axyz":
             await create(call, name)
             await create(call, f"behind-{name}", {"job": name})
