@@ -21,6 +21,7 @@ from schemathesis.openapi.checks import RejectedPositiveData, UseAfterFree
 
 from raftsched.api.http.durations import parse_time
 from raftsched.api.openapi import patterns
+from raftsched.core.access import ANONYMOUS
 from raftsched.core.limits import BOOT_ID_MAX
 from raftsched.quantities import parse_duration, parse_size
 from scripts.trials.fuzz_pool import Pool
@@ -66,7 +67,7 @@ BY_FILTER = ("DELETE /v1/jobs", "DELETE /v1/dead-letters")  # that have to be to
 TIMES = (("from", "to"), ("created_from", "created_to"), ("next_from", "next_to"), ("starts_at", "ends_at"))
 ENDS = (("tail", "offset"), ("tail", "tail_bytes"), ("tail", "limit_bytes"))
 OFFSETS = (("tail_bytes", "offset"), ("tail_bytes", "limit_bytes"))
-PAIRS = (*TIMES, ("to", "for"), ("delays", "exponential"), *ENDS, *OFFSETS, ("by_day", "to"))
+PAIRS = (*TIMES, ("to", "for"), ("until", "for"), ("delays", "exponential"), *ENDS, *OFFSETS, ("by_day", "to"))
 NO_FAILURES = {
     ("DELETE /v1/jobs/{id}/state", UseAfterFree): "the state is EXPIRED then, and can be read as any other",
     ("DELETE /v1/namespaces/{ns}/jobs/{name}/state", UseAfterFree): "the same",
@@ -261,6 +262,7 @@ _AGREEMENTS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     (".*", "goes with a rate", lambda body: body.get("rate") is None),
     ("/placement/(on|shards)", "does not go with", _always),  # the other of them, or a path among the conditions
     (".*", 'goes with the role "worker"', lambda body: body["role"] != "worker"),
+    ("/name", "stands for nobody", lambda body: body["name"] == ANONYMOUS),
     (".*", "a worker's token is for workers only", lambda body: body["role"] == "worker"),
     (r"/allowed|/users/\d+", "", _always),  # rules and users have forms of their own
     ("/incarnation", "", lambda body: len(body["incarnation"].encode()) > BOOT_ID_MAX),  # bytes
