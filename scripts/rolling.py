@@ -10,7 +10,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts.trials.rolling import JOBS, run_rolling
-from scripts.trials.upgrade import later_version, run_upgrade
+from scripts.trials.upgrade import THIS, Version, later_version, run_upgrade
+from tests.golden.releases import RELEASES
 from tests.support.cluster import Cluster
 
 
@@ -25,18 +26,40 @@ def main() -> int:
     parser.add_argument("--grace", type=float, default=10.0, help="--grace of the nodes, in seconds")
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between two nodes")
     parser.add_argument("--upgrade", action="store_true", help="to a later version, back, and to it for good")
+    parser.add_argument(
+        "--from",
+        dest="release",
+        choices=[release.version for release in RELEASES],
+        help="with --upgrade: from this release to this checkout, and not from here to a made-up version",
+    )
+    parser.add_argument("--straight", action="store_true", help="with --upgrade: without the way back")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="raftsched-rolling-") as directory:
         flags = ("--grace", f"{args.grace:g}s")
-        with Cluster(3, flags=flags, directory=Path(directory), pythonpath=JOBS) as cluster:
-            if args.upgrade:
-                found = run_upgrade(cluster, later_version(Path(directory) / "later"), args.run, note)
-            else:
+        cluster = Cluster(3, flags=flags, directory=Path(directory), pythonpath=JOBS)
+        if not args.upgrade:
+            with cluster:
                 found = run_rolling(cluster, args.rounds, args.run, args.pause, note)
+        else:
+            before, after = _versions(args.release, Path(directory) / "other")
+            for node in cluster.nodes:
+                node.source = before.source
+            with cluster:
+                found = run_upgrade(cluster, before, after, args.run, note, back=not args.straight)
     print(found.summary())
     for line in found.wrong:
         print(f"WRONG: {line}")
     return 1 if found.wrong else 0
+
+
+def _versions(version: str | None, directory: Path) -> tuple[Version, Version]:
+    if version is None:
+        return THIS, later_version(directory)
+    (release,) = (one for one in RELEASES if one.version == version)
+    source = release.unpack_source(directory)
+    if source is None:
+        sys.exit(f"this checkout has not the commit {release.commit} that {version} was made of")
+    return Version(source, release.level), THIS
 
 
 if __name__ == "__main__":

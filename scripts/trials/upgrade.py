@@ -1,6 +1,7 @@
 """The trial: nodes are taken to a later version and back while jobs come due every second, then to it for good.
 
-The later version is a copy of this one that knows one level more, in which jobs got their field `expires`.
+From a released version to this one; or from this one to a copy that knows one level more, in which jobs got their field
+`expires`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -18,21 +20,36 @@ from raftsched.core.levels import newest_level
 from scripts.trials.rolling import Found, end_jobs, instances, restart, start_jobs
 from tests.support.cluster import Cluster
 
-_HISTORY, _PARTS = "HISTORY = {\n", "PARTS_SINCE: dict[tuple[type, str], int] = {}\n"
 _NEWER_JOB = {"trigger": {"manual": True}, "handler": {"shell": "true"}, "expires": "1h"}
+_MORE = """
+from raftsched.core.model import Policy
+
+HISTORY[{level}] = "runs that expire"
+PARTS_SINCE[Policy, "expires_ms"] = {level}
+"""
 
 
-def later_version(directory: Path) -> Path:
-    """Makes the later version below the directory, and returns where its package is."""
+@dataclass(frozen=True)
+class Version:
+    """`source`: holds its package; None: that of this checkout. `level`: the newest that it knows. `newer_job`: what it
+    can create, and versions that know less cannot; None: nothing is known of that kind."""
+
+    source: Path | None
+    level: int
+    newer_job: dict[str, Any] | None = None
+
+
+THIS = Version(None, newest_level())
+
+
+def later_version(directory: Path) -> Version:
+    """Makes the later version below the directory."""
     package = Path(__file__).resolve().parents[2] / "raftsched"
     shutil.copytree(package, directory / "raftsched", ignore=shutil.ignore_patterns("__pycache__"))
-    file = directory / "raftsched/core/levels.py"
-    source, level = file.read_text(), newest_level() + 1
-    assert source.count(_HISTORY) == source.count(_PARTS) == 1, "the levels are not where they were"
-    source = source.replace(_HISTORY, f'{_HISTORY}    {level}: "runs that expire",\n')
-    more = f'from raftsched.core.model import Policy\n\nPARTS_SINCE[Policy, "expires_ms"] = {level}\n'
-    file.write_text(source.replace(_PARTS, _PARTS + more))
-    return directory
+    level = newest_level() + 1
+    with (directory / "raftsched/core/levels.py").open("a") as file:
+        file.write(_MORE.format(level=level))
+    return Version(directory, level, _NEWER_JOB)
 
 
 class Writer:
@@ -68,30 +85,40 @@ class Writer:
                 break
 
 
-def run_upgrade(cluster: Cluster, later: Path, seconds: float, note: Callable[[str], None]) -> Found:
-    found, level = Found(), newest_level()
+def run_upgrade(
+    cluster: Cluster, before: Version, after: Version, seconds: float, note: Callable[[str], None], *, back: bool = True
+) -> Found:
+    """All nodes run the version before. Takes them to the one after it, back if that is asked for, and there for
+    good."""
+    found = Found()
     made = start_jobs(cluster, seconds)
     with Writer(cluster) as writer:
         _hold(cluster, 1)
-        for source, known in ((later, level + 1), (None, level), (later, level + 1)):
-            note(f"to the version that knows level {known}")
+        for version in (after, before, after) if back else (after,):
+            note(f"to the version that knows level {version.level}")
             for node in cluster.nodes:
-                node.source = source
+                node.source = version.source
                 restart(cluster, node, found, note)
-            cluster.wait("the leader to know all levels", lambda known=known: _levels(cluster) == [known] * 3)
-            if cluster.leader().get("/v1/cluster")["level"] != level:
+            cluster.wait("the leader to know all levels", lambda at=version.level: _levels(cluster) == [at] * 3)
+            if cluster.leader().get("/v1/cluster")["level"] != before.level:
                 found.wrong.append("the level rose though it is held")
-        if (reply := cluster.leader().request("POST", "/v1/jobs", _NEWER_JOB)).json["code"] != "unknown-command":
-            found.wrong.append(f"what not all nodes knew for good was taken: {reply.body!r}")
+        if after.newer_job is not None:
+            reply = cluster.leader().request("POST", "/v1/jobs", after.newer_job)
+            if reply.json.get("code") != "unknown-command":
+                found.wrong.append(f"what not all nodes knew for good was taken: {reply.body!r}")
         _hold(cluster, 0)
-        cluster.wait("the level to rise", lambda: cluster.leader().get("/v1/cluster")["level"] == level + 1)
-        if (reply := cluster.leader().request("POST", "/v1/jobs", _NEWER_JOB)).status != 201:
-            found.wrong.append(f"what all nodes know is refused: {reply.body!r}")
+        cluster.wait("the level to rise", lambda: cluster.leader().get("/v1/cluster")["level"] == after.level)
+        if after.newer_job is not None:
+            reply = cluster.leader().request("POST", "/v1/jobs", after.newer_job)
+            if reply.status != 201:
+                found.wrong.append(f"what all nodes know is refused: {reply.body!r}")
     note(f"{writer.accepted} jobs were created meanwhile, with {writer.longest_s:.2f} s at most between two")
-    _go_back(cluster, found)
+    if after.level > before.level:
+        _go_back(cluster, before, found)
     end_jobs(cluster, made, seconds, found)
     for name, job_id in made.items():
         _account_seconds(name, instances(cluster, job_id), found)
+        _account_nodes(cluster, name, job_id, found)
     return found
 
 
@@ -104,10 +131,10 @@ def _levels(cluster: Cluster) -> list[int | None]:
     return [node["level"] for node in cluster.leader().get("/v1/cluster")["nodes"]]
 
 
-def _go_back(cluster: Cluster, found: Found) -> None:
+def _go_back(cluster: Cluster, before: Version, found: Found) -> None:
     """A node of the version before does not start any more, says why, and loses nothing."""
     node = cluster.followers()[0]
-    later, node.source = node.source, None
+    later, node.source = node.source, before.source
     node.terminate(60)
     node.start()
     assert node.process is not None
@@ -125,3 +152,13 @@ def _account_seconds(name: str, rows: list[dict[str, Any]], found: Found) -> Non
     for before, after in pairwise(due):
         if not 0.999 < after - before < 1.001:
             found.wrong.append(f"{name}: due at {before} and then at {after}")
+
+
+def _account_nodes(cluster: Cluster, name: str, job_id: str, found: Found) -> None:
+    """All nodes say the same of its runs."""
+    said = {
+        node.request("GET", f"/v1/jobs/{job_id}/instances?limit=1000&consistency=leader").body
+        for node in cluster.alive()
+    }
+    if len(said) != 1:
+        found.wrong.append(f"{name}: the nodes say {len(said)} different things of its runs")
