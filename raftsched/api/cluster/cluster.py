@@ -36,7 +36,7 @@ class NodeOut(msgspec.Struct):
     `trouble`: why it starts no runs now; of another node the leader knows it. `last_heartbeat_at`: when the leader got
     the newest word of its worker, by the leader's clock; null where no leader answers, or when it got none yet. `disk`
     of another node the leader knows, too; null where it is not known. `level`: the newest that its version knows, which
-    of another node the leader knows; the cluster's rises to the lowest of them (docs/operations.md)."""
+    of another node the leader knows; the cluster's rises to the lowest of them (docs/upgrading.md)."""
 
     id: str
     role: str

@@ -25,7 +25,7 @@ _DEFAULT = "default"
 
 @click.group(cls=Listing, short_help="List and change the limits and defaults of the cluster.")
 def settings() -> None:
-    """Limits and defaults that hold on every node alike. docs/operations.md says what each is for."""
+    """Limits and defaults that hold on every node alike. docs/settings.md says what each is for."""
 
 
 @settings.command("list")

@@ -9,7 +9,6 @@ from scripts.website.reference import api, commands, errors, fields, limits, sdk
 NAV = (("Command line", "reference/commands/"), ("HTTP API", "reference/api/"), ("Python client", "reference/python/"))
 _ALONE = {
     "reference/job.md": fields.page,
-    "reference/settings-cluster.md": settings.cluster,
     "reference/settings-node.md": settings.node,
     "reference/settings-worker.md": settings.worker,
     "reference/errors.md": errors.page,
@@ -50,7 +49,7 @@ Made from the code of this version: every command, operation, setting and bound 
 | requests, answers, roles | [the HTTP API](api/index.md), by example [here](../api.md) |
 | methods of `raftsched.Client` | [the Python client](python/index.md), by example [here](../sdk.md) |
 | what an error means | [errors](errors.md) |
-| settings | of [the cluster](settings-cluster.md), [a node](settings-node.md), [a remote worker](settings-worker.md) |
+| settings | of [the cluster](../settings.md), [a node](settings-node.md), [a remote worker](settings-worker.md) |
 | how large anything may be | [limits](limits.md) |
 | what a node measures | [metrics](../metrics.md) |
 """

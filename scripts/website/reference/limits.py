@@ -112,8 +112,8 @@ def page() -> str:
         by_title.setdefault(title, []).extend((words, _shown(module, name)) for name, words in named)
     parts = [
         "# Limits\n\nWhat is larger is refused, and the refusal names the bound. Others can be changed: they are"
-        " [settings of the cluster](settings-cluster.md) or [of a node](settings-node.md), limits of"
-        " [namespaces](../namespaces.md#limits) and of [queues](../operations.md#queues).\n\n"
+        " [settings of the cluster](../settings.md) or [of a node](settings-node.md), limits of"
+        " [namespaces](../namespaces.md#limits) and of [queues](../queues.md).\n\n"
     ]
     parts += [f"## {title}\n\n" + table(("", "at most"), found) for title, found in by_title.items()]
     return "".join(parts)

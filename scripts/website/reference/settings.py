@@ -1,36 +1,14 @@
-"""The settings of the cluster, of a node and of a remote worker."""
+"""What a node and a remote worker are started with. docs/settings.md has what is set for all nodes."""
 
 from __future__ import annotations
 
 import click
 
-from raftsched.api.resources.settings_schema import TEXTS, is_duration, setting_name
 from raftsched.cli.cluster.node import node as node_command
 from raftsched.cli.cluster.worker import worker as worker_command
 from raftsched.config import node as node_config
 from raftsched.config import worker as worker_config
-from raftsched.core.cluster import Settings
-from raftsched.core.limits import SETTINGS
-from raftsched.quantities import format_duration
 from scripts.website.reference.text import code, plain, table
-
-
-def cluster() -> str:
-    """Returns the page of what is set for all nodes at once."""
-    rows = []
-    for field, bounds in SETTINGS.items():
-        name = setting_name(field)
-        values = [getattr(Settings(), field), *bounds]
-        default, least, most = (format_duration(v) if is_duration(field) else f"{v:,}" for v in values)
-        rows.append((code(name), default, f"{least} to {most}", plain(TEXTS[name])))
-    about = (
-        "# Settings of the cluster\n\nThey are part of the replicated state: set at any node, they hold on all,"
-        " and outlive"
-        " restarts and leaders. `raftsched cluster settings set NAME=VALUE` changes some, `PATCH"
-        " /v1/cluster/settings` does"
-        " the same; `default`, or null, gives a default back.\n\n"
-    )
-    return about + table(("setting", "default", "from, to", ""), sorted(rows))
 
 
 def node() -> str:

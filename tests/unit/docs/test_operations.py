@@ -1,9 +1,11 @@
-"""docs/operations.md lists every setting as the API describes it, and the routes that it names exist."""
+"""docs/settings.md lists every setting as the API describes it, and the routes that pages for operators name exist."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+import pytest
 
 from raftsched.api.resources.settings_schema import TEXTS, is_duration, setting_name
 from raftsched.api.routes import ROUTES
@@ -11,7 +13,8 @@ from raftsched.core.cluster import Settings
 from raftsched.core.limits import SETTINGS
 from raftsched.quantities import format_duration
 
-PAGE = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "settings.md").read_text()
 
 
 def test_every_setting_is_there_with_its_default_and_bounds() -> None:
@@ -24,8 +27,10 @@ def test_every_setting_is_there_with_its_default_and_bounds() -> None:
     assert sorted(rows) == sorted(wanted)
 
 
-def test_the_routes_that_the_page_names_exist() -> None:
+@pytest.mark.parametrize("page", ["queues", "nodes", "operations", "upgrading", "runbook", "settings"])
+def test_the_routes_that_the_page_names_exist(page: str) -> None:
     routes = {(route.method, route.path) for route in ROUTES}
-    named = re.findall(r"(GET|POST|PUT|PATCH|DELETE) (/v1/[a-z_/{}-]+)", PAGE)
+    text = " ".join((DOCS / f"{page}.md").read_text().split())
+    named = re.findall(r"(GET|POST|PUT|PATCH|DELETE) (/v1/[a-z_/{}-]+)", text)
     assert named
     assert set(named) <= routes
