@@ -41,6 +41,7 @@ from scripts.benches import (
     scale,
     slowdisk,
     snapshot,
+    soak,
     starts,
     sustained,
     table,
@@ -116,6 +117,13 @@ def steady_load(loop: Loop, given: argparse.Namespace) -> bool:
     )
     with marking(*_slots(given)) as cluster:
         held: bool = loop(sustained.bench_sustained(cluster, plan))
+    return held
+
+
+def soaks(loop: Loop, given: argparse.Namespace) -> bool:
+    plan = sustained.Plan(given.per_second, 60 * given.minutes, given.lead, given.keep, False, 0.0, 0.0)
+    with marking(*_slots(given)) as cluster:
+        held: bool = loop(soak.bench_soak(cluster, plan, given.change, 60 * given.settle, given.most / 100))
     return held
 
 
@@ -276,6 +284,16 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--kill", choices=("yes", "no"), default="yes", help="kill -9 of the leader halfway (yes)")
     made.add_argument("--down", type=float, default=3.0, help="seconds until it is started again (3)")
     made.add_argument("--window", type=float, default=10.0, help="seconds after the kill that count as failover (10)")
+    slots(made)
+
+    made = part("soak", "one-shots for hours, other leaders all the time: does anything grow?", soaks, soak)
+    made.add_argument("--per-second", type=int, default=300, help="one-shots a second (300)")
+    made.add_argument("--minutes", type=float, default=120.0, help="for how long (120)")
+    made.add_argument("--change", type=float, default=300.0, help="seconds until another node leads (300)")
+    made.add_argument("--settle", type=float, default=15.0, help="minutes that are not looked at (15)")
+    made.add_argument("--most", type=float, default=5.0, help="percent that may be more in the end (5)")
+    made.add_argument("--lead", type=float, default=5.0, help="seconds from creating a job to its time (5)")
+    made.add_argument("--keep", type=float, default=60.0, help="seconds that history and events are kept (60)")
     slots(made)
 
     made = part("tls", "creates with TLS and without, alternately", sealed_creates, tls)

@@ -210,13 +210,18 @@ def split(due: dict[int, float], kill_ms: float | None, window_s: float) -> tupl
     return {number: at for number, at in due.items() if number not in inside}, inside
 
 
-async def bench_sustained(cluster: Cluster, plan: Plan) -> bool:
-    """False: not all ran. Needs a cluster with starts.JOBS."""
-    await warm(cluster)
+async def keep_shortly(cluster: Cluster, plan: Plan) -> None:
+    """So that what is stored stays the same from a certain time on."""
     settings = dict.fromkeys(("once_succeeded_keep", "events_keep"), f"{plan.keep_s:g}s")
     reply = await asyncio.to_thread(cluster.nodes[0].request, "PATCH", "/v1/cluster/settings", settings)
     if reply.status != 200:
         raise RuntimeError(f"settings: status {reply.status}: {reply.body[:300]!r}")
+
+
+async def bench_sustained(cluster: Cluster, plan: Plan) -> bool:
+    """False: not all ran. Needs a cluster with starts.JOBS."""
+    await warm(cluster)
+    await keep_shortly(cluster, plan)
     with marks_file() as file:
         creates = Creates(cluster, plan, file)
         samples = Samples(cluster, max(1.0, plan.seconds / SAMPLES))

@@ -117,10 +117,15 @@ def used(nodes: list[NodeProcess]) -> dict[str, Used]:
     return found
 
 
+def processes_of(pid: int) -> list[int]:
+    """Returns the process and all below it."""
+    return [pid, *_below(pid, _children())]
+
+
 def proportional_anonymous_kib(pid: int) -> int:
     """Of a process and all below it, what several share counted once (proc(5), smaps_rollup)."""
     total = 0
-    for each in (pid, *_below(pid, _children())):
+    for each in processes_of(pid):
         with suppress(OSError):
             for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines():
                 if line.startswith("Pss_Anon:"):
