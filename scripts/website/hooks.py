@@ -48,4 +48,6 @@ def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) 
     here = _site.pages[page.file.src_uri]
     if here.file:
         page.meta["search"] = {"exclude": True}
+    elif here.path.startswith(reference.FOLDER):  # what explains comes before what lists
+        page.meta["search"] = {"boost": 0.3}
     return markdown.for_mkdocs(_site.with_links(here, text))

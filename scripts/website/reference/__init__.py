@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from scripts.website.reference import api, commands, errors, fields, limits, sdk, settings
 
+FOLDER = "reference/"
 NAV = (("Command line", "reference/commands/"), ("HTTP API", "reference/api/"), ("Python client", "reference/python/"))
 _ALONE = {
     "reference/job.md": fields.page,

@@ -48,7 +48,8 @@ def _methods(kind: type[Any]) -> Iterator[tuple[str, Any]]:
 def _class(title: str, kind: type[Any]) -> str:
     parts = [f"# {title}\n\n", _text(kind.__doc__)]
     if kind is raftsched.Client:
-        parts += [_signature("raftsched.Client", kind.__init__), _text(kind.__init__.__doc__)]
+        signature = _signature("raftsched.Client", kind.__init__).replace(" -> None", "")
+        parts += [signature, _text(raftsched.AsyncClient.__init__.__doc__)]
     for name, method in _methods(kind):
         parts += [f"## {name}\n\n", _signature(f"{title}.{name}", method), _text(method.__doc__)]
     return "".join(parts)
@@ -62,10 +63,25 @@ def _signature(name: str, method: Any) -> str:
     text = re.sub(r"'([\w.\[\], |]+)'(?=[,)= ]|$)", r"\1", text)  # annotations are text
     if len(text) > 100:
         head, _, tail = text.partition("(")
-        inner = ",\n    ".join(_plain(str(p)) for p in given)
+        inner = ",\n    ".join(_parameters(given))
         ending = re.sub(r"'", "", f" -> {signature.return_annotation}")
         text = f"{head}(\n    {inner},\n){ending}" if tail else text
     return f"```python\n{text}\n```\n\n"
+
+
+def _parameters(given: list[inspect.Parameter]) -> Iterator[str]:
+    """Yields parameters as they stand between the parentheses, with the marks between their kinds."""
+    kinds = [parameter.kind for parameter in given]
+    for at, parameter in enumerate(given):
+        before = kinds[at - 1] if at else None
+        if parameter.kind is parameter.KEYWORD_ONLY and before not in (
+            parameter.KEYWORD_ONLY,
+            parameter.VAR_POSITIONAL,
+        ):
+            yield "*"
+        yield _plain(str(parameter))
+        if parameter.kind is parameter.POSITIONAL_ONLY and parameter.kind not in kinds[at + 1 :]:
+            yield "/"
 
 
 def _plain(parameter: str) -> str:
@@ -74,4 +90,8 @@ def _plain(parameter: str) -> str:
 
 
 def _text(text: str | None) -> str:
-    return inspect.cleandoc(text or "").replace("<", "&lt;") + "\n\n"
+    """Returns a docstring as Markdown; a paragraph with lines further in is a program."""
+    paragraphs = inspect.cleandoc(text or "").split("\n\n")
+    return "".join(
+        f"```python\n{one}\n```\n\n" if "\n    " in one else one.replace("<", "&lt;") + "\n\n" for one in paragraphs
+    )
