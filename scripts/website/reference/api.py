@@ -127,10 +127,10 @@ def _operation(method: str, path: str, one: Mapping[str, Any], here: str) -> Ite
         ways = [f"{word(c['schema'], here)} as `{media}`" for media, c in one["requestBody"]["content"].items()]
         yield f"**Body**{'' if one['requestBody']['required'] else ' (may be left out)'}: {', or '.join(ways)}.\n\n"
     yield table(("answer", "", "content"), _answers(one, here))
-    codes = [name for name in _codes(one) if name not in _COMMON]
-    if codes:
+    own = [name for name in codes(one) if name not in _COMMON]
+    if own:
         of_all = "[those of all](index.md#errors-of-all-operations)"
-        yield f"**[Errors](../errors.md)**: {_listed(codes)}; and {of_all}.\n\n"
+        yield f"**[Errors](../errors.md)**: {_listed(own)}; and {of_all}.\n\n"
 
 
 def _listed(codes: Iterable[str]) -> str:
@@ -145,7 +145,8 @@ def _answers(one: Mapping[str, Any], here: str) -> Iterator[tuple[str, str, str]
             yield code(status), plain(says), ", ".join(word(c["schema"], here) for c in content.values()) or "nothing"
 
 
-def _codes(one: Mapping[str, Any]) -> list[str]:
+def codes(one: Mapping[str, Any]) -> list[str]:
+    """Returns the codes of the errors that an operation of the description may answer."""
     found: list[str] = []
     for answer in one["responses"].values():
         problem = answer.get("content", {}).get(MEDIA_TYPE)
@@ -232,5 +233,5 @@ def _homes() -> dict[str, str]:
 _HOMES = _homes()
 # what nearly each operation may answer; it is said once
 _COMMON = {
-    name for name in KINDS if sum(name in _codes(one) for _, _, one in _OPERATIONS) > len(_OPERATIONS) * _NEARLY_ALL
+    name for name in KINDS if sum(name in codes(one) for _, _, one in _OPERATIONS) > len(_OPERATIONS) * _NEARLY_ALL
 }

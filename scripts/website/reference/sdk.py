@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ import raftsched
 from scripts.website.reference.text import table
 
 FOLDER = "reference/python"
+LINE_MAX = 100  # characters of a signature in one line
 
 
 def pages() -> dict[str, str]:
@@ -48,45 +48,40 @@ def _methods(kind: type[Any]) -> Iterator[tuple[str, Any]]:
 def _class(title: str, kind: type[Any]) -> str:
     parts = [f"# {title}\n\n", _text(kind.__doc__)]
     if kind is raftsched.Client:
-        signature = _signature("raftsched.Client", kind.__init__).replace(" -> None", "")
-        parts += [signature, _text(raftsched.AsyncClient.__init__.__doc__)]
+        made = signature("raftsched.Client", kind.__init__).replace(" -> None", "")
+        parts += [made, _text(raftsched.AsyncClient.__init__.__doc__)]
     for name, method in _methods(kind):
-        parts += [f"## {name}\n\n", _signature(f"{title}.{name}", method), _text(method.__doc__)]
+        parts += [f"## {name}\n\n", signature(f"{title}.{name}", method), _text(method.__doc__)]
     return "".join(parts)
 
 
-def _signature(name: str, method: Any) -> str:
-    signature = inspect.signature(method)
-    given = [p for p in signature.parameters.values() if p.name != "self"]
-    signature = signature.replace(parameters=given)
-    text = f"{name}{signature}".replace("raftsched.client.", "")
-    text = re.sub(r"'([\w.\[\], |]+)'(?=[,)= ]|$)", r"\1", text)  # annotations are text
-    if len(text) > 100:
-        head, _, tail = text.partition("(")
-        inner = ",\n    ".join(_parameters(given))
-        ending = re.sub(r"'", "", f" -> {signature.return_annotation}")
-        text = f"{head}(\n    {inner},\n){ending}" if tail else text
+def signature(name: str, method: Any) -> str:
+    """Returns how a method is called, in several lines where one would be long."""
+    found = inspect.signature(method)
+    parameters = [*_parameters([p for p in found.parameters.values() if p.name != "self"])]
+    text = f"{name}({', '.join(parameters)}) -> {_annotation(found.return_annotation)}"
+    if len(text) > LINE_MAX:
+        inner = ",\n    ".join(parameters)
+        text = f"{name}(\n    {inner},\n) -> {_annotation(found.return_annotation)}"
     return f"```python\n{text}\n```\n\n"
 
 
 def _parameters(given: list[inspect.Parameter]) -> Iterator[str]:
     """Yields parameters as they stand between the parentheses, with the marks between their kinds."""
     kinds = [parameter.kind for parameter in given]
+    named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL)
     for at, parameter in enumerate(given):
-        before = kinds[at - 1] if at else None
-        if parameter.kind is parameter.KEYWORD_ONLY and before not in (
-            parameter.KEYWORD_ONLY,
-            parameter.VAR_POSITIONAL,
-        ):
+        if parameter.kind is parameter.KEYWORD_ONLY and (at == 0 or kinds[at - 1] not in named):
             yield "*"
-        yield _plain(str(parameter))
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        yield f"{stars}{parameter.name}: {_annotation(parameter.annotation)}{default}"
         if parameter.kind is parameter.POSITIONAL_ONLY and parameter.kind not in kinds[at + 1 :]:
             yield "/"
 
 
-def _plain(parameter: str) -> str:
-    name, colon, kind = parameter.partition(": ")
-    return name + colon + kind.replace("'", "")
+def _annotation(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
 def _text(text: str | None) -> str:
