@@ -25,6 +25,7 @@ SHOWN = (  # how blocks begin that show something instead of saying what to do
     '{"at": "20',  # a line of the log: tests/e2e/test_watch.py
     "scrape_configs:",  # of Prometheus: tests/e2e/test_watch.py starts one
     "rule_files:",
+    'job "billing/nightly-report"',  # a job with an instance and its attempts
 )
 ELSEWHERE = {  # lines that are not run here -> what tries them
     "./scripts/dev": "tests/unit/cli/dev/test_dev.py",
