@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from raftsched.embedded.node import Node, NodeFailed
     from raftsched.embedded.worker import Worker
     from raftsched.handlers import handler, run_variables
-    from raftsched.run import Cancel, Fail, Snooze, progress, save_state, state
+    from raftsched.run import Cancel, Fail, Snooze, progress, save_state, state, trace_context
 
 __version__ = "0.2.0.dev0"
 
@@ -53,6 +53,7 @@ _PUBLIC = {
     "run_variables": "raftsched.handlers",
     "save_state": "raftsched.run",
     "state": "raftsched.run",
+    "trace_context": "raftsched.run",
 }
 
 __all__ = [
@@ -80,6 +81,7 @@ __all__ = [
     "run_variables",
     "save_state",
     "state",
+    "trace_context",
 ]
 
 

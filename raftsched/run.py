@@ -140,6 +140,15 @@ def state() -> Any:
     return json.loads(given) if given else None
 
 
+def trace_context() -> dict[str, str]:
+    """Returns the context of this run's trace, as `opentelemetry.propagate.extract` takes it: traceparent, and
+    tracestate where there is one (W3C Trace Context). Empty where the cluster does not trace, and outside of a run."""
+    from raftsched.handlers import run_variables
+
+    given = run_variables()
+    return {name: given[name.upper()] for name in ("traceparent", "tracestate") if given.get(name.upper())}
+
+
 def _teller() -> Teller:
     global in_process
     found = in_context.get() or in_process

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from raftsched.api.auth.callers import note_proposed, note_read_index, signed
+from raftsched.api.auth.callers import note_proposed, note_read_index, request_state, signed
 from raftsched.api.auth.issuer import Issuer
 from raftsched.api.auth.peer_proof import Seen
 from raftsched.api.auth.rates import Rates
@@ -35,6 +35,7 @@ from raftsched.errors import RaftschedError
 if TYPE_CHECKING:
     from raftsched.remote.gateway import Gateway
     from raftsched.remote.outputs import Outputs
+    from raftsched.tracing.requests import RequestTrace, RequestTraces
     from raftsched.worker.output import OutputStore
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class ApiContext:
     received: Outputs | None = None  # what remote workers send to this node; None: it takes nothing
     output_keep_most_ms: int | None = None  # for how long this node keeps output at most; None: as the settings say
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)  # /metrics shows what is registered here
+    traces: RequestTraces | None = None  # None: requests have none
     workers: Gateway = field(init=False)  # remote ones
     # Remembered between requests.
     rates: Rates = field(init=False)
@@ -91,17 +93,31 @@ class ApiContext:
 
     def propose(self, commands: Sequence[bytes], timeout_s: float) -> Awaitable[list[Answer]]:
         """Returns one answer for each command, as applied on this node. Raises NoLeader, UnknownOutcome, Overloaded."""
-        return self._answered(self.log.propose(self._signed(commands), timeout_s))
+        return self._answered(self.log.propose(self._signed(commands), timeout_s), len(commands))
 
-    async def _answered(self, proposed: Awaitable[list[Answer]]) -> list[Answer]:
-        answers = await proposed
+    async def _answered(self, proposed: Awaitable[list[Answer]], commands: int) -> list[Answer]:
+        trace = request_state().trace
+        answers = await (proposed if trace is None else self._traced(trace, proposed, commands))
         note_read_index(self.applied())
+        return answers
+
+    async def _traced(self, trace: RequestTrace, proposed: Awaitable[list[Answer]], commands: int) -> list[Answer]:
+        ended = trace.log_entry(commands, self.cluster_position)
+        try:
+            answers = await proposed
+        except RaftschedError as error:
+            ended(None, error)
+            raise
+        ended(answers, None)
         return answers
 
     def propose_then(self, commands: Sequence[bytes], reply: Reply) -> None:
         """Calls `reply` from the event loop, once. Raises at once what `propose` would raise at once."""
         if self.log.propose_then is not None:
-            self.log.propose_then(self._signed(commands), self.propose_timeout_s, reply)
+            signed, trace = self._signed(commands), request_state().trace
+            if trace is not None:
+                reply = _both(trace.log_entry(len(commands), self.cluster_position), reply)
+            self.log.propose_then(signed, self.propose_timeout_s, reply)
         else:
             task = asyncio.ensure_future(self.propose(commands, self.propose_timeout_s))
             task.add_done_callback(partial(_tell, reply))
@@ -188,6 +204,14 @@ class ApiContext:
     def forget_defaults(self) -> None:
         """Reads them again when they are asked for next: they were changed, here or elsewhere."""
         self._defaults.clear()
+
+
+def _both(first: Reply, then: Reply) -> Reply:
+    def reply(answers: list[Answer] | None, error: RaftschedError | None) -> None:
+        first(answers, error)
+        then(answers, error)
+
+    return reply
 
 
 def _tell(reply: Reply, task: asyncio.Task[list[Answer]]) -> None:

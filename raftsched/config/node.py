@@ -58,7 +58,8 @@ SETTINGS = (
     "python_memory_max", "leader_wait", "output_max", "output_keep", "output_keep_bytes", "log_format", "grace",
     "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open", "tls_ca", "http_hosts",
     "executors", "exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny",
-    "no_run", "weight", "insecure_raft", *bounds.SETTINGS, "raft_cert", "raft_key", "raft_ca", *config_runs.NAMES,
+    "no_run", "weight", "tracing", "insecure_raft", *bounds.SETTINGS, "raft_cert", "raft_key", "raft_ca",
+    *config_runs.NAMES,
 )  # fmt: skip
 
 
@@ -99,6 +100,7 @@ class NodeConfig:
     output_keep_ms: int | None = None
     output_keep_bytes: int = OUTPUT_KEEP_BYTES.default
     log_format: str = LOG_FORMATS[0]
+    tracing: bool = False  # spans are sent as the OTEL_ variables say
     bounds: Bounds = field(default_factory=Bounds)  # of what callers may hold at one time
     grace_ms: int = GRACE_MS.default  # what runs have to come to an end when the node stops
     # users are spoken to with this certificate (and asked for their own); see protection.py
@@ -181,6 +183,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         output_keep_ms=duration_of(settings, "output_keep", OUTPUT_KEEP) if "output_keep" in settings else None,
         output_keep_bytes=size_of(settings, "output_keep_bytes", OUTPUT_KEEP_BYTES),
         log_format=log_format_of(settings.get("log_format", LOG_FORMATS[0])),
+        tracing=flag("tracing", settings.get("tracing", False)),
         bounds=bounds.bounds(settings),
         grace_ms=duration_of(settings, "grace", GRACE_MS),
         **protection.http_protection(settings, http, advertise_http)._asdict(),

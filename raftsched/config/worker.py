@@ -16,7 +16,17 @@ from raftsched.client.servers import Server, parse_servers, refuse_paths
 from raftsched.client.trust import SYSTEM, Trust
 from raftsched.config import runs as config_runs
 from raftsched.config.runs import AS_IT_IS, RunsConfig, build_runs
-from raftsched.config.values import ConfigError, Range, duration_of, file_of, list_of, size_of, text_of, whole_number
+from raftsched.config.values import (
+    ConfigError,
+    Range,
+    duration_of,
+    file_of,
+    flag,
+    list_of,
+    size_of,
+    text_of,
+    whole_number,
+)
 from raftsched.config.work import (
     ALLOW_LISTS,
     EXECUTORS,
@@ -41,8 +51,8 @@ from raftsched.names import NameRule
 
 SETTINGS = (
     "server", "name", "data", "token_file", "slots", "weight", "labels", "queues", "namespaces", "pythonpath",
-    "handlers", "grace", "python_runs_max", "python_memory_max", "output_max", "log_format", "executors", *ALLOW_LISTS,
-    *config_runs.NAMES,
+    "handlers", "grace", "python_runs_max", "python_memory_max", "output_max", "log_format", "tracing", "executors",
+    *ALLOW_LISTS, *config_runs.NAMES,
 )  # fmt: skip
 TOKEN_MAX = 64 * 1024  # bytes of a file with one
 
@@ -68,6 +78,7 @@ class WorkerConfig:
     python_memory_max: int = PYTHON_MEMORY.default
     output_max: int | None = None  # bytes of output kept of an attempt at most; None: as nodes say
     log_format: str = LOG_FORMATS[0]
+    tracing: bool = False  # spans are sent as the OTEL_ variables say
     executors: tuple[str, ...] = EXECUTORS  # the handlers that it offers
     allowed: Allowed = UNRESTRICTED  # what jobs may name
     runs: RunsConfig = AS_IT_IS  # as whom, and with how much
@@ -126,6 +137,7 @@ def build_worker(
         python_memory_max=size_of(settings, "python_memory_max", PYTHON_MEMORY),
         output_max=size_of(settings, "output_max", OUTPUT_MAX) if "output_max" in settings else None,
         log_format=log_format_of(settings.get("log_format", LOG_FORMATS[0])),
+        tracing=flag("tracing", settings.get("tracing", False)),
         executors=executors,
         allowed=rules_of(executors, settings),
         runs=build_runs(settings),

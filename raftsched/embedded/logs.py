@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from raftsched.tracing.current import here
+
 _TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 # Shown when whoever logs gives them: log.info(..., extra={"job": ...}). `attempt` is a token, `session` a number.
 EXTRAS = ("term", "peer", "session", "job", "instance", "attempt", "request", "actor", "remote")
@@ -27,7 +29,8 @@ class TextFormatter(logging.Formatter):
 
 class JsonFormatter(logging.Formatter):
     """Formats a message as a JSON object in one line: at (RFC 3339, UTC, milliseconds), level, logger, node, message;
-    EXTRAS where they are given; error with the traceback of an exception."""
+    EXTRAS where they are given; trace_id and span_id of the request that it is about, where there are traces; error
+    with the traceback of an exception."""
 
     def __init__(self, node: str) -> None:
         super().__init__()
@@ -44,6 +47,9 @@ class JsonFormatter(logging.Formatter):
         }
         extras: Mapping[str, Any] = record.__dict__
         line.update({name: extras[name] for name in EXTRAS if name in extras})
+        span = here.get()
+        if span is not None:
+            line.update(span._asdict())
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False, default=str)

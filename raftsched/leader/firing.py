@@ -47,6 +47,7 @@ class Firing:
         self._cluster = cluster
         self._assigning = assigning
         self._proposals = proposals
+        self._traces = host.fire_traces
         self._due: deque[bytes] = deque()  # ids of jobs that are due and not yet proposed to fire
         self._due_ms = now_ms  # when they were due, by this node's clock: it may go back meanwhile
 
@@ -88,6 +89,8 @@ class Firing:
         starts.sort(key=lambda start: -start[1].priority)  # of what is due together the more urgent goes first
         batch += self._assigning.place(starts, now_ms)
         if batch:
+            if self._traces is not None:
+                self._traces.proposed(batch)
             self._proposals.send_paced(Fire, batch)
 
     def reload(self, now_ms: int) -> None:

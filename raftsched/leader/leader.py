@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,6 +19,9 @@ from raftsched.leader.ports import RaftFacade
 from raftsched.leader.state import TICK_MS, LeaderState
 from raftsched.leader.window import COUNT_MAX
 from raftsched.store import StoreView
+
+if TYPE_CHECKING:
+    from raftsched.leader.fire_traces import FireTraces
 
 STALLED_MS = 20 * TICK_MS  # so long the loop never sleeps
 
@@ -36,12 +39,15 @@ class Leader:
         *,
         window_ms: int | None = None,
         window_count: int = COUNT_MAX,
+        fire_traces: FireTraces | None = None,
     ) -> None:
+        """`fire_traces`: None: fires have none."""
         self._raft = raft
         self._read = read
         self._clock = clock
         self._window_ms = window_ms
         self._window_count = window_count
+        self._fire_traces = fire_traces
         self._state: LeaderState | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.Task[None] | None = None
@@ -101,6 +107,8 @@ class Leader:
         elif self._state is not None:
             log.info("leadership of term %d revoked", self._state.term, extra={"term": self._state.term})
             self._state = None
+            if self._fire_traces is not None:
+                self._fire_traces.forget()
 
     def _establish(self) -> None:
         self._state = LeaderState(self, self._raft.term)
@@ -121,6 +129,8 @@ class Leader:
         for result in results:
             if result.actions and result.index > self._state.since:
                 self._state.actions(result.actions)
+                if self._fire_traces is not None:
+                    self._fire_traces.applied(result.actions)
         self._state.assigning.assign()
 
     def on_heartbeat(self, peer: str, payload: bytes) -> None:
@@ -239,6 +249,10 @@ class Leader:
     @property
     def clock(self) -> Clock:
         return self._clock
+
+    @property
+    def fire_traces(self) -> FireTraces | None:
+        return self._fire_traces
 
     @property
     def window(self) -> tuple[int | None, int]:

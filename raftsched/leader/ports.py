@@ -11,6 +11,7 @@ from raftsched.core.commands import Answer
 from raftsched.store import StoreView
 
 if TYPE_CHECKING:
+    from raftsched.leader.fire_traces import FireTraces
     from raftsched.leader.state import LeaderState
 
 
@@ -46,6 +47,8 @@ class Host(Protocol):
     def clock(self) -> Clock: ...
     @property
     def window(self) -> tuple[int | None, int]: ...
+    @property
+    def fire_traces(self) -> FireTraces | None: ...
     @property
     def current(self) -> LeaderState | None: ...
     def spawn(self, work: Coroutine[Any, Any, None]) -> None: ...

@@ -18,7 +18,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
@@ -49,6 +49,7 @@ from raftsched.security.local_token import LocalToken
 from raftsched.security.private import UMASK, make_private
 from raftsched.security.sealing import Sealer
 from raftsched.store import Store, make_directory
+from raftsched.tracing.starting import start_tracing
 from raftsched.worker import cgroup
 from raftsched.worker.condition_probes import ConditionProbes
 from raftsched.worker.discovery import discover
@@ -62,6 +63,12 @@ from raftsched.worker.processes import boot_id
 from raftsched.worker.run_as import RunAs, confines_of, users_of
 from raftsched.worker.runner import Runner
 from raftsched.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from raftsched.leader.fire_traces import FireTraces
+    from raftsched.tracing.requests import RequestTraces
+    from raftsched.tracing.tracer import Tracer
+    from raftsched.worker.ports import Runs
 
 log = logging.getLogger("raftsched.node")
 
@@ -126,6 +133,7 @@ class Node:
         umask = os.umask(UMASK) if self._own_process else -1  # jobs get it back
         if config.cluster_key_file is not None:
             read_keyring(config.cluster_key_file)  # before anything is made
+        tracer = self._start_tracing()
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
         calls = with_in_process_handlers(calls, self._inside)
         make_directory(config.data)  # secrets may lie there as they are
@@ -138,6 +146,8 @@ class Node:
         sealer = Sealer(keys) if keys else None
         raft = self._make_raft(store, keys)
         parts.push_async_callback(raft.stop)
+        if tracer is not None:
+            tracer.cluster_id = lambda: raft.cluster_id
         rules = OutputRules(store.read, most_bytes=config.output_max, keep_most_ms=config.output_keep_ms)
         output = output_of(config, rules)
         parts.callback(output.close)
@@ -154,7 +164,7 @@ class Node:
             raft=raft,
             read=store.read,
             clock=self.clock,
-            runner=InProcessRunner(runner, self._inside, self.clock) if self._inside and config.slots else runner,
+            runner=self._around(runner, tracer),
             # Only who shares the data directory can know that nothing of the earlier session runs any more.
             # What only votes cannot: it looks for nothing that runs, and waits for that session to end by itself.
             boot_id=f"{boot_id()}/{raft.store_id.hex()[:16]}" + ("" if config.slots else "/votes"),
@@ -181,7 +191,7 @@ class Node:
         parts.push_async_callback(worker.stop)
         probes = ConditionProbes(config.id, raft, store.read, allowed=config.allowed, run_as=run_as)
         parts.callback(probes.stop)
-        leader = Leader(raft, store.read, self.clock)
+        leader = Leader(raft, store.read, self.clock, fire_traces=_fire_traces(tracer, store))
         parts.push_async_callback(leader.stop)
         ports = self._ports = NodePorts(config, self.clock, store, raft, worker, leader, disk)
         registry = CollectorRegistry()
@@ -204,6 +214,7 @@ class Node:
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
         context = self._context(store, output, registry, keys, sealer, ports)
         context.received = received
+        context.traces = _request_traces(tracer)
         gateway = context.workers = Gateway(
             node_id=config.id,
             raft=raft,
@@ -212,6 +223,7 @@ class Node:
             sealer=sealer,
             outputs=received,
             output_rules=rules,
+            trace=None if tracer is None else tracer.headers_of,
         )
         web = self._web = await self._listen(context)
         parts.push_async_callback(web.stop)
@@ -227,6 +239,26 @@ class Node:
         parts.push_async_callback(_cancel, pruning)
         await worker.start()
         log.info("%s; %s", limits, run_as.words)  # only now, for the same reason
+
+    def _start_tracing(self) -> Tracer | None:
+        """Returns None when this node does not trace."""
+        started = start_tracing(self.config.id, self.clock, os.environ) if self.config.tracing else None
+        if started is None:
+            return None
+        tracer, stop = started
+        self._parts.push_async_callback(stop)
+        return tracer
+
+    def _around(self, runner: Runner | NoRuns, tracer: Tracer | None) -> Runs:
+        """Returns the runner with what stands before it: runs inside this process, and spans."""
+        runs: Runs = runner
+        if self.config.slots and self._inside:
+            runs = InProcessRunner(runs, self._inside, self.clock)
+        if self.config.slots and tracer is not None:
+            from raftsched.worker.run_traces import TracedRuns
+
+            runs = TracedRuns(runs, tracer)
+        return runs
 
     def _make_runner(self, output: OutputStore, umask: int, run_as: RunAs) -> tuple[Runner | NoRuns, str, bool]:
         """Returns it, how runs are limited, in words, and whether all processes of a run are limited together."""
@@ -374,6 +406,22 @@ class Node:
 def _tell_all(raft: Raft, message: bytes) -> None:
     for peer in raft.peers():
         raft.send(peer.node, OUTPUT_HERE, message)
+
+
+def _fire_traces(tracer: Tracer | None, store: Store) -> FireTraces | None:
+    if tracer is None:
+        return None
+    from raftsched.leader.fire_traces import FireTraces
+
+    return FireTraces(tracer, store.read)
+
+
+def _request_traces(tracer: Tracer | None) -> RequestTraces | None:
+    if tracer is None:
+        return None
+    from raftsched.tracing.requests import RequestTraces
+
+    return RequestTraces(tracer)
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

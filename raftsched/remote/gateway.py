@@ -13,7 +13,7 @@ import asyncio
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -25,6 +25,7 @@ from raftsched.core.commands import CloseSession, OpenWorker, Rejected, encode
 from raftsched.core.executors import worker_key
 from raftsched.core.leasing import KILL_BEFORE_MS, AttemptsFinished
 from raftsched.core.leasing import encode as encode_message
+from raftsched.core.model import Instance
 from raftsched.core.rows import META_KEY, SESSIONS, decode_meta, newest_session
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import NoLeader, RaftschedError
@@ -118,15 +119,17 @@ class Gateway:
         sealer: Sealer | None = None,
         outputs: ReportedOutputs | None = None,
         output_rules: OutputRules | None = None,
+        trace: Callable[[Instance], Mapping[str, str]] | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
-        """`output_rules`: how much is kept of what runs print; None: as ever. `random_bytes`: of which secrets are
-        made."""
+        """`output_rules`: how much is kept of what runs print; None: as ever. `trace`: returns the headers that carry
+        the context of an instance's trace; None: there are no traces. `random_bytes`: of which secrets are made."""
         self._raft = raft
         self._read = read
         self._clock = clock
         self._sealer = sealer
-        self._given_runs = given_runs if output_rules is None else partial(given_runs, output_max=output_rules.max_of)
+        given = given_runs if output_rules is None else partial(given_runs, output_max=output_rules.max_of)
+        self._given_runs = given if trace is None else partial(given, trace=trace)
         self._random_bytes = random_bytes
         self._commands = Commands(node_id, read, clock, outputs or NoOutputs())
         self._grants = Grants(raft, clock, int.from_bytes(random_bytes(7), "big"))

@@ -26,11 +26,13 @@ from raftsched.remote.servers import http_servers
 from raftsched.remote.uploads import Uploads
 from raftsched.security.private import UMASK, make_private
 from raftsched.store import make_directory
+from raftsched.tracing.starting import start_tracing
 from raftsched.worker import cgroup
 from raftsched.worker.discovery import discover
 from raftsched.worker.environment import base_environment
 from raftsched.worker.in_process import Handler, InProcessRunner, with_in_process_handlers
 from raftsched.worker.output import OutputStore
+from raftsched.worker.ports import Runs
 from raftsched.worker.processes import boot_id
 from raftsched.worker.run_as import confines_of, users_of
 from raftsched.worker.runner import Runner
@@ -74,6 +76,9 @@ class RemoteWorker:
         umask = os.umask(UMASK) if self._own_process else -1  # jobs get it back
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
         calls = with_in_process_handlers(calls, self._inside)
+        started = start_tracing(config.name, self.clock, os.environ) if config.tracing else None
+        if started is not None:
+            parts.push_async_callback(started[1])
         _make(config.data)
         parts.callback(os.close, _lock(config.data))
         try:
@@ -104,6 +109,11 @@ class RemoteWorker:
             allowed=config.allowed,
             confines=confines_of(config.runs, run_as, config.slots),
         )
+        runs: Runs = InProcessRunner(runner, self._inside, self.clock) if self._inside else runner
+        if started is not None:
+            from raftsched.worker.run_traces import TracedRuns
+
+            runs = TracedRuns(runs, started[0])
         kinds = [kind for kind in config.executors if kind != "call"]
         calls = calls if "call" in config.executors else {}
         self._agent = Agent(
@@ -122,7 +132,7 @@ class RemoteWorker:
                 users=list(run_as.announced),
                 allowed=None if config.allowed is None else _rules(config.allowed),
             ),
-            runner=InProcessRunner(runner, self._inside, self.clock) if self._inside else runner,
+            runner=runs,
             outputs=uploads,
             clock=self.clock,
             rng=random.Random(secrets.randbits(256)),  # for pauses; no secret is drawn from it  # nosec B311

@@ -163,7 +163,8 @@ class Run(msgspec.Struct, kw_only=True):
     """A run that the session was given; it is in the log. It has to be over `timeout_ms` after its start, and gets
     `grace_ms` between TERM and KILL. References to secrets in `handler` and `params` are replaced by values; `secrets`
     lists these, for the worker to keep them out of output and errors. Nodes keep `output_max_bytes` of what it prints,
-    the first and the last half: more than that need not be kept here."""
+    the first and the last half: more than that need not be kept here. `traceparent` is for a worker that makes a span
+    of the run, and hands that one's on; `env` has it, too, unless the job names its own, for a worker that does not."""
 
     token: int  # the fencing token
     instance: str
@@ -185,6 +186,8 @@ class Run(msgspec.Struct, kw_only=True):
     shard: Shard | None = None
     error: str | None = None  # why it cannot be run, whoever has it: report it as "failed", with these words
     output_max_bytes: int = OUTPUT_MAX
+    traceparent: str | None = None  # the context of its trace (W3C Trace Context); null: this node does not trace
+    tracestate: str | None = None
 
 
 class RefusedReport(msgspec.Struct, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from raftsched.core.rows import decode_instance, job_of
 from raftsched.core.tables import ReadView, Table, after, assigned_key, from_u64, u64
 from raftsched.remote.protocol import Run
 from raftsched.security.sealing import Sealer
-from raftsched.worker.tasks import BadJob, resolved
+from raftsched.worker.tasks import BadJob, names_trace, resolved
 from raftsched.worker.webhook_deliveries import delivery_of
 from raftsched.worker.wire import OUTPUT_MAX, Http
 
@@ -24,6 +24,7 @@ ANSWER_BYTES = 4 * 1024 * 1024  # of runs in one answer, and one run more
 _RUN_BYTES = 1_024  # of a run, beside its handler and params
 
 _json = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 
 
 def _as_ever(view: ReadView, namespace: str) -> int:
@@ -38,9 +39,11 @@ def given_runs(
     clock: Clock,
     sealer: Sealer | None,
     output_max: Callable[[ReadView, str], int] = _as_ever,
+    trace: Callable[[Instance], Mapping[str, str]] | None = None,
 ) -> Iterator[Run]:
     """Yields the runs that a session was given with tokens above this one, the lowest first: at most so many, and no
-    more than one answer holds. `output_max`: how many bytes are kept of what a run of a namespace prints."""
+    more than one answer holds. `output_max`: how many bytes are kept of what a run of a namespace prints. `trace`:
+    returns the headers that carry the context of an instance's trace; None: there are no traces."""
     size = count = 0
     for key, instance_key in view.scan(Table.ASSIGNED, assigned_key(session, above + 1), after(u64(session))):
         if count >= most or size >= ANSWER_BYTES:
@@ -52,6 +55,8 @@ def given_runs(
             continue
         run, weight = _run_of(view, job_of(view, instance), instance, attempt, clock, sealer)
         run.output_max_bytes = output_max(view, run.namespace)
+        if trace is not None:
+            _carry(run, trace(instance))
         count += 1
         size += weight
         yield run
@@ -95,6 +100,13 @@ def _run_of(
     run.env, run.user, run.secrets = found.env, found.user, list(found.hidden)
     run.scheduled_at = found.env["RAFTSCHED_SCHEDULED_AT"]
     return run, _RUN_BYTES + len(found.handler) + len(found.params)
+
+
+def _carry(run: Run, context: Mapping[str, str]) -> None:
+    """Puts the context of its trace into a run, for the worker, and for the program where the job names none itself."""
+    run.traceparent, run.tracestate = context.get("traceparent"), context.get("tracestate")
+    if run.error is None and not names_trace(_encode(run.handler)):
+        run.env = {**run.env, **{name.upper(): value for name, value in context.items()}}
 
 
 def _delivery(

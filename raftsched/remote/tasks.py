@@ -64,6 +64,9 @@ def spec_of(
         namespace=run.namespace,
         user=user,
         output_max=run.output_max_bytes if output_max is None else min(run.output_max_bytes, output_max),
+        told=run.env,
+        traceparent=run.traceparent or "",
+        tracestate=run.tracestate or "",
     )
     return permitted(spec, allowed)
 

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -53,6 +53,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     user: str = ""  # one of the runner's; "": the node's own
     output_max: int = 0  # bytes that are kept of what it prints; 0: as many as the store says
+    told: Mapping[str, str] = {}  # RAFTSCHED_ variables: what the run is told of itself
+    traceparent: str = ""  # the context of its trace, from the node that gave the run to a remote worker
+    tracestate: str = ""
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ from raftsched.worker.said_lines import FD
 from raftsched.worker.wire import Exec, Http, Limits, Python, Task
 
 NODES_OWN = RunAs()  # all as the node's own user
+TRACEPARENT, TRACESTATE = "TRACEPARENT", "TRACESTATE"  # variables with the context of a trace (W3C Trace Context)
 VALUES_MAX = 32 * 1024  # bytes of secrets that are put into one run: it travels in one packet
 
 
@@ -200,7 +201,7 @@ def resolved(
     params, handler = values.in_params(params), values.in_handler(handler)
     if instance.passed is not None:  # as it is: what a run printed names no secrets
         params = _with_results(params, instance.passed)
-    return Resolved(handler, params, _environment(job, instance, attempt), values.hidden, body.user or "")
+    return Resolved(handler, params, told_of(job, instance, attempt), values.hidden, body.user or "")
 
 
 def _filled(handler: bytes, params: bytes, job: Job, instance: Instance, attempt: Attempt) -> bytes:
@@ -254,6 +255,7 @@ def spec_of(
         namespace=job.namespace,
         user=user,
         output_max=output_max,
+        told=found.env,
     )
 
 
@@ -275,7 +277,8 @@ def user_of(job: Job, run_as: Callable[[str, str], str]) -> str:
         raise BadJob(str(exc)) from None
 
 
-def _environment(job: Job, instance: Instance, attempt: Attempt) -> dict[str, str]:
+def told_of(job: Job, instance: Instance, attempt: Attempt) -> dict[str, str]:
+    """Returns what a run is told of itself, as variables."""
     part = {}
     if instance.cause is not None:
         part["RAFTSCHED_CAUSE_INSTANCE_ID"] = instance_text(instance.cause)
@@ -329,6 +332,17 @@ def task_of(found: Resolved, calls: Mapping[str, str]) -> Task:
     if handler.shell is not None:
         return Exec(("/bin/sh", "-c", handler.shell), command, handler.cwd, limits, hidden)
     raise BadJob("the job's handler is none of exec, shell, python, http, call; this node may be older than the job")
+
+
+def names_trace(handler: bytes) -> bool:
+    """Returns whether a handler says itself of which trace its run is, by a variable or a header. Raises BadJob."""
+    try:
+        read = _decode_handler(handler)
+    except msgspec.DecodeError as exc:
+        raise BadJob(f"this node cannot read the job's handler: {exc}") from None
+    if read.http is not None:
+        return any(name.lower() == "traceparent" for name in read.http.headers)
+    return TRACEPARENT in read.env
 
 
 def _limits(limits: _Limits) -> Limits:

@@ -22,7 +22,7 @@ from raftsched.notice_texts import slack_text
 from raftsched.security.sealing import WEBHOOKS, Sealer, Unsealable, open_value
 from raftsched.webhooks import ID, SIGNATURE, TIMESTAMP, sign
 from raftsched.worker.runner import RunSpec
-from raftsched.worker.tasks import BadJob
+from raftsched.worker.tasks import BadJob, told_of
 from raftsched.worker.wire import Http, Mail
 
 KEPT_BYTES = 16 * 1024  # of what is answered
@@ -62,7 +62,14 @@ def delivery_of(
         task = _by_mail(webhook, webhook.spec.smtp, notice, keys[0], cluster_id)
     else:
         task = _signed(webhook, notice, headers, keys, now_ms // 1000, cluster_id)
-    return RunSpec(token=attempt.token, session=attempt.session, task=task, timeout_ms=job.policy.timeout_ms)
+    return RunSpec(
+        token=attempt.token,
+        session=attempt.session,
+        task=task,
+        timeout_ms=job.policy.timeout_ms,
+        namespace=job.namespace,
+        told=told_of(job, instance, attempt),
+    )
 
 
 def _signed(

@@ -28,6 +28,7 @@ from raftsched.api.auth.callers import (
     check_permitted,
     enter_request,
     must_name,
+    request_state,
     role_name,
 )
 from raftsched.api.auth.oidc_verify import looks_issued
@@ -329,9 +330,12 @@ def _check_scope(
 
 def peer_header(ctx: ApiContext, node: str, target: str) -> dict[str, str]:
     """Returns the header that proves to that node that a GET of this path and query comes from this one, which has
-    admitted the caller."""
-    keys = _peer_keys(ctx)
-    return {PEER: peer_said(keys[0], ctx.node_id, node, target, ctx.now_ms())} if keys else {}
+    admitted the caller; and those by which the trace of the request goes on there."""
+    keys, trace = _peer_keys(ctx), request_state().trace
+    headers = {} if trace is None else trace.onward()
+    if keys:
+        headers[PEER] = peer_said(keys[0], ctx.node_id, node, target, ctx.now_ms())
+    return headers
 
 
 def _peer_keys(ctx: ApiContext) -> Sequence[bytes]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,9 @@ from raftsched.api.http.problems import Problem
 from raftsched.core.access import Attributed, Role
 from raftsched.core.commands import encode
 from raftsched.errors import Overloaded, RaftschedError, UnknownOutcome
+
+if TYPE_CHECKING:
+    from raftsched.tracing.requests import RequestTrace
 
 SAID_MAX = 10  # namespaces that a refusal names
 
@@ -112,15 +115,16 @@ class RequestState:
 
     `proposed`: something of it was proposed. `waited_s`: for so long it waited because its caller asked for that.
     `read_index`: its reads show the log up to here at the least; 0: they were not made yet. `body`: all of it, once
-    read."""
+    read. `trace`: None where requests have none."""
 
-    __slots__ = ("body", "proposed", "read_index", "waited_s")
+    __slots__ = ("body", "proposed", "read_index", "trace", "waited_s")
 
     def __init__(self, read_index: int = 0) -> None:
         self.proposed = False
         self.body: bytes | None = None
         self.waited_s = 0.0
         self.read_index = read_index
+        self.trace: RequestTrace | None = None
 
 
 class RequestContext(NamedTuple):

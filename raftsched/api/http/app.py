@@ -33,6 +33,7 @@ from raftsched.api.http.problems import Problem, answer
 from raftsched.api.http.replies import stamp
 from raftsched.api.http.requests import HostCheck, check_site
 from raftsched.api.http.streams import STREAMS, Streams, while_it_holds
+from raftsched.api.http.traces import enter_trace, has_traces, traced
 from raftsched.api.jobs.batch import BODY_MAX
 from raftsched.api.jobs.forecast import FORECASTS
 from raftsched.api.openapi.documents import DOCUMENTS, Documents
@@ -77,6 +78,8 @@ def build_app(ctx: ApiContext) -> web.Application:
     for route in ROUTES:
         counts = metrics.route(route.method, route.path)
         endpoint = _guarded(ctx, check, counts, _operation(ctx, route.handler, route.operation_id))
+        if ctx.traces is not None and has_traces(route):
+            endpoint = traced(ctx.traces, endpoint, route)
         app.router.add_route(route.method, route.path, endpoint, expect_handler=expect)
         methods[route.path].append(route.method)
         if route.method == "GET":
@@ -178,6 +181,8 @@ def _operation(ctx: ApiContext, handler: Handler, operation_id: str) -> _Endpoin
             admit(ctx, request, declared, operation_id, who)
         except Problem as problem:
             raise counted(ctx, request.remote or "", problem) from None
+        if ctx.traces is not None:
+            enter_trace(request)
         with while_it_holds(ctx, request, who) if declared.streams else nullcontext():
             call = await parse_call(ctx, request, declared)
             try:

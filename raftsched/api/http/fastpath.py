@@ -14,7 +14,7 @@ import logging
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raftsched.api.auth.access import UnknownToken, bearer_of, check_role, count, digest_of, identify, refused_create
 from raftsched.api.auth.callers import (
@@ -48,6 +48,9 @@ from raftsched.core.commands import Answer, Rejected
 from raftsched.core.namespaces import DEFAULTS_STALE
 from raftsched.errors import RaftschedError, UnknownOutcome
 
+if TYPE_CHECKING:
+    from raftsched.tracing.requests import RequestTrace
+
 log = logging.getLogger(__name__)
 
 HELD_MAX = 64 * 1024  # bytes of one connection that wait for their turn
@@ -66,7 +69,7 @@ _ONCE = frozenset({b"authorization", b"host", b"content-type", b"content-length"
 _JSON = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
 _LENGTH = re.compile(rb"[0-9]{1,7}")
 _UNSUITABLE = (-1, b"", "")
-OPERATION_ID = "jobs_create"
+OPERATION_ID, ROUTE = "jobs_create", "/v1/jobs"
 _ROLE = Role.EDITOR
 
 
@@ -182,6 +185,7 @@ class Connection(asyncio.Protocol):
         self._anybodys: RequestContext | None = None  # when that is nobody known
         self._answering_held = False  # `_answer_held` is at work, or has its turn later
         self._began = 0.0
+        self._trace: RequestTrace | None = None  # of the request that is answered; None: requests have none
         self.active_at = 0.0
         self._asked_at = 0.0  # when the request began to come of which the rest is missing; 0: none did
         self._drained: int | None = None  # bytes that were thrown away: the last answer is given
@@ -391,6 +395,10 @@ class Connection(asyncio.Protocol):
         self._raw = raw
         self._began = ctx.clock.monotonic()
         self._call = NO_REQUEST
+        if ctx.traces is not None:
+            self._trace = ctx.traces.begin(
+                "POST", ROUTE, OPERATION_ID, path=ROUTE, scheme=self._scheme(), address=self._address()
+            )
         try:
             self._propose(self._admit(identify(ctx, digest)), settings)
         except UnknownToken:
@@ -401,6 +409,8 @@ class Connection(asyncio.Protocol):
     def _propose(self, call: RequestContext, settings: Settings) -> None:
         ctx = self._factory.ctx
         self._call = call
+        if self._trace is not None and call.state is not None:
+            call.state.trace = self._trace
         token = begin_request(call)
         try:
             content = read_job(self._raw, settings, ctx.now_ms(), ctx.defaults_of)
@@ -467,6 +477,8 @@ class Connection(asyncio.Protocol):
             transport.write(head(factory.ctx, status, headers, len(body)) + body)
         self.active_at = now = factory.ctx.clock.monotonic()
         factory.counts.count(status, now - self._began)
+        if self._trace is not None:
+            self._trace.end(status)
         self._task = None
         self._raw = b""
         self.busy = False
@@ -493,6 +505,9 @@ class Connection(asyncio.Protocol):
         return RequestContext(
             who, OPERATION_ID, "", self._address() if who.known else "", work=True, state=RequestState(), needed=_ROLE
         )
+
+    def _scheme(self) -> str:
+        return "http" if self._transport.get_extra_info("sslcontext") is None else "https"
 
     def _address(self) -> str:
         peer = self._transport.get_extra_info("peername")

@@ -14,6 +14,9 @@ RUNNING = (
     _flag("--python-memory-max", metavar="SIZE", help="Or when it has grown to this.  [default: 512MiB]"),
     _flag("--output-max", metavar="SIZE", help="Output kept of an attempt here.  [default: as the settings say]"),
     _flag("--log-format", metavar="FORMAT", help="text, or json: an object a line.  [default: text]"),
+    _flag(
+        "--tracing", is_flag=True, help="Sends OpenTelemetry spans, as variables OTEL_... say; needs raftsched[otel]."
+    ),
     _flag("--executors", metavar="KIND,...", help="Offers only these: exec, shell, python, http, call."),
     _flag("--exec-allow", metavar="PATH", multiple=True, help="Programs that exec may start: /opt/jobs/*; repeat."),
     _flag("--cwd-allow", metavar="DIR", multiple=True, help="Where jobs may run and conditions look; repeat."),
