@@ -105,8 +105,8 @@ class ApiContext:
         ended = trace.log_entry(commands, self.cluster_position)
         try:
             answers = await proposed
-        except RaftschedError as error:
-            ended(None, error)
+        except BaseException as error:
+            ended(None, error if isinstance(error, RaftschedError) else RaftschedError("internal"))
             raise
         ended(answers, None)
         return answers

@@ -7,6 +7,7 @@ to be recorded. Whose spans are recorded then is the sampler's decision (OTEL_TR
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Token
 
 from opentelemetry.trace import Span, SpanContext, SpanKind, Status, StatusCode
 
@@ -71,10 +72,10 @@ class RequestTrace:
         """Joins the trace that the caller names, who was let in."""
         self._begun(carried(headers))
 
-    def note(self) -> None:
-        """Lines that this task logs name the span from here on."""
+    def note(self) -> Token[Here | None]:
+        """Lines of the log name the span from here on, in this task, until `here.reset`."""
         context = self._begun().get_span_context()
-        here.set(Here(f"{context.trace_id:032x}", f"{context.span_id:016x}"))
+        return here.set(Here(f"{context.trace_id:032x}", f"{context.span_id:016x}"))
 
     def _begun(self, parent: SpanContext | None = None) -> Span:
         if self._span is None:

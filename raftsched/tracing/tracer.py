@@ -84,7 +84,7 @@ class Tracer:
     def now_ns(self) -> int:
         """Returns the wall clock in nanoseconds, as fine as the monotonic clock counts."""
         wall_ns, monotonic = self._clock.wall_ms() * _NS_IN_MS, self._clock.monotonic()
-        counted = self._wall_ns + int((monotonic - self._monotonic) * 1e9)
+        counted = self._wall_ns + round((monotonic - self._monotonic) * 1e9)
         if abs(counted - wall_ns) <= DRIFT_NS:
             return counted
         self._wall_ns, self._monotonic = wall_ns, monotonic

@@ -35,6 +35,7 @@ from raftsched.security.keyring import Keyring
 from raftsched.security.sealing import Sealer
 from raftsched.store.store import Store
 from raftsched.store.write_batch import LogEntry
+from raftsched.tracing.requests import RequestTraces
 from raftsched.worker.output import OutputStore
 from raftsched.worker.ports import Applied
 from tests.support.clock import ManualClock
@@ -60,6 +61,7 @@ class LocalCluster:
         self.refused: Callable[[], None] = lambda: None  # called whenever `failure` was raised
         self.proposals = 0
         self.bounds = Bounds()
+        self.traces: RequestTraces | None = None  # of requests to all nodes
         self.quiet = False  # who waits for an index waits until it is there, however long
         self.waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._seq = 0
@@ -229,6 +231,7 @@ class LocalCluster:
             version="0",
             bounds=self.bounds,
             received=self.received[node],
+            traces=self.traces,
         )
         context.workers = Gateway(
             node_id=node,

@@ -2,8 +2,8 @@
 
 A connection belongs to the fallback, which is aiohttp, from the first byte on that is not such a request. The fallback
 therefore judges and answers everything unusual (other routes, chunked bodies, conditions, unknown headers, wrong
-hosts), and both give the same answers. Only requests with headers listed here take the fast path: a new header with a
-meaning to the API needs nothing here, a header that becomes obligatory has to be refused in `_classify`. The ordinary
+hosts), and both give the same answers. `fast_heads.py` has the headers of a request that takes the fast path: a new
+header with a meaning to the API needs nothing, one that becomes obligatory has to be refused there. The ordinary
 handler is `jobs.endpoints.create`.
 """
 
@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from raftsched.api.auth.access import UnknownToken, bearer_of, check_role, count, digest_of, identify, refused_create
+from raftsched.api.auth.access import UnknownToken, check_role, count, identify, refused_create
 from raftsched.api.auth.callers import (
     ANYBODY,
     NO_REQUEST,
@@ -36,7 +35,8 @@ from raftsched.api.http.connections import Connections, Place, Why
 from raftsched.api.http.failures import failed
 from raftsched.api.http.fallback_protocol import FallbackProtocol
 from raftsched.api.http.fast_answers import create, head, made, problem
-from raftsched.api.http.problems import Problem, from_rejected
+from raftsched.api.http.fast_heads import START, Heads
+from raftsched.api.http.problems import from_rejected
 from raftsched.api.http.requests import HostCheck
 from raftsched.api.http.turnstile import AT_ONCE, Turnstile
 from raftsched.api.jobs.parse import create_command, read_job
@@ -47,6 +47,7 @@ from raftsched.core.cluster import Settings
 from raftsched.core.commands import Answer, Rejected
 from raftsched.core.namespaces import DEFAULTS_STALE
 from raftsched.errors import RaftschedError, UnknownOutcome
+from raftsched.tracing.current import here
 
 if TYPE_CHECKING:
     from raftsched.tracing.requests import RequestTrace
@@ -61,14 +62,6 @@ STALLED_S = 30.0  # that a client may take nothing of its answer
 DRAINED_MAX = 64 * 1024  # bytes of a refused body that are still taken, so that the client reads why
 DRAIN_S = 1.0  # for so long
 _HEAD_MAX = 4_096  # bytes
-_VERDICTS_MAX = 512
-_START = b"POST /v1/jobs HTTP/1.1\r\n"
-_HEADER = re.compile(rb"([A-Za-z-]{1,40}):[ \t]*([\x20-\x7e]*?)[ \t]*")
-_ABOUT_THE_CLIENT = frozenset({b"user-agent", b"accept", b"accept-language", b"accept-encoding"})
-_ONCE = frozenset({b"authorization", b"host", b"content-type", b"content-length", b"origin", b"connection"})
-_JSON = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
-_LENGTH = re.compile(rb"[0-9]{1,7}")
-_UNSUITABLE = (-1, b"", "")
 OPERATION_ID, ROUTE = "jobs_create", "/v1/jobs"
 _ROLE = Role.EDITOR
 
@@ -94,8 +87,7 @@ class ConnectionFactory:
         self.connections: set[Connection] = set()
         self.stopping = False
         self._drained: asyncio.Event | None = None
-        self._check = HostCheck(ctx.hosts)
-        self._verdicts: dict[bytes, tuple[int, bytes, str]] = {}
+        self.classify = Heads(HostCheck(ctx.hosts))
 
     def __call__(self, place: Place | None = None) -> Connection:
         """`place`: its place among the bounded connections; None: it has none, the process's own code opened it."""
@@ -104,44 +96,6 @@ class ConnectionFactory:
     def counted(self) -> Connection:
         """Returns a connection that takes its place when it is made: its handshake is done by then."""
         return Connection(self, None, counted=True)
-
-    def classify(self, head: bytes) -> tuple[int, bytes, str]:
-        """Returns the length of the body that follows this head (without its last line break), negative when the
-        request is not for the fast path; the hash of its token; and the token when it may be an issuer's."""
-        verdict = self._verdicts.get(head)
-        if verdict is None:
-            if not head.startswith(_START):
-                return _UNSUITABLE
-            verdict = self._classify(head)
-            if len(self._verdicts) >= _VERDICTS_MAX:
-                self._verdicts.clear()
-            self._verdicts[head] = verdict
-        return verdict
-
-    def _classify(self, head: bytes) -> tuple[int, bytes, str]:
-        seen: dict[bytes, bytes] = {}
-        for line in head[len(_START) :].split(b"\r\n"):
-            match = _HEADER.fullmatch(line)
-            if match is None:
-                return _UNSUITABLE
-            name = match[1].lower()
-            if name in seen or (name not in _ONCE and name not in _ABOUT_THE_CLIENT):
-                return _UNSUITABLE
-            seen[name] = match[2]
-        if seen.get(b"content-type", b"").lower() not in _JSON:
-            return _UNSUITABLE
-        if seen.get(b"connection", b"keep-alive").lower() != b"keep-alive":
-            return _UNSUITABLE
-        if not _LENGTH.fullmatch(seen.get(b"content-length", b"")):
-            return _UNSUITABLE
-        origin = seen.get(b"origin")
-        try:
-            self._check(seen.get(b"host", b"").decode(), None if origin is None else origin.decode())
-        except Problem:
-            return _UNSUITABLE
-        authorization = seen.get(b"authorization")
-        shown = None if authorization is None else authorization.decode()
-        return int(seen[b"content-length"]), digest_of(shown), bearer_of(shown)
 
     def note_idle(self) -> None:
         """Notes that a connection has nothing to answer any more."""
@@ -359,7 +313,7 @@ class Connection(asyncio.Protocol):
             return False
         end = held.find(b"\r\n\r\n")
         if end < 0 or end > _HEAD_MAX:
-            if len(held) > _HEAD_MAX or not (held.startswith(_START) or _START.startswith(held)):
+            if len(held) > _HEAD_MAX or not (held.startswith(START) or START.startswith(held)):
                 self._fall_back()
             return False
         factory = self._factory
@@ -409,8 +363,10 @@ class Connection(asyncio.Protocol):
     def _propose(self, call: RequestContext, settings: Settings) -> None:
         ctx = self._factory.ctx
         self._call = call
+        noted = None
         if self._trace is not None and call.state is not None:
             call.state.trace = self._trace
+            noted = self._trace.note()
         token = begin_request(call)
         try:
             content = read_job(self._raw, settings, ctx.now_ms(), ctx.defaults_of)
@@ -420,6 +376,8 @@ class Connection(asyncio.Protocol):
                 ctx.propose_then((create_command(content),), self._answered)
         finally:
             end_request(token)
+            if noted is not None:
+                here.reset(noted)
 
     async def _identify_unknown(self, digest: bytes, bearer: str) -> None:
         """Asks for a token that this node does not know, or not yet, and goes on with the request."""
@@ -466,7 +424,10 @@ class Connection(asyncio.Protocol):
             error = out_of_memory()
             end_request(token)
         elif not isinstance(error, RaftschedError):
+            noted = None if self._trace is None else self._trace.note()
             error = failed(log, {}, error, "POST /v1/jobs failed")  # one that came with an id did not come here
+            if noted is not None:
+                here.reset(noted)
         self._send(*problem(refused_create(self._factory.ctx, self._address(), error, self._call)))
 
     def _send(self, status: int, headers: str, body: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -84,14 +84,16 @@ class Raft(FakeRaft):
 
 
 class World:
-    def __init__(self, tables: Tables | None = None) -> None:
+    def __init__(
+        self, tables: Tables | None = None, trace: Callable[[Instance], Mapping[str, str]] | None = None
+    ) -> None:
         self.clock = LoopClock()
         self.tables = tables or Tables()
         self.raft = Raft(self.tables, self.clock)
         self.kept = Kept()
         self.rules = OutputRules(self.read)
         about = {"raft": self.raft, "read": self.read, "clock": self.clock}
-        self.gateway = Gateway(node_id="n1", **about, outputs=self.kept, output_rules=self.rules)
+        self.gateway = Gateway(node_id="n1", **about, outputs=self.kept, output_rules=self.rules, trace=trace)
         self.gateway.start()
         if tables is None:
             self.raft.commit(Form(b"c" * 16, ()), OpenLeadership(1, "n2"))
@@ -102,7 +104,7 @@ class World:
 
     async def open(self, name: str = "w1", **more: Any) -> OpenOut:
         return await self.gateway.open(
-            OpenIn(name=name, handlers=["shell"], **{"incarnation": "i", "opening": 1} | more)
+            OpenIn(name=name, **{"handlers": ["shell"], "incarnation": "i", "opening": 1} | more)
         )
 
     def poll(self, session: OpenOut | str, **said: Any) -> asyncio.Task[PollOut]:
@@ -137,9 +139,11 @@ def number_of(session: OpenOut) -> int:
     return int(session.session.partition("-")[0])
 
 
-def run(body: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+def run(
+    body: Callable[[World], Coroutine[Any, Any, None]], trace: Callable[[Instance], Mapping[str, str]] | None = None
+) -> None:
     async def main() -> None:
-        world = World()
+        world = World(trace=trace)
         try:
             await body(world)
         finally:
@@ -705,5 +709,49 @@ def test_each_run_is_given_the_grace_of_its_job() -> None:
             world.give(session, grace_ms=ms)
         runs = (await world.poll(session)).runs
         assert [(run.grace_ms, run.own_grace) for run in runs] == [(1_500, True), (5_000, False)]
+
+    run(body)
+
+
+# ---------------------------------------------------------------- traces
+
+
+@pytest.mark.parametrize(
+    ("handler", "in_env"),
+    [
+        (b'{"shell":"x"}', True),
+        (b'{"shell":"x","env":{"TRACEPARENT":"its own"}}', False),
+        (b'{"http":{"url":"http://h/"}}', True),
+        (b'{"http":{"url":"http://h/","headers":{"TraceParent":"its own"}}}', False),
+    ],
+)
+def test_a_run_comes_with_the_context_of_its_trace(handler: bytes, in_env: bool) -> None:
+    """For the worker; and for the program, unless its job names a trace itself."""
+    asked: list[bytes] = []
+
+    def trace(instance: Instance) -> dict[str, str]:
+        asked.append(instance.key)
+        return {"traceparent": "00-a-b-01", "tracestate": "v=1"}
+
+    async def body(world: World) -> None:
+        opened = await world.open(handlers=["shell", "http"])
+        world.give(opened, b'{"handler":' + handler + b"}")
+        (given,) = (await world.poll(opened)).runs
+        assert asked == [world.key]
+        assert (given.traceparent, given.tracestate) == ("00-a-b-01", "v=1")
+        told = {"TRACEPARENT": "00-a-b-01", "TRACESTATE": "v=1"}
+        assert (told.items() <= given.env.items()) == in_env
+        assert ("TRACEPARENT" in given.env) == in_env
+
+    run(body, trace)
+
+
+def test_a_node_that_does_not_trace_says_nothing_of_traces() -> None:
+    async def body(world: World) -> None:
+        opened = await world.open()
+        world.give(opened)
+        (given,) = (await world.poll(opened)).runs
+        assert (given.traceparent, given.tracestate) == (None, None)
+        assert "TRACEPARENT" not in given.env
 
     run(body)
