@@ -1,4 +1,5 @@
-"""Rules of raftsched/worker by which a run that has ended is told of, and its output is kept as it is said."""
+"""Rules of raftsched/worker by which a run that has ended is told of, and its output is kept as it is said; and what traces
+must not tell."""
 
 from __future__ import annotations
 
@@ -88,6 +89,24 @@ RUNNING = (
         "        except Exception:  # whatever it is",
         "        except OSError:  # whatever it is",
         _SYSTEMD,
+        None,
+    ),
+    Mutant(
+        "strangers_join_traces",
+        "a caller's trace is joined when the caller is let in, not before",
+        "api/http/traces.py",
+        "        request[_TRACE] = trace\n",
+        "        request[_TRACE] = trace\n        trace.join(request.headers)\n",
+        ("integration/api/http/test_traces.py",),
+        None,
+    ),
+    Mutant(
+        "traces_show_errors_of_runs",
+        "what a run printed, and its error quotes, is in no span",
+        "worker/run_traces.py",
+        "span.set_status(Status(StatusCode.ERROR, outcome))",
+        "span.set_status(Status(StatusCode.ERROR, end.error))",
+        ("unit/worker/test_run_traces.py",),
         None,
     ),
 )

@@ -63,14 +63,16 @@ class DevCluster:
         command: Sequence[str] = (sys.executable, "-m", "raftsched", "node"),
         *,
         umask: int = -1,
+        flags: Sequence[str] = (),
     ) -> None:
-        """`umask`: of the nodes; -1: that of this process."""
+        """`umask`: of the nodes; -1: that of this process. `flags`: of all nodes, beside their own."""
         self.state = state
         self.directory = directory
         self._clock = clock
         self._say = say
         self._command = list(command)
         self._umask = umask
+        self._flags = tuple(flags)
         self._nodes = [_Node(member) for member in state.members]
         self._asked = 0
         self._wake_in, self._wake_out = socket.socketpair()
@@ -170,6 +172,7 @@ class DevCluster:
             *(flags_of(self.directory, member.id) if member.tls else ()),
             "--http-allow=any",  # what is tried out here runs on this machine and its network
             *AS_MYSELF,
+            *self._flags,
         ]
         environ = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")}
         with self.log(member).open("ab") as log:

@@ -8,6 +8,7 @@ import select
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +36,17 @@ _data = click.option(
 @_data
 @click.option("--port", type=click.IntRange(1024, 65_400), help="HTTP from here on, Raft 100 above.  [default: 7401]")
 @click.option("--tls/--no-tls", default=None, help="https, with certificates that are made in DIR.")
+@click.option("--tracing", is_flag=True, help="Nodes send spans, as variables OTEL_... say; needs raftsched[otel].")
 @click.option("--no-samples", is_flag=True, help="Start without sample jobs.")
 @click.pass_context
 def dev(
-    ctx: click.Context, nodes: int | None, data: Path | None, port: int | None, tls: bool | None, no_samples: bool
+    ctx: click.Context,
+    nodes: int | None,
+    data: Path | None,
+    port: int | None,
+    tls: bool | None,
+    tracing: bool,
+    no_samples: bool,
 ) -> None:
     """Start a whole cluster on this machine, with sample jobs of every kind, until Ctrl-C.
 
@@ -55,7 +63,7 @@ def dev(
     """
     ctx.obj = data
     if ctx.invoked_subcommand is None:
-        sys.exit(_run(data or DEFAULT_DIR, nodes, port, tls, not no_samples))
+        sys.exit(_run(data or DEFAULT_DIR, nodes, port, tls, not no_samples, ("--tracing",) if tracing else ()))
 
 
 @dev.command()
@@ -198,7 +206,9 @@ def _cluster(directory: Path, state: DevState, without: Member | None = None) ->
     return max(views, key=lambda v: (v.get("term") or 0, v.get("leader") is not None), default=None)
 
 
-def _run(directory: Path, nodes: int | None, port: int | None, tls: bool | None, samples: bool) -> int:
+def _run(
+    directory: Path, nodes: int | None, port: int | None, tls: bool | None, samples: bool, flags: Sequence[str]
+) -> int:
     from raftsched.cli.dev.cluster import DevCluster, Interrupted
     from raftsched.clock import SystemClock
     from raftsched.security.private import UMASK
@@ -218,7 +228,9 @@ def _run(directory: Path, nodes: int | None, port: int | None, tls: bool | None,
         except BlockingIOError:
             raise Failure(f"a cluster runs in {directory} already; see 'raftsched dev status', or say --data") from None
         clock = SystemClock()
-        cluster = DevCluster(_state(directory, nodes, port, tls), directory.absolute(), clock, _say, umask=umask)
+        cluster = DevCluster(
+            _state(directory, nodes, port, tls), directory.absolute(), clock, _say, umask=umask, flags=flags
+        )
         with cluster:
             try:
                 _serve(cluster, clock, directory, samples)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import raftsched
-from raftsched.api.http.fastpath import ConnectionFactory
+from raftsched.api.http.fast_heads import Heads
 from raftsched.core.ids import parse_job
 from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table
@@ -61,14 +61,14 @@ def talk(directory: Path, test: Talk) -> None:
 def short_way_taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The verdicts on heads, as they are asked for."""
     verdicts: list[int] = []
-    asked = ConnectionFactory.classify
+    asked = Heads.__call__
 
-    def judge(self: ConnectionFactory, head: bytes) -> tuple[int, bytes]:
+    def judge(self: Heads, head: bytes) -> tuple[int, bytes]:
         verdict = asked(self, head)
         verdicts.append(verdict[0])
         return verdict
 
-    monkeypatch.setattr(ConnectionFactory, "classify", judge)
+    monkeypatch.setattr(Heads, "__call__", judge)
     return verdicts
 
 
