@@ -1,5 +1,5 @@
-"""Rules of raftsched/worker by which a run that has ended is told of, and its output is kept as it is said; and what traces
-must not tell."""
+"""Rules of raftsched/worker by which a run that has ended is told of, and its output is kept as it is said; and what
+traces must not tell."""
 
 from __future__ import annotations
 
