@@ -65,8 +65,7 @@ def spec_of(
         user=user,
         output_max=run.output_max_bytes if output_max is None else min(run.output_max_bytes, output_max),
         told=run.env,
-        traceparent=run.traceparent or "",
-        tracestate=run.tracestate or "",
+        trace=(run.traceparent or "", run.tracestate or ""),
     )
     return permitted(spec, allowed)
 

@@ -146,6 +146,6 @@ def carrier(context: SpanContext) -> dict[str, str]:
 
 def carried(headers: Mapping[str, str]) -> SpanContext | None:
     """Returns the context that headers carry; None: there is none, or it cannot be read."""
-    given = {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}
+    given = {name: headers[name] for name in ("traceparent", "tracestate") if headers.get(name)}
     context = get_current_span(_propagator.extract(given, _ROOT)).get_span_context()
     return context if context.is_valid else None

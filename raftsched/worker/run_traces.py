@@ -72,7 +72,7 @@ class TracedRuns:
     def launch(self, spec: RunSpec) -> None:
         span = self._begin(spec)
         self._open[spec.token] = span
-        task = with_context(spec.task, carrier(span.get_span_context()), spec.traceparent)
+        task = with_context(spec.task, carrier(span.get_span_context()), spec.trace[0])
         self._others.launch(spec if task is spec.task else replace(spec, task=task))
 
     def kill(self, token: int, reason: str = "") -> None:
@@ -101,15 +101,15 @@ class TracedRuns:
             f"run {name}" if name else "run",
             SpanKind.CONSUMER,
             parent=self._parent(spec),
-            links=[] if spec.traceparent else self._causes(told),
+            links=[] if spec.trace[0] else self._causes(told),
             attributes=attributes,
         )
 
     def _parent(self, spec: RunSpec) -> SpanContext | None:
         """Returns the context of the run's fire: as the node said that gave it to this worker, or as a node derives
         it."""
-        if spec.traceparent:
-            return carried({"traceparent": spec.traceparent, "tracestate": spec.tracestate})
+        if spec.trace[0]:
+            return carried(dict(zip(("traceparent", "tracestate"), spec.trace, strict=True)))
         told = spec.told
         key = parse_instance(told.get("RAFTSCHED_INSTANCE_ID", ""))
         if key is None or not self._tracer.cluster_id():

@@ -54,8 +54,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""  # one of the runner's; "": the node's own
     output_max: int = 0  # bytes that are kept of what it prints; 0: as many as the store says
     told: Mapping[str, str] = {}  # RAFTSCHED_ variables: what the run is told of itself
-    traceparent: str = ""  # the context of its trace, from the node that gave the run to a remote worker
-    tracestate: str = ""
+    trace: tuple[str, str] = ("", "")  # traceparent and tracestate, from the node that gave it to a remote worker
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):

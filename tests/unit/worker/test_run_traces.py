@@ -154,12 +154,12 @@ def test_no_span_is_left_open() -> None:
 
 def test_a_worker_goes_on_with_what_its_node_said() -> None:
     bed = Bed(Kept(cluster=b""))
-    task = bed.launch(Exec(("true",), {"TRACEPARENT": CALLER}), traceparent=CALLER)
+    task = bed.launch(Exec(("true",), {"TRACEPARENT": CALLER}), trace=(CALLER, "v=1"))
     bed.end()
     span = bed.kept.spans[0]
     assert (ids(span)[0], parent(span)) == (CALLER_TRACE, CALLER_SPAN)
     assert isinstance(task, Exec)
-    assert task.env["TRACEPARENT"] == f"00-{CALLER_TRACE}-{ids(span)[1]}-01"
+    assert task.env == {"TRACEPARENT": f"00-{CALLER_TRACE}-{ids(span)[1]}-01", "TRACESTATE": "v=1"}
 
 
 def test_a_worker_of_a_node_that_does_not_trace_begins_a_trace() -> None:

@@ -113,9 +113,7 @@ def test_links_lead_to_what_was_asked_for(tmp_path: Path) -> None:
         assert number is not None
         due = instance_key(call.cluster.clock.wall + 3_600_000, number)
         _, run = await call("POST", f"/v1/jobs/{job['id']}/run")
-        _, batch = await call(
-            "POST", "/v1/jobs:batch", {"jobs": [{"trigger": {"in": "1h"}, "handler": {"exec": ["true"]}}] * 2}
-        )
+        _, batch = await call("POST", "/v1/jobs:batch", [{"trigger": {"in": "1h"}, "handler": {"exec": ["true"]}}] * 2)
         asked = parse_instance(run["id"])
         assert asked is not None
         found = [span for span in kept.spans if span.name != "log entry"]
