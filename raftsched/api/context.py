@@ -115,9 +115,15 @@ class ApiContext:
         """Calls `reply` from the event loop, once. Raises at once what `propose` would raise at once."""
         if self.log.propose_then is not None:
             signed, trace = self._signed(commands), request_state().trace
-            if trace is not None:
-                reply = _both(trace.log_entry(len(commands), self.cluster_position), reply)
-            self.log.propose_then(signed, self.propose_timeout_s, reply)
+            if trace is None:
+                self.log.propose_then(signed, self.propose_timeout_s, reply)
+                return
+            ended = trace.log_entry(len(commands), self.cluster_position)
+            try:
+                self.log.propose_then(signed, self.propose_timeout_s, _both(ended, reply))
+            except RaftschedError as error:
+                ended(None, error)
+                raise
         else:
             task = asyncio.ensure_future(self.propose(commands, self.propose_timeout_s))
             task.add_done_callback(partial(_tell, reply))
