@@ -27,7 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "store": {"core", "security"},
     "raft": {"core", "store", "config", "security"},
     "tracing": {"core"},
-    "leader": {"core", "store", "raft", "schedule", "tracing"},
+    "leader": {"core", "store", "raft", "schedule"},
     "worker": {"core", "store", "raft", "config", "security", "tracing"},
     "remote": {"core", "store", "raft", "config", "security", "worker", "client", "tracing"},
     "api": {"core", "store", "raft", "schedule", "crontabs", "worker", "remote", "config", "security", "ui", "tracing"},

@@ -16,7 +16,7 @@ from raftsched.tracing.current import here
 if TYPE_CHECKING:
     from raftsched.tracing.requests import RequestTrace, RequestTraces
 
-_TRACE: web.RequestKey[RequestTrace] = web.RequestKey("trace", object)
+_TRACE: web.RequestKey[RequestTrace] = web.RequestKey("trace")
 # What comes by itself every few seconds would be most of all traces, and says nothing: probes, scrapes, idle workers.
 _BY_ITSELF = frozenset({METRICS_PATH, "/v1/worker-sessions/{session}/poll"})
 
