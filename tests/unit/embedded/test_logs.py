@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from raftsched.embedded.logs import EXTRAS, JsonFormatter, TextFormatter
+from raftsched.tracing.current import Here, here
 from tests.support.modules import MODULES, nodes
 
 PAGE = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
@@ -62,9 +63,19 @@ def test_the_page_lists_the_fields() -> None:
     listed = [
         name for first in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", first)
     ]
-    assert sorted(listed) == sorted(["at", "level", "logger", "node", "message", "error", *EXTRAS])
+    assert sorted(listed) == sorted(["at", "level", "logger", "node", "message", "error", *Here._fields, *EXTRAS])
     example = json.loads(re.findall(r"```json\n(.*)\n```", section)[0])
     assert set(example) <= set(listed)
+
+
+def test_a_line_about_a_request_with_a_trace_names_its_span() -> None:
+    token = here.set(Here("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"))
+    try:
+        found = json.loads(JsonFormatter("n1").format(record("x")))
+    finally:
+        here.reset(token)
+    assert (found["trace_id"], found["span_id"]) == ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
+    assert not set(Here._fields) & set(json.loads(JsonFormatter("n1").format(record("x"))))
 
 
 def test_an_exception_comes_with_its_traceback() -> None:
