@@ -22,6 +22,7 @@ _CLUSTER = {
     "node": ("cluster.node", "node", "Run one node of a cluster."),
     "worker": ("cluster.worker", "worker", "Run jobs for a cluster, on a machine that is no node of it."),
     "cluster": ("cluster.cluster", "cluster", "Status, members, settings, leadership, backup."),
+    "health": ("cluster.health", "health", "Check that one node is alive or ready; for health checks."),
     "ui": ("cluster.page", "ui", "Open the web page of the cluster."),
     "nodes": ("resources.nodes", "nodes", "Nodes and what runs there: list, drain, undrain, label."),
     "workers": ("resources.workers", "workers", "Remote workers, which run jobs without voting: list, get."),

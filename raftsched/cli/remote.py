@@ -109,6 +109,12 @@ def client(given: str | None, token: str | None = None, trust: Trust = SYSTEM) -
         raise click.UsageError(f"--server: {e}") from None
 
 
+def is_said() -> bool:
+    """Returns True when the user said which nodes to ask."""
+    ctx = click.get_current_context()
+    return bool(ctx.params.get("server") or ctx.find_root().obj or os.environ.get("RAFTSCHED_SERVER"))
+
+
 def _context(name: str | None) -> Context | None:
     if not name and not os.path.isfile(_contexts_path()):
         return None

@@ -28,6 +28,8 @@ FILE_MAX = 64 * 1024  # bytes
 _HEX = re.compile(rb"[0-9a-fA-F]+")
 _BASE64 = re.compile(rb"([A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}")
 _DISTINCT_MIN = 8  # characters: 32 random hex digits practically never have fewer
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_OTHERS_OF_ROOT = _OTHERS & ~stat.S_IRGRP
 _SALT = b"raftsched"
 _MAKE = "raftsched keys new --file"
 
@@ -101,16 +103,20 @@ def new_key() -> bytes:
 def read_keyring(file: Path) -> Keyring:
     """Returns the keys of a file that only its owner can read: one a line; what follows a # is a comment.
 
+    A file of root may be readable for its group as well: that is how a secret comes to a node that is not root, as a
+    volume of Kubernetes for instance, whose files are always root's.
+
     Raises StartupError: not readable, readable by others, without a key, with a weak one.
     """
     try:
         fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         with os.fdopen(fd, "rb") as opened:
-            mode = os.fstat(fd).st_mode
+            found = os.fstat(fd)
             raw = opened.read(FILE_MAX + 1)
     except OSError as error:
         raise StartupError(f"The cluster key file {file} cannot be read: {error.strerror}.") from None
-    if mode & 0o077:
+    mode = found.st_mode
+    if mode & (_OTHERS if found.st_uid != 0 else _OTHERS_OF_ROOT):
         raise StartupError(
             f"The cluster key file {file} can be read or changed by others (mode {stat.S_IMODE(mode):04o}): who has the"
             f" key is a member of the cluster. Say: chmod 600 {file}"

@@ -1,5 +1,5 @@
-"""Rules of raftsched/worker by which a run that has ended is told of, and its output is kept as it is said; and what
-traces must not tell."""
+"""Rules by which a run that has ended is told of, and its output is kept as it is said; what traces must not tell; and
+how a node keeps its keys."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 _ENDS = ("unit/worker/test_kept_ends.py",)
 _OUTPUT = ("unit/worker/test_output.py",)
 _SYSTEMD = ("unit/embedded/test_systemd.py",)
+_KEYRING = ("unit/security/test_keyring.py",)
 
 RUNNING = (
     Mutant(
@@ -107,6 +108,24 @@ RUNNING = (
         "span.set_status(Status(StatusCode.ERROR, outcome))",
         "span.set_status(Status(StatusCode.ERROR, end.error))",
         ("unit/worker/test_run_traces.py",),
+        None,
+    ),
+    Mutant(
+        "key_for_everybody_where_it_is_roots",
+        "of a key file of root its group may read it, and nobody else anything",
+        "security/keyring.py",
+        "_OTHERS & ~stat.S_IRGRP",
+        "0",
+        _KEYRING,
+        None,
+    ),
+    Mutant(
+        "key_for_any_group",
+        "a key file that is not root's is its owner's alone",
+        "security/keyring.py",
+        "_OTHERS if found.st_uid != 0 else _OTHERS_OF_ROOT",
+        "_OTHERS_OF_ROOT",
+        _KEYRING,
         None,
     ),
 )

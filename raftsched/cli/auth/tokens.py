@@ -14,7 +14,7 @@ import click
 
 from raftsched import names
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import check_namespace, format_option, remote
+from raftsched.cli.remote import check_namespace, format_option, is_said, remote
 from raftsched.cli.resources.resource import Resource, each_command, listing, named, print_one, rows, viewing
 from raftsched.cli.terminal.output import Column, print_json, print_rows
 from raftsched.errors import Exit
@@ -318,12 +318,6 @@ def _find(client: Client, ref: str) -> dict[str, Any]:
     raise ClientError("not-found", f"there is no token {ref!r}; see 'raftsched tokens list'", status=404)
 
 
-def _is_said() -> bool:
-    """Returns True when the user said which nodes to ask."""
-    ctx = click.get_current_context()
-    return bool(ctx.params.get("server") or ctx.find_root().obj or os.environ.get("RAFTSCHED_SERVER"))
-
-
 def _local(client: Client, data: Path) -> Client:
     """Returns a client of the node with this data directory, with its own secret. Raises Failure, ClientError."""
     from raftsched.client.errors import ClientError
@@ -338,7 +332,7 @@ def _local(client: Client, data: Path) -> Client:
             f"cannot read {data / FILE}: {(error.strerror or str(error)).lower()}; does its node run?"
         ) from None
     refused = None
-    url, ca_file = ("", "") if _is_said() else read_local_url(data)
+    url, ca_file = ("", "") if is_said() else read_local_url(data)
     trust = client.trust
     if url:  # an address of this machine: nobody is on the way
         trust = trust._replace(ca_file=trust.ca_file or ca_file or None, insecure=True)

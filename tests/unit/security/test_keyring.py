@@ -4,6 +4,7 @@ import base64
 import os
 import random
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -113,9 +114,39 @@ def test_more_keys_than_are_accepted() -> None:
         parse_keyring(b"\n".join([*keys, new_key()]))
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o644, 0o666])
-def test_a_file_that_others_can_read_is_refused_with_what_mends_it(tmp_path: Path, mode: int) -> None:
+def owned(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
+    """Every file is this user's from here on: tests run as one user only."""
+    real = os.fstat
+
+    def fstat(fd: int) -> os.stat_result:
+        fields = list(real(fd))
+        fields[stat.ST_UID] = uid
+        return os.stat_result(fields)
+
+    monkeypatch.setattr(os, "fstat", fstat)
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o440, 0o600, 0o640])
+def test_the_group_may_read_what_is_of_root(tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
     file = key_file(tmp_path, HEX, mode)
+    owned(monkeypatch, 0)
+    assert read_keyring(file).first == HEX
+
+
+@pytest.mark.parametrize("mode", [0o460, 0o604, 0o620, 0o644, 0o666])
+def test_nobody_else_may_and_none_may_write_it(tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = key_file(tmp_path, HEX, mode)
+    owned(monkeypatch, 0)
+    with pytest.raises(StartupError, match="by others"):
+        read_keyring(file)
+
+
+@pytest.mark.parametrize("mode", [0o440, 0o640, 0o604, 0o620, 0o644, 0o666])
+def test_a_file_that_others_can_read_is_refused_with_what_mends_it(
+    tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = key_file(tmp_path, HEX, mode)
+    owned(monkeypatch, 10001)
     with pytest.raises(StartupError) as refused:
         read_keyring(file)
     assert f"chmod 600 {file}" in refused.value.detail
