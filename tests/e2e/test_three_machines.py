@@ -6,27 +6,18 @@ which needs a server, stands one that copies from the other machine's directory.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.machines import Machine, network, wait
+
 pytestmark = pytest.mark.e2e
 
 README = Path(__file__).parents[2] / "README.md"
-PACKAGE = README.parent
 COMMANDS_MAX = 5
-READY_S = 60.0
-# of /etc: what programs look into
-ETC = ("passwd", "group", "hosts", "nsswitch.conf", "localtime", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl")
 
 
 def commands(machine: str) -> list[str]:
@@ -36,124 +27,10 @@ def commands(machine: str) -> list[str]:
     return [line for line in re.split(r"(?<!\\)\n", text) if line]
 
 
-class Machine:
-    def __init__(self, number: int, directory: Path) -> None:
-        self.name = f"n{number}"
-        self.address = f"10.0.0.{number}"
-        self.namespace = f"rs{os.getpid()}n{number}"
-        self.root = directory / self.name
-        self.log = directory / f"{self.name}.log"
-        self.started: list[subprocess.Popen[bytes]] = []
-        etc = self.root / "etc"
-        (etc / "raftsched").mkdir(parents=True)
-        (self.root / "lib").mkdir()
-        for name in ETC:
-            source = Path("/etc", name)
-            if source.is_dir():
-                shutil.copytree(source, etc / name, symlinks=True, ignore_dangling_symlinks=True)
-            elif source.exists():
-                shutil.copy(source, etc / name)
-
-    def _argv(self, command: str) -> list[str]:
-        mounts = f"mount --bind {self.root}/etc /etc && mount --bind {self.root}/lib /var/lib"
-        return ["ip", "netns", "exec", self.namespace, "unshare", "-m", "bash", "-c", f"{mounts} && {command}"]
-
-    def _environment(self) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")}
-        return {
-            **kept,
-            "PATH": f"{self.root.parent / 'bin'}:{os.environ['PATH']}",
-            "XDG_CONFIG_HOME": str(self.root / "config"),
-            "MACHINES": str(self.root.parent),
-            "PYTHONPATH": str(PACKAGE),
-        }
-
-    def do(self, command: str, given: str = "") -> tuple[int, str, str]:
-        done = subprocess.run(
-            self._argv(command), env=self._environment(), input=given, capture_output=True, text=True, timeout=90,
-            check=False,
-        )  # fmt: skip
-        return done.returncode, done.stdout, done.stderr
-
-    def must(self, command: str, given: str = "") -> str:
-        code, said, error = self.do(command, given)
-        assert code == 0, f"{self.name}: {command}: exit {code}: {said}{error}\n{self.log.read_text()[-3000:]}"
-        return said
-
-    def start(self, command: str) -> None:
-        with self.log.open("ab") as log:
-            self.started.append(
-                subprocess.Popen(
-                    self._argv(f"exec {command}"),
-                    env=self._environment(),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-            )
-
-
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-
-
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[list[Machine]]:
-    if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("unshare") is None:
-        pytest.skip("network namespaces take root, ip and unshare")
-    made: list[str] = []
-    hub = f"rs{os.getpid()}hub"
-    bin_directory = tmp_path / "bin"
-    bin_directory.mkdir()
-    scripts = {
-        "raftsched": f'#!/bin/sh\nexec {sys.executable} -m raftsched "$@"\n',
-        "scp": '#!/bin/bash\nto="${@: -1}"; for from in "${@:1:$#-1}"; do\n'
-        'cp -p "$MACHINES/${from%%:*}${from#*:}" "$to" || exit 1; done\n',
-    }
-    for name, text in scripts.items():
-        (bin_directory / name).write_text(text)
-        (bin_directory / name).chmod(0o755)
-    found = [Machine(number, tmp_path) for number in (1, 2, 3)]
-    try:
-        try:
-            for namespace in (hub, *(machine.namespace for machine in found)):
-                ip("netns", "add", namespace)
-                made.append(namespace)
-            ip("-n", hub, "link", "add", "switch", "type", "bridge")
-            ip("-n", hub, "link", "set", "switch", "up")
-            for machine in found:
-                port = f"p{machine.name}"
-                ip("-n", hub, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", machine.namespace)
-                ip("-n", hub, "link", "set", port, "master", "switch", "up")
-                ip("-n", machine.namespace, "addr", "add", f"{machine.address}/24", "dev", "eth0")
-                ip("-n", machine.namespace, "link", "set", "eth0", "up")
-                ip("-n", machine.namespace, "link", "set", "lo", "up")
-        except subprocess.CalledProcessError as error:
-            pytest.skip(f"no network namespaces here: {error.stderr.strip()}")
-        code, _, error_text = found[0].do("true")
-        if code:
-            pytest.skip(f"no mounts of one's own here: {error_text.strip()}")
+    with network({f"n{number}": f"10.0.0.{number}" for number in (1, 2, 3)}, tmp_path) as found:
         yield found
-    finally:
-        for process in (process for machine in found for process in machine.started):
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-        for process in (process for machine in found for process in machine.started):
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        for namespace in made:
-            ip("netns", "delete", namespace)
-
-
-def wait(what: str, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + READY_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for: {what}"
-        time.sleep(0.2)
 
 
 def test_five_commands_each(machines: list[Machine]) -> None:
