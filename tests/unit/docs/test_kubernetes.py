@@ -1,0 +1,209 @@
+"""deploy/kubernetes: its manifests fit each other and the node, and docs/kubernetes.md explains them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from raftsched.api.routes import ROUTES
+from raftsched.config.node import NodeConfig, load
+from raftsched.config.work import GRACE_MS
+from raftsched.config.worker import SETTINGS as WORKER_SETTINGS
+from raftsched.embedded.systemd import STOP_SLACK_S
+from raftsched.security.keyring import own_key
+from tests.support.authority import certificate, put
+from tests.support.manifests import NAMESPACE, ROOT, container_of, documents, environment, everything, mounts, pod_of
+
+(NODES,) = documents("base", "nodes.yaml")
+(WORKERS,) = documents("components", "workers", "workers.yaml")
+SERVICES = {found["metadata"]["name"]: found for found in documents("base", "services.yaml")}
+PAGE = (ROOT.parents[1] / "docs" / "kubernetes.md").read_text()
+PODS = [f"raftsched-{number}" for number in range(NODES["spec"]["replicas"])]
+EACH = pytest.mark.parametrize("controller", [NODES, WORKERS], ids=["nodes", "workers"])
+LABELS = NODES["spec"]["selector"]["matchLabels"]
+
+
+def config_of(pod: str, tmp_path: Path) -> NodeConfig:
+    """The settings of a pod, with files where its secrets would be."""
+    own_key(tmp_path)
+    files = put(tmp_path, certificate("n1"))
+    said = environment(NODES, pod)
+    key = {"CLUSTER_KEY_FILE": tmp_path / "cluster.key"}
+    for name, path in {**key, "TLS_CERT": files.cert, "TLS_KEY": files.key, "TLS_CA": files.cert}.items():
+        assert said[f"RAFTSCHED_{name}"].startswith(tuple(mounts(NODES).values())), name
+        said[f"RAFTSCHED_{name}"] = str(path)
+    return load({}, {**said, "RAFTSCHED_DATA": "/var/lib/raftsched/data"})
+
+
+@pytest.mark.parametrize("pod", PODS)
+def test_a_pod_is_a_node_of_the_cluster_of_all(pod: str, tmp_path: Path) -> None:
+    config = config_of(pod, tmp_path)
+    assert config.id == pod
+    assert sorted(config.peers) == PODS
+    headless = NODES["spec"]["serviceName"]
+    for peer, address in config.peers.items():
+        assert str(address) == f"{peer}.{headless}.{NAMESPACE}.svc:7501", "its name, whatever its address"
+    assert str(config.advertise_http) == f"{pod}.{headless}.{NAMESPACE}.svc:7401"
+    assert config.guarded
+    assert not config.join
+    assert config.raft.wildcard
+    for name in ("raftsched", f"raftsched.{NAMESPACE}.svc"):
+        assert name in config.http_hosts, "as the service is called"
+
+
+def test_pods_beyond_these_join_them() -> None:
+    (script,) = container_of(NODES)["args"]
+    assert f"-lt {len(PODS)} ] || export RAFTSCHED_JOIN=true" in script
+    assert script.rstrip().endswith("exec raftsched node"), "no shell between tini and the node"
+
+
+def test_pods_start_together_and_find_each_other_before_they_are_ready() -> None:
+    assert NODES["spec"]["podManagementPolicy"] == "Parallel"
+    headless = SERVICES[NODES["spec"]["serviceName"]]["spec"]
+    assert headless["clusterIP"] == "None"
+    assert headless["publishNotReadyAddresses"] is True
+    assert "publishNotReadyAddresses" not in SERVICES["raftsched"]["spec"], "users come to those that are ready"
+    ports = {port["name"]: port["containerPort"] for port in container_of(NODES)["ports"]}
+    for service in SERVICES.values():
+        assert service["spec"]["selector"] == LABELS == NODES["spec"]["template"]["metadata"]["labels"]
+        for port in service["spec"]["ports"]:
+            assert port["port"] == ports[port["targetPort"]]
+
+
+def test_probes_ask_what_there_is_and_restart_nobody_for_want_of_a_leader() -> None:
+    paths = {route.path for route in ROUTES}
+    probes = {kind: container_of(NODES)[kind] for kind in ("startupProbe", "livenessProbe", "readinessProbe")}
+    for kind, probe in probes.items():
+        asked = probe["httpGet"]
+        assert asked == {"path": "/readyz" if kind == "readinessProbe" else "/livez", "port": "api", "scheme": "HTTPS"}
+        assert asked["path"] in paths
+    start = probes["startupProbe"]
+    assert start["periodSeconds"] * start["failureThreshold"] >= 3600, "a long log is applied again at a start"
+
+
+@EACH
+def test_a_pod_that_goes_has_the_time_to_end_its_runs(controller: dict[str, Any]) -> None:
+    said = environment(controller, "x")
+    grace = float(said.get("RAFTSCHED_GRACE", f"{GRACE_MS.default / 1000}s").removesuffix("s"))
+    first = (
+        container_of(controller).get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["sleep", "0"])
+    )
+    assert pod_of(controller)["terminationGracePeriodSeconds"] > float(first[1]) + grace + STOP_SLACK_S
+
+
+@EACH
+def test_a_pod_is_as_the_standard_restricted_has_it(controller: dict[str, Any]) -> None:
+    pod, container = pod_of(controller), container_of(controller)
+    context = pod["securityContext"]
+    assert context["runAsNonRoot"] is True
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert context["runAsUser"] == context["runAsGroup"] == context["fsGroup"] == 10001
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+    }  # fmt: skip
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["enableServiceLinks"] is False
+    assert "cpu" not in container["resources"]["limits"]
+
+
+@EACH
+def test_volumes_are_there_and_secrets_are_for_the_group_to_read(controller: dict[str, Any]) -> None:
+    volumes = {volume["name"]: volume for volume in pod_of(controller)["volumes"]}
+    templates = {claim["metadata"]["name"] for claim in controller["spec"].get("volumeClaimTemplates", ())}
+    assert set(mounts(controller)) == set(volumes) | templates
+    for volume in volumes.values():
+        if "secret" in volume:
+            assert volume["secret"]["defaultMode"] == 0o440
+            assert f"create secret generic {volume['secret']['secretName']}" in PAGE
+
+
+def test_workers_know_the_nodes_and_no_key_of_theirs(tmp_path: Path) -> None:
+    said = environment(WORKERS, "x")
+    settings = {f"RAFTSCHED_{name.upper()}" for name in (*WORKER_SETTINGS, "ca_file")}
+    assert set(said) - {"POD_NAMESPACE"} <= settings
+    servers = said["RAFTSCHED_SERVER"].split(",")
+    assert servers == [f"https://{config_of(pod, tmp_path).advertise_http}" for pod in PODS]
+    (tls,) = (volume["secret"] for volume in pod_of(WORKERS)["volumes"] if volume["name"] == "tls")
+    assert [item["key"] for item in tls["items"]] == ["ca.crt"]
+    assert "key" not in mounts(WORKERS)
+
+
+def test_the_raft_port_is_for_nodes_alone() -> None:
+    (policy,) = documents("base", "network.yaml")
+    assert policy["spec"]["podSelector"]["matchLabels"] == LABELS
+    for rule in policy["spec"]["ingress"]:
+        if {"protocol": "TCP", "port": "raft"} in rule["ports"]:
+            assert rule["from"] == [{"podSelector": {"matchLabels": LABELS}}]
+        else:
+            assert rule["ports"] == [{"protocol": "TCP", "port": "api"}]
+            assert rule["from"], "an empty list is everybody"
+            for source in rule["from"]:
+                assert all(selector["matchLabels"] for selector in source.values())
+
+
+def test_machines_are_emptied_one_after_the_other() -> None:
+    (budget,) = documents("base", "disruption.yaml")
+    assert budget["spec"] == {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}}
+    spread = pod_of(NODES)["topologySpreadConstraints"][0]
+    assert (spread["topologyKey"], spread["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "DoNotSchedule")
+
+
+def test_no_secret_is_in_it() -> None:
+    kinds = {found["kind"] for _, found in everything()}
+    assert "Secret" not in kinds
+
+
+def test_every_file_belongs_to_its_folder() -> None:
+    for file in ROOT.rglob("kustomization.yaml"):
+        said = yaml.safe_load(file.read_text())
+        named = {name for name in said.get("resources", ()) if name.endswith(".yaml")}
+        assert named == {other.name for other in file.parent.glob("*.yaml")} - {file.name}, file
+    for folder in (ROOT / "components").iterdir():
+        assert f"`components/{folder.name}`" in PAGE, folder.name
+
+
+@pytest.mark.parametrize("line", re.findall(r"^\| `([a-zA-Z]+)[`:]", PAGE, re.MULTILINE))
+def test_the_page_explains_lines_that_there_are(line: str) -> None:
+    texts = "".join(file.read_text() for file, _ in everything())
+    assert re.search(rf"\b{line}\b", texts)
+
+
+OF_OPERATORS = {"Certificate", "Issuer", "ServiceMonitor"}  # Kubernetes itself has no schema of these
+TOGETHER = ("votes-only", "workers", "cert-manager", "service-monitor", "one-machine")
+
+
+def test_all_of_it_is_rendered_and_valid(tmp_path: Path) -> None:
+    kubectl, validate = shutil.which("kubectl"), shutil.which("kubernetes-validate")
+    if kubectl is None:
+        pytest.skip("kubectl is not installed")
+    shutil.copytree(ROOT, tmp_path / "kubernetes")
+    example = tmp_path / "kubernetes" / "example" / "kustomization.yaml"
+    said = yaml.safe_load(example.read_text())
+    said["components"] = [f"../components/{name}" for name in TOGETHER]
+    example.write_text(yaml.safe_dump(said))
+    done = subprocess.run([kubectl, "kustomize", example.parent], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rendered = {(found["kind"], found["metadata"]["name"]): found for found in yaml.safe_load_all(done.stdout)}
+    nodes = rendered["StatefulSet", "raftsched"]
+    assert container_of(nodes)["image"].startswith("registry.example/raftsched:")
+    said = environment(nodes, PODS[0])
+    assert said["RAFTSCHED_NO_RUN"] == "true"
+    assert "RAFTSCHED_SLOTS" not in said, "a node that runs nothing has none"
+    assert {one["whenUnsatisfiable"] for one in pod_of(nodes)["topologySpreadConstraints"]} == {"ScheduleAnyway"}
+    assert {found["metadata"].get("namespace") for (kind, _), found in rendered.items() if kind != "Namespace"} == {
+        NAMESPACE
+    }
+    if validate is None:
+        pytest.skip("kubernetes-validate is not installed (pip install kubernetes-validate)")
+    known = [found for (kind, _), found in rendered.items() if kind not in OF_OPERATORS]
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(known))
+    done = subprocess.run(
+        [validate, "--strict", "--quiet", tmp_path / "all.yaml"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
