@@ -21,6 +21,7 @@ from tests.support.cluster import Cluster
 from tests.support.example_rows import rows
 from tests.support.examples import (
     ELSEWHERE,
+    PAGES_ELSEWHERE,
     ROOT,
     SHELL,
     SHOWN,
@@ -44,7 +45,14 @@ def _shows_jobs(block: Block) -> bool:
     return block.language in ("json", "yaml") and not block.file and not block.text.startswith(SHOWN)
 
 
-TO_RUN = [b for b in BLOCKS if b.language in SHELL and not b.text.startswith(SHOWN) and tuple(commands(b)) not in ROWS]
+TO_RUN = [
+    b
+    for b in BLOCKS
+    if b.language in SHELL
+    and not b.text.startswith(SHOWN)
+    and tuple(commands(b)) not in ROWS
+    and b.page not in PAGES_ELSEWHERE
+]
 REPORT = {  # run again, it lasts until it is killed
     "trigger": {"cron": "0 2 * * 1-5", "timezone": "Europe/Madrid"},
     "handler": {"shell": "echo report; [ $RAFTSCHED_ATTEMPT = 1 ] || exec sleep 300"},
@@ -188,6 +196,9 @@ def test_every_block_is_tried_or_named_as_one_that_is_not() -> None:
     for start, where in ELSEWHERE.items():
         assert any(line.startswith(start) for line in lines), f"{start!r} is in no example any more"
         assert not where.endswith(".py") or (ROOT / where).is_file(), where
+    for page, where in PAGES_ELSEWHERE.items():
+        assert (ROOT / page).is_file(), page
+        assert (ROOT / where).is_file(), where
 
 
 def test_every_resource_has_an_example_with_curl() -> None:

@@ -79,6 +79,13 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     'echo \'{"outcome"': "tests/integration/test_runner_commands.py",
     "raftsched jobs edit": "tests/unit/cli/jobs/test_files.py",  # wants somebody at a terminal
 }
+# pages of commands for other machines -> what tries them; their settings are tried as those of other pages
+PAGES_ELSEWHERE = {
+    "docs/containers.md": "tests/unit/docs/test_containers.py",
+    "docs/kubernetes.md": "tests/e2e/test_kubernetes.py",
+    "docs/proxies.md": "tests/e2e/test_proxies.py",
+    "docs/virtual-machines.md": "tests/e2e/test_virtual_machines.py",
+}
 
 
 @dataclass(frozen=True)

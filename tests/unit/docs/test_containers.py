@@ -17,7 +17,7 @@ from raftsched.config.work import GRACE_MS
 from raftsched.embedded.systemd import STOP_SLACK_S
 from raftsched.security.keyring import own_key
 from raftsched.security.private import make_private
-from tests.support.command_lines import unknown_in
+from tests.support.named import wrong_in_command
 
 ROOT = Path(__file__).parents[3]
 HERE = ROOT / "deploy" / "docker"
@@ -57,7 +57,7 @@ def test_the_image_is_not_root_and_says_whether_it_lives() -> None:
     (data,) = re.findall(r"RAFTSCHED_DATA=(\S+)", image["ENV"])
     assert command[-1] == data
     assert json.loads(image["ENTRYPOINT"]) == ["tini", "-s", "--", "raftsched"]
-    assert not unknown_in(" ".join(command[1:]))
+    assert not wrong_in_command(" ".join(command))
     assert image["EXPOSE"] == "7401 7501"
 
 
@@ -120,7 +120,7 @@ def test_a_service_has_no_more_rights_and_no_less_time_than_it_needs() -> None:
     command = service["healthcheck"]["test"]
     assert command[:3] == ["CMD", "raftsched", "health"]
     assert "--live" not in command, "up --wait waits for the cluster"
-    assert not unknown_in(" ".join(command[2:]))
+    assert not wrong_in_command(" ".join(command[1:]))
     for key in ("stop_grace_period", "read_only", "cap_drop", "ulimits", "restart", "ports"):
         assert f"`{key}" in PAGE, key
 
