@@ -58,10 +58,12 @@ def shell_lines(text: str) -> Iterator[str]:
 
 
 def commands(text: str) -> Iterator[str]:
-    """Yields the commands of `raftsched` that a page names, also those within a line of others."""
+    """Yields the commands of `raftsched` that a page names, also those within a line of others, and in containers."""
     for line in map(_in_a_row, shell_lines(text)):
-        for match in re.finditer(r"(?:^|[|;&]\s*|\bdo )(raftsched [^|;&)>]*)", line.strip()):
+        for match in re.finditer(r"(?:^|[|;&]\s*|\bdo |\bexec \S+ (?:-- )?)(raftsched [^|;&)>]*)", line.strip()):
             yield match[1].strip()
+        for match in re.finditer(r"raftsched:local ([a-z-][^|;&)>]*)", line):  # an image, which begins so
+            yield f"raftsched {match[1].strip()}"
 
 
 def _in_a_row(line: str) -> str:

@@ -24,7 +24,7 @@ PAGES = {
     for page in pages.site({}).pages.values()
     if page.source.endswith(".md") and not page.file and page.source != "CHANGELOG.md"  # which may name what is gone
 }
-OTHERS = {"--enable-optimizations"}  # options of other programs, in words
+OTHERS = {"--enable-optimizations", "--build-arg", "--cap-add", "--cpus", "--cpu-shares"}  # of other programs, in words
 every_page = pytest.mark.parametrize("source", sorted(PAGES))
 
 
@@ -99,6 +99,7 @@ READ: dict[str, Callable[[str], object]] = {
     "python": _python,
     "sh": lambda text: None,  # its commands, above
     "": lambda text: None,
+    "dockerfile": lambda text: None,  # of an image of the reader's own
     "sql": lambda text: None,  # tests/unit/cli/importers/test_quartz.py
 }
 
@@ -111,6 +112,15 @@ def test_its_blocks_can_be_read(source: str) -> None:
             READ[block.language](block.text)
         except Exception as error:
             raise AssertionError(f"{source}: {error}\n{block.text}") from error
+
+
+def test_commands_in_containers_are_found() -> None:
+    page = (
+        "```sh\ndocker exec raftsched raftsched tokens list\n"
+        "kubectl -n raftsched exec raftsched-0 -- raftsched jobs list > x\n"
+        "docker run --rm raftsched:local keys new | tee key\nkubectl -n raftsched create secret generic x\n```\n"
+    )
+    assert list(named.commands(page)) == ["raftsched tokens list", "raftsched jobs list", "raftsched keys new"]
 
 
 @pytest.mark.parametrize(
