@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +65,10 @@ def test_the_image_is_not_root_and_says_whether_it_lives() -> None:
 
 def test_nothing_of_a_checkout_gets_into_it_but_the_wheel_and_the_lock() -> None:
     ignored = (HERE / "Dockerfile.dockerignore").read_text().split()
-    assert ignored == ["*", "!requirements.lock", "!dist/raftsched-*-py3-none-any.whl"]
     copied = re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE)
-    assert copied == ["requirements.lock dist/raftsched-*-py3-none-any.whl"]
+    assert copied == ["requirements.lock dist/raftsched-*-py3-none-any.whl", "deploy/docker/import_all.py"]
+    assert ignored == ["*", *(f"!{name}" for name in " ".join(copied).split())]
+    assert "rm /tmp/import_all.py" in DOCKERFILE
 
 
 def test_what_is_left_out_is_in_the_lock() -> None:
@@ -74,6 +77,14 @@ def test_what_is_left_out_is_in_the_lock() -> None:
     (step,) = re.findall(r"^RUN rm (packages.*?) \\$", DOCKERFILE, re.MULTILINE)
     for name in re.findall(r"packages/(\w+)-\*", step):
         assert re.search(rf"^{name.replace('_', '-')}==", lock, re.MULTILINE), name
+
+
+def test_modules_may_lack_what_belongs_to_extras_alone() -> None:
+    """What modules import at their top is a dependency, or of an extra that an image may be built without."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (names,) = re.findall(r"OF_EXTRAS = (\{.*?\})", (HERE / "import_all.py").read_text())
+    for name in ast.literal_eval(names):
+        assert any(needed.startswith(name) for needed in (*extras["s3"], *extras["otel"])), name
 
 
 def test_hadolint_has_nothing_against_it() -> None:
