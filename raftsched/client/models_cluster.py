@@ -218,6 +218,7 @@ class NamespaceLimits(msgspec.Struct, frozen=True, kw_only=True):
     output_bytes: int | None = None  # of what its runs print, on each node
     output_max_bytes: int | None = None  # of what an attempt prints; None: as the settings have it
     output_keep: str | None = None  # how long it is kept; None: as the settings have it
+    output_copies: int | None = None  # on so many nodes; None: as the settings have it
 
 
 class Namespace(msgspec.Struct, frozen=True, kw_only=True):

@@ -230,6 +230,7 @@ class NamespaceLimits(TypedDict, total=False):
     output_bytes: int | None
     output_max_bytes: int | None
     output_keep: Duration | None
+    output_copies: int | None
 
 
 class NamespaceSpec(TypedDict, total=False):

@@ -59,7 +59,7 @@ SETTINGS = (
     "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open", "tls_ca", "http_hosts",
     "executors", "exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny",
     "no_run", "weight", "tracing", "insecure_raft", *bounds.SETTINGS, "raft_cert", "raft_key", "raft_ca",
-    *config_runs.NAMES,
+    *config_runs.NAMES, "output_copies_bytes",
 )  # fmt: skip
 
 
@@ -99,6 +99,7 @@ class NodeConfig:
     output_max: int | None = None
     output_keep_ms: int | None = None
     output_keep_bytes: int = OUTPUT_KEEP_BYTES.default
+    output_copies_bytes: int | None = None  # of other nodes' output, beside its own; None: as output_keep_bytes
     log_format: str = LOG_FORMATS[0]
     tracing: bool = False  # spans are sent as the OTEL_ variables say
     bounds: Bounds = field(default_factory=Bounds)  # of what callers may hold at one time
@@ -182,6 +183,9 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         output_max=size_of(settings, "output_max", OUTPUT_MAX) if "output_max" in settings else None,
         output_keep_ms=duration_of(settings, "output_keep", OUTPUT_KEEP) if "output_keep" in settings else None,
         output_keep_bytes=size_of(settings, "output_keep_bytes", OUTPUT_KEEP_BYTES),
+        output_copies_bytes=size_of(settings, "output_copies_bytes", OUTPUT_KEEP_BYTES)
+        if "output_copies_bytes" in settings
+        else None,
         log_format=log_format_of(settings.get("log_format", LOG_FORMATS[0])),
         tracing=flag("tracing", settings.get("tracing", False)),
         bounds=bounds.bounds(settings),

@@ -95,6 +95,7 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
     output_max_bytes: int = 2**20  # kept of what one attempt prints
     output_keep_ms: int = 7 * DAY_MS  # how long, on the disk of the node that has it
     upgrade_hold: int = 0  # 1: the cluster's level stays, whatever its members know
+    output_copies: int = 1  # nodes that have what runs print
 
 
 class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):

@@ -17,6 +17,7 @@ from enum import Enum
 
 import msgspec
 
+from raftsched.core.cluster import Settings
 from raftsched.core.commands import (
     Attributed,
     BringNear,
@@ -32,6 +33,7 @@ from raftsched.core.commands import (
     Watch,
     check,
 )
+from raftsched.core.namespaces import PutNamespace
 
 FIRST_LEVEL = 1
 BEGAN = 3  # levels up to this one came before clusters had a level: in all of them they may be used
@@ -41,7 +43,8 @@ HISTORY = {
     1: "jobs, runs, queues, namespaces, secrets, webhooks, members",
     2: "remote workers, runs of several parts",
     3: "due times ahead by the day, watches of late runs, outcomes that runs say, progress, workflows",
-    4: "the level itself: nodes of two versions in one cluster; a pause never ends before it begins",
+    4: "the level itself: nodes of two versions in one cluster; a pause never ends before it begins; a "
+    "second copy of output",
 }
 
 # What apply does otherwise from a level on.
@@ -56,7 +59,10 @@ SINCE: dict[type, int] = {
 
 # Fields of structs that commands hold, and members of enumerations, that came later -> their level. At its default a
 # field says nothing, and the command is of the level that it has without it.
-PARTS_SINCE: dict[tuple[type, str], int] = {}
+PARTS_SINCE: dict[tuple[type, str], int] = {
+    (PutNamespace, "output_copies"): 4,
+    (Settings, "output_copies"): 4,
+}
 
 
 def _tag(kind: type) -> int:

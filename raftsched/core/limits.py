@@ -25,7 +25,7 @@ from raftsched.core.model import (
     Trigger,
     TriggerKind,
 )
-from raftsched.core.namespaces import OUTPUT_KEEP_MS, OUTPUT_MAX_BYTES
+from raftsched.core.namespaces import OUTPUT_COPIES, OUTPUT_KEEP_MS, OUTPUT_MAX_BYTES
 from raftsched.core.notices import NOTIFY_MAX, SYSTEM_QUEUES
 from raftsched.core.run_keys import Concurrency
 
@@ -130,6 +130,7 @@ SETTINGS = {  # field -> (least, most) that may be set
     "output_max_bytes": OUTPUT_MAX_BYTES,
     "output_keep_ms": OUTPUT_KEEP_MS,
     "upgrade_hold": (0, 1),
+    "output_copies": OUTPUT_COPIES,
 }
 
 

@@ -20,6 +20,7 @@ STARTS_MAX = 1_000_000  # in a minute
 OUTPUT_BYTES = (1 << 20, 1 << 50)
 OUTPUT_MAX_BYTES = (4 << 10, 256 << 20)
 OUTPUT_KEEP_MS = (HOUR_MS, 3_650 * DAY_MS)
+OUTPUT_COPIES = (1, 2)
 DEFAULTS_STALE = "stale-defaults"  # code of a refusal that the API answers by resolving anew
 
 
@@ -39,6 +40,7 @@ class Namespace(msgspec.Struct, array_like=True, kw_only=True):
     output_bytes: int | None = None  # of what its runs print, on each node
     output_max_bytes: int | None = None  # of what one attempt prints; None: as the settings have it
     output_keep_ms: int | None = None  # how long it is kept; None: as the settings have it
+    output_copies: int | None = None  # on so many nodes; None: as the settings have it
 
     @property
     def is_needed(self) -> bool:
@@ -66,6 +68,7 @@ class PutNamespace(Command, frozen=True, tag=80):
     output_bytes: int | None = None
     output_max_bytes: int | None = None
     output_keep_ms: int | None = None
+    output_copies: int | None = None
 
 
 class DeleteNamespace(Command, frozen=True, tag=81):

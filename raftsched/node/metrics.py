@@ -41,7 +41,11 @@ class NodeMetrics(Collector):
             yield GaugeMetricFamily(
                 "raftsched_disk_bytes", "Size of the file system with the data directory.", use.total
             )
-            yield GaugeMetricFamily("raftsched_output_bytes", "Output of runs that is kept on this node.", use.output)
+            yield GaugeMetricFamily(
+                "raftsched_output_bytes",
+                "Output of runs that is kept on this node, also that of others as a second copy.",
+                use.output,
+            )
 
 
 def _of_raft(seen: Measured) -> Iterator[Metric]:

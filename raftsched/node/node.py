@@ -40,6 +40,8 @@ from raftsched.metrics import RunMetrics
 from raftsched.node.disk import DiskSpace
 from raftsched.node.metrics import NodeMetrics
 from raftsched.node.ports import NodePorts
+from raftsched.node.second_copies import SecondCopies, copies_of
+from raftsched.outputs.copies import CopyStore
 from raftsched.raft import Raft, RaftOptions
 from raftsched.raft.transport import tls
 from raftsched.remote.gateway import Gateway
@@ -151,7 +153,9 @@ class Node:
         rules = OutputRules(store.read, most_bytes=config.output_max, keep_most_ms=config.output_keep_ms)
         output = output_of(config, rules)
         parts.callback(output.close)
-        disk.output_bytes = output.size
+        copies = copies_of(config, rules, disk)
+        parts.callback(copies.close)
+        disk.output_bytes = lambda: output.size() + copies.size()
         tell = partial(_tell_all, raft)
         received = Outputs(
             config.id, output, store.read, self.clock, short_of_disk=disk.is_short, tell=tell, rules=rules
@@ -213,7 +217,9 @@ class Node:
 
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
         context = self._context(store, output, registry, keys, sealer, ports)
-        context.received = received
+        context.received, context.copied = received, copies
+        second = SecondCopies(context, output, copies, rules, raft.store_id)
+        registry.register(second)
         context.traces = _request_traces(tracer)
         gateway = context.workers = Gateway(
             node_id=config.id,
@@ -235,7 +241,9 @@ class Node:
         gateway.start()
         leader.start()
         probes.start()
-        pruning = asyncio.create_task(self._prune_output(output, rules), name="output")
+        second.start()
+        parts.push_async_callback(second.stop)
+        pruning = asyncio.create_task(self._prune_output(output, copies, rules), name="output")
         parts.push_async_callback(_cancel, pruning)
         await worker.start()
         log.info("%s; %s", limits, run_as.words)  # only now, for the same reason
@@ -384,7 +392,7 @@ class Node:
             registry=registry,
         )
 
-    async def _prune_output(self, output: OutputStore, rules: OutputRules) -> None:
+    async def _prune_output(self, output: OutputStore, copies: CopyStore, rules: OutputRules) -> None:
         """Drops output that is older than it is kept, in whole segments. Instances may stay for longer, dead letters
         too; the tail of a failed one's output is in the log. A node that knows of no leader, or has just started, may
         have settings that are not in force any more: it deletes nothing by them."""
@@ -394,13 +402,14 @@ class Node:
             if self.status().leader is None:
                 continue
             try:
-                await asyncio.to_thread(self._drop_old, output, rules)
+                await asyncio.to_thread(self._drop_old, output, copies, rules)
             except (OSError, RaftschedError) as error:
                 log.warning("old outputs could not be deleted: %s", error)
 
-    def _drop_old(self, output: OutputStore, rules: OutputRules) -> None:
-        keep_ms, own = rules.ages(output.owners())
+    def _drop_old(self, output: OutputStore, copies: CopyStore, rules: OutputRules) -> None:
+        keep_ms, own = rules.ages(output.owners() | copies.owners())
         output.drop_old(self.clock.wall_ms(), keep_ms, own)
+        copies.drop_old(self.clock.wall_ms(), keep_ms, own)
 
 
 def _tell_all(raft: Raft, message: bytes) -> None:

@@ -12,19 +12,19 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-import weakref
 import zlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
 from raftsched.worker import spool
+from raftsched.worker.open_texts import OpenTexts, stream_number
 from raftsched.worker.reading import Text
 from raftsched.worker.records import (
     CRC,
@@ -34,7 +34,7 @@ from raftsched.worker.records import (
     MAGIC,
     Told,
     body_size,
-    checked,
+    checked_text,
     pieces_of,
     told_of,
     whole_size,
@@ -45,8 +45,6 @@ _RECENT_MAX = 1_000
 _OPEN_MAX = 64  # segments of namespaces that are open between two batches
 _OWN_SEGMENTS = 16  # that a share is divided into: so much of it goes at once
 _OWN_SEGMENT_MIN = 64 * 1024  # bytes
-_READ_MAX = 8  # outputs that stay open after they were read: the next reader need not check all of them again
-_ONE_BY_ONE = 1024 * 1024  # bytes; larger ones are checked one at a time, so that they take one processor at most
 NOWHERE = 0  # the number of no segment: all of it was more than its namespace may have
 _STEPS = 16  # that an age is divided into: a segment that was begun so long ago gets no more
 GONE = "The output is not kept any more: it was deleted by age or for room, or with a disk that was replaced."
@@ -62,6 +60,15 @@ class Record:
     spooled: bool = False
     truncated: int = 0
     namespace: str = ""  # of the job
+
+
+class Synced(NamedTuple):
+    """A segment: so many bytes of it stay as they are."""
+
+    number: int
+    owner: str
+    size: int
+    path: Path
 
 
 @dataclass(slots=True)
@@ -107,10 +114,7 @@ class OutputStore:
         self._lock = threading.Lock()
         self._recent: dict[int, OutputRef] = {}  # by token
         self._held: set[int] = set()  # tokens whose spool files are not the supervisor's
-        self._texts: weakref.WeakValueDictionary[Hashable, Text] = weakref.WeakValueDictionary()  # that are read now
-        self._texts_lock = threading.Lock()
-        self._read: dict[tuple[int, Hashable], Text] = {}  # by segment and key; the one that was read last is the last
-        self._checking = threading.Lock()
+        self._texts = OpenTexts()
         for made in (directory, self.live_directory):
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._segments = segments_in(directory)  # by number, in the order in which they were begun
@@ -129,8 +133,7 @@ class OutputStore:
         with self._lock:
             for owner in list(self._open):
                 self._shut(owner)
-        with self._texts_lock:
-            self._read.clear()
+        self._texts.clear()
 
     def clear_live(self) -> None:
         """Removes spool files that nobody will finish. Only while nothing runs here."""
@@ -174,7 +177,7 @@ class OutputStore:
                     refs.append(self._append(record, shares[record.namespace], starts))
                 for at in self._open.values():
                     if at.number in starts:
-                        os.fdatasync(at.fd)
+                        self._sync(at)
             except OSError:
                 for at in self._open.values():
                     if at.number in starts:
@@ -244,7 +247,7 @@ class OutputStore:
             oldest = next(number for number, segment in self._segments.items() if segment.owner == owner)
             if full or oldest == at.number:
                 if at.number in starts:  # what is in it is referred to when all is written
-                    os.fdatasync(at.fd)
+                    self._sync(at)
                 at, full = self._roll(owner), False
             else:
                 self._drop(oldest)
@@ -256,8 +259,13 @@ class OutputStore:
         self._kept[segment.owner] += end - segment.size
         segment.size = at.end = end
 
+    def _sync(self, at: _Open) -> None:
+        os.fdatasync(at.fd)
+        self._segments[at.number].synced = at.end
+
     def _cut_off(self, at: _Open, end: int) -> None:
         self._count(at, end)
+        self._segments[at.number].synced = min(self._segments[at.number].synced, end)
         os.ftruncate(at.fd, end)
 
     def discard(self, token: int) -> None:
@@ -297,7 +305,7 @@ class OutputStore:
             finally:
                 os.close(directory)
         self._last = max(self._last, number)
-        end = self._segments.setdefault(number, Segment(owner, 0)).size
+        end = self._segments.setdefault(number, Segment(owner, 0, 0)).size
         return _Open(number, fd, end)
 
     # ------------------------------------------------------------ reading
@@ -319,7 +327,7 @@ class OutputStore:
         whole = bool(body) and hashlib.sha256(body).digest() == HEADER.unpack(head[: HEADER.size])[5]
         if not whole or len(text) != ref.size or hashlib.sha256(text).digest() != ref.sha256:
             raise RaftschedError("output-gone", DAMAGED)
-        number = _stream_number(stream)
+        number = stream_number(stream)
         return _cut(text if number is None else spool.render(body, number), offset, limit)
 
     def live(self, token: int, stream: str | None = None, offset: int = 0, limit: int | None = None) -> bytes | None:
@@ -331,52 +339,27 @@ class OutputStore:
         except FileNotFoundError:
             ref = self._recent.get(token)
             return self.read(ref, stream, offset, limit) if ref is not None else None
-        return _cut(spool.render(body, _stream_number(stream)), offset, limit)
+        return _cut(spool.render(body, stream_number(stream)), offset, limit)
 
     def open(self, ref: OutputRef, stream: str | None = None, token: int | None = None) -> Text:
         """Like `read`, a piece at a time. The digest is held against all of it before, once for all who read it.
         `token`: whose it has to be; None: anybody's.
 
         Raises RaftschedError "output-gone"."""
-        number = _stream_number(stream)
+        number = stream_number(stream)
         key = (ref.segment, ref.offset, ref.size, ref.sha256, number, token)
-        text = self._known(ref.segment, key)
-        if text is not None:
-            return text
-        with self._checking if ref.size > _ONE_BY_ONE else nullcontext():
-            text = self._known(ref.segment, key)  # another reader may have checked it meanwhile
-            if text is not None:
-                return text
-            try:
-                fd = os.open(self._segment_path(ref.segment), os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                raise RaftschedError("output-gone", GONE) from None
-            try:
-                end = checked(fd, ref, token)
-            except BaseException:
-                os.close(fd)
-                raise
-            text = Text(fd, ref.offset + HEADER_SIZE, end, number)
-            with self._texts_lock:
-                self._texts[key] = text
-            return self._known(ref.segment, key) or text
+        return self._texts.open(ref.segment, key, ref.size, lambda: self._check(ref, number, token))
 
-    def _known(self, segment: int, key: Hashable) -> Text | None:
-        """Returns an output that is open, and keeps it so for the next reader."""
-        with self._texts_lock:
-            text = self._texts.get(key)
-            if text is not None:
-                self._read.pop((segment, key), None)
-                self._read[segment, key] = text
-                while len(self._read) > _READ_MAX:
-                    del self._read[next(iter(self._read))]
-            return text
+    def _check(self, ref: OutputRef, number: int | None, token: int | None) -> Text:
+        try:
+            return checked_text(self._segment_path(ref.segment), ref, number, token)
+        except FileNotFoundError:
+            raise RaftschedError("output-gone", GONE) from None
 
     def open_live(self, token: int, stream: str | None = None) -> Text | None:
         """Like `live`, a piece at a time, and as of now. While the middle is being left out, its size stays."""
-        key = (token, _stream_number(stream))
-        with self._texts_lock:
-            text = self._texts.get(key)
+        key = (token, stream_number(stream))
+        text = self._texts.get(key)
         if text is not None and text.refresh():
             return text
         try:
@@ -385,15 +368,13 @@ class OutputStore:
             ref = self._recent.get(token)
             return self.open(ref, stream) if ref is not None else None
         text = Text(fd, 0, None, key[1], self._bounds.get(token, self.max_attempt_bytes) // 2)
-        with self._texts_lock:
-            self._texts[key] = text
+        self._texts.add(key, text)
         return text
 
     def being_read(self, token: int, stream: str | None = None) -> Text | None:
         """Returns the output of a running attempt that somebody reads, as of the last look; without a look at the
         disk."""
-        with self._texts_lock:
-            return self._texts.get((token, _stream_number(stream)))
+        return self._texts.get((token, stream_number(stream)))
 
     # ------------------------------------------------------------ deleting
 
@@ -451,9 +432,7 @@ class OutputStore:
         if at is not None and at.number == number:
             self._shut(segment.owner)
         self._segment_path(number).unlink(missing_ok=True)
-        with self._texts_lock:
-            for key in [key for key in self._read if key[0] == number]:
-                del self._read[key]
+        self._texts.forget(number)
         del self._segments[number]
         for known in (self._unchecked, self._finished, self._found_at_start):
             known.discard(number)
@@ -461,6 +440,16 @@ class OutputStore:
         self._kept[segment.owner] -= segment.size
         if not self._kept[segment.owner]:
             del self._kept[segment.owner]
+
+    def synced(self) -> list[Synced]:
+        """Returns how far each segment is on the disk for good, in the order in which they were begun. The end of one
+        that an earlier process left may be torn."""
+        with self._lock:
+            return [
+                Synced(number, segment.owner, segment.synced, self._segment_path(number))
+                for number, segment in self._segments.items()
+                if segment.synced
+            ]
 
     def size(self) -> int:
         """Bytes of all segments."""
@@ -472,16 +461,6 @@ class OutputStore:
 
     def _live_path(self, token: int) -> Path:
         return self.live_directory / spool.live_name(token)
-
-
-def _stream_number(stream: str | None) -> int | None:
-    if stream is None:
-        return None
-    try:
-        return {"stdout": spool.STDOUT, "stderr": spool.STDERR}[stream]
-    except KeyError:
-        detail = f'stream is {stream!r}; it can be "stdout" or "stderr", or be left out for both.'
-        raise RaftschedError("invalid-parameter", detail) from None
 
 
 def _cut(text: bytes, offset: int, limit: int | None) -> bytes:

@@ -6,11 +6,12 @@ the node's disk.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 
 from raftsched.config.node import NodeConfig
 from raftsched.core.kept_output import kept_of
+from raftsched.core.namespaces import Namespace
 from raftsched.core.rows import NAMESPACES, read_meta
 from raftsched.core.tables import ReadView
 from raftsched.worker.output import OutputStore
@@ -53,11 +54,12 @@ class OutputRules:
     def forget(self) -> None:
         """The settings or a namespace were changed."""
         self._known.clear()
+        self._names = {owner: name for owner, name in dict(self._names).items() if name is not None}
 
     def share_of(self, namespace: str) -> int | None:
-        """Returns how many bytes a namespace may have, APART where it has no such limit but an age of its own, None:
-        neither. May be asked from any thread. Where the tables cannot be read it says None: an attempt's end is told
-        with its output, whatever befell the tables."""
+        """Returns how many bytes a namespace may have, APART where it has no such limit but an age or copies of its
+        own, None: none of these. May be asked from any thread. Where the tables cannot be read it says None: an
+        attempt's end is told with its output, whatever befell the tables."""
         if not namespace:
             return None
         try:
@@ -68,7 +70,8 @@ class OutputRules:
             return None
         if row is None:
             return None
-        share = APART if row.output_bytes is None and row.output_keep_ms is not None else row.output_bytes
+        apart = row.output_keep_ms is not None or row.output_copies is not None
+        share = APART if row.output_bytes is None and apart else row.output_bytes
         if share is not None:
             self._names[owner_of(namespace)] = namespace
         return share
@@ -78,14 +81,31 @@ class OutputRules:
         namespaces are looked through once at most, for the segments of an earlier process."""
         with self._read() as view:
             age_ms = self._at_most(read_meta(view).settings.output_keep_ms)
-            self._look_for(view, {owner for owner in owners if owner not in self._names})
             own = {}
-            for owner in owners:
-                name = self._names[owner]
-                row = None if name is None else NAMESPACES.get(view, name)
-                if row is not None and row.output_keep_ms is not None:
+            for owner, row in self._rows(view, owners):
+                if row.output_keep_ms is not None:
                     own[owner] = self._at_most(row.output_keep_ms)
         return age_ms, own
+
+    def copies(self, owners: Collection[str]) -> tuple[int, dict[str, int]]:
+        """Returns on how many nodes output is to be, and for these owners of segments where their namespaces say it."""
+        with self._read() as view:
+            own = {owner: row.output_copies for owner, row in self._rows(view, owners) if row.output_copies is not None}
+            return read_meta(view).settings.output_copies, own
+
+    def share_of_owner(self, owner: str) -> int | None:
+        """Returns how many bytes the segments of an owner may take; None: there is no such limit."""
+        with self._read() as view:
+            return next((row.output_bytes for _, row in self._rows(view, (owner,))), None)
+
+    def _rows(self, view: ReadView, owners: Collection[str]) -> Iterator[tuple[str, Namespace]]:
+        """Yields the namespaces of those owners that are of one."""
+        self._look_for(view, {owner for owner in owners if owner and owner not in self._names})
+        for owner in owners:
+            name = self._names.get(owner) if owner else None
+            row = None if name is None else NAMESPACES.get(view, name)
+            if row is not None:
+                yield owner, row
 
     def _look_for(self, view: ReadView, unknown: set[str]) -> None:
         for row in NAMESPACES.all(view) if unknown else ():

@@ -7,6 +7,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from raftsched.core.model import OutputRef
@@ -76,6 +77,18 @@ def checked(fd: int, ref: OutputRef, token: int | None = None) -> int:
     if told.shown != ref.size or told.shown_sha256 != ref.sha256:
         raise RaftschedError("output-gone", DAMAGED)
     return start + size
+
+
+def checked_text(path: Path, ref: OutputRef, stream: int | None, token: int | None = None) -> Text:
+    """Returns the output at a place of this file, after its digest was held against all of it. Raises
+    FileNotFoundError, RaftschedError "output-gone"."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        end = checked(fd, ref, token)
+    except BaseException:
+        os.close(fd)
+        raise
+    return Text(fd, ref.offset + HEADER_SIZE, end, stream)
 
 
 def told_of(fd: int, start: int, end: int) -> Told:

@@ -20,6 +20,7 @@ class Segment:
 
     owner: str
     size: int
+    synced: int  # bytes of it that are on the disk for good
 
 
 def owner_of(namespace: str) -> str:
@@ -38,7 +39,8 @@ def segments_in(directory: Path) -> dict[int, Segment]:
     for path in directory.glob("seg-*.dat"):
         number, _, owner = path.name[4:-4].partition("-")
         if number.isdigit():
-            found[int(number)] = Segment(owner, path.stat().st_size)
+            size = path.stat().st_size
+            found[int(number)] = Segment(owner, size, size)
     return dict(sorted(found.items()))
 
 

@@ -92,6 +92,7 @@ class Author:
             output_max_bytes=self.random.choice([1 << 12, 1 << 20, 256 << 20]),
             output_keep_ms=self.random.choice([3_600_000, 7 * DAY_MS]),
             upgrade_hold=self.random.choice([0, 0, 1]),
+            output_copies=self.random.choice([1, 2]),
         )
         self._entry([c.Form(b"x", members), c.OpenLeadership(1, "n1"), c.PutSettings(small)])
         for _ in range(entries):
@@ -609,6 +610,7 @@ class Author:
             r.choice([None, None, None, 1 << 20, 1 << 30, 5]),
             r.choice([None, None, None, 1 << 12, 1 << 20, 5]),
             r.choice([None, None, None, DAY_MS, 30 * DAY_MS, 5]),
+            r.choice([None, None, None, 1, 2, 3]),
         )
 
     def _secret(self) -> Command:

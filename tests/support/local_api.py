@@ -26,6 +26,7 @@ from raftsched.core.levels import newest_level
 from raftsched.core.rows import decode_operation
 from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError
+from raftsched.outputs.copies import CopyStore
 from raftsched.raft import Change, JoinRequest, MemberStatus
 from raftsched.raft.membership.configuration import Members, added, removed
 from raftsched.raft.proposals.barrier import Barriers
@@ -68,6 +69,7 @@ class LocalCluster:
         self._index = self.store.applied_index
         self.sessions: dict[str, int] = {}
         self.outputs: dict[str, OutputStore] = {}
+        self.copied: dict[str, CopyStore] = {}  # of other nodes' output
         self.received: dict[str, Outputs] = {}  # what remote workers send
         self.subscribers: list[Callable[[Sequence[Applied]], None]] = []
         self.http: dict[str, str] = {}  # where the nodes' APIs are, as they announced it
@@ -194,6 +196,7 @@ class LocalCluster:
     def context(self, node: str) -> ApiContext:
         if node not in self.outputs:
             self.outputs[node] = OutputStore(self.directory / node / "output")
+            self.copied[node] = CopyStore(self.directory / node / "output-copies", keep_bytes=1 << 30)
         self.received[node] = self._received(node)
         members = MembersPort(
             lambda: [MemberStatus(m.node, m.raft, m.store_id, m.voter) for m in self.members],
@@ -232,6 +235,7 @@ class LocalCluster:
             bounds=self.bounds,
             received=self.received[node],
             traces=self.traces,
+            copied=self.copied[node],
         )
         context.workers = Gateway(
             node_id=node,

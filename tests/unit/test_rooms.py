@@ -29,8 +29,22 @@ ROOMS: dict[str, set[str]] = {
     "tracing": {"core"},
     "leader": {"core", "store", "raft", "schedule"},
     "worker": {"core", "store", "raft", "config", "security", "tracing"},
+    "outputs": {"core", "worker"},
     "remote": {"core", "store", "raft", "config", "security", "worker", "client", "tracing"},
-    "api": {"core", "store", "raft", "schedule", "crontabs", "worker", "remote", "config", "security", "ui", "tracing"},
+    "api": {
+        "core",
+        "store",
+        "raft",
+        "schedule",
+        "crontabs",
+        "worker",
+        "remote",
+        "outputs",
+        "config",
+        "security",
+        "ui",
+        "tracing",
+    },
     "ui": set(),
     "client": set(),
     "cli": {"client", "schedule", "crontabs", "embedded", "config", "security"},
@@ -40,7 +54,7 @@ ROOMS: dict[str, set[str]] = {
     "security": set(),
     "objectstore": set(),
     # the composition root
-    "node": {"core", "store", "raft", "leader", "worker", "remote", "api", "config", "security", "tracing"},
+    "node": {"core", "store", "raft", "leader", "worker", "outputs", "remote", "api", "config", "security", "tracing"},
 }
 LEAVES = {
     *("bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),

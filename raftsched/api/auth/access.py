@@ -124,11 +124,11 @@ def caller_of(token: Token) -> Caller:
     return found._replace(grants={grant.namespace: grant.role for grant in token.grants})
 
 
-def asker(ctx: ApiContext, request: web.Request) -> Caller:
-    """Returns the caller of a request: another node, or the owner of the token. Raises Problem unauthorized, forbidden,
-    UnknownToken."""
+def asker(ctx: ApiContext, request: web.Request, *, peers: bool = False) -> Caller:
+    """Returns the caller of a request: another node, or the owner of the token. `peers`: nodes may do more than read
+    there. Raises Problem unauthorized, forbidden, UnknownToken."""
     headers = request.headers
-    if PEER in headers and request.method in ("GET", "HEAD"):
+    if PEER in headers and (peers or request.method in ("GET", "HEAD")):
         who = request.get(_NODE) or _peer(ctx, request)  # what proves it is good for once
         if who is not None:
             request[_NODE] = who
@@ -274,7 +274,9 @@ def admit(
         enter_request(RequestContext(state=RequestState(ctx.applied())))
         return ANYBODY
     if who is None:
-        who = asker(ctx, request)
+        who = asker(ctx, request, peers=declared.peers)
+    if declared.peers and not who.peer and _peer_keys(ctx):
+        raise Problem("forbidden", "This is for the nodes of the cluster, which prove that they are with its key.")
     enter_request(RequestContext(who))  # who it is, should it be refused
     if not declared.paced:
         count(ctx, who)
@@ -328,13 +330,13 @@ def _check_scope(
 # ---------------------------------------------------------------- between nodes
 
 
-def peer_header(ctx: ApiContext, node: str, target: str) -> dict[str, str]:
-    """Returns the header that proves to that node that a GET of this path and query comes from this one, which has
+def peer_header(ctx: ApiContext, node: str, target: str, method: str = "GET") -> dict[str, str]:
+    """Returns the header that proves to that node that a request for this path and query comes from this one, which has
     admitted the caller; and those by which the trace of the request goes on there."""
     keys, trace = _peer_keys(ctx), request_state().trace
     headers = {} if trace is None else trace.onward()
     if keys:
-        headers[PEER] = peer_said(keys[0], ctx.node_id, node, target, ctx.now_ms())
+        headers[PEER] = peer_said(keys[0], ctx.node_id, node, target, ctx.now_ms(), method)
     return headers
 
 

@@ -31,7 +31,7 @@ def lock(ctx: ApiContext, counts: RequestCounts) -> Middleware:
         began = ctx.clock.monotonic()
         try:
             try:
-                asker(ctx, request)
+                asker(ctx, request, peers=True)  # what it may do is seen later
             except UnknownToken:  # there may be an admin since a moment ago
                 shown = request.headers.get("Authorization")
                 address = request.remote or ""

@@ -70,7 +70,8 @@ class Operation:
     it belongs to no namespace. Otherwise they are refused. `of_caller`: it is about the caller and nothing else, so
     that workers may ask it, too. `work`: it hands in work (core.apply.audit). `paced`: its handler bounds how often it
     may be called; it counts nothing for its caller. `repeatable`: of a POST that
-    changes something: it may be sent again as it is, and takes no Idempotency-Key."""
+    changes something: it may be sent again as it is, and takes no Idempotency-Key. `peers`: other nodes of the cluster
+    alone may call it."""
 
     summary: str
     answers: Mapping[int, Reply]
@@ -91,6 +92,7 @@ class Operation:
     of_caller: bool = False
     paced: bool = False
     repeatable: bool = False
+    peers: bool = False
 
 
 OPERATIONS: dict[Callable[..., Any], Operation] = {}
@@ -117,6 +119,7 @@ def operation(
     of_caller: bool = False,
     paced: bool = False,
     repeatable: bool = False,
+    peers: bool = False,
 ) -> Callable[[H], H]:
     """Declares what a handler takes and answers. In `answers` a bare type stands for JSON of it, None for no body."""
     replies = {status: one if isinstance(one, Reply) else Reply(one) for status, one in answers.items()}
@@ -140,6 +143,7 @@ def operation(
         of_caller,
         paced,
         repeatable,
+        peers,
     )
 
     def declare(handler: H) -> H:

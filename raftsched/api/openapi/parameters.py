@@ -92,6 +92,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "owner": ({"type": "string"}, "Exactly this owner."),
     "queue": ({"type": "string"}, "Exactly this queue."),
     "resource": ({"type": "string"}, "An address, its first part, such as queues, or the id of what it was about."),
+    "sha256": ({"type": "string", "pattern": "^[0-9a-f]{64}$"}, "The digest of the body."),
     "state": ({"type": "array", "items": {"type": "string"}, "minItems": 1}, "One or more states."),
     "step": ({"type": "string", "enum": list(STEPS), "default": "1m"}, "What is counted together."),
     "stream": ({"type": "string", "enum": ["stdout", "stderr"]}, "One of both; as they came unless given."),

@@ -60,6 +60,7 @@ def _limits(namespace: Namespace) -> NamespaceLimitsOut:
         namespace.output_bytes,
         namespace.output_max_bytes,
         None if keep_ms is None else format_duration(keep_ms),
+        namespace.output_copies,
     )
 
 
@@ -114,6 +115,7 @@ async def _command(ctx: ApiContext, write: Write[Namespace]) -> PutNamespace:
         most.output_bytes,
         most.output_max_bytes,
         keep_ms,
+        most.output_copies,
     )
 
 

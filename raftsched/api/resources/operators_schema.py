@@ -12,7 +12,7 @@ from raftsched.api.jobs.generated import DefaultsIn
 from raftsched.api.jobs.schema import Count, Description, Duration, Owner, Time
 from raftsched.bounds import COUNT_MAX, SLOTS_MAX
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX
-from raftsched.core.namespaces import OUTPUT_BYTES, OUTPUT_MAX_BYTES, RUNNING_MAX, STARTS_MAX
+from raftsched.core.namespaces import OUTPUT_BYTES, OUTPUT_COPIES, OUTPUT_MAX_BYTES, RUNNING_MAX, STARTS_MAX
 
 JobsMax = Annotated[int, Meta(ge=0, le=COUNT_MAX, description=f"an integer from 0 to {COUNT_MAX:,}")]
 Slots = Annotated[
@@ -31,6 +31,7 @@ def _within(bounds: tuple[int, int]) -> Meta:
 
 OutputBytes = Annotated[int, _within(OUTPUT_BYTES)]
 OutputMaxBytes = Annotated[int, _within(OUTPUT_MAX_BYTES)]
+OutputCopies = Annotated[int, _within(OUTPUT_COPIES)]
 
 
 class NamespaceLimitsOut(msgspec.Struct):
@@ -40,6 +41,7 @@ class NamespaceLimitsOut(msgspec.Struct):
     output_bytes: int | None = None
     output_max_bytes: int | None = None
     output_keep: str | None = None
+    output_copies: int | None = None
 
 
 class QueueIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -53,8 +55,8 @@ class QueueIn(msgspec.Struct, forbid_unknown_fields=True):
 class NamespaceLimits(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """Null: no limit. A limit below what there is already lets nothing more in. `max_running`: runs at one time, of all
     its jobs; others wait. `max_starts_per_minute`: attempts that start. `output_bytes`: of what they print, so much is
-    kept on each node, and the oldest goes first. `output_max_bytes`, `output_keep`: in place of the settings of these
-    names, how much is kept of what an attempt prints, and how long."""
+    kept on each node, and the oldest goes first. `output_max_bytes`, `output_keep`, `output_copies`: in place of the
+    settings of these names, how much is kept of what an attempt prints, how long, and on how many nodes."""
 
     max_jobs: JobsMax | None = None
     max_running: RunningMax | None = None
@@ -62,6 +64,7 @@ class NamespaceLimits(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=
     output_bytes: OutputBytes | None = None
     output_max_bytes: OutputMaxBytes | None = None
     output_keep: Duration | None = None
+    output_copies: OutputCopies | None = None
 
 
 class NamespaceIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):

@@ -24,8 +24,11 @@ from raftsched.api.runs.output_source import (
     Asked,
     Copies,
     ask,
+    copy_of,
     find,
+    from_copy,
     holder,
+    may_have_copy,
     not_here,
     pause,
     piece_of,
@@ -33,6 +36,7 @@ from raftsched.api.runs.output_source import (
     text_of,
 )
 from raftsched.core.model import FINAL, Attempt, Instance
+from raftsched.errors import RaftschedError
 from raftsched.worker.reading import PIECE, Text
 
 SERVED_BY = "Raftsched-Served-By"
@@ -82,6 +86,17 @@ async def _plain(ctx: ApiContext, request: web.Request, key: bytes, asked: Asked
         row, attempt = find(ctx, key, asked)
     if attempt is None:
         return web.Response(body=b"", headers=_PLAIN)
+    try:
+        return await _of_attempt(ctx, request, row, attempt, asked)
+    except RaftschedError as error:  # before anything was sent
+        if not may_have_copy(ctx, row, attempt, error):
+            raise
+        return await _second_copy(ctx, request, row, attempt, asked, error)
+
+
+async def _of_attempt(
+    ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked
+) -> web.StreamResponse:
     node = holder(ctx, attempt)
     if node is None:
         return await _of_worker(ctx, request, row, attempt, asked)
@@ -91,6 +106,17 @@ async def _plain(ctx: ApiContext, request: web.Request, key: bytes, asked: Asked
         return await _follow(ctx, request, row, asked, attempt)
     text = await text_of(ctx, row, attempt, asked.stream)
     return await _part(ctx, request, text, attempt, await start_in(text, asked), asked.limit_bytes)
+
+
+async def _second_copy(
+    ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked, why: RaftschedError
+) -> web.StreamResponse:
+    text = await copy_of(ctx, attempt, asked.stream)
+    if text is not None:
+        return await _part(ctx, request, text, attempt, await start_in(text, asked), asked.limit_bytes)
+    node, answer = await from_copy(ctx, request, row, attempt, asked, why)
+    async with answer:
+        return await _pass_on(ctx, request, node, answer)
 
 
 async def _part(
@@ -192,6 +218,8 @@ async def _pass_on(
 ) -> web.StreamResponse:
     if answer.status >= 500 and answer.status != 503:
         raise Problem("output-unavailable", f"Node {node}, which has it, answers {answer.status}.")
+    if answer.status == 410:
+        raise output_stream.refusal(node, answer.status, await answer.read())
     headers: CIMultiDict[str] = CIMultiDict((name, answer.headers[name]) for name in _RELAYED if name in answer.headers)
     headers[SERVED_BY] = node
     response = web.StreamResponse(status=answer.status, headers=headers)

@@ -16,13 +16,14 @@ from raftsched.api.http.problems import Problem
 from raftsched.api.http.requests import Query
 from raftsched.api.http.streams import MEDIA_TYPE, STREAMS
 from raftsched.api.rows import newest_session, requested_instance
-from raftsched.api.runs.kept_words import namespace_of, why_gone
+from raftsched.api.runs.kept_words import aged, namespace_of, why_gone
 from raftsched.core.executors import is_worker
 from raftsched.core.ids import instance_text
 from raftsched.core.kept_output import kept_of
 from raftsched.core.model import Attempt, Instance, Outcome
 from raftsched.errors import RaftschedError
-from raftsched.worker.output import GONE
+from raftsched.outputs.places import in_order
+from raftsched.worker.output import GONE, NOWHERE
 from raftsched.worker.reading import Span, Text
 
 CLIENT: web.AppKey[aiohttp.ClientSession] = web.AppKey("output_client", aiohttp.ClientSession)
@@ -172,6 +173,16 @@ async def pause(request: web.Request) -> bool:
     return stopping.is_set() or request.transport is None or request.transport.is_closing()
 
 
+def address_of(ctx: ApiContext, node: str) -> str:
+    """Returns where the API of another node is; empty: that is not known."""
+    with ctx.read() as view:
+        session = newest_session(view, node)
+    if session is not None:
+        return session.http
+    # A node may take a worker's output before it has a session of its own.
+    return next((peer.http for peer in ctx.cluster.peers() if peer.node_id == node), None) or ""
+
+
 async def ask(
     ctx: ApiContext,
     request: web.Request,
@@ -187,12 +198,10 @@ async def ask(
     if HOP in request.headers:
         raise Problem("output-unavailable", f"The output is on {node}, not on {ctx.node_id}.")
     with ctx.read() as view:
-        session = newest_session(view, node)
         member = any(m.node == node for m in meta(view).members)
     if not member:
         raise Problem("output-gone", f"Node {node}, {its}, is no longer a member.")
-    # A node may take a worker's output before it has a session of its own.
-    http = session.http if session is not None else next((p.http for p in ctx.cluster.peers() if p.node_id == node), "")
+    http = address_of(ctx, node)
     if not http:
         raise Problem("output-unavailable", f"Node {node}, {its}, has no known address.")
     parameters = dict(request.query)
@@ -269,6 +278,44 @@ class Copies:
                 return node, answer
             answer.release()
         return None
+
+
+async def copy_of(ctx: ApiContext, attempt: Attempt, stream: str | None) -> Text | None:
+    """Returns the output of an attempt that has ended from this node's copy of it; None: it has none."""
+    if ctx.copied is None or attempt.output is None:
+        return None
+    of = attempt.output_node or attempt.node
+    return await asyncio.to_thread(ctx.copied.open, of, attempt.output, stream, attempt.token)
+
+
+async def from_copy(
+    ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked, why: RaftschedError
+) -> tuple[str, aiohttp.ClientResponse]:
+    """Returns another node that has a second copy of an output, and its answer. Raises `why`, the reason why the first
+    one cannot be read, when there is none."""
+    of = attempt.output_node or attempt.node
+    others = [m.node for m in ctx.meta().members if m.node not in (ctx.node_id, of)]
+    ref = attempt.output
+    for node in in_order(of, ref.segment, others) if ref is not None and HOP not in request.headers else ():
+        try:
+            answer = await ask(ctx, request, row, attempt, asked, node)
+        except Problem:
+            continue
+        if answer.status < 400 or answer.status == 416:
+            return node, answer
+        answer.release()
+    raise why
+
+
+def may_have_copy(ctx: ApiContext, row: Instance, attempt: Attempt, error: RaftschedError) -> bool:
+    """Returns whether what cannot be read for this reason may be there a second time."""
+    if error.code not in ("output-gone", "output-unavailable") or attempt.output is None:
+        return False
+    if attempt.output.segment == NOWHERE:
+        return False
+    with ctx.read() as view:
+        keep_ms = kept_of(view, namespace_of(view, row)).keep_ms
+    return not aged(attempt, keep_ms, ctx.now_ms())
 
 
 def not_here(ctx: ApiContext) -> Problem:

@@ -21,8 +21,11 @@ from raftsched.api.runs.output_source import (
     Asked,
     Copies,
     ask,
+    copy_of,
     find,
+    from_copy,
     holder,
+    may_have_copy,
     not_here,
     pause,
     printed_in,
@@ -71,6 +74,8 @@ async def follow(ctx: ApiContext, request: web.Request, key: bytes, asked: Asked
     live = attempt is not None and holder(ctx, attempt) is None
     if HOP in request.headers and attempt is not None and live and await text_of(ctx, row, attempt, None) is None:
         raise not_here(ctx)
+    if HOP in request.headers and attempt is not None and attempt.outcome is not None:
+        await _is_readable(ctx, row, attempt)
     with request.app[STREAMS].one(request.remote):
         response = await begin(ctx, request, _BEAT)
         if request.method == "HEAD":
@@ -81,6 +86,14 @@ async def follow(ctx: ApiContext, request: web.Request, key: bytes, asked: Asked
             await send(request, response, problem_frame(error))
         await response.write_eof()
         return response
+
+
+async def _is_readable(ctx: ApiContext, row: Instance, attempt: Attempt) -> None:
+    """Refuses another node's request for what is not here, while there is a status to say that with."""
+    if holder(ctx, attempt) == ctx.node_id:
+        await text_of(ctx, row, attempt, None)
+    elif attempt.output is not None and await copy_of(ctx, attempt, None) is None:
+        raise not_here(ctx)
 
 
 class _Reading:
@@ -97,6 +110,7 @@ class _Reading:
         self._begins = False  # in the middle, perhaps of a character
         self._skipped = 0  # bytes, which nobody was told yet
         self._copies = Copies(ctx, request, asked)
+        self._sent = False
         self._moved = False  # what another node asked for was here, and is not any more
 
     async def run(self) -> None:
@@ -121,6 +135,20 @@ class _Reading:
         if attempt.outcome is Outcome.LOST:  # with it what it had printed since
             await self._send(frame(_encode(End(attempt.number, "lost", None, 0)), event="end"))
             return True
+        try:
+            return await self._first_copy(row, attempt)
+        except RaftschedError as error:
+            if self._sent or not may_have_copy(self._ctx, row, attempt, error):
+                raise
+            return await self._second_copy(row, attempt, error)
+
+    async def _second_copy(self, row: Instance, attempt: Attempt, why: RaftschedError) -> bool:
+        if await copy_of(self._ctx, attempt, None) is not None:
+            return await self._own(row, attempt, copied=True)
+        node, answer = await from_copy(self._ctx, self._request, row, attempt, self._asked, why)
+        return await self._pass_on(node, attempt, answer)
+
+    async def _first_copy(self, row: Instance, attempt: Attempt) -> bool:
         node = holder(self._ctx, attempt)
         if node == self._ctx.node_id:
             return await self._own(row, attempt)
@@ -139,11 +167,15 @@ class _Reading:
             return True
         return await self._over()
 
-    async def _own(self, row: Instance, attempt: Attempt) -> bool:
-        """From this node's disk. False: it is not there any more."""
+    async def _own(self, row: Instance, attempt: Attempt, *, copied: bool = False) -> bool:
+        """From this node's disk. False: it is not there any more. `copied`: its copy of another node's."""
         asked = self._asked
-        at = await printed_in(await text_of(self._ctx, row, attempt, asked.stream if asked.tail else None), asked)
-        text = await text_of(self._ctx, row, attempt, None)  # of both: who reads another stream reads the same text
+
+        async def opened(stream: str | None) -> Text | None:
+            return await (copy_of(self._ctx, attempt, stream) if copied else text_of(self._ctx, row, attempt, stream))
+
+        at = await printed_in(await opened(asked.stream if asked.tail else None), asked)
+        text = await opened(None)  # of both: who reads another stream reads the same text
         self._begins = asked.tail_bytes is not None and not asked.resumed
         while True:
             before = at
@@ -251,6 +283,7 @@ class _Reading:
 
     async def _send(self, data: bytes) -> None:
         self._silent_s = 0.0
+        self._sent = True
         await send(self._request, self._response, data)
 
     async def _over(self) -> bool:

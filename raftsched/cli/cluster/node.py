@@ -37,6 +37,7 @@ from raftsched.errors import Exit, StartupError
 @click.option("--leader-wait", metavar="TIME", help="Requests wait so long for a leader.  [default: 1s]")
 @click.option("--output-keep", metavar="TIME", help="How long output is kept here.  [default: as the settings say]")
 @click.option("--output-keep-bytes", metavar="SIZE", help="How much of it; the oldest goes first.  [default: 16GiB]")
+@click.option("--output-copies-bytes", metavar="SIZE", help="Of other nodes' output.  [default: as much again]")
 @click.option("--grace", metavar="DURATION", help="What runs have to end when the node stops.  [default: 10s]")
 @click.option("--connections-max", metavar="N", help="Connections that are open at one time.  [default: 10000]")
 @click.option("--streams-max", metavar="N", help="Streams of events and output that are read.  [default: 200]")

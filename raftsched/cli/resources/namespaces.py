@@ -52,7 +52,15 @@ _COLUMNS: list[Column] = [
 ]
 
 
-_LIMITS = ("max_jobs", "max_running", "max_starts_per_minute", "output_bytes", "output_max_bytes", "output_keep")
+_LIMITS = (
+    "max_jobs",
+    "max_running",
+    "max_starts_per_minute",
+    "output_bytes",
+    "output_max_bytes",
+    "output_keep",
+    "output_copies",
+)
 _SIZES = ("output_bytes", "output_max_bytes")
 
 
@@ -110,6 +118,7 @@ get_command(
     "--output-max-bytes", metavar="SIZE", help="So much of what an attempt prints; 'none': as the settings say."
 )
 @click.option("--output-keep", metavar="TIME", help="How long output is kept; 'none': as the settings say.")
+@click.option("--output-copies", metavar="N", help="On so many nodes, 1 or 2; 'none': as the settings say.")
 @click.option(
     "--default",
     "defaults",
@@ -130,6 +139,7 @@ def set_(
     output_bytes: str | None,
     output_max_bytes: str | None,
     output_keep: str | None,
+    output_copies: str | None,
     defaults: tuple[str, ...],
     fmt: str,
 ) -> None:
@@ -141,7 +151,7 @@ def set_(
       raftsched namespaces set billing --owner ana --default timezone=Europe/Madrid --default priority=7
       raftsched namespaces set billing --default 'retry={"delays": ["5s", "1m"]}' --max-jobs 500
       raftsched namespaces set billing --max-running 10 --max-starts-per-minute 600 --output-bytes 10GiB
-      raftsched namespaces set billing --output-max-bytes 8MiB --output-keep 30d
+      raftsched namespaces set billing --output-max-bytes 8MiB --output-keep 30d --output-copies 2
       raftsched namespaces set billing --default priority=none
     """
     change: dict[str, Any] = {}
@@ -149,7 +159,7 @@ def set_(
         change["description"] = None if description == _NONE else description
     if owner is not None:
         change["owner"] = None if owner == _NONE else owner
-    output = (output_bytes, output_max_bytes, output_keep)
+    output = (output_bytes, output_max_bytes, output_keep, output_copies)
     limits = zip(_LIMITS, (max_jobs, max_running, max_starts_per_minute, *output), strict=True)
     said = {name: None if text == _NONE else _limit(name, text) for name, text in limits if text is not None}
     if said:

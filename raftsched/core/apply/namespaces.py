@@ -13,6 +13,7 @@ from raftsched.core.namespaces import (
     CONTENT_MAX,
     DEFAULTS_STALE,
     OUTPUT_BYTES,
+    OUTPUT_COPIES,
     OUTPUT_KEEP_MS,
     OUTPUT_MAX_BYTES,
     RUNNING_MAX,
@@ -28,6 +29,7 @@ _OUTPUT = (
     ("output_bytes", OUTPUT_BYTES),
     ("output_max_bytes", OUTPUT_MAX_BYTES),
     ("output_keep_ms", OUTPUT_KEEP_MS),
+    ("output_copies", OUTPUT_COPIES),
 )
 
 
@@ -62,7 +64,7 @@ def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
         namespace.content, namespace.max_jobs = c.content, c.max_jobs
         namespace.max_running, namespace.max_starts_per_minute = c.max_running, c.max_starts_per_minute
         namespace.output_bytes, namespace.output_max_bytes = c.output_bytes, c.output_max_bytes
-        namespace.output_keep_ms = c.output_keep_ms
+        namespace.output_keep_ms, namespace.output_copies = c.output_keep_ms, c.output_copies
         follow(tx, namespace)
         namespace.modified_at_ms = tx.now
         namespace.revision = tx.new_revision()
@@ -86,6 +88,7 @@ def delete_namespace(tx: Tx, c: DeleteNamespace) -> Answer:
     namespace.revision, namespace.content, namespace.max_jobs = 0, b"", None
     namespace.max_running = namespace.max_starts_per_minute = None
     namespace.output_bytes = namespace.output_max_bytes = namespace.output_keep_ms = None
+    namespace.output_copies = None
     follow(tx, namespace)
     tx.put_namespace(namespace)
     tx.actions.append(NamespaceChanged(c.name))
@@ -93,7 +96,7 @@ def delete_namespace(tx: Tx, c: DeleteNamespace) -> Answer:
 
 
 def _limits(of: Namespace | PutNamespace) -> tuple[int | None, ...]:
-    output = (of.output_bytes, of.output_max_bytes, of.output_keep_ms)
+    output = (of.output_bytes, of.output_max_bytes, of.output_keep_ms, of.output_copies)
     return of.max_jobs, of.max_running, of.max_starts_per_minute, *output
 
 

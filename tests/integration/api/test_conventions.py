@@ -32,9 +32,10 @@ for _route in ROUTES:
     PATHS[_route.path][_route.method] = _route
 GETS = [route for route in ROUTES if route.method == "GET"]
 RESOURCES = [route for route in GETS if route.path.startswith("/v1/")]
-UPLOAD = "/v1/worker-sessions/{session}/runs/{token}/output"  # takes pieces of a stream, and is no resource
-CHANGES = [route for route in ROUTES if route.method in BODIES and route.path != UPLOAD]
-EDITED = [path for path, ways in PATHS.items() if ways.keys() & {"PUT", "PATCH"} and path != UPLOAD]
+# take pieces of a stream, and are no resources
+UPLOADS = ("/v1/worker-sessions/{session}/runs/{token}/output", "/v1/nodes/{id}/output-copies")
+CHANGES = [route for route in ROUTES if route.method in BODIES and route.path not in UPLOADS]
+EDITED = [path for path, ways in PATHS.items() if ways.keys() & {"PUT", "PATCH"} and path not in UPLOADS]
 
 
 def said(route: Route) -> Any:

@@ -124,6 +124,7 @@ def test_a_joining_node_need_not_be_in_the_list() -> None:
         ({"log_format": "xml"}, "text or json"),
         ({"output_max": "1KiB"}, "output_max must be from 4KiB to 256MiB"),
         ({"output_keep_bytes": "1MiB"}, "output_keep_bytes must be from 256MiB to"),
+        ({"output_copies_bytes": "1MiB"}, "output_copies_bytes must be from 256MiB to"),
         ({"output_keep": "1s"}, "output_keep must be from 1h to 3650d"),
         ({"output_keep": "soon"}, "output_keep 'soon'"),
         ({"slots": "many"}, "whole number"),

@@ -14,7 +14,7 @@ import pytest
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
-from raftsched.worker import output
+from raftsched.worker import output, records
 from raftsched.worker.output import GONE, OutputStore, Record
 from raftsched.worker.records import HEADER_SIZE, checked
 from raftsched.worker.segments import owner_of
@@ -331,7 +331,7 @@ def test_what_was_read_lately_is_not_checked_again(tmp_path: Path, monkeypatch: 
         checks.append(ref)
         return checked(fd, ref, token)
 
-    monkeypatch.setattr(output, "checked", counted)
+    monkeypatch.setattr(records, "checked", counted)
     store = OutputStore(tmp_path, segment_bytes=1_000)
     refs = [put(store, token, b"%d" % token * 500) for token in range(1, 12)]
     for ref in refs * 2:
@@ -356,7 +356,7 @@ def test_one_large_output_is_checked_once_for_many(tmp_path: Path, monkeypatch: 
         time.sleep(0.05)
         return checked(fd, ref, token)
 
-    monkeypatch.setattr(output, "checked", slow)
+    monkeypatch.setattr(records, "checked", slow)
     store = OutputStore(tmp_path)
     ref = put(store, 1, b"x" * 2**21)
     with ThreadPoolExecutor(8) as readers:

@@ -54,6 +54,7 @@ const NAMESPACE = {
       placeholder: "7d",
       help: "in place of the setting output_keep",
     },
+    limit("output_copies", "Output is on", "1 or 2 nodes, in place of the setting of this name"),
     {
       pointer: "/defaults",
       label: "Defaults of its jobs",
@@ -111,6 +112,7 @@ export class NamespacePage extends ResourcePage {
             ["Output on each node", most(limits.output_bytes, bytes)],
             ["Output of an attempt", of(limits.output_max_bytes, bytes)],
             ["Output is kept for", of(limits.output_keep, (text) => text)],
+            ["Output is on", of(limits.output_copies, (copies) => (copies === 1 ? "one node" : `${copies} nodes`))],
           ]),
         ),
         card(

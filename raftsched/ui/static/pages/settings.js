@@ -29,6 +29,7 @@ const SETTING_GROUPS = [
     [
       "output_max_bytes",
       "output_keep",
+      "output_copies",
       "once_succeeded_keep",
       "once_failed_keep",
       "dead_letter_keep",

@@ -50,7 +50,7 @@ def test_one_is_declared_shown_changed_and_taken_back(tmp_path: Path) -> None:
             201,
             {"name": "billing", "declared": True, "description": "Bills", "owner": "ana", "defaults": {"queue": "b"},
              "limits": {"max_jobs": 9, "max_running": None, "max_starts_per_minute": None, "output_bytes": None,
-                        "output_max_bytes": None, "output_keep": None},
+                        "output_max_bytes": None, "output_keep": None, "output_copies": None},
              "jobs": 0, "secrets": 0, "revision": 1, "created_at": made,
              "modified_at": made},
         )  # fmt: skip
@@ -376,12 +376,12 @@ def test_names_that_are_none(tmp_path: Path, name: str) -> None:
 def test_limits_of_what_runs(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         limits = {"max_jobs": 9, "max_running": 1, "max_starts_per_minute": 60, "output_bytes": 10 << 30}
-        limits |= {"output_max_bytes": 8 << 20, "output_keep": "30d"}
+        limits |= {"output_max_bytes": 8 << 20, "output_keep": "30d", "output_copies": 2}
         status, made = await call("PUT", "/v1/namespaces/billing", {"limits": limits})
         assert (status, made["limits"]) == (201, limits)
         status, kept = await call("PATCH", "/v1/namespaces/billing", {"limits": {"max_jobs": None}}, MERGE)
         assert (status, kept["limits"]) == (200, {**limits, "max_jobs": None})
-        for wrong in ("max_running", "max_starts_per_minute", "output_bytes", "output_max_bytes"):
+        for wrong in ("max_running", "max_starts_per_minute", "output_bytes", "output_max_bytes", "output_copies"):
             for value in (0, -1, 10**7 if not wrong.startswith("output") else 1 << 60, "1"):
                 status, problem = await call("PATCH", "/v1/namespaces/billing", {"limits": {wrong: value}}, MERGE)
                 assert (status, problem["errors"][0]["pointer"]) == (422, f"/limits/{wrong}"), value

@@ -59,6 +59,8 @@ def test_set_changes_what_is_named_or_declares_it() -> None:
         "8MiB",
         "--output-keep",
         "30d",
+        "--output-copies",
+        "2",
     )
     wanted = {
         "owner": None,
@@ -68,6 +70,7 @@ def test_set_changes_what_is_named_or_declares_it() -> None:
             "output_bytes": 10 << 30,
             "output_max_bytes": 8 << 20,
             "output_keep": "30d",
+            "output_copies": 2,
         },
         "defaults": {"timezone": "Europe/Madrid", "priority": 7},
     }

@@ -1,0 +1,134 @@
+"""PUT /v1/nodes/{id}/output-copies: pieces of a node's output, which it sends for a second copy; and how they are
+sent."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from hashlib import sha256
+from typing import Annotated, Any
+
+import aiohttp
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+from yarl import URL
+
+from raftsched.api.auth.access import peer_header
+from raftsched.api.auth.callers import caller
+from raftsched.api.auth.peers import trust, url_of, why_not
+from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.replies import reply_value
+from raftsched.api.openapi.operation import BODIES, operation
+from raftsched.api.runs.output_source import address_of
+from raftsched.errors import KINDS, RaftschedError, WrongOffset
+from raftsched.outputs.copies import PIECE_MAX, SEGMENT_MAX, Piece
+from raftsched.outputs.places import STORE_BYTES
+
+COPY = "application/vnd.raftsched.output-copy"
+BODY_MAX = PIECE_MAX + 1024
+SILENT_S = 30.0
+CONNECT_S = 2.0
+
+_Place = Annotated[int, Meta(ge=0, le=SEGMENT_MAX)]
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class CopyPiece(Piece, frozen=True, array_like=True):
+    """As it is taken from a node."""
+
+    store: Annotated[bytes, Meta(min_length=STORE_BYTES, max_length=STORE_BYTES)]
+    segment: Annotated[int, Meta(ge=1, le=2**40)]
+    owner: Annotated[str, Meta(pattern="^([0-9a-f]{24})?$")]
+    start: _Place
+    offset: _Place
+    written_at_ms: Annotated[int, Meta(ge=0, le=2**53)]
+    data: Annotated[bytes, Meta(max_length=PIECE_MAX)]
+
+
+_decode = msgspec.msgpack.Decoder(CopyPiece).decode
+
+
+class CopyOut(msgspec.Struct):
+    """So many bytes of this part of the segment are on the disk."""
+
+    size: int
+
+
+@operation(
+    "Send a piece of a node's output",
+    {200: CopyOut},
+    query=("sha256",),
+    required=("sha256",),
+    body={"type": "string", "contentMediaType": COPY},
+    body_max=BODY_MAX,
+    media=(COPY,),
+    codes=(*BODIES, "wrong-offset", "disk-full", "stopping"),
+    role="viewer",
+    scope="shared",
+    peers=True,
+)
+async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
+    """Between nodes only: the node of the address sends what runs printed that it has, to be kept here as a second
+    copy. Where a part of a segment does not go as far as the piece's offset, 409 wrong-offset says how far it goes. The
+    same piece may be sent again."""
+    if ctx.copied is None:
+        raise RaftschedError("stopping")
+    node = call.path["id"]
+    if not any(member.node == node for member in ctx.meta().members):
+        raise Problem("not-found", f"{node[:64]} is not a member.")
+    if caller().peer and caller().name != f"node {node}":
+        raise Problem("forbidden", f"{caller().name} may send its own output, and not that of {node}.")
+    if not hmac.compare_digest(sha256(call.raw).hexdigest(), call.query.text("sha256") or ""):
+        raise Problem("invalid-body", "The body is not what sha256 says.")
+    try:
+        piece = _decode(call.raw)
+    except msgspec.DecodeError as error:
+        raise Problem("invalid-body", f"The piece cannot be read: {error}.") from None
+    try:
+        size = await asyncio.to_thread(ctx.copied.take, node, piece, ctx.now_ms())
+    except OSError as error:
+        raise Problem("disk-full", f"The copy could not be kept: {error.strerror}.") from None
+    return reply_value(CopyOut(size))
+
+
+class _Said(msgspec.Struct):
+    """The fields of a problem."""
+
+    code: str = "internal"
+    detail: str = ""
+    offset: int | None = None
+
+
+async def push(ctx: ApiContext, session: aiohttp.ClientSession, node: str, piece: Piece) -> None:
+    """Sends a piece of this node's output to another one; returns when it is on its disk. Raises RaftschedError."""
+    http = address_of(ctx, node)
+    if not http:
+        raise Problem("output-unavailable", f"Node {node} has no known address.")
+    body = _encode(piece)
+    path = f"/v1/nodes/{ctx.node_id}/output-copies"
+    url = URL(url_of(http, path)).with_query(sha256=sha256(body).hexdigest())
+    headers = {"Content-Type": COPY, **peer_header(ctx, node, url.raw_path_qs, "PUT")}
+    limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENT_S)
+    try:
+        async with session.put(
+            url, data=body, headers=headers, timeout=limit, allow_redirects=False, ssl=await trust(ctx, http)
+        ) as answer:
+            raw = await answer.read()
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise Problem("output-unavailable", f"Node {node} does not answer.{why_not(error)}") from None
+    if answer.status != 200:
+        raise _refusal(node, answer.status, raw)
+
+
+def _refusal(node: str, status: int, raw: bytes) -> RaftschedError:
+    try:
+        said = msgspec.json.decode(raw, type=_Said)
+    except msgspec.DecodeError:
+        said = _Said()
+    if said.code == "wrong-offset" and said.offset is not None:
+        return WrongOffset(said.offset)
+    code = said.code if said.code in KINDS else "internal"
+    return Problem(code, f"Node {node} answers {status}. {said.detail}".rstrip())

@@ -1,0 +1,102 @@
+"""A node's part in second copies of output: the store of what others send, and the sender of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+
+import aiohttp
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from raftsched.api.context import ApiContext
+from raftsched.api.runs.output_copies import push
+from raftsched.clock import Clock
+from raftsched.config.node import NodeConfig
+from raftsched.core.rows import read_meta
+from raftsched.node.disk import DiskSpace
+from raftsched.node.metrics import SINCE
+from raftsched.outputs.copies import CopyStore
+from raftsched.outputs.copying import Copier
+from raftsched.outputs.places import STORE_BYTES
+from raftsched.outputs.sent import Sent
+from raftsched.worker.output import OutputStore
+from raftsched.worker.output_rules import OutputRules
+
+
+def copies_of(config: NodeConfig, rules: OutputRules, disk: DiskSpace) -> CopyStore:
+    """Makes the node's store of other nodes' output."""
+    most = config.output_copies_bytes
+    return CopyStore(
+        config.data / "output-copies",
+        keep_bytes=config.output_keep_bytes if most is None else most,
+        share_of=rules.share_of_owner,
+        short_of_disk=disk.is_short,
+    )
+
+
+class SecondCopies(Collector):
+    """Sends what lies on this node's disk to others, once started, and says of it what /metrics shows."""
+
+    def __init__(
+        self, context: ApiContext, output: OutputStore, copies: CopyStore, rules: OutputRules, store_id: bytes
+    ) -> None:
+        self._context = context
+        self._output = output
+        self._copies = copies
+        self._rules = rules
+        self._store_id = store_id
+        self._clock: Clock = context.clock
+        self._copier: Copier | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._session: aiohttp.ClientSession | None = None
+
+    def start(self) -> None:
+        self._session = aiohttp.ClientSession()
+        self._copier = Copier(
+            self._context.node_id,
+            self._store_id[:STORE_BYTES].ljust(STORE_BYTES, b"\0"),
+            self._output,
+            Sent(self._output.directory / "copied", self._store_id),
+            copies=self._rules.copies,
+            members=self._members,
+            send=partial(push, self._context, self._session),
+            clock=self._clock,
+        )
+        self._running = asyncio.create_task(self._copier.run(), name="output-copies")
+
+    async def stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+
+    def _members(self) -> dict[str, bytes]:
+        with self._context.read() as view:
+            members = read_meta(view).members
+        return {member.node: member.store_id for member in members if member.node != self._context.node_id}
+
+    # ------------------------------------------------------------ metrics
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing is collected at registration."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        words = "Output of other nodes that is kept on this node as a second copy."
+        yield GaugeMetricFamily("raftsched_output_copies_bytes", words, self._copies.size())
+        copier = self._copier
+        if copier is None:
+            return
+        since_ms = copier.waiting_since_ms
+        late_s = 0.0 if since_ms is None else max(0, self._clock.wall_ms() - since_ms) / 1000
+        words = "Output on this node that is to have a second copy and has none yet."
+        yield GaugeMetricFamily("raftsched_output_uncopied_bytes", words, copier.waiting_bytes)
+        words = "How long ago the oldest run ended whose output is to have a second copy and has none yet; 0: all have."
+        yield GaugeMetricFamily("raftsched_output_uncopied_seconds", words, late_s)
+        words = f"Bytes of output that other nodes took as a second copy. {SINCE}"
+        yield CounterMetricFamily("raftsched_output_copied_bytes", words, copier.sent_bytes)
+        words = f"Times that a node did not take a second copy of output. {SINCE}"
+        yield CounterMetricFamily("raftsched_output_copies_refused", words, copier.refused)

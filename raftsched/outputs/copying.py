@@ -1,0 +1,238 @@
+"""Brings what lies in this node's segments to other nodes, where their namespaces or the settings want a second copy.
+
+It looks at the segments themselves, so nothing has to be handed to it, a restart finds what was not sent, and a run's
+end never waits for it. Each segment goes to the first node of its order that takes it (places.in_order), in pieces, one
+at a time. What lies unsent is what is on the disk, no more, and goes with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from raftsched.clock import Clock
+from raftsched.errors import RaftschedError, WrongOffset
+from raftsched.outputs.copies import PIECE_MAX, Piece
+from raftsched.outputs.places import in_order
+from raftsched.outputs.sent import Part, Sent
+from raftsched.worker.output import OutputStore, Synced
+from raftsched.worker.records import HEADER, HEADER_SIZE, body_size, pieces_of
+from raftsched.worker.segments import newest_ms
+
+LOOK_S = 1.0  # how soon an output is sent that is on the disk
+BYTES_PER_S = 32 * 2**20  # that are sent in the long run: what there was before must not fill the network
+RETRY_MS = 5_000  # after a node did not take a piece; each time twice as long,
+RETRY_MOST_MS = 300_000  # and no longer than this
+
+# Sends a piece to a node. Returns when it is on that node's disk; raises RaftschedError.
+Send = Callable[[str, Piece], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+
+
+class _Stretch(NamedTuple):
+    """Whole records of a segment, whose digests fit."""
+
+    begin: int
+    end: int
+
+
+class _Silent(NamedTuple):
+    """A node that did not take a piece."""
+
+    until_ms: int
+    pause_ms: int
+
+
+class Copier:
+    def __init__(
+        self,
+        node_id: str,
+        store_id: bytes,
+        output: OutputStore,
+        sent: Sent,
+        *,
+        copies: Callable[[Collection[str]], tuple[int, Mapping[str, int]]],
+        members: Callable[[], Mapping[str, bytes]],
+        send: Send,
+        clock: Clock,
+    ) -> None:
+        """`store_id`: eight bytes that name this node's disk. `copies`: on how many nodes output is to be, and for some
+        owners of segments another number. `members`: the other ones, with the ids of their stores."""
+        self._node_id = node_id
+        self._store_id = store_id
+        self._output = output
+        self._sent = sent
+        self._copies = copies
+        self._members = members
+        self._send = send
+        self._clock = clock
+        self._silent: dict[str, _Silent] = {}
+        self._damaged: set[tuple[int, int, int]] = set()  # parts of segments without a whole record
+        # for metrics
+        self.sent_bytes = 0
+        self.refused = 0  # times that a node did not take something
+        self.waiting_bytes = 0
+        self.waiting_since_ms: int | None = None  # when the oldest run ended whose output has no copy yet
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self.look()
+            except Exception as error:  # one look that failed is made again
+                log.warning("copies of output could not be made: %s", error)
+
+    async def look(self) -> None:
+        """Sends all that is to be sent now, as far as there are nodes that take it."""
+        segments = await asyncio.to_thread(self._output.synced)  # it may wait for one that is being written
+        most, own = await asyncio.to_thread(self._copies, {segment.owner for segment in segments})
+        wanted = [segment for segment in segments if own.get(segment.owner, most) > 1]
+        members = self._members()
+        self._sent.keep_only({segment.number: segment.size for segment in segments}, members)
+        if members and wanted:
+            await self._send_all(wanted, members)
+        await asyncio.to_thread(self._sent.write)
+        await asyncio.to_thread(self._note_waiting, wanted if members else ())
+
+    async def _send_all(self, wanted: list[Synced], members: Mapping[str, bytes]) -> None:
+        for segment, begin, end in list(self._gaps(wanted)):
+            at = begin
+            while at < end:
+                stretch = await asyncio.to_thread(_next_stretch, segment, at, end)
+                if stretch is None:
+                    self._damaged.add((segment.number, at, end))
+                    break
+                if not await self._copy(segment, stretch, members):
+                    return  # nobody takes anything at the moment
+                at = stretch.end
+
+    def _gaps(self, wanted: Collection[Synced]) -> Iterator[tuple[Synced, int, int]]:
+        """Yields what has no copy yet, the segment that was begun first at first."""
+        numbers = {segment.number for segment in wanted}
+        self._damaged = {part for part in self._damaged if part[0] in numbers}
+        for segment in wanted:
+            for begin, end in self._sent.gaps(segment.number, segment.size):
+                if (segment.number, begin, end) not in self._damaged:
+                    yield segment, begin, end
+
+    def _note_waiting(self, wanted: Collection[Synced]) -> None:
+        waiting, since = 0, None
+        for segment, begin, end in self._gaps(wanted):
+            ended_ms = _ended_ms(segment, begin)
+            if ended_ms is not None:
+                waiting += end - begin
+                since = ended_ms if since is None else min(since, ended_ms)
+        self.waiting_bytes, self.waiting_since_ms = waiting, since
+
+    # ------------------------------------------------------------ one stretch
+
+    async def _copy(self, segment: Synced, stretch: _Stretch, members: Mapping[str, bytes]) -> bool:
+        """Sends it to the first node that takes it. False: none does."""
+        now_ms = self._clock.boot_ms()
+        awake = [node for node in members if node not in self._silent or self._silent[node].until_ms <= now_ms]
+        order = in_order(self._node_id, segment.number, awake)
+        going = self._sent.behind(segment.number, stretch.begin, order)
+        if going is not None:  # where it is already, it goes on: one file less
+            order.remove(going.node)
+            order.insert(0, going.node)
+        for node in order:
+            part = Part(stretch.begin, stretch.end, node, members[node])
+            if going is not None and going.node == node:
+                part.start = going.start
+            try:
+                try:
+                    await self._send_stretch(segment, stretch, part)
+                except WrongOffset:  # the node has deleted what is before
+                    part.start = stretch.begin
+                    await self._send_stretch(segment, stretch, part)
+            except FileNotFoundError:
+                return True  # it has been deleted meanwhile
+            except RaftschedError as error:
+                self._note_silent(node, error)
+                continue
+            self._silent.pop(node, None)
+            self._sent.add(segment.number, part)
+            return True
+        return False
+
+    async def _send_stretch(self, segment: Synced, stretch: _Stretch, part: Part) -> None:
+        """Raises RaftschedError, FileNotFoundError."""
+        loop = asyncio.get_running_loop()
+        for at in range(stretch.begin, stretch.end, PIECE_MAX):
+            began = loop.time()
+            data = await asyncio.to_thread(_bytes_of, segment, at, min(PIECE_MAX, stretch.end - at))
+            piece = Piece(self._store_id, segment.number, segment.owner, part.start, at, newest_ms(segment.path), data)
+            await self._send(part.node, piece)
+            self.sent_bytes += len(data)
+            await asyncio.sleep(max(0.0, len(data) / BYTES_PER_S - (loop.time() - began)))
+
+    def _note_silent(self, node: str, error: RaftschedError) -> None:
+        self.refused += 1
+        before = self._silent.get(node)
+        if before is None:
+            log.warning("%s does not take copies of output: %s", node, error)
+        pause_ms = RETRY_MS if before is None else min(2 * before.pause_ms, RETRY_MOST_MS)
+        self._silent[node] = _Silent(self._clock.boot_ms() + pause_ms, pause_ms)
+
+
+# ---------------------------------------------------------------- records
+
+
+def _next_stretch(segment: Synced, at: int, end: int) -> _Stretch | None:
+    """Returns the next whole records, of PIECE_MAX bytes all together or a single larger one; what is damaged is left
+    out. None: nothing more, also when the segment has been deleted."""
+    begin = None
+    try:
+        for start, stop, whole in _records(segment, at, end):
+            if begin is not None and (not whole or stop - begin > PIECE_MAX):
+                return _Stretch(begin, start)
+            if whole:
+                begin, at = (start if begin is None else begin), stop
+    except FileNotFoundError:
+        return None
+    return None if begin is None else _Stretch(begin, at)
+
+
+def _records(segment: Synced, at: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    """Yields where each record begins and ends, and whether its digest fits."""
+    fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while True:
+            head = os.pread(fd, HEADER_SIZE, at)
+            size = body_size(head)
+            if size is None or at + HEADER_SIZE + size > end:
+                return
+            body = hashlib.sha256()
+            for piece in pieces_of(fd, at + HEADER_SIZE, at + HEADER_SIZE + size):
+                body.update(piece)
+            yield at, at + HEADER_SIZE + size, body.digest() == HEADER.unpack(head[: HEADER.size])[5]
+            at += HEADER_SIZE + size
+    finally:
+        os.close(fd)
+
+
+def _bytes_of(segment: Synced, at: int, size: int) -> bytes:
+    """Raises FileNotFoundError."""
+    fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(fd, size, at)
+    finally:
+        os.close(fd)
+
+
+def _ended_ms(segment: Synced, at: int) -> int | None:
+    """Returns when the run ended whose record begins there; None: none does."""
+    try:
+        head = _bytes_of(segment, at, HEADER_SIZE)
+    except FileNotFoundError:
+        return None
+    if body_size(head) is None:
+        return None
+    ended_ms: int = HEADER.unpack(head[: HEADER.size])[3]
+    return ended_ms

@@ -1,0 +1,100 @@
+"""The parts of this node's segments that other nodes have, as a file beside the segments says it: so a restart does not
+send all of them again. Where it is lost, they are; a copy that is written twice is the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+log = logging.getLogger(__name__)
+
+
+class Part(msgspec.Struct, array_like=True):
+    """The bytes from `start` to `end` of a segment, in one file of a node with this store."""
+
+    start: int
+    end: int
+    node: str
+    store: bytes
+
+
+class _File(msgspec.Struct, array_like=True):
+    store: bytes  # of this node: beside another one, the segments are others
+    parts: dict[int, list[Part]]  # by segment
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_File).decode
+
+
+class Sent:
+    """For one thread at a time."""
+
+    def __init__(self, path: Path, store: bytes) -> None:
+        """`store`: the id of this node's store."""
+        self._path = path
+        self._store = store
+        self._parts: dict[int, list[Part]] = {}
+        self.changed = False
+        try:
+            read = _decode(path.read_bytes())
+        except FileNotFoundError:
+            return
+        except (OSError, msgspec.DecodeError) as error:
+            log.warning("%s cannot be read: %s; copies of output are sent again", path, error)
+            return
+        if read.store == store:
+            self._parts = read.parts
+
+    def keep_only(self, sizes: Mapping[int, int], members: Mapping[str, bytes]) -> None:
+        """Forgets what is not there any more: segments, what was behind their ends, and the disks of nodes."""
+        for number, parts in list(self._parts.items()):
+            end = sizes.get(number, 0)
+            left = [part for part in parts if part.end <= end and members.get(part.node) == part.store]
+            if left != parts:
+                self.changed = True
+                self._parts[number] = left
+            if not left:
+                del self._parts[number]
+
+    def gaps(self, number: int, size: int) -> Iterator[tuple[int, int]]:
+        """Yields the parts of a segment that no other node is known to have, from its beginning on."""
+        at = 0
+        for part in sorted(self._parts.get(number, ()), key=lambda part: part.start):
+            if part.start > at:
+                yield at, part.start
+            at = max(at, part.end)
+        if at < size:
+            yield at, size
+
+    def behind(self, number: int, at: int, nodes: Collection[str]) -> Part | None:
+        """Returns the part that ends there, at one of these nodes: it can go on."""
+        return next((part for part in self._parts.get(number, ()) if part.end == at and part.node in nodes), None)
+
+    def add(self, number: int, part: Part) -> None:
+        """Notes that a node has it on its disk. It goes on where a part of the same file ended."""
+        self.changed = True
+        parts = self._parts.setdefault(number, [])
+        for known in parts:
+            if (known.start, known.node, known.store) == (part.start, part.node, part.store):
+                known.end = max(known.end, part.end)
+                return
+        parts.append(part)
+
+    def write(self) -> None:
+        """Brings it to the disk, if anything has changed. Raises OSError."""
+        if not self.changed:
+            return
+        self.changed = False
+        made = self._path.with_suffix(".new")
+        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(_encode(_File(self._store, self._parts)))
+            file.flush()
+            os.fsync(fd)
+        made.replace(self._path)

@@ -1,0 +1,224 @@
+"""Second copies of output: how nodes send them to each other, who else may not, and how they are read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from raftsched.api.auth.access import peer_header
+from raftsched.api.runs.output_copies import COPY, push
+from raftsched.core.cluster import Settings
+from raftsched.core.commands import PutSettings
+from raftsched.errors import RaftschedError, WrongOffset
+from raftsched.outputs.copies import Piece
+from raftsched.outputs.copying import Copier
+from raftsched.outputs.places import in_order
+from raftsched.outputs.sent import Sent
+from raftsched.raft.membership.configuration import removed
+from raftsched.worker.output_rules import OutputRules
+from tests.integration.api.runs.test_output import FRAMES, TEXT, end, start
+from tests.integration.api.runs.test_output_places import read, shown
+from tests.support.local_api import Client, LocalCluster, serving
+
+NODES = ("n1", "n2", "n3")
+STORE = b"of-n1---"
+PLACE = "/v1/nodes/n1/output-copies"
+
+
+def among(directory: Path, test: Callable[[Client, Client, Client], Awaitable[None]]) -> None:
+    """Three nodes; the first runs what is run, and the settings want two copies."""
+
+    async def main() -> None:
+        cluster = LocalCluster(directory, NODES)
+        cluster.apply(PutSettings(Settings(output_copies=2)))
+        try:
+            async with AsyncExitStack() as serve:
+                calls = [await serve.enter_async_context(serving(cluster, node)) for node in NODES]
+                for node, call in zip(NODES, calls, strict=True):
+                    cluster.open_session(node, call.url.removeprefix("http://"))
+                await test(*calls)
+        finally:
+            cluster.close()
+
+    asyncio.run(main())
+
+
+async def copy(call: Client) -> Copier:
+    """What the first node does with what lies on its disk."""
+    cluster = call.cluster
+    output = cluster.outputs["n1"]
+    async with aiohttp.ClientSession() as session:
+        copier = Copier(
+            "n1", STORE, output, Sent(output.directory / "copied", STORE),
+            copies=OutputRules(cluster.store.read).copies,
+            members=lambda: {m.node: m.store_id for m in cluster.members if m.node != "n1"},
+            send=partial(push, call.context, session), clock=cluster.clock,
+        )  # fmt: skip
+        await copier.look()
+    return copier
+
+
+async def printed(call: Client) -> str:
+    """(path of an instance whose output has two copies)"""
+    path, token = await start(call)
+    end(call.cluster, token, FRAMES)
+    copier = await copy(call)
+    assert (copier.waiting_bytes, copier.refused) == (0, 0)
+    return path
+
+
+def has_copy(cluster: LocalCluster) -> str:
+    (node,) = [node for node in NODES if cluster.copied[node].size()]
+    return node
+
+
+def lose(cluster: LocalCluster) -> None:
+    """The disk of the first node is a new one."""
+    cluster.outputs["n1"].drop_before(2**50)
+
+
+@pytest.mark.parametrize("lost", ["disk", "node", "member"])
+def test_output_is_read_from_its_second_copy(tmp_path: Path, lost: str) -> None:
+    async def test(*calls: Client) -> None:
+        first = calls[0]
+        cluster = first.cluster
+        path = await printed(first)
+        holder = has_copy(cluster)
+        assert holder == in_order("n1", 1, ("n2", "n3"))[0]
+        if lost == "disk":
+            lose(cluster)
+        elif lost == "node":
+            cluster.open_session("n1", "127.0.0.1:1")
+        else:
+            cluster.configure(removed(cluster.members, "n1"))
+        for node, call in zip(NODES, calls, strict=True):
+            if lost != "disk" and node == "n1":
+                continue
+            assert await call("GET", f"{path}/output") == (200, TEXT), node
+            assert call.headers.get("Raftsched-Served-By") == (None if node == holder else holder)
+            assert await call("GET", f"{path}/output?stream=stderr") == (200, "oops\n")
+            assert await call("GET", f"{path}/output?tail=1&follow=true") == (200, "oops\n")
+            assert await call("GET", f"{path}/output", headers={"Range": "bytes=4-6"}) == (206, "two")
+            status, problem = await call("GET", f"{path}/output", headers={"Range": "bytes=99-"})
+            assert (status, problem["code"]) == (416, "unsatisfiable-range")
+            found = await read(call, path)
+            assert shown(found) == [(0, "stdout", "one\ntwo\n", 0), (8, "stderr", "oops\n", 0)]
+            assert found[-1].event == "end"
+
+    among(tmp_path, test)
+
+
+def test_without_a_copy_the_first_reason_is_said(tmp_path: Path) -> None:
+    async def test(*calls: Client) -> None:
+        cluster = calls[0].cluster
+        path, token = await start(calls[0])
+        end(cluster, token, FRAMES)
+        lose(cluster)
+        for call in calls:
+            status, problem = await call("GET", f"{path}/output")
+            assert (status, problem["code"]) == (410, "output-gone")
+            assert "deleted for room" in problem["detail"]
+            (said,) = await read(call, path)
+            assert (said.event, said.data["code"]) == ("problem", "output-gone")
+        cluster.open_session("n1", "127.0.0.1:1")
+        for call in calls[1:]:
+            status, problem = await call("GET", f"{path}/output")
+            assert (status, problem["code"]) == (503, "output-unavailable")
+            assert "n1, which ran it, does not answer" in problem["detail"]
+
+    among(tmp_path, test)
+
+
+def test_a_copy_of_what_is_not_kept_any_more_is_not_looked_for(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client, third: Client) -> None:
+        path = await printed(first)
+        lose(first.cluster)
+        first.cluster.clock.forward(8 * 24 * 3_600_000)
+        status, problem = await first("GET", f"{path}/output")
+        assert (status, problem["code"]) == (410, "output-gone")
+        assert "It was kept until" in problem["detail"]
+
+    among(tmp_path, test)
+
+
+def test_a_copy_that_is_damaged_is_none(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client, third: Client) -> None:
+        path = await printed(first)
+        lose(first.cluster)
+        (file,) = tmp_path.glob("*/output-copies/*/seg-*")
+        file.write_bytes(file.read_bytes().replace(b"oops", b"0ops"))
+        assert (await second("GET", f"{path}/output"))[0] == 410
+
+    among(tmp_path, test)
+
+
+def test_who_is_no_node_sends_no_copies(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client, third: Client) -> None:
+        body = msgspec.msgpack.encode(Piece(STORE, 1, "", 0, 0, 0, b"x"))
+        query = f"sha256={sha256(body).hexdigest()}"
+
+        async def put(by: str, node: str = "n1", body: bytes = body, query: str = query) -> tuple[int, Any]:
+            target = f"/v1/nodes/{node}/output-copies?{query}"
+            said = peer_header(first.context, "n2", target, "PUT") if by == "n1" else {}
+            status, answer = await second("PUT", target, body, {"Content-Type": COPY, **said})
+            return status, answer.get("code") or answer
+
+        assert await put("somebody") == (403, "forbidden")
+        assert await put("n1") == (200, {"size": 1})
+        assert await put("n1", node="n3") == (403, "forbidden"), "a node sends its own"
+        assert await put("n1", node="n9") == (404, "not-found")
+        assert await put("n1", body=body + b"x") == (422, "invalid-body")
+        assert await put("n1", query="sha256=" + "0" * 64) == (422, "invalid-body")
+        for wrong in (
+            Piece(b"short", 1, "", 0, 0, 0, b"x"),
+            Piece(STORE, 0, "", 0, 0, 0, b"x"),
+            Piece(STORE, 1, "../../x", 0, 0, 0, b"x"),
+            Piece(STORE, 1, "", -1, 0, 0, b"x"),
+            Piece(STORE, 1, "", 2**60, 2**60, 0, b"x"),
+        ):
+            raw = msgspec.msgpack.encode(wrong)
+            assert await put("n1", body=raw, query=f"sha256={sha256(raw).hexdigest()}") == (422, "invalid-body"), wrong
+        assert [path.name for path in tmp_path.glob("**/output-copies/*/*")] == ["seg-00000001-at-0.dat"]
+
+    among(tmp_path, test)
+
+
+def test_a_read_of_a_node_proves_nothing_for_a_copy(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client, third: Client) -> None:
+        body = msgspec.msgpack.encode(Piece(STORE, 1, "", 0, 0, 0, b"x"))
+        target = f"{PLACE}?sha256={sha256(body).hexdigest()}"
+        said = peer_header(first.context, "n2", target)  # of a GET
+        status, problem = await second("PUT", target, body, {"Content-Type": COPY, **said})
+        assert (status, problem["code"]) == (403, "forbidden")
+        said = peer_header(first.context, "n2", "/v1/nodes/n1", "PATCH")
+        status, problem = await second("PATCH", "/v1/nodes/n1", {"slots": 1}, said)
+        assert status == 200, "elsewhere it says nothing: this cluster needs no tokens"
+
+    among(tmp_path, test)
+
+
+def test_what_a_node_says_to_the_sender(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client, third: Client) -> None:
+        async with aiohttp.ClientSession() as session:
+            send = partial(push, first.context, session)
+            with pytest.raises(WrongOffset) as wrong:
+                await send("n2", Piece(STORE, 1, "", 0, 7, 0, b"x"))
+            assert wrong.value.offset == 0
+            second.context.copied = None
+            with pytest.raises(RaftschedError, match="n2 answers 503") as stopping:
+                await send("n2", Piece(STORE, 1, "", 0, 0, 0, b"x"))
+            assert stopping.value.code == "stopping"
+            first.cluster.open_session("n3", "127.0.0.1:1")
+            with pytest.raises(RaftschedError, match="n3 does not answer"):
+                await send("n3", Piece(STORE, 1, "", 0, 0, 0, b"x"))
+
+    among(tmp_path, test)
