@@ -35,7 +35,8 @@ _OUTPUT = "Settings, Namespace and PutNamespace: how much output is kept, and ho
 _MOVES = "Trigger: what its calendar excludes may be moved"
 _ALLOWED = "Rerun and KillWorkflow: in which namespaces their caller may do that"
 _LEVEL = "Meta, Form and Settings: the level of the cluster"
-_NEWER = f"{_MOVES}; {_ALLOWED}; {_LEVEL}"
+_COPIES = "Settings, Namespace and PutNamespace: on how many nodes output is"
+_NEWER = f"{_MOVES}; {_ALLOWED}; {_LEVEL}; {_COPIES}"
 GROWN: dict[str, str] = {
     "0001-first": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
     "0002-minutes": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
@@ -47,7 +48,8 @@ GROWN: dict[str, str] = {
     "0011-run-keys": f"{_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
     "0012-workflows": f"{_OUTPUT}; {_NEWER}",
     "0014-output": _NEWER,
-    "0016-allowed": _LEVEL,
+    "0016-allowed": f"{_LEVEL}; {_COPIES}",
+    "0017-level": _COPIES,
 }
 
 # What came after a file was made (file -> whole tables, and single rows): it is not held against the file.

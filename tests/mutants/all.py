@@ -2,6 +2,7 @@
 
 from tests.mutants.applying import APPLYING
 from tests.mutants.consensus import CONSENSUS
+from tests.mutants.copying import COPYING
 from tests.mutants.defining import DEFINING
 from tests.mutants.importing import IMPORTING
 from tests.mutants.mutant import Mutant
@@ -10,5 +11,6 @@ from tests.mutants.storage import STORAGE
 from tests.mutants.upgrading import UPGRADING
 
 MUTANTS: dict[str, Mutant] = {
-    mutant.name: mutant for mutant in (*CONSENSUS, *STORAGE, *APPLYING, *IMPORTING, *DEFINING, *RUNNING, *UPGRADING)
+    mutant.name: mutant
+    for mutant in (*CONSENSUS, *STORAGE, *APPLYING, *IMPORTING, *DEFINING, *RUNNING, *COPYING, *UPGRADING)
 }

@@ -14,7 +14,7 @@ import pytest
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
-from raftsched.worker import output, records
+from raftsched.worker import records
 from raftsched.worker.output import GONE, OutputStore, Record
 from raftsched.worker.records import HEADER_SIZE, checked
 from raftsched.worker.segments import owner_of

@@ -105,3 +105,30 @@ def test_ages_are_those_of_the_namespaces_whose_segments_there_are() -> None:
     tables.say("late", output_keep_ms=DAY_MS)
     assert rules.share_of("late") == APART  # it has output now
     assert rules.ages([billing, sized, gone, late])[1] == {billing: 2 * HOUR_MS, late: DAY_MS}
+
+
+def test_where_copies_are_wanted() -> None:
+    tables = Tables()
+    rules = OutputRules(tables.read)
+    billing, audit = owner_of("billing"), owner_of("audit")
+    assert rules.copies({"", billing, audit}) == (1, {})
+    tables.say("billing", output_copies=2)
+    tables.say("audit", output_keep_ms=DAY_MS)
+    assert (rules.share_of("billing"), rules.share_of("audit")) == (APART, APART), "in segments of their own"
+    assert rules.copies({"", billing, audit}) == (1, {billing: 2})
+    tables.ok(c.PutSettings(Settings(output_copies=2)))
+    tables.say("billing", output_copies=1)
+    assert rules.copies({"", billing, audit}) == (2, {billing: 1})
+    tables.say("billing")
+    assert rules.copies({billing}) == (2, {})
+
+
+def test_the_share_of_copies_is_that_of_their_namespace() -> None:
+    tables = Tables()
+    rules = OutputRules(tables.read)
+    owner = owner_of("billing")
+    assert rules.share_of_owner(owner) is None, "it came from a node that knows more"
+    tables.say("billing", output_bytes=5 * MIB)
+    rules.forget()
+    assert rules.share_of_owner(owner) == 5 * MIB
+    assert rules.share_of_owner("") is None

@@ -1,0 +1,65 @@
+"""Rules of raftsched/outputs, by which a second copy of output is there and is what the first one was."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_COPYING = ("unit/outputs/test_copying.py",)
+_API = ("integration/api/runs/test_output_copies.py",)
+
+COPYING = (
+    Mutant(
+        "copied_before_it_is_flushed",
+        "only what is on the disk for good is sent: what a loss of power takes back is written otherwise",
+        "worker/output.py",
+        "        os.fdatasync(at.fd)\n        self._segments[at.number].synced = at.end\n",
+        "        self._segments[at.number].synced = at.end\n        os.fdatasync(at.fd)\n",
+        _COPYING,
+        None,
+    ),
+    Mutant(
+        "copy_on_a_lost_disk_counts",
+        "a copy on a disk that is not there any more is made again",
+        "outputs/sent.py",
+        "part.end <= end and members.get(part.node) == part.store",
+        "part.end <= end and part.node in members",
+        _COPYING,
+        None,
+    ),
+    Mutant(
+        "copies_with_gaps",
+        "a piece that does not begin where the copy ends is refused",
+        "outputs/copies.py",
+        "            if not 0 <= at <= size:\n",
+        "            if at < 0:\n",
+        _COPYING,
+        None,
+    ),
+    Mutant(
+        "damaged_output_is_copied",
+        "what is damaged is not sent",
+        "outputs/copying.py",
+        "body.digest() == HEADER.unpack(head[: HEADER.size])[5]",
+        "True",
+        _COPYING,
+        None,
+    ),
+    Mutant(
+        "anybody_sends_copies",
+        "only nodes send copies of output",
+        "api/auth/access.py",
+        "    if declared.peers and not who.peer and _peer_keys(ctx):\n",
+        "    if False:\n",
+        _API,
+        None,
+    ),
+    Mutant(
+        "a_node_sends_the_copies_of_others",
+        "a node sends its own output, and no other's",
+        "api/runs/output_copies.py",
+        '    if caller().peer and caller().name != f"node {node}":\n',
+        "    if False:\n",
+        _API,
+        None,
+    ),
+)
