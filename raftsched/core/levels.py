@@ -43,8 +43,8 @@ HISTORY = {
     1: "jobs, runs, queues, namespaces, secrets, webhooks, members",
     2: "remote workers, runs of several parts",
     3: "due times ahead by the day, watches of late runs, outcomes that runs say, progress, workflows",
-    4: "the level itself: nodes of two versions in one cluster; a pause never ends before it begins; a "
-    "second copy of output",
+    4: "the level itself: nodes of two versions in one cluster; a pause never ends before it begins",
+    5: "a second copy of output",
 }
 
 # What apply does otherwise from a level on.
@@ -60,8 +60,8 @@ SINCE: dict[type, int] = {
 # Fields of structs that commands hold, and members of enumerations, that came later -> their level. At its default a
 # field says nothing, and the command is of the level that it has without it.
 PARTS_SINCE: dict[tuple[type, str], int] = {
-    (PutNamespace, "output_copies"): 4,
-    (Settings, "output_copies"): 4,
+    (PutNamespace, "output_copies"): 5,
+    (Settings, "output_copies"): 5,
 }
 
 
