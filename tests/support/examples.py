@@ -25,6 +25,8 @@ SHOWN = (  # how blocks begin that show something instead of saying what to do
     '{"at": "20',  # a line of the log: tests/e2e/test_watch.py
     "scrape_configs:",  # of Prometheus: tests/e2e/test_watch.py starts one
     "rule_files:",
+    "receivers:",  # of a collector of OpenTelemetry
+    "caller's span",  # spans as a collector gets them: tests/e2e/test_tracing.py
     'job "billing/nightly-report"',  # a job with an instance and its attempts
 )
 ELSEWHERE = {  # lines that are not run here -> what tries them
@@ -40,6 +42,8 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "systemctl daemon-reload": "tests/unit/docs/test_unit_file.py",
     "systemctl enable": "tests/unit/docs/test_unit_file.py",
     "systemctl status": "tests/unit/docs/test_unit_file.py",
+    "pip install 'raftsched[otel]'": "tests/e2e/test_packages.py",
+    "OTEL_EXPORTER_OTLP_ENDPOINT=http": "tests/e2e/test_tracing.py",
     "pipx install": "tests/e2e/test_packages.py",  # as pip does, into an environment of its own
     "uv tool install": "tests/e2e/test_packages.py",
     "sha256sum -c SHA256SUMS": "tests/e2e/test_packages.py",
