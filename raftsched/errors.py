@@ -62,6 +62,7 @@ KINDS: dict[str, Kind] = {
     "output-gone": Kind(410, "Output no longer kept", Exit.NOT_FOUND),
     "wrong-offset": Kind(409, "The output does not end there", Exit.CONFLICT),
     "events-gone": Kind(410, "Events no longer kept", Exit.NOT_FOUND),
+    "log-gone": Kind(410, "Log no longer kept", Exit.NOT_FOUND),
     "session-over": Kind(410, "The worker's session is over", Exit.CONFLICT),
     "output-unavailable": Kind(503, "The node that has the output does not answer", Exit.UNAVAILABLE),
     "no-leader": Kind(503, "No leader at the moment", Exit.UNAVAILABLE),

@@ -1,10 +1,12 @@
-"""Makes a data directory from a backup: of the only member of a new cluster, which the others join as new nodes."""
+"""Makes a data directory from a backup and entries of the log behind it: of the only member of a new cluster, which the
+others join as new nodes.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -18,8 +20,10 @@ from raftsched.security.keyring import KEY_FILE, Keyring
 from raftsched.store import backup, layout, records, snapshot
 from raftsched.store.backup import Contents, NotABackup
 from raftsched.store.environment import Environment
+from raftsched.store.rebuild import Rebuilt, rebuild
 from raftsched.store.store import MAP_BYTES
 from raftsched.store.view import WriteView
+from raftsched.store.write_batch import LogEntry
 
 _UNDER_WAY = "restoring"  # in the data directory, until it is complete
 _RESERVE = 64 << 20  # bytes
@@ -44,9 +48,10 @@ def restore(
     rng: Random,
     now_ms: int,
     keys: Keyring | None = None,
+    entries: Iterable[list[LogEntry]] = (),
 ) -> Restored:
     """Makes the directory. `raft`: host:port by which other nodes reach this one. `now_ms`: the wall clock. `keys`: see
-    backup.verify.
+    backup.verify. `entries` of the log, the first of which follows the backup's, are applied to it.
 
     Raises StartupError; then the directory is as it was."""
     try:
@@ -59,7 +64,16 @@ def restore(
         work = data / _UNDER_WAY
         work.mkdir(mode=0o700)
         try:
-            found = _make(source, work, node, raft, paused=paused, progress=progress, rng=rng, now_ms=now_ms, keys=keys)
+            rebuilt = rebuild(
+                source,
+                work,
+                layout.tables_directory(work / "store", 1),
+                entries,
+                map_bytes=MAP_BYTES,
+                progress=progress,
+                keys=keys,
+            )
+            found = _begin(rebuilt, work / "store", node, raft, paused=paused, rng=rng, now_ms=now_ms)
             os.rename(work / "store", data / "store")
             snapshot.sync_directory(data)
         except BaseException:
@@ -89,45 +103,27 @@ def _require_empty(data: Path) -> None:
         raise StartupError(f"{data} is not empty ({names}); a backup is restored to a directory of its own.")
 
 
-def _make(
-    source: Path,
-    work: Path,
-    node: str,
-    raft: str,
-    *,
-    paused: bool,
-    progress: Callable[[int], None],
-    rng: Random,
-    now_ms: int,
-    keys: Keyring | None,
-) -> Restored:
-    copy = work / "copy"
-    copy.touch(mode=0o600, exist_ok=False)  # whatever the umask of the command
-    with copy.open("wb") as file:
-        label = backup.verify(source, progress, file, keys)
-    contents = backup.look(source)
-    was = snapshot.SnapshotMeta(label.index, label.term, label.size, b"")
-    store = work / "store"
-    fresh = snapshot.unpack(copy, layout.tables_directory(store, 1), was, map_bytes=MAP_BYTES, sync=False)
+def _begin(rebuilt: Rebuilt, store: Path, node: str, raft: str, *, paused: bool, rng: Random, now_ms: int) -> Restored:
+    """Makes the store of a new cluster around the tables."""
     ahead = new_cluster.ahead(now_ms)
-    index = label.index + ahead.entries
+    index = rebuilt.index + ahead.entries
     cluster_id = rng.randbytes(16)
     member, own = alone(node, raft, rng)
-    env = Environment(fresh.directory, map_bytes=MAP_BYTES, sync=False, shared=False)
+    env = Environment(rebuilt.directory, map_bytes=MAP_BYTES, sync=False, shared=False)
     try:
         with env.lmdb.begin(write=True) as txn:
             tx = Tx(WriteView(txn, env.tables))
-            term = max(label.term, tx.meta.epoch) + ahead.terms
+            term = max(rebuilt.term, tx.meta.epoch) + ahead.terms
             new_cluster.bootstrap_from_backup(tx, index, cluster_id, member, ahead.tokens, paused=paused)
     finally:
         env.close()
     log_state = records.LogState(
-        term=term, commit_index=index, base_index=index, base_term=label.term, last_index=index, tables=1
+        term=term, commit_index=index, base_index=index, base_term=rebuilt.term, last_index=index, tables=1
     )
     rows = {}
     for name, value in own.items():
         key = records.OWN + name.encode()
         rows[key] = records.encode_own(key, value)
-    state = records.State.of_tables(index, label.term)
+    state = records.State.of_tables(index, rebuilt.term)
     layout.make(store, state, log_state, rows, map_bytes=MAP_BYTES, sync=True)
-    return Restored(contents, cluster_id.hex(), index)
+    return Restored(rebuilt.contents, cluster_id.hex(), index)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from raftsched.api.http.tls import PeerTrust
     from raftsched.raft import Change, JoinRequest, MemberStatus
     from raftsched.security.sealing import Sealer
-    from raftsched.store import SnapshotMeta
+    from raftsched.store import LogEntry, SnapshotMeta
 
 Reply = Callable[[list[Answer] | None, RaftschedError | None], None]  # one of the two
 ProposeThen = Callable[[Sequence[bytes], float, Reply], None]
@@ -85,11 +85,15 @@ class MembersPort:
 @dataclass(slots=True)
 class CopyPort:
     """`copy(file)` writes the state as of the newest `publish`, in any thread; it raises OSError. `publish` belongs to
-    the event loop. `directory` is where such files go; nothing in it outlives the process."""
+    the event loop. `directory` is where such files go; nothing in it outlives the process. In any thread, too:
+    `entries(first, bytes)` returns what the log has from an index on, `term(index)` the term of an entry, None when it
+    is not known here."""
 
     directory: Path
     publish: Callable[[], None]
     copy: Callable[[Path], SnapshotMeta]
+    entries: Callable[[int, int], Sequence[LogEntry]]
+    term: Callable[[int], int | None]
 
 
 @dataclass(slots=True)

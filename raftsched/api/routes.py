@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from raftsched.api.auth import audit, oidc, tokens, whoami
-from raftsched.api.cluster import cluster, doctor, health, members, snapshot, terms
+from raftsched.api.cluster import cluster, doctor, health, log_segments, members, snapshot, terms
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.jobs import (
@@ -129,6 +129,7 @@ ROUTES: list[Route] = [
     Route("POST", "/v1/cluster/leader", members.transfer, "members_transfer"),
     Route("GET", "/v1/cluster/terms", terms.list_all, "terms_list_all"),
     Route("GET", "/v1/cluster/snapshot", snapshot.get, "snapshot_get"),
+    Route("GET", "/v1/cluster/log", log_segments.get, "log_segments_get"),
     Route("GET", "/v1/cluster/settings", settings.get, "settings_get"),
     Route("PATCH", "/v1/cluster/settings", settings.patch, "settings_patch"),
     Route("POST", "/v1/cluster/pause", settings.pause, "settings_pause"),

@@ -72,6 +72,12 @@ class _Configuration(msgspec.Struct, array_like=True, frozen=True):
     members: tuple[Member, ...]
 
 
+class _Time(msgspec.Struct, array_like=True, frozen=True):
+    """The first field of an entry."""
+
+    now_ms: int
+
+
 class BatchResult(msgspec.Struct, gc=False):
     origin: int
     seq: int
@@ -88,6 +94,7 @@ class EntryResult(msgspec.Struct):
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Entry)
 _configuration: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_Configuration)
+_time: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_Time)
 _pieces: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_RawEntryOfLevel)
 _Raw = msgspec.Raw
 _THREE_FIELDS = 0x93  # how msgpack begins an array of three
@@ -122,6 +129,15 @@ def members_of(data: bytes) -> tuple[Member, ...] | None:
     except UNDECODABLE:
         return None
     return members
+
+
+def time_of(data: bytes) -> int | None:
+    """Returns the time of an entry, without looking at the rest of it; None: the bytes are no entry."""
+    try:
+        now_ms: int = _time.decode(data).now_ms
+    except UNDECODABLE:
+        return None
+    return now_ms
 
 
 def decode_entry(data: bytes) -> Entry | None:

@@ -72,8 +72,9 @@ class NodePorts:
         )
 
     def copies(self) -> CopyPort:
-        """Returns the maker of copies of the store."""
-        return CopyPort(self._config.data / "snapshots", self._store.publish, self._copy)
+        """Returns the maker of copies of the store, and of its log."""
+        store = self._store
+        return CopyPort(self._config.data / "snapshots", store.publish, self._copy, store.log_entries, store.log_term)
 
     def status(self) -> ClusterStatus:
         """Returns this node's view of the cluster."""

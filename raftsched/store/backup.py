@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,6 +32,7 @@ PURPOSE = "backup"  # of the signing key, see keyring.derive
 _MARK = b"\nraftsched backup\n"
 _FORMAT = 1
 _PIECE = 1 << 20  # bytes
+_COUNTED = (Table.META, Table.INSTANCES, Table.DEAD)
 _MAGIC = b"\xde\xc0\xef\xbe"  # LMDB's, at 16 (mdb.c, MDB_meta; little-endian machines)
 Progress = Callable[[int], None]  # bytes so far
 
@@ -179,21 +180,25 @@ def look(path: Path) -> Contents:
         with lmdb.open(
             str(path), subdir=False, readonly=True, lock=False, max_dbs=64, lib_version=0, create=False
         ) as env:
-            tables = {}
-            for table in (Table.META, Table.INSTANCES, Table.DEAD):
-                tables[table] = env.open_db(table_name(table), create=False)
+            tables = {table: env.open_db(table_name(table), create=False) for table in _COUNTED}
             own = env.open_db(b"local", create=False)
             with env.begin() as txn:
                 raw = txn.get(STATE, db=own)
                 state = decode_state(raw or b"")
-                meta = decode_meta(txn.get(META_KEY, db=tables[Table.META]))
-                count = {table: txn.stat(db)["entries"] for table, db in tables.items()}
+                found = contents_in(txn, tables, label)
     except (lmdb.Error, Damaged, msgspec.DecodeError) as error:
         raise NotABackup(f"{path} holds no state of a cluster: {error}") from None
     except UnknownFormat as error:
         raise NotABackup(f"{path} {error}") from None
     if (state.applied_index, state.applied_term) != (label.index, label.term):
         raise NotABackup(f"{path} is of entry {state.applied_index}, and says that it is of entry {label.index}")
+    return found
+
+
+def contents_in(txn: Any, tables: Mapping[Table, Any] | Sequence[Any], label: Label) -> Contents:
+    """Returns the contents of tables, by a transaction and their handles. Raises lmdb.Error, msgspec.DecodeError."""
+    meta = decode_meta(txn.get(META_KEY, db=tables[Table.META]))
+    count = {table: txn.stat(tables[table])["entries"] for table in _COUNTED}
     return Contents(
         label=label,
         meta=meta,

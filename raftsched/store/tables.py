@@ -37,7 +37,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules that make a checkpoint safe. Tests alone leave one out, to show the harm."""
+    """The rules that make a checkpoint safe. Tests leave one out to show the harm; tables that are made anew after an
+    interruption (rebuild.py) need neither."""
 
     synced: bool = True  # its pages are on the disk before it names them
     kept: bool = True  # its pages are not used again before there is another

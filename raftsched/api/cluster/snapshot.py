@@ -14,6 +14,7 @@ from typing import BinaryIO
 from aiohttp import web
 
 from raftsched.api.auth.callers import caller, note_as
+from raftsched.api.cluster.log_segments import SEGMENTS
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
@@ -81,6 +82,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
         if last is not None:
             await send(request, response, last)
             await response.write_eof()
+            request.app[SEGMENTS].kept(ctx.meta().now_ms)
         return response
     finally:
         backups.over(number)

@@ -19,6 +19,7 @@ from raftsched.api.auth.refusals import STATUSES, note_refusal
 from raftsched.api.auth.strangers import STRANGERS, Strangers
 from raftsched.api.cluster import doctor
 from raftsched.api.cluster.health import SCRAPES, Scrapes
+from raftsched.api.cluster.log_segments import SEGMENTS, Segments
 from raftsched.api.cluster.metrics import ApiMetrics, RequestCounts
 from raftsched.api.cluster.operators_metrics import OperatorsMetrics
 from raftsched.api.cluster.scaling_metrics import ScalingMetrics
@@ -69,6 +70,8 @@ def build_app(ctx: ApiContext) -> web.Application:
     app[STRANGERS] = Strangers()
     app[STREAMS] = Streams(ctx.bounds)
     ctx.registry.register(app[STREAMS])
+    app[SEGMENTS] = Segments()
+    ctx.registry.register(app[SEGMENTS])
     app[FEED] = Feed(ctx)
     app[DOCUMENTS] = Documents(ROUTES, ctx.version)
     members = MemberOrigins(ctx)

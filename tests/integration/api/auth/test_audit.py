@@ -190,7 +190,7 @@ def test_what_hands_in_work_is_named_here() -> None:
     found = {(r.method, r.path.replace("/namespaces/{ns}/jobs/{name}", "/jobs/{id}")) for r in ROUTES if work(r)}
     assert found == {
         ("POST", "/v1/jobs"), ("POST", "/v1/jobs:batch"), ("POST", "/v1/jobs/{id}/run"),
-        ("POST", "/v1/instances/{id}/rerun"), ("POST", "/v1/worker-sessions"),
+        ("POST", "/v1/instances/{id}/rerun"), ("POST", "/v1/worker-sessions"), ("GET", "/v1/cluster/log"),
     }  # fmt: skip
 
 

@@ -206,3 +206,16 @@ def test_a_backup_is_noted(tmp_path: Path) -> None:
         assert (newest["operation"], newest["actor"]) == ("snapshot_get", "admin")
 
     run(tmp_path, test)
+
+
+def test_parts_of_the_log_are_for_admins_and_noted_among_work(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        people = await guarded(call)
+        assert (await people["operator"]("GET", "/v1/cluster/log"))[0] == 403
+        before = await listed(people["operator"], "&kind=change")
+        assert (await people["admin"]("GET", "/v1/cluster/log"))[0] == 200
+        newest = (await listed(people["operator"], "&kind=work"))[0]
+        assert (newest["operation"], newest["actor"]) == ("log_segments_get", "admin")
+        assert await listed(people["operator"], "&kind=change") == before, "it pushes out nothing that is rarer"
+
+    run(tmp_path, test)
