@@ -1,6 +1,7 @@
 """All mutants."""
 
 from tests.mutants.applying import APPLYING
+from tests.mutants.backing_up import BACKING_UP
 from tests.mutants.consensus import CONSENSUS
 from tests.mutants.copying import COPYING
 from tests.mutants.defining import DEFINING
@@ -12,5 +13,5 @@ from tests.mutants.upgrading import UPGRADING
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
-    for mutant in (*CONSENSUS, *STORAGE, *APPLYING, *IMPORTING, *DEFINING, *RUNNING, *COPYING, *UPGRADING)
+    for mutant in (*CONSENSUS, *STORAGE, *APPLYING, *IMPORTING, *DEFINING, *RUNNING, *COPYING, *UPGRADING, *BACKING_UP)
 }

@@ -1,0 +1,143 @@
+"""The points in time that a repository can restore: pure functions of the names in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from raftsched.backups.names import Full, Segment
+
+
+class NotKept(ValueError):
+    """A point that cannot be restored; the text says in one line why, and which are near."""
+
+
+class Stretch(NamedTuple):
+    """Entries after each of which the state can be restored, none missing between the first and the last."""
+
+    first: int
+    last: int
+    from_ms: int  # the log's time at the first, and at the last
+    to_ms: int
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a state is made again: a backup, and the segments that lead from it to the entry."""
+
+    full: Full
+    segments: tuple[Segment, ...]
+    index: int
+
+
+@dataclass(frozen=True)
+class Points:
+    """All that is kept of one cluster, in order."""
+
+    fulls: tuple[Full, ...]
+    segments: tuple[Segment, ...]
+
+    @classmethod
+    def of(cls, kept: Iterable[Full | Segment]) -> Points:
+        found = list(kept)
+        return cls(
+            tuple(sorted(one for one in found if isinstance(one, Full))),
+            tuple(sorted(one for one in found if isinstance(one, Segment))),
+        )
+
+    @property
+    def last_index(self) -> int:
+        """The newest entry after which the state can be restored; 0: there is no backup."""
+        return max((stretch.last for stretch in self.stretches()), default=0)
+
+    def on_from(self, full: Full, until: int | None = None) -> tuple[Segment, ...]:
+        """Returns the segments that lead on from a backup, as far as they have all entries, or to one of them."""
+        found: list[Segment] = []
+        at = full.index
+        farthest: Segment | None = None  # of those that begin where `at` is, or before
+        for one in self.segments:
+            if one.first > at + 1:
+                if farthest is None or (until is not None and at >= until):
+                    break
+                found.append(farthest)
+                at, farthest = farthest.last, None
+                if one.first > at + 1:
+                    break
+            if one.last > at and (farthest is None or one.last > farthest.last):
+                farthest = one
+        if farthest is not None and (until is None or at < until):
+            found.append(farthest)
+        return tuple(found)
+
+    def stretches(self) -> list[Stretch]:
+        """Returns the stretches, those that overlap or touch as one."""
+        found: list[Stretch] = []
+        for full in self.fulls:
+            way = self.on_from(full)
+            last, to_ms = (way[-1].last, way[-1].to_ms) if way else (full.index, full.at_ms)
+            if found and full.index <= found[-1].last:
+                before = found.pop()
+                end = max((before.last, before.to_ms), (last, to_ms))
+                found.append(Stretch(before.first, end[0], before.from_ms, end[1]))
+            else:
+                found.append(Stretch(full.index, last, full.at_ms, to_ms))
+        return found
+
+    def way_to(self, index: int | None) -> Way:
+        """Returns the way to the state after an entry, from the nearest backup; None: to the newest one. Raises
+        NotKept."""
+        if not self.fulls:
+            raise NotKept("there is no full backup")
+        if index is None:
+            index = self.last_index
+        for full in reversed(self.fulls):
+            if full.index > index:
+                continue
+            segments = self.on_from(full, index)
+            if (segments[-1].last if segments else full.index) >= index:
+                return Way(full, segments, index)
+        raise NotKept(f"the state after entry {index} cannot be restored; {self._near(index)}")
+
+    def around(self, at_ms: int) -> tuple[Full | None, Segment | None]:
+        """Returns the newest backup that is of no later time, and the segment with the newest entry that is of no later
+        time. A leader's clock may be behind that of the one before: what is newest goes by the order of the log."""
+        full = next((one for one in reversed(self.fulls) if one.at_ms <= at_ms), None)
+        newest_first = sorted(self.segments, key=lambda one: one.last, reverse=True)
+        return full, next((one for one in newest_first if one.from_ms <= at_ms), None)
+
+    def require_no_gap(self, index: int, at_ms: int) -> None:
+        """Raises NotKept when nothing is kept of a time: `index` is the newest entry that is not of later, and what
+        followed it is missing."""
+        stretches = self.stretches()
+        for stretch, following in pairwise(stretches):
+            if stretch.last == index and stretch.to_ms < at_ms < following.from_ms:
+                raise NotKept(f"nothing is kept of that time; {self._near(index + 1)}")
+
+    def _near(self, index: int) -> str:
+        stretches = self.stretches()
+        before = max((s.last for s in stretches if s.last < index), default=None)
+        after = min((s.first for s in stretches if s.first > index), default=None)
+        near = [f"--at {found}" for found in (before, after) if found is not None]
+        return (
+            f"the nearest that can are {' and '.join(near)}" if len(near) > 1 else f"the nearest that can is {near[0]}"
+        )
+
+
+def expired(points: Points, keep_ms: int, keep_full: int, now_ms: int) -> Sequence[Full | Segment]:
+    """Returns what may be deleted, in the order in which it may be.
+
+    All points of the last `keep_ms` stay, and so does the backup from which the oldest of them is made; the newest
+    `keep_full` backups stay however old they are. Time is the log's newest, or `now_ms` where that is earlier: a
+    clock that was ahead for a while makes nothing old. A backup goes before its segments, which are of no use without
+    it: whoever is interrupted leaves nothing that looks whole and is not."""
+    if not points.fulls:
+        return []
+    newest_ms = max(stretch.to_ms for stretch in points.stretches())
+    since_ms = min(newest_ms, now_ms) - keep_ms
+    old_enough = [place for place, full in enumerate(points.fulls) if full.at_ms <= since_ms]
+    oldest = max(0, min(old_enough[-1] if old_enough else 0, len(points.fulls) - max(1, keep_full)))
+    base = points.fulls[oldest]
+    segments = [one for one in points.segments if one.last <= base.index]
+    return [*points.fulls[:oldest], *segments]

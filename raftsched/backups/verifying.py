@@ -1,0 +1,86 @@
+"""Verifies a repository by restoring from it: makes the newest state, and compares two ways to one state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from raftsched.backups.names import Full
+from raftsched.backups.points import Points, Way
+from raftsched.backups.repository import Repository
+from raftsched.store.backup import NotABackup
+from raftsched.store.rebuild import Rebuilt, digest, go_on, rebuild
+from raftsched.store.store import MAP_BYTES
+
+Progress = Callable[[str, int, int], None]  # what is read, bytes so far, and all of them
+
+
+def _quiet(what: str, done: int, total: int) -> None:
+    return
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The outcome of a restore of the newest state."""
+
+    state: Rebuilt
+    way: Way
+    compared: (
+        tuple[int, int] | None
+    )  # a state that was made from an earlier backup and the log: of this backup, to this
+    # entry, where another backup is; None: there are no two ways to one state
+    digest: str  # of all rows
+
+
+def made(
+    repository: Repository, way: Way, directory: Path, progress: Progress = _quiet, map_bytes: int = MAP_BYTES
+) -> Rebuilt:
+    """Returns the state at the end of a way, in a new directory below `directory`. Raises NotABackup, ObjectStoreError,
+    OSError."""
+    work = directory / f"to-{way.index}-from-{way.full.index}"
+    work.mkdir(mode=0o700)
+    file = work / "backup"
+    what = f"backup of entry {way.full.index}"
+    repository.fetch(way.full, file, lambda done: progress(what, done, way.full.size))
+    entries = repository.entries(way)
+    try:
+        return rebuild(file, work, work / "tables", entries, map_bytes=map_bytes, keys=repository.keys)
+    except ValueError as error:
+        raise NotABackup(str(error).replace(str(file), f"{repository.where}/{way.full.key}")) from None
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def verified(
+    repository: Repository, points: Points, directory: Path, progress: Progress = _quiet, map_bytes: int = MAP_BYTES
+) -> Verified:
+    """Restores the newest state below `directory`. Where an earlier backup and the log lead to the backup that it is
+    made from, they must give the same rows. Raises NotKept, NotABackup, ObjectStoreError, OSError."""
+    newest = points.way_to(None)
+    alone = made(repository, Way(newest.full, (), newest.full.index), directory, progress, map_bytes)
+    rows, compared = digest(alone.directory, map_bytes=map_bytes), None
+    earlier = _earlier(points, newest.full)
+    if earlier is not None:
+        other = made(repository, earlier, directory, progress, map_bytes)
+        if digest(other.directory, map_bytes=map_bytes) != rows:
+            raise NotABackup(
+                f"the state after entry {newest.full.index} is another in {repository.where}/{newest.full.key} than the"
+                f" backup of entry {earlier.full.index} and the log lead to"
+            )
+        compared = (earlier.full.index, newest.full.index)
+    state = go_on(alone, repository.entries(newest), map_bytes=map_bytes)
+    if state.index != alone.index:
+        rows = digest(state.directory, map_bytes=map_bytes)
+    return Verified(state, newest, compared, rows)
+
+
+def _earlier(points: Points, full: Full) -> Way | None:
+    """Returns the way to the state of a backup from the one before it, where the log has all that is between."""
+    before = [one for one in points.fulls if one.index < full.index]
+    if not before:
+        return None
+    segments = points.on_from(before[-1], full.index)
+    if not segments or segments[-1].last < full.index:
+        return None
+    return Way(before[-1], segments, full.index)

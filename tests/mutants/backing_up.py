@@ -1,0 +1,91 @@
+"""Rules of raftsched/backups and of the files that it keeps."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_BACKUPS = ("unit/backups",)
+
+BACKING_UP = (
+    Mutant(
+        "retention_by_this_clock",
+        "a clock that is ahead makes no backup old: the log's time and this machine's both have to say so",
+        "backups/points.py",
+        "min(newest_ms, now_ms) - keep_ms",
+        "now_ms - keep_ms",
+        _BACKUPS,
+        None,
+    ),
+    Mutant(
+        "retention_drops_the_base",
+        "the backup stays from which the oldest kept point is made",
+        "backups/points.py",
+        "if full.at_ms <= since_ms]\n",
+        "if full.at_ms <= since_ms] + [len(points.fulls) - 1]\n",
+        _BACKUPS,
+        None,
+    ),
+    Mutant(
+        "gap_hidden",
+        "a time of which nothing is kept is refused, and not taken for the state before it",
+        "backups/points.py",
+        "if stretch.last == index and stretch.to_ms < at_ms < following.from_ms:",
+        "if False:",
+        _BACKUPS,
+        None,
+    ),
+    Mutant(
+        "gap_before_a_full_backup",
+        "the log up to a new full backup is kept, too",
+        "backups/making.py",
+        "if points.fulls and not gap and at < full.index:",
+        "if False:",
+        _BACKUPS,
+        None,
+    ),
+    Mutant(
+        "two_pasts",
+        "a cluster that has lost entries is not mixed with what there was of it",
+        "backups/making.py",
+        "            if label.before_term != term:\n",
+        "            if False:\n",
+        _BACKUPS,
+        None,
+    ),
+    Mutant(
+        "renamed_backup",
+        "a file is what its name says, or it is not taken",
+        "backups/repository.py",
+        "if (label.cluster_id, label.index, label.term) != (full.cluster, full.index, full.term):",
+        "if False:",
+        _BACKUPS,
+        None,
+    ),
+    Mutant(
+        "segment_not_checked",
+        "a segment whose bytes have changed is refused",
+        "store/segment.py",
+        "    if keys is not None:\n        _check_signed(label, body, keys, name)\n",
+        "",
+        _BACKUPS,
+        None,
+    ),
+    Mutant(
+        "states_not_compared",
+        "two ways to one state must give the same rows",
+        "backups/verifying.py",
+        "if digest(other.directory, map_bytes=map_bytes) != rows:",
+        "if False:",
+        _BACKUPS,
+        None,
+    ),
+    Mutant(
+        "put_in_halves",
+        "an object is written beside, and has its name when it is whole",
+        "objectstore/directory.py",
+        "                beside.unlink(missing_ok=True)\n                raise\n",
+        "                self._place(beside, self._root / key)\n                raise\n",
+        ("unit/objectstore",),
+        None,
+    ),
+)

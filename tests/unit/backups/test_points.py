@@ -1,0 +1,110 @@
+"""Points in time: which can be restored, by what, and what may be deleted without losing one that is to be kept."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from raftsched.backups.names import Full, Segment
+from raftsched.backups.points import NotKept, Points, Stretch, expired
+
+C = "ab" * 16
+S = 1_000
+
+
+def full(index: int, at_s: int | None = None) -> Full:
+    return Full(C, index, 1, (index if at_s is None else at_s) * S)
+
+
+def log(first: int, last: int, from_s: int | None = None, to_s: int | None = None) -> Segment:
+    return Segment(C, first, last, 1, (first if from_s is None else from_s) * S, (last if to_s is None else to_s) * S)
+
+
+def test_segments_lead_on_from_a_backup_and_a_gap_ends_it() -> None:
+    points = Points.of([log(11, 20), full(10), log(21, 30), log(41, 50), full(60), log(61, 70)])
+    assert points.stretches() == [Stretch(10, 30, 10 * S, 30 * S), Stretch(60, 70, 60 * S, 70 * S)]
+    assert points.last_index == 70
+    assert points.way_to(None).full.index == 60
+    way = points.way_to(25)
+    assert (way.full.index, [one.first for one in way.segments], way.index) == (10, [11, 21], 25)
+    assert points.way_to(10).segments == ()
+    assert [one.first for one in points.way_to(20).segments] == [11]
+    for index, near in ((9, "--at 10"), (31, "--at 30 and --at 60"), (45, "--at 30 and --at 60"), (71, "--at 70")):
+        with pytest.raises(NotKept, match=near):
+            points.way_to(index)
+    with pytest.raises(NotKept, match="there is no full backup"):
+        Points.of([log(1, 5)]).way_to(None)
+
+
+def test_two_that_wrote_at_once_are_no_gap() -> None:
+    points = Points.of([full(10), log(11, 15), log(11, 18), log(16, 25), log(14, 17), full(20), log(19, 40)])
+    assert points.stretches() == [Stretch(10, 40, 10 * S, 40 * S)]
+    assert [one.last for one in points.way_to(19).segments] == [18, 40]
+    assert points.way_to(30).full.index == 20
+
+
+def test_a_backup_within_a_gap_of_segments_begins_anew() -> None:
+    points = Points.of([full(10), log(11, 20), full(30), log(31, 35)])
+    assert [(one.first, one.last) for one in points.stretches()] == [(10, 20), (30, 35)]
+    points.require_no_gap(20, 20 * S)
+    with pytest.raises(NotKept, match="nothing is kept of that time; the nearest that can are --at 20 and --at 30"):
+        points.require_no_gap(20, 25 * S)
+    points.require_no_gap(35, 99 * S)
+
+
+def test_times_go_by_the_order_of_the_log_also_where_a_clock_was_behind() -> None:
+    ahead, corrected = log(11, 20, 100, 200), log(21, 30, 21, 30)
+    points = Points.of([full(10), ahead, corrected])
+    assert points.around(25 * S) == (full(10), corrected)
+    assert points.around(10 * S) == (full(10), None)
+    assert points.around(9 * S) == (None, None)
+    assert points.around(150 * S) == (full(10), corrected)
+
+
+def test_what_a_kept_point_needs_stays() -> None:
+    points = Points.of([full(n) for n in (10, 20, 30, 40)] + [log(n + 1, n + 10) for n in (0, 10, 20, 30, 40)])
+    gone = expired(points, 15 * S, 1, 10**12)  # the newest is of 50: all from 35 on
+    assert gone == [full(10), full(20), log(1, 10), log(11, 20), log(21, 30)]
+    rest = Points.of({*points.fulls, *points.segments} - set(gone))
+    assert rest.stretches() == [Stretch(30, 50, 30 * S, 50 * S)]
+    assert expired(rest, 15 * S, 1, 10**12) == []
+    assert expired(points, 15 * S, 4, 10**12) == [log(1, 10)], "so many backups stay"
+    assert expired(points, 0, 1, 10**12)[:3] == [full(10), full(20), full(30)], "the last one stays"
+    assert expired(points, 15 * S, 1, 20 * S) == [log(1, 10)], "by this machine's clock nothing is old"
+    assert expired(Points.of([log(1, 10)]), 0, 1, 10**12) == []
+
+
+def test_a_clock_that_was_ahead_makes_nothing_old() -> None:
+    points = Points.of([full(10), full(20), log(21, 30), full(40, 900_000)])
+    assert expired(points, 100 * S, 1, 41 * S) == []
+
+
+def test_at_random_nothing_kept_is_lost_and_each_step_of_deleting_is_safe() -> None:
+    rng = random.Random(7)
+    for _ in range(300):
+        kept: list[Full | Segment] = []
+        at = rng.randrange(5)
+        while at < 60:
+            if rng.random() < 0.3:
+                kept.append(full(at))
+            size = rng.randrange(1, 9)
+            if rng.random() < 0.9:
+                kept.append(log(max(1, at + 1 - rng.randrange(3)), at + size))
+            at += size
+        points, keep_s, keep_full = Points.of(kept), rng.randrange(40), rng.randrange(4)
+        since = max((s.to_ms for s in points.stretches()), default=0) - keep_s * S
+        wanted = {n for s in points.stretches() for n in range(s.first, s.last + 1) if n * S >= since}
+        left = set(kept)
+        for one in expired(points, keep_s * S, keep_full, 10**12):
+            left.remove(one)
+            now = {n for s in Points.of(left).stretches() for n in range(s.first, s.last + 1)}
+            assert wanted <= now
+        assert len(Points.of(left).fulls) >= min(len(points.fulls), max(1, keep_full))
+        for index in wanted:
+            way = Points.of(left).way_to(index)
+            covered = way.full.index
+            for segment in way.segments:
+                assert segment.first <= covered + 1
+                covered = segment.last
+            assert covered >= index
