@@ -37,6 +37,7 @@ from scripts.benches import (
     lives,
     page,
     periodic,
+    restore,
     run,
     scale,
     slowdisk,
@@ -130,6 +131,12 @@ def soaks(loop: Loop, given: argparse.Namespace) -> bool:
 def backups(loop: Loop, given: argparse.Namespace) -> bool:
     with started() as cluster:
         loop(snapshot.bench_snapshot(cluster, given.jobs, given.per_second))
+    return True
+
+
+def restores(loop: Loop, given: argparse.Namespace) -> bool:
+    with tempfile.TemporaryDirectory(prefix="raftsched-") as directory:
+        restore.bench_restore(Path(directory), given.jobs, given.entries)
     return True
 
 
@@ -304,6 +311,10 @@ def parser() -> argparse.ArgumentParser:
     made = part("snapshot", "a backup, and creates meanwhile", backups, snapshot)
     made.add_argument("--jobs", type=int, default=100_000, help="how many are stored (100,000)")
     made.add_argument("--per-second", type=int, default=200, help="single creates a second meanwhile (200)")
+
+    made = part("restore", "a node from a backup, to its first start", restores, restore)
+    made.add_argument("--jobs", type=int, default=1_000_000, help="how many are in it (1,000,000)")
+    made.add_argument("--entries", type=int, default=20_000, help="of the log, applied behind it (20,000)")
 
     made = part("scale", "how cost grows with the number of jobs stored", stored_jobs, scale)
     sizes = [1_000, 100_000, 1_000_000, 3_000_000]

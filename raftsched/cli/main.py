@@ -23,6 +23,7 @@ _CLUSTER = {
     "worker": ("cluster.worker", "worker", "Run jobs for a cluster, on a machine that is no node of it."),
     "cluster": ("cluster.cluster", "cluster", "Status, members, settings, leadership, backup."),
     "health": ("cluster.health", "health", "Check that one node is alive or ready; for health checks."),
+    "backup": ("backup.command", "backup", "Backups as a habit: to a directory or S3, to any point in time."),
     "ui": ("cluster.page", "ui", "Open the web page of the cluster."),
     "nodes": ("resources.nodes", "nodes", "Nodes and what runs there: list, drain, undrain, label."),
     "workers": ("resources.workers", "workers", "Remote workers, which run jobs without voting: list, get."),

@@ -59,6 +59,7 @@ ALSO = {
         "pages_growth",
         "file_growth",
     ),
+    "restore": ("seconds", "restore_seconds", "ready_seconds", "size_mib", "entries_per_second"),
     "snapshot": ("seconds", "size_mib", "calm_p99_ms", "create_p99_ms"),
     "scale": (
         "written_kib_per_job",

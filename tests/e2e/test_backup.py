@@ -104,3 +104,57 @@ def test_a_new_cluster_from_a_backup_that_was_made_under_load(tmp_path: Path) ->
         assert lines(ended) == ["x", "x"], "what had ended ran again"
     finally:
         new.stop()
+
+
+def test_a_habit_of_backups_goes_on_through_kills_and_leads_back_to_any_point(tmp_path: Path) -> None:
+    vault, new = str(tmp_path / "vault"), tmp_path / "new"
+
+    def backup(*words: str, via: NodeProcess | None = None) -> subprocess.CompletedProcess[str]:
+        server = [] if via is None else ["--server", f"http://127.0.0.1:{via.http_port}"]
+        return subprocess.run(
+            [sys.executable, "-m", "raftsched", *server, "backup", words[0], vault, *words[1:]],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    def last() -> int:
+        found = json.loads(backup("list", "-o", "json").stdout)["items"]
+        assert len(found) == 1, "no gap"
+        return int(found[0]["last"])
+
+    with Cluster(1, directory=tmp_path / "old") as old:
+        node = old.leader()
+        kept = create(node, {"name": "kept", "trigger": {"manual": True}, "handler": {"exec": ["true"]}})
+        assert backup("run", via=node).returncode == 0
+        words = ["--server", f"http://127.0.0.1:{node.http_port}", "backup", "run", vault, "--every", "10s"]
+        process = subprocess.Popen([sys.executable, "-m", "raftsched", *words], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert "backed up: 1 segment" in process.stdout.readline()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        create(node, {"name": "late", "trigger": {"manual": True}, "handler": {"exec": ["true"]}})
+        assert backup("run", via=node).returncode == 0
+        before = last()
+        node.request("DELETE", f"/v1/jobs/{kept['id']}")
+        assert backup("run", via=node).returncode == 0
+        assert last() > before
+        raft = node.raft_port
+
+    shown = json.loads(backup("show", "-o", "json").stdout)["items"]
+    assert [job["name"] for job in shown] == ["late"], "the newest state is that after the deletion"
+    said = json.loads(backup("verify", "-o", "json").stdout)
+    assert said["jobs"] == {"SCHEDULED": 1}
+    made = backup(
+        "restore", "--at", str(before), "--data", str(new / "n1"), "--id", "n1", "--raft", f"127.0.0.1:{raft}"
+    )
+    assert made.returncode == 0, made.stderr
+    again = Cluster(1, directory=new)
+    (first,) = again.nodes
+    first.raft_port = raft
+    try:
+        first.start()
+        again.wait("n1 to lead alone", first.ready)
+        assert {job["name"] for job in listed(first).values()} == {"kept", "late"}
+        assert wait_final(again, first, run(first, kept["id"]))["state"] == "SUCCEEDED"
+    finally:
+        again.stop()

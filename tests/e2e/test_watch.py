@@ -60,6 +60,7 @@ def watched() -> Iterator[Watched]:
         ):
             reply = node.request(method, path, body)
             assert reply.status in (200, 201), (path, reply.status, reply.body)
+        assert node.request("GET", "/v1/cluster/log?after=1").status == 200
         manual = {"manual": True}
         good = create(node, {"trigger": manual, "handler": {"shell": "echo good"}, "queue": "narrow"})
         bad = create(node, {"trigger": manual, "handler": {"exec": ["false"]}, "namespace": "billing"})

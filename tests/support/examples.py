@@ -69,6 +69,11 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "raftsched --context prod": "tests/e2e/test_tls.py",
     "curl --cacert": "tests/e2e/test_tls.py",
     "raftsched cluster restore": "tests/e2e/test_backup.py",
+    "raftsched backup run": "tests/e2e/test_backup.py",
+    "raftsched backup list": "tests/e2e/test_backup.py",
+    "raftsched backup verify": "tests/e2e/test_backup.py",
+    "raftsched backup show": "tests/e2e/test_backup.py",
+    "raftsched backup restore": "tests/e2e/test_backup.py",
     "raftsched cluster transfer --to": "tests/e2e/test_operators.py",
     "rm -r /var/lib/raftsched": "tests/e2e/test_membership.py",
     "curl -sN": "tests/integration/api/runs/test_events.py",  # goes on without end

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import format_option, remote
+from raftsched.cli.remote import format_option, options, remote
 from raftsched.cli.terminal.output import print_fields, print_for_programs
 from raftsched.cli.terminal.progress import Progress, progress_option
 from raftsched.errors import Exit, StartupError
@@ -24,6 +24,7 @@ from raftsched.security.sealed_backup import NotOpened, Sealing, is_sealed, open
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
+    from raftsched.restore import Restored
     from raftsched.store.backup import Contents
 
 _PATH = "/v1/cluster/snapshot"
@@ -114,10 +115,10 @@ def _target(file: str) -> Iterator[BinaryIO]:
 _file = click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
 
 
-_identity = click.option(
+identity_option = click.option(
     "--identity", metavar="FILE", type=click.Path(path_type=Path), help="What opens it, of a sealed one."
 )
-_key_file = click.option(
+key_file_option = click.option(
     "--cluster-key-file", "key_file", metavar="FILE", type=click.Path(path_type=Path),
     help="It must be signed with a key of this file: made by a node of that cluster, and not changed since.",
 )  # fmt: skip
@@ -149,8 +150,8 @@ def _clear(file: Path, identity: Path | None) -> Iterator[Path]:
 
 @click.command()
 @_file
-@_identity
-@_key_file
+@identity_option
+@key_file_option
 @format_option
 @progress_option
 def verify(file: Path, identity: Path | None, key_file: Path | None, fmt: str) -> None:
@@ -208,14 +209,19 @@ def _time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+new_node_options = options(
+    click.option("--data", metavar="DIR", type=click.Path(path_type=Path), required=True, help="Of the node; empty."),
+    click.option("--id", "node", metavar="ID", required=True, help="The node's --id."),
+    click.option("--raft", metavar="HOST:PORT", required=True, help="Where other nodes reach its Raft port."),
+    click.option("--paused", is_flag=True, help="Start nothing before 'raftsched cluster resume'."),
+)
+
+
 @click.command()
 @_file
-@_identity
-@_key_file
-@click.option("--data", metavar="DIR", type=click.Path(path_type=Path), required=True, help="Of the node; empty.")
-@click.option("--id", "node", metavar="ID", required=True, help="The node's --id.")
-@click.option("--raft", metavar="HOST:PORT", required=True, help="Where other nodes reach its Raft port.")
-@click.option("--paused", is_flag=True, help="Start nothing before 'raftsched cluster resume'.")
+@identity_option
+@key_file_option
+@new_node_options
 @progress_option
 def restore(
     file: Path, identity: Path | None, key_file: Path | None, data: Path, node: str, raft: str, paused: bool
@@ -231,7 +237,7 @@ def restore(
     cluster.key.
 
     \b
-    On n1, once the old cluster is stopped (docs/operations.md has all of it):
+    On n1, once the old cluster is stopped (docs/backups.md has all of it):
       raftsched cluster restore raftsched.backup --data /var/lib/raftsched --id n1 --raft 10.0.0.1:7501
       raftsched node --id n1 --data /var/lib/raftsched ...        as always
     Then n2 and n3, with empty directories and the same flags as always:
@@ -241,15 +247,9 @@ def restore(
     from random import SystemRandom
 
     from raftsched.clock import SystemClock
-    from raftsched.config.addresses import parse_address, parse_peers
-    from raftsched.config.values import ConfigError
     from raftsched.restore import restore as make
 
-    try:
-        address = parse_address("--raft", raft)
-        parse_peers({node: raft})
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
+    address = raft_address(node, raft)
     try:
         file.stat()
     except OSError as error:
@@ -262,7 +262,7 @@ def restore(
                 clear,
                 data,
                 node,
-                str(address),
+                address,
                 paused=paused,
                 progress=progress.at,
                 rng=chance,
@@ -273,10 +273,28 @@ def restore(
         raise Failure(f"cannot open {file}: {(error.strerror or str(error)).lower()}") from None
     except StartupError as error:
         raise Failure(error.detail.rstrip(".")) from None
+    tell_restored(found, data, node, f"of {_time(found.contents.label.at_ms)}", paused=paused)
+
+
+def raft_address(node: str, raft: str) -> str:
+    """Returns the address of a node's Raft port as it is stored. Raises a usage error."""
+    from raftsched.config.addresses import parse_address, parse_peers
+    from raftsched.config.values import ConfigError
+
+    try:
+        address = parse_address("--raft", raft)
+        parse_peers({node: raft})
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    return str(address)
+
+
+def tell_restored(found: Restored, data: Path, node: str, when: str, *, paused: bool) -> None:
+    """Says what was restored, and what comes next."""
     old = found.contents
     click.echo(
         f"restored: {data} is that of {node}, the only member of the new cluster {found.cluster_id[:8]}, with"
-        f" {sum(old.jobs.values()):,} jobs and {old.instances:,} instances as of {_time(old.label.at_ms)}"
+        f" {sum(old.jobs.values()):,} jobs and {old.instances:,} instances as {when}"
     )
     others = [name for name in old.members if name != node]
     click.echo(

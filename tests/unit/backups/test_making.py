@@ -273,7 +273,7 @@ def test_files_that_are_not_what_was_stored_are_refused(bed: Bed, which: int, ha
     if harm == "renamed":
         name: Full | Segment = way.full._replace(term=9) if which == 0 else way.segments[0]._replace(term=9)
         file.rename(Path(bed.store.where) / name.key)
-        way = Way(name, way.segments, way.index) if isinstance(name, Full) else Way(way.full, (name,), way.index)
+        way = Way(name, (), name.index) if isinstance(name, Full) else Way(way.full, (name,), way.index)
     else:
         changed = {
             "flipped": raw[:300] + bytes((raw[300] ^ 1,)) + raw[301:],

@@ -14,7 +14,7 @@ from scripts.bench import print_tables, words_of
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTS = (
-    *("create", "run", "keys", "burst", "periodic", "sustained", "scale", "snapshot"),
+    *("create", "run", "keys", "burst", "periodic", "sustained", "scale", "snapshot", "restore"),
     *(
         "keys",
         "failover",

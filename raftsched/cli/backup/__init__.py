@@ -1,0 +1,1 @@
+"""Commands about repositories of backups. All but `run` work without a node."""

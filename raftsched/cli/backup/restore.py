@@ -1,0 +1,69 @@
+"""`raftsched backup restore`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from raftsched.cli.backup.place import at_option, points_of, reading_options, repository, way_at
+from raftsched.cli.cluster.backup import new_node_options, raft_address, tell_restored
+from raftsched.cli.terminal.progress import Progress, progress_option
+
+
+@click.command()
+@reading_options
+@at_option
+@new_node_options
+@progress_option
+def restore(
+    place: str,
+    endpoint: str | None,
+    cluster: str | None,
+    identity: Path | None,
+    key_file: Path | None,
+    at: str | None,
+    data: Path,
+    node: str,
+    raft: str,
+    paused: bool,
+) -> None:
+    """Make the data directory of a node that begins a new cluster with the state of a point in time.
+
+    The state is that after one entry of the log: the newest of PLACE, or what --at says. A time means the newest entry
+    whose time is not later; times are those of the log, as 'raftsched backup list' shows them. All else is as with
+    'raftsched cluster restore': stop the old cluster before, and let the other nodes in afterwards, with empty data
+    directories. The backup is fetched to $TMPDIR first.
+
+    \b
+      raftsched backup restore /mnt/backups --data /var/lib/raftsched --id n1 --raft 10.0.0.1:7501
+      raftsched backup restore /mnt/backups --at 2026-01-31T14:00:00Z --paused --data ...
+    """
+    from random import SystemRandom
+
+    from raftsched.backups.repository import time_text
+    from raftsched.clock import SystemClock
+    from raftsched.restore import restore as make
+
+    address = raft_address(node, raft)
+    opened = repository(place, endpoint, identity=identity, key_file=key_file)
+    with opened as found, TemporaryDirectory(prefix="raftsched-") as work, Progress("fetch", sizes=True) as progress:
+        _, points = points_of(found, cluster)
+        way = way_at(found, points, at)
+        file = Path(work, "backup")
+        progress.total = way.full.size
+        found.fetch(way.full, file, progress.at)
+        done = make(
+            file,
+            data,
+            node,
+            address,
+            paused=paused,
+            progress=lambda size: progress.at(size, "restored"),
+            rng=SystemRandom(),
+            now_ms=SystemClock().wall_ms(),
+            keys=found.keys,
+            entries=found.entries(way),
+        )
+    tell_restored(done, data, node, f"after entry {way.index} of {time_text(done.contents.meta.now_ms)}", paused=paused)

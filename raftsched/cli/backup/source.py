@@ -1,0 +1,71 @@
+"""The cluster that is backed up, as its nodes answer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raftsched.cli.failures import Failure
+from raftsched.client.errors import ClientError
+from raftsched.client.http import Client
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Answer
+
+_SILENT_S = 120.0  # a node writes a copy of its state before it sends the first byte
+_NEWEST = {"consistency": "leader"}
+
+
+class Nodes:
+    """Asks one node after the other (backups.making.Cluster). Raises ClientError."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        client.timeout = _SILENT_S
+        self.id = self._id()
+
+    def _id(self) -> str:
+        found = self._client.get("/v1/cluster").get("cluster_id")
+        if not isinstance(found, str) or len(found) != 32:
+            raise Failure("the cluster was not formed yet: there is nothing to back up")
+        return found
+
+    def log(self, after: int) -> tuple[bytes, int]:
+        from raftsched.backups.making import LogGone
+
+        gone: ClientError | None = None
+        for client in [self._client, *self._each()]:
+            try:
+                answer = _segment(client, after)
+            except ClientError as error:
+                if error.code == "log-gone":  # another node may keep more of it
+                    gone = error
+                    continue
+                if gone is None or client is self._client:
+                    raise
+                continue  # it was asked for what the others do not have
+            return answer.body, int(answer.headers.get("raftsched-index", "0"))
+        raise LogGone(str(gone))
+
+    def _each(self) -> list[Client]:
+        client = self._client
+        return [Client([one], timeout=client.timeout, token=client.token, trust=client.trust) for one in client.servers]
+
+    def state(self, target: Path) -> None:
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
+            for piece in self._client.stream("/v1/cluster/snapshot", _NEWEST, silent_s=_SILENT_S):
+                out.write(piece)
+
+
+def _segment(client: Client, after: int) -> Answer:
+    from raftsched.backups.making import WentBack
+
+    try:
+        return client.request("GET", "/v1/cluster/log", query={"after": after, **_NEWEST})
+    except ClientError as error:
+        if error.code == "behind":
+            raise WentBack(
+                f"{error.detail.rstrip('.')}: the cluster lost entries that were backed up; back it up elsewhere"
+            ) from None
+        raise

@@ -1,0 +1,64 @@
+"""`raftsched backup verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from raftsched.cli.backup.place import points_of, reading_options, repository
+from raftsched.cli.remote import format_option
+from raftsched.cli.terminal.output import print_fields, print_for_programs
+from raftsched.cli.terminal.progress import Progress, progress_option
+
+
+@click.command()
+@reading_options
+@format_option
+@progress_option
+def verify(
+    place: str, endpoint: str | None, cluster: str | None, identity: Path | None, key_file: Path | None, fmt: str
+) -> None:
+    """Restore the newest state from PLACE into $TMPDIR, say what is in it, and delete it again. No node is needed.
+
+    Where there is an earlier full backup, and all of the log since, they are made into the state of the newest full
+    backup, too: COMPARED says of which and to which entry. Both must have the same rows. DIGEST is that of all rows:
+    it is equal for equal states, wherever they were made.
+
+    \b
+      raftsched backup verify /mnt/backups
+      raftsched backup verify s3://vault/raftsched --identity backup.identity --cluster-key-file cluster.key
+    """
+    from raftsched.backups.repository import time_text
+    from raftsched.backups.verifying import verified
+
+    opened = repository(place, endpoint, identity=identity, key_file=key_file)
+    with opened as found, TemporaryDirectory(prefix="raftsched-") as work, Progress("verify", sizes=True) as progress:
+
+        def draw(what: str, done: int, total: int) -> None:
+            progress.total = total
+            progress.at(done, what)
+
+        which, points = points_of(found, cluster)
+        done = verified(found, points, Path(work), draw)
+        way, contents = done.way, done.state.contents
+    said = {
+        "cluster_id": which,
+        "index": done.state.index,
+        "log_time": time_text(contents.meta.now_ms),
+        "full": way.full.index,
+        "segments": len(way.segments),
+        "compared": None if done.compared is None else {"from": done.compared[0], "to": done.compared[1]},
+        "signed": "ok" if key_file is not None else "not checked",
+        "jobs": contents.jobs,
+        "instances": contents.instances,
+        "dead_letters": contents.dead_letters,
+        "digest": done.digest,
+    }
+    if not print_for_programs(fmt, said, which):
+        jobs = ", ".join(f"{count:,} {state}" for state, count in contents.jobs.items())
+        compared = "nothing to compare with yet"
+        if done.compared is not None:
+            compared = f"{done.compared[0]} and the log give the same state as {done.compared[1]}"
+        print_fields({**said, "jobs": jobs or "none", "compared": compared})

@@ -1,0 +1,145 @@
+"""`backup list`, `show`, `verify` and `restore`, which read a repository; rounds are tested in tests/unit/backups."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from raftsched.backups.making import Round
+from raftsched.backups.repository import Repository, time_text
+from raftsched.core.model import MINUTE_MS
+from raftsched.objectstore.directory import Directory
+from raftsched.security.sealed_backup import new_identity
+from tests.unit.backups.house import CLUSTER, Saved
+from tests.unit.cli.house import run
+
+ID = CLUSTER.hex()
+HOUR_MS = 60 * MINUTE_MS
+
+
+@pytest.fixture
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Saved]:
+    """Three jobs and a backup, three more in the log."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    made = Saved(tmp_path / "store")
+    made.world.create(name="first")
+    made.jobs(2)
+    back_up(made, tmp_path)
+    made.world.create(name="last", namespace="ops")
+    made.jobs(2)
+    back_up(made, tmp_path)
+    yield made
+    made.store.close()
+    assert not list((tmp_path / "tmp").iterdir()), "nothing is left behind"
+
+
+def back_up(saved: Saved, tmp_path: Path, full_every_ms: int = HOUR_MS, recipient: str | None = None) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir(exist_ok=True)
+    Round(Repository(Directory(tmp_path / "vault"), recipient=recipient), saved, scratch).add(full_every_ms)
+
+
+def test_list_says_what_can_be_restored(saved: Saved, tmp_path: Path) -> None:
+    result = run("backup", "list", str(tmp_path / "vault"), "-o", "json")
+    (row,) = json.loads(result.stdout)["items"]
+    assert (row["cluster"], row["first"], row["last"], row["segments"]) == (ID, 5, 8, 1)
+    assert row["to"] == time_text(saved.at_ms(8))
+    assert [full["index"] for full in row["full"]] == [5]
+    lines = run("backup", "list", env={"RAFTSCHED_BACKUPS": str(tmp_path / "vault")}).stdout.splitlines()
+    assert lines[1].split()[:2] == [ID[:8], "5"]
+    empty = run("backup", "list", str(tmp_path / "none"))
+    assert (empty.exit_code, empty.stdout, empty.stderr) == (0, "", f"{tmp_path}/none holds no backups\n")
+
+
+def test_show_has_the_jobs_of_then(saved: Saved, tmp_path: Path) -> None:
+    vault = str(tmp_path / "vault")
+
+    def jobs(*more: str) -> list[str]:
+        result = run("backup", "show", vault, "-o", "json", *more)
+        assert result.exit_code == 0, (result.stderr, result.exception)
+        return [job["name"] for job in json.loads(result.stdout)["items"]]
+
+    assert jobs("--at", "5") == ["first", None, None]
+    assert jobs() == ["first", None, None, "last", None, None]
+    assert jobs("--at", time_text(saved.at_ms(6) + 1)) == ["first", None, None, "last"]
+    assert jobs("-N", "ops") == ["last"]
+    few = run("backup", "show", vault, "--limit", "2")
+    assert (len(few.stdout.splitlines()), "more than 2 jobs" in few.stderr) == (3, True)
+    one = json.loads(run("backup", "show", vault, "ops/last").stdout)
+    assert (one["name"], one["state"], one["revision"]) == ("last", "SCHEDULED", 1)
+    gone = run("backup", "show", vault, "ops/last", "--at", "5")
+    assert (gone.exit_code, gone.stderr) == (3, "raftsched: there was no job 'ops/last'\n")
+
+
+def test_verify_restores_for_a_trial(saved: Saved, tmp_path: Path) -> None:
+    vault = str(tmp_path / "vault")
+    said = json.loads(run("backup", "verify", vault, "-o", "json").stdout)
+    assert (said["index"], said["full"], said["segments"], said["jobs"]) == (8, 5, 1, {"SCHEDULED": 6})
+    assert said["compared"] is None
+    saved.jobs(1)
+    back_up(saved, tmp_path, 0)
+    said = json.loads(run("backup", "verify", vault, "-o", "json").stdout)
+    assert (said["index"], said["full"], said["compared"]) == (9, 9, {"from": 5, "to": 9})
+    assert "5 and the log give the same state as 9" in run("backup", "verify", vault).stdout
+
+
+def test_restore_makes_a_node_of_a_point_in_time(saved: Saved, tmp_path: Path) -> None:
+    vault, new = str(tmp_path / "vault"), ["--id", "n1", "--raft", "127.0.0.1:1"]
+    data = str(tmp_path / "new")
+    result = run("backup", "restore", vault, "--at", time_text(saved.at_ms(6)), "--data", data, *new)
+    assert result.exit_code == 0, (result.stderr, result.exception)
+    assert f"with 4 jobs and 0 instances as after entry 6 of {time_text(saved.at_ms(6))}" in result.stdout
+    assert "raftsched cluster members add n2 --wait" in result.stdout
+    again = run("backup", "restore", vault, "--data", data, *new)
+    assert (again.exit_code, "is not empty" in again.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["--at", "4"], 3, "the state after entry 4 cannot be restored; the nearest that can is --at 5"),
+        (["--at", "9"], 3, "the nearest that can is --at 8"),
+        (["--at", "2001-01-01T00:00:00Z"], 3, "all that is kept is of later; the oldest state is of 2025-11-20T"),
+        (["--at", "2026-01-31T14:00:00"], 2, "neither the index of an entry nor a time such as"),
+        (["--at", "yesterday"], 2, "neither the index of an entry nor a time such as"),
+        (["--cluster", "02"], 3, "holds none of the cluster 02; it has 01010101"),
+    ],
+)
+def test_points_that_there_are_not_are_one_line(
+    saved: Saved, tmp_path: Path, words: list[str], code: int, text: str
+) -> None:
+    result = run("backup", "show", str(tmp_path / "vault"), *words)
+    assert (result.exit_code, text in result.stderr) == (code, True), result.stderr
+
+
+def test_places_that_hold_nothing_or_too_much_are_one_line(saved: Saved, tmp_path: Path) -> None:
+    none = run("backup", "verify", str(tmp_path / "none"))
+    assert (none.exit_code, none.stderr) == (3, f"raftsched: {tmp_path}/none holds no backups of raftsched\n")
+    (tmp_path / "vault" / ID).rename(tmp_path / "vault" / "kept")
+    for cluster in ("0a" * 16, "0b" * 16):
+        (tmp_path / "vault" / cluster).mkdir()
+        for file in (tmp_path / "vault" / "kept").iterdir():
+            (tmp_path / "vault" / cluster / file.name).write_bytes(file.read_bytes())
+    two = run("backup", "verify", str(tmp_path / "vault"))
+    assert "holds backups of 2 clusters (0a0a0a0a, 0b0b0b0b); say --cluster" in two.stderr
+    other = run("backup", "verify", str(tmp_path / "vault"), "--cluster", "0a")
+    assert "holds the state after entry 5 of 0101" in other.stderr, "a file under another's name"
+    assert run("backup", "verify", "gs://x").exit_code == 2
+
+
+def test_sealed_ones_need_the_identity(saved: Saved, tmp_path: Path) -> None:
+    identity, recipient = new_identity()
+    file = tmp_path / "identity"
+    file.write_text(identity)
+    file.chmod(0o600)
+    saved.jobs(1)
+    back_up(saved, tmp_path, 0, recipient)
+    vault = str(tmp_path / "vault")
+    refused = run("backup", "verify", vault)
+    assert (refused.exit_code, "is sealed; say --identity FILE" in refused.stderr) == (1, True)
+    assert run("backup", "verify", vault, "--identity", str(file)).exit_code == 0

@@ -1,0 +1,152 @@
+"""`backup run`: what it asks nodes for, and what it says. The rounds themselves are tested in tests/unit/backups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from raftsched.backups.making import LogGone, WentBack
+from raftsched.cli.backup import run as run_module
+from raftsched.cli.failures import Failure
+from raftsched.client.http import Client
+from raftsched.client.servers import parse_servers
+from tests.support.stub_server import Request, Stub, problem, serve
+from tests.unit.backups.house import CLUSTER, Saved
+from tests.unit.cli.house import run
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Iterator[Saved]:
+    made = Saved(tmp_path / "store")
+    made.jobs(3)
+    yield made
+    made.store.close()
+
+
+@contextmanager
+def node(saved: Saved, tmp_path: Path, broken: Callable[[Request], Any] = lambda request: None) -> Iterator[Stub]:
+    """A node that has what was saved; `broken` may answer first."""
+
+    def answer(request: Request) -> tuple[int, Any]:
+        path, query = urlsplit(request.path).path, parse_qs(urlsplit(request.path).query)
+        if (refused := broken(request)) is not None:
+            return refused  # type: ignore[no-any-return]
+        if path == "/v1/cluster":
+            return 200, {"cluster_id": saved.id}
+        assert query["consistency"] == ["leader"], "all that was acknowledged before is in it"
+        if path == "/v1/cluster/snapshot":
+            file = tmp_path / "state"
+            saved.state(file)
+            return 200, file.read_bytes()
+        try:
+            raw, _ = saved.log(int(query["after"][0]))
+        except LogGone:
+            return problem(410, "log-gone", "It is gone.")
+        except WentBack:
+            return problem(503, "behind", "This node has applied the log up to entry 5, and not up to 9.")
+        return 200 if raw else 204, raw
+
+    with serve(answer, headers={"Raftsched-Index": "1000000"}) as stub:
+        yield stub
+
+
+def test_one_round_says_what_it_added_and_that_it_lies_in_the_clear(saved: Saved, tmp_path: Path) -> None:
+    vault = str(tmp_path / "vault")
+    with node(saved, tmp_path) as stub:
+        first = run("--server", stub.url, "backup", "run", vault)
+        assert first.exit_code == 0, (first.stderr, first.exception)
+        assert "backed up: a full backup, " in first.stdout
+        assert "up to entry 5 of 2025-11-20T" in first.stdout
+        assert first.stderr == f"all that {vault} gets can be read by who can read {vault}; --recipient seals it\n"
+        again = run("--server", stub.url, "backup", "run", vault)
+        assert "backed up: nothing new, 0 bytes, up to entry 5" in again.stdout
+        saved.jobs(1)
+        log = run("--server", stub.url, "backup", "run", vault)
+        assert "backed up: 1 segment of the log, " in log.stdout
+        saved.jobs(10)
+        saved.drop_below(9)
+        gap = run("--server", stub.url, "backup", "run", vault, "--verify", "--keep", "0s", "--keep-full", "1")
+        assert "no point between the two can be restored" in gap.stderr
+        assert "verified: the state after entry 16 was restored, 14 jobs" in gap.stdout
+        assert "deleted: 2 files that nothing needs any more" in gap.stdout
+
+
+def test_another_node_is_asked_for_a_log_that_one_no_longer_has(saved: Saved, tmp_path: Path) -> None:
+    gone = lambda request: problem(410, "log-gone", "Gone.") if "/log?" in request.path else None  # noqa: E731
+    with node(saved, tmp_path, gone) as poor, node(saved, tmp_path) as rich:
+        servers = f"{poor.url},{rich.url}"
+        assert run("--server", servers, "backup", "run", str(tmp_path / "vault")).exit_code == 0
+        saved.jobs(1)
+        result = run("--server", servers, "backup", "run", str(tmp_path / "vault"))
+        assert "backed up: 1 segment of the log" in result.stdout
+
+
+def test_a_cluster_that_went_back_is_a_conflict(saved: Saved, tmp_path: Path) -> None:
+    vault = str(tmp_path / "vault")
+    with node(saved, tmp_path) as stub:
+        run("--server", stub.url, "backup", "run", vault)
+    shorter = Saved(tmp_path / "shorter")
+    with node(shorter, tmp_path) as stub:
+        result = run("--server", stub.url, "backup", "run", vault)
+    assert (result.exit_code, "the cluster lost entries that were backed up" in result.stderr) == (4, True)
+    shorter.store.close()
+
+
+def test_failures_have_the_exit_code_of_their_kind(saved: Saved, tmp_path: Path) -> None:
+    vault = str(tmp_path / "vault")
+    assert run("--server", "http://127.0.0.1:1", "backup", "run", vault).exit_code == 6
+    with node(saved, tmp_path, lambda request: problem(403, "forbidden", "This needs admin.")) as stub:
+        assert run("--server", stub.url, "backup", "run", vault).exit_code == 5
+    with node(saved, tmp_path, lambda request: (200, {"cluster_id": None})) as stub:
+        assert "was not formed yet" in run("--server", stub.url, "backup", "run", vault).stderr
+    (tmp_path / "file").write_bytes(b"")
+    with node(saved, tmp_path) as stub:
+        result = run("--server", stub.url, "backup", "run", str(tmp_path / "file"))
+    assert (result.exit_code, "a file is where its directory should be" in result.stderr) == (1, True)
+    cut = lambda request: (200, b"half") if "/snapshot" in request.path else None  # noqa: E731
+    with node(saved, tmp_path, cut) as stub:
+        result = run("--server", stub.url, "backup", "run", vault)
+    assert (result.exit_code, "is not a backup of raftsched" in result.stderr) == (1, True)
+    assert not list(tmp_path.glob("vault/*/*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--every", "1s"], "--every is 10s at the least"),
+        (["--every", "soon"], "--every 'soon' is not a duration"),
+        (["--full-every", "1s"], "--full-every is 1m at the least"),
+        (["--recipient", "me"], "'raftsched keys recipient' prints one"),
+        (["--keep-full", "0"], "0 is not in the range"),
+    ],
+)
+def test_options_that_make_no_sense(tmp_path: Path, words: list[str], text: str) -> None:
+    result = run("backup", "run", str(tmp_path / "vault"), *words)
+    assert (result.exit_code, text in result.stderr) == (2, True), result.stderr
+
+
+def test_a_habit_goes_on_after_a_round_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rounds: list[Any] = [None, Failure("no node answers"), None, KeyboardInterrupt()]
+    slept: list[float] = []
+
+    def one(client: Client, habit: Any) -> None:
+        outcome = rounds.pop(0)
+        if outcome is not None:
+            raise outcome
+
+    monkeypatch.setattr(run_module, "_round", one)
+    monkeypatch.setattr(run_module.time, "sleep", slept.append)
+    monkeypatch.setattr(run_module.signal, "signal", lambda *of: None)
+    with pytest.raises(KeyboardInterrupt):
+        run_module._go_on(Client(parse_servers("http://127.0.0.1:1")), None, 300.0)  # type: ignore[arg-type]
+    assert capsys.readouterr().err == "raftsched: no node answers\n"
+    assert len(slept) == 3
+    assert all(0 < seconds <= 300 for seconds in slept)
+    assert CLUSTER
