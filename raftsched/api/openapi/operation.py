@@ -70,8 +70,8 @@ class Operation:
     it belongs to no namespace. Otherwise they are refused. `of_caller`: it is about the caller and nothing else, so
     that workers may ask it, too. `work`: it hands in work, or is noted as often (core.apply.audit). `paced`: its
     handler bounds how often it may be called; it counts nothing for its caller. `repeatable`: of a POST that changes
-    something: it may be sent again as it is, and takes no Idempotency-Key. `peers`: other nodes of the cluster alone may
-    call it."""
+    something: it may be sent again as it is, and takes no Idempotency-Key. `peers`: other nodes of the cluster
+    alone may call it."""
 
     summary: str
     answers: Mapping[int, Reply]
