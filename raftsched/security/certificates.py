@@ -107,6 +107,43 @@ def identities_of(pem: bytes) -> list[tuple[str, str]]:
     return identities({"subjectAltName": [("URI", value) for value in values]})
 
 
+def hosts_of(pem: bytes) -> list[str]:
+    """Returns the host names and addresses that the first certificate in PEM is for. Raises ValueError."""
+    from cryptography import x509
+
+    certificate = x509.load_pem_x509_certificate(pem)
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    addresses = [str(address) for address in names.get_values_for_type(x509.IPAddress)]
+    return [*names.get_values_for_type(x509.DNSName), *addresses]
+
+
+def is_for(names: Sequence[str], host: str) -> bool:
+    """Returns whether one of the names of a certificate stands for a host: itself, or a wildcard for its first label
+    (RFC 6125, 6.4.3)."""
+    host = host.strip("[]").lower()
+    wanted = {host, f"*.{host.partition('.')[2]}"}
+    return any(name.lower() in wanted for name in names)
+
+
+def is_signed_by(pem: bytes, authorities: bytes) -> bool:
+    """Returns whether an authority signed the first certificate in PEM, or the last of those that go with it."""
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+
+    chain = x509.load_pem_x509_certificates(pem)
+    for authority in x509.load_pem_x509_certificates(authorities):
+        for certificate in (chain[0], chain[-1]):
+            try:
+                certificate.verify_directly_issued_by(authority)
+            except (ValueError, TypeError, InvalidSignature):
+                continue
+            return True
+    return False
+
+
 def der(pem: bytes) -> bytes:
     """Returns the first certificate in PEM as it is shown in a handshake. Raises ValueError."""
     from cryptography import x509

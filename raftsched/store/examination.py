@@ -1,0 +1,140 @@
+"""Looks at the store of a node that does not run, and changes nothing: is all of it there, and of a known format?
+
+It reads what the next start would read: the state record, this node's own records, each entry of the log with its
+checksum, and the checkpoint of the tables. Rows of the tables have no checksums (records.py); only whether their file
+is as long as it was can be told.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import lmdb
+
+from raftsched.core.entry import NewerLog, decode_entry
+from raftsched.store import checkpoint, records
+from raftsched.store.datafile import is_whole
+from raftsched.store.environment import BROKEN, DATA
+from raftsched.store.layout import LOCK, LOG, tables_directory
+from raftsched.store.records import OWN, STATE, Damaged, LogState, UnknownFormat
+
+NEWEST = 1_000  # entries whose commands are decoded, to find such as only a later version knows
+_LONGEST = 1 << 46  # bytes of address space, as the file says itself
+
+
+@dataclass(frozen=True)
+class Examined:
+    """`damaged`: the node must not take part with it. `unknown`: another version has to open it. Empty: neither."""
+
+    term: int = 0
+    applied_index: int = 0  # of the newest checkpoint
+    last_index: int = 0
+    entries: int = 0
+    damaged: str = ""
+    unknown: str = ""
+
+
+class InUse(Exception):
+    """A process has the store open; `pid` is it, where the system says so."""
+
+    def __init__(self, pid: int | None) -> None:
+        super().__init__(pid)
+        self.pid = pid
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Keeps every node out while it lasts. Raises InUse, OSError."""
+    fd = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InUse(holder(directory / LOCK)) from None
+        yield
+    finally:
+        os.close(fd)
+
+
+def holder(lock: Path, locks: Path = Path("/proc/locks")) -> int | None:
+    """Returns the process that holds a file's lock (proc(5), /proc/locks). None: the system does not say."""
+    with suppress(OSError, ValueError):
+        inode = lock.stat().st_ino
+        for line in locks.read_text().splitlines():
+            fields = line.split()
+            if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode):
+                return int(fields[4]) if int(fields[4]) > 0 else None
+    return None
+
+
+def examine(directory: Path) -> Examined | None:
+    """Returns what lies there; None: no store. To be called while it is `held`. Raises OSError."""
+    if not (directory / LOG / DATA).exists():
+        if not (directory / DATA).exists():
+            return None
+        return Examined(damaged="" if is_whole(directory) else "its file is cut off")  # of before log and tables parted
+    if not is_whole(directory / LOG):
+        return Examined(damaged="the file of the log is cut off")
+    try:
+        env = lmdb.open(
+            str(directory / LOG), readonly=True, lock=False, create=False, max_dbs=64, map_size=_LONGEST, lib_version=0
+        )
+    except BROKEN as error:
+        return Examined(damaged=f"the log is no LMDB file: {error}")
+    except lmdb.Error as error:
+        raise OSError(f"the log cannot be opened: {error}") from None
+    try:
+        return _looked_at(directory, env)
+    except (Damaged, *BROKEN) as error:
+        return Examined(damaged=f"the state record or the log: {error}")
+    except (UnknownFormat, NewerLog) as error:
+        return Examined(unknown=str(error))
+    finally:
+        env.close()
+
+
+def _looked_at(directory: Path, env: lmdb.Environment) -> Examined:
+    with env.begin(buffers=False) as txn:
+        own = {bytes(key): bytes(raw) for key, raw in txn.cursor(env.open_db(b"local", txn=txn, create=False))}
+        raw = own.pop(STATE, None)
+        if raw is None:
+            return Examined(damaged="the state record is missing")
+        state = records.decode_log_state(raw)
+        for key, value in own.items():
+            try:
+                records.decode_own(key, value)
+            except Damaged as error:
+                return Examined(damaged=f"the own record {key.removeprefix(OWN).decode(errors='replace')}: {error}")
+        place = tables_directory(directory, state.tables)
+        found = checkpoint.find(place)
+        if found is None:
+            return Examined(damaged=f"{place.name} has no checkpoint that is whole")
+        if (place / DATA).stat().st_size < 2 * found.page_bytes:
+            return Examined(damaged=f"the file of {place.name} is cut off")
+        newest: deque[bytes] = deque(maxlen=NEWEST)
+        return _of_log(txn, env, state, found, newest)
+
+
+def _of_log(
+    txn: lmdb.Transaction, env: lmdb.Environment, state: LogState, found: checkpoint.Checkpoint, newest: deque[bytes]
+) -> Examined:
+    log = env.open_db(b"log", txn=txn, create=False)
+
+    def rows() -> Iterator[tuple[memoryview, memoryview]]:
+        for key, row in txn.cursor(log):
+            newest.append(bytes(row))
+            yield memoryview(key), memoryview(row)
+
+    try:
+        kept = records.check_log(rows(), state, found.applied_index, found.applied_term)
+    except records.DamagedEntry as error:
+        return Examined(damaged=f"the log at entry {error.index}: {error}")
+    for row in newest:
+        decode_entry(records.entry_data(row))
+    return Examined(state.term, found.applied_index, kept.last, kept.last - state.base_index)
