@@ -26,6 +26,7 @@ from raftsched.core.model import Outcome
 NAMESPACES_MAX = 200  # that have series of their own
 OTHERS = "(other)"  # no namespace has such a name
 _LOOKED_INTO = frozenset({InstanceFired, InstanceStarted, AttemptEnded})
+_FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.LOST})  # as the recording rules have it
 _LATE_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.06, 0.1, 0.25, 0.5, 1.0, 2.5, 6.0, 15.0, 60.0, 900.0)
 
 
@@ -118,6 +119,19 @@ class RunMetrics(Collector):
             return OTHERS
         self._namespaces.add(name)
         return name
+
+    def counts(self) -> dict[tuple[str, str], float]:
+        """Returns the counters of which `node.lately.Lately` shows how they have grown."""
+        found: Counter[tuple[str, str]] = Counter()
+        for (namespace, _, outcome), count in self._ended.items():
+            if outcome is Outcome.SUCCEEDED or outcome in _FAILURES:
+                found["ended", namespace] += count
+                found["failed", namespace] += count if outcome in _FAILURES else 0
+        for of, durations, limit_s in (("fires", self._fired, 1.0), ("starts", self._started, 60.0)):
+            buckets = dict(durations.buckets()[0])
+            found[of, ""] = int(buckets["+Inf"])
+            found[f"late_{of}", ""] = int(buckets["+Inf"] - buckets[str(limit_s)])
+        return dict(found)
 
     def describe(self) -> Iterator[Metric]:
         """Gives nothing, so that nothing is collected at registration."""

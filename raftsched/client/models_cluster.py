@@ -69,13 +69,16 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one check: `state` is "ok", "warn" or "fail", `do` would make it right, `nodes` it is about."""
+    """The result of one check: `state` is "ok", "warn" or "fail", `do` would make it right, `nodes` it is about. `why`:
+    what happens where it is not well; `see`: the section of the documents."""
 
     check: str
     state: str
     detail: str
     do: str | None
     nodes: list[str]
+    why: str = ""
+    see: str = ""
 
 
 class Doctor(msgspec.Struct, frozen=True, kw_only=True):

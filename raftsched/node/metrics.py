@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from math import inf
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -10,9 +11,12 @@ from prometheus_client.registry import Collector
 
 from raftsched import __version__
 from raftsched.core.leasing import DiskUse
+from raftsched.core.rows import decode_webhook, read_meta
+from raftsched.core.tables import ReadView, Table
 from raftsched.raft import Measured, Times
 
 SINCE = "Since this node started."
+WRITE_SLOW_S, COMMIT_SLOW_S = 0.25, 0.5  # as the alerts have it (deploy/prometheus/alerts.yml)
 
 
 class NodeMetrics(Collector):
@@ -24,6 +28,16 @@ class NodeMetrics(Collector):
         self._raft = raft
         self._refused = refused
         self._disk = disk
+
+    def counts(self) -> dict[tuple[str, str], float]:
+        """Returns the counters of which `lately.Lately` shows how they have grown."""
+        counts = self._raft().counts
+        found: dict[tuple[str, str], float] = {("refused", why): count for why, count in self._refused().items()}
+        for of, times, limit_s in (("writes", counts.writes, WRITE_SLOW_S), ("commits", counts.commits, COMMIT_SLOW_S)):
+            buckets = times.cumulative()
+            found[of, ""] = buckets[-1][1]
+            found[f"slow_{of}", ""] = buckets[-1][1] - dict(buckets)[limit_s]
+        return found
 
     def describe(self) -> Iterator[Metric]:
         """Nothing is collected at registration."""
@@ -46,6 +60,14 @@ class NodeMetrics(Collector):
                 "Output of runs that is kept on this node, also that of others as a second copy.",
                 use.output,
             )
+
+
+def counts_of(read: Callable[[], AbstractContextManager[ReadView]]) -> dict[tuple[str, str], float]:
+    """Returns the counters of the replicated state of which `lately.Lately` shows how they have grown."""
+    with read() as view:
+        webhooks = [decode_webhook(raw) for _, raw in view.scan(Table.WEBHOOKS)]
+        dead = read_meta(view).dead_letters
+    return {("dead_letters", ""): dead, **{("dropped", one.name): one.dropped for one in webhooks}}
 
 
 def _of_raft(seen: Measured) -> Iterator[Metric]:

@@ -38,7 +38,9 @@ from raftsched.errors import RaftschedError, StartupError
 from raftsched.leader.leader import Leader
 from raftsched.metrics import RunMetrics
 from raftsched.node.disk import DiskSpace
-from raftsched.node.metrics import NodeMetrics
+from raftsched.node.lately import Lately
+from raftsched.node.machine_metrics import MachineMetrics, days_left, info_of
+from raftsched.node.metrics import NodeMetrics, counts_of
 from raftsched.node.ports import NodePorts
 from raftsched.node.second_copies import SecondCopies, copies_of
 from raftsched.outputs.copies import CopyStore
@@ -76,7 +78,7 @@ log = logging.getLogger("raftsched.node")
 
 OUTPUT_HERE = "output_here"  # a message to the other members, see remote.outputs
 STORE_STUCK_MS = 1_000
-OUTPUT_LOOK_S = 60.0
+EACH_MINUTE_S = 60.0
 ELECTIONS_MS = (RaftOptions.election_min_ms, RaftOptions.election_max_ms)
 
 
@@ -126,6 +128,7 @@ class Node:
         self._ports: NodePorts | None = None
         self.local_token = LocalToken()
         self._cautions = Cautions(config, self.clock)
+        self._wire: tls.MutualTls | None = None
 
     # ------------------------------------------------------------ start and stop
 
@@ -205,7 +208,11 @@ class Node:
             lambda: (worker.pause.count, bool(worker.trouble)),  # runs that could not start, and if none starts now
         )
         registry.register(metrics)
-        registry.register(NodeMetrics(raft.measured, raft.refused, disk.use))
+        node_metrics = NodeMetrics(raft.measured, raft.refused, disk.use)
+        registry.register(node_metrics)
+        lately = Lately(lambda: {**node_metrics.counts(), **metrics.counts(), **counts_of(store.read)})
+        registry.register(lately)
+        registry.register(self._machine_metrics(whole_runs))
         raft.subscribe(metrics.on_applied)
         raft.subscribe(leader.on_applied)
         raft.subscribe(ports.on_applied)
@@ -243,7 +250,7 @@ class Node:
         probes.start()
         second.start()
         parts.push_async_callback(second.stop)
-        pruning = asyncio.create_task(self._prune_output(output, copies, rules), name="output")
+        pruning = asyncio.create_task(self._each_minute(output, copies, rules, lately), name="each minute")
         parts.push_async_callback(_cancel, pruning)
         await worker.start()
         log.info("%s; %s", limits, run_as.words)  # only now, for the same reason
@@ -291,6 +298,7 @@ class Node:
 
     def _make_raft(self, store: Store, keys: Keyring) -> Raft:
         config = self.config
+        self._wire = tls.configured(config, self.clock, log.warning)
         return Raft(
             store,
             config.id,
@@ -298,7 +306,7 @@ class Node:
             {name: str(address) for name, address in config.peers.items()},
             advertise=str(config.advertise_raft),
             keys=keys,
-            wire=tls.configured(config, self.clock, log.warning),
+            wire=self._wire,
             clock=self.clock,
             rng=self._rng,
             http_address=config.announced_http,
@@ -392,13 +400,20 @@ class Node:
             registry=registry,
         )
 
-    async def _prune_output(self, output: OutputStore, copies: CopyStore, rules: OutputRules) -> None:
+    def _machine_metrics(self, whole_runs: bool) -> MachineMetrics:
+        def left() -> float | None:
+            return None if self._wire is None else days_left(self._wire.contexts().ends_ms, self.clock.wall_ms())
+
+        return MachineMetrics(info_of(self.config, whole_runs), left)
+
+    async def _each_minute(self, output: OutputStore, copies: CopyStore, rules: OutputRules, lately: Lately) -> None:
         """Drops output that is older than it is kept, in whole segments. Instances may stay for longer, dead letters
         too; the tail of a failed one's output is in the log. A node that knows of no leader, or has just started, may
-        have settings that are not in force any more: it deletes nothing by them."""
+        have settings that are not in force any more: it deletes nothing by them. Marks what was counted so far, too."""
         while True:
             self._cautions.look()
-            await asyncio.sleep(OUTPUT_LOOK_S)
+            await asyncio.sleep(EACH_MINUTE_S)
+            lately.mark()
             if self.status().leader is None:
                 continue
             try:

@@ -11,6 +11,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,34 @@ def test_the_sdk_and_the_command_line_speak_it(sealed: Cluster, tmp_path: Path) 
     assert command("cluster", "status", cwd=tmp_path).returncode == 0
     benched = command("bench", "create", "--count", "20", "--concurrency", "4", cwd=tmp_path)
     assert benched.returncode == 0, benched.stderr
+
+
+def test_a_bundle_of_a_real_cluster_holds_no_secret(sealed: Cluster, tmp_path: Path) -> None:
+    node = sealed.nodes[0]
+    secret = "T0P-" + "x" * 20
+    job = {
+        "name": "hidden-name",
+        "trigger": {"manual": True},
+        "handler": {"exec": ["true", secret], "env": {"PASSWORD": secret}},
+        "params": {"key": secret},
+        "description": secret,
+    }
+    assert node.request("POST", "/v1/jobs", job).status == 201
+    assert node.request("PUT", "/v1/namespaces/default/secrets/x", {"value": secret}).status in (200, 201)
+    hook = {"name": "ops", "url": f"https://example.com/{secret}", "events": ["failed"], "headers": {"X-Key": secret}}
+    assert node.request("POST", "/v1/webhooks", hook).status == 201
+    token = node.request("POST", "/v1/tokens", {"name": "some", "role": "viewer"}).json["secret"]
+    for words in ((), ("--with-jobs",)):
+        file = tmp_path / f"{len(words)}.tar.gz"
+        made = command("--server", node.url, "--ca-file", str(ca_file()), "doctor", "--bundle", str(file), *words)
+        assert made.returncode == 0, made.stderr
+        with tarfile.open(file) as archive:
+            texts = {m.name: archive.extractfile(m).read().decode() for m in archive.getmembers()}  # type: ignore[union-attr]
+        assert "raftsched_raft_term" in texts[f"raftsched/metrics/{node.id}.txt"]
+        for name, text in texts.items():
+            assert secret not in text, name
+            assert token not in text, name
+        assert any("hidden-name" in text for text in texts.values()) == bool(words)
 
 
 def test_who_is_not_trusted_is_told_why(sealed: Cluster) -> None:

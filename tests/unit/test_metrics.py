@@ -169,3 +169,26 @@ def test_so_many_namespaces_have_series_and_the_others_share_one(monkeypatch: py
     ended = Outcome.SUCCEEDED
     assert [shown.ended("exec", ended, name) for name in ("default", "billing", "(other)")] == [1, 2, 2]
     assert not NAMESPACE.allows("(other)"), "nobody's name"
+
+
+def test_what_is_looked_at_lately() -> None:
+    """Of attempts those that came to an end of their own, as the recording rules count them."""
+    shown = Shown()
+    world = shown.world
+    session = world.session()
+    for outcome in (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.TIMED_OUT):
+        job = world.create(at(world.now), retry=Retry(()))
+        world.forward(2_000)
+        key = world.fire(job).last_instance
+        shown.count()
+        assert key is not None
+        token = world.assign(key, session)
+        world.forward(61_000)
+        world.ok(c.Started(session, token, world.now))
+        shown.count()
+        world.end(key, outcome)
+        shown.count()
+    counts = shown.metrics.counts()
+    assert (counts["ended", "default"], counts["failed", "default"]) == (3, 2)
+    assert (counts["fires", ""], counts["late_fires", ""]) == (3, 3)
+    assert (counts["starts", ""], counts["late_starts", ""]) == (3, 3)

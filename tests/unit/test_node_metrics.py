@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from raftsched import machine
 from raftsched.core.leasing import DiskUse
+from raftsched.doctor import samples_of
+from raftsched.node.lately import MARKS, Lately
+from raftsched.node.machine_metrics import MachineMetrics, days_left
 from raftsched.node.metrics import NodeMetrics
 from raftsched.raft.measures import Measured, Measures
 
@@ -67,3 +72,70 @@ def test_a_disk_that_says_nothing_has_no_series() -> None:
     found = lines(seen(), DiskUse(free=1, total=100, store=10, output=9))
     assert "raftsched_disk_bytes 100.0" in found
     assert "raftsched_output_bytes 9.0" in found
+
+
+def test_what_happened_lately() -> None:
+    """The difference to the oldest of the marks, of which there are as many as minutes."""
+    count = {("writes", ""): 5.0, ("dead_letters", ""): 3.0}
+    lately = Lately(lambda: dict(count))
+
+    def shown() -> dict[str, float]:
+        registry = CollectorRegistry()
+        registry.register(lately)
+        return samples_of(generate_latest(registry).decode())
+
+    def series(of: str, name: str = "") -> str:
+        return f'raftsched_lately{{name="{name}",of="{of}"}}'
+
+    assert shown() == {series("writes"): 0, series("dead_letters"): 0}, "nothing since it started"
+    count["writes", ""] = 25.0
+    count["dead_letters", ""] = 1.0
+    count["ended", 'a "b"'] = 2.0
+    assert shown() == {series("writes"): 20, series("dead_letters"): 0, series("ended", 'a \\"b\\"'): 2}
+    for _ in range(MARKS):
+        lately.mark()
+    assert shown()[series("writes")] == 0
+    count["writes", ""] = 26.0
+    assert shown()[series("writes")] == 1
+
+
+def test_the_counters_of_a_node_that_are_looked_at_lately() -> None:
+    counts = Measures()
+    for seconds in (0.2, 0.25, 0.3, 20.0):
+        counts.writes.add(seconds)
+        counts.commits.add(seconds)
+    metrics = NodeMetrics(lambda: seen(counts), lambda: {"tls": 3}, lambda: None)
+    assert metrics.counts() == {
+        ("refused", "tls"): 3,
+        ("writes", ""): 4,
+        ("slow_writes", ""): 2,
+        ("commits", ""): 4,
+        ("slow_commits", ""): 1,
+    }
+
+
+def test_the_machine_that_a_node_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown(days: float | None) -> list[str]:
+        registry = CollectorRegistry()
+        registry.register(MachineMetrics({"zones": "2025b", "grace": "10s"}, lambda: days))
+        return generate_latest(registry).decode().splitlines()
+
+    monkeypatch.setattr(machine, "memory", lambda: machine.Memory(16, 8, 1))
+    monkeypatch.setattr(machine, "stalled", lambda: 0.5)
+    monkeypatch.setattr(machine, "clock_synchronised", lambda: False)
+    found = shown(-0.5)
+    for wanted in (
+        'raftsched_node_info{grace="10s",zones="2025b"} 1.0',
+        "raftsched_clock_synchronised 0.0",
+        "raftsched_memory_bytes 16.0",
+        "raftsched_memory_available_bytes 8.0",
+        "raftsched_swapped_bytes 1.0",
+        "raftsched_memory_stalled_ratio 0.5",
+        "raftsched_raft_certificate_days_left -0.5",
+    ):
+        assert wanted in found
+    monkeypatch.setattr(machine, "memory", lambda: None)
+    monkeypatch.setattr(machine, "clock_synchronised", lambda: None)
+    unknown = [line for line in shown(None) if not line.startswith("#")]
+    assert not any("certificate" in line or "clock" in line or "_bytes" in line for line in unknown)
+    assert (days_left(None, 0), days_left(86_400_000, 43_200_000)) == (None, 0.5)

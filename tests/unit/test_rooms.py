@@ -43,11 +43,13 @@ ROOMS: dict[str, set[str]] = {
         "config",
         "security",
         "ui",
+        "doctor",
         "tracing",
     },
     "ui": set(),
+    "doctor": set(),
     "client": set(),
-    "cli": {"client", "schedule", "crontabs", "embedded", "config", "security"},
+    "cli": {"client", "doctor", "schedule", "crontabs", "embedded", "config", "security"},
     "embedded": {"client", "config", "remote", "tracing"},
     "testing": {"client", "embedded", "security"},
     "config": {"client", "core", "security"},
@@ -59,15 +61,16 @@ ROOMS: dict[str, set[str]] = {
 }
 LEAVES = {
     *("bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
-    *("cloudevents", "mails", "notice_texts", "descriptors", "doctor", "nesting", "run", "templates"),
+    *("cloudevents", "mails", "notice_texts", "descriptors", "machine", "nesting", "run", "templates"),
 }
 LEAVES_OF = {
     "core": {"bounds"},
     "schedule": {"errors", "bounds"},
     "crontabs": set(),
     "client": {"errors", "names", "bounds", "clock"},
-    "cli": {"errors", "samples", "clock", "quantities", "names", "bounds", "doctor"},
+    "cli": {"errors", "samples", "clock", "quantities", "names", "bounds", "machine"},
     "ui": set(),
+    "doctor": {"machine", "quantities"},
 }
 # Files directly in a folder with rooms of its own: more of them, and nobody sees the plan.
 DIRECTLY_MAX = 12
@@ -83,6 +86,7 @@ NODE_STARTERS = {
 # What works without a node reads the store itself, and says so by importing it late.
 OFFLINE = {
     "cli/cluster/backup.py": {"restore", "store"},
+    "cli/doctor/directory.py": {"store"},
     "cli/backup/place.py": {"backups", "objectstore", "store"},
     "cli/backup/listing.py": {"backups"},
     "cli/backup/run.py": {"backups"},

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from itertools import chain, islice
 from typing import Literal
 
 import aiohttp
 import msgspec
 from aiohttp import web
 
-from raftsched.api.auth.access import METRICS_PATH, access_of, peer_header
+from raftsched.api.auth.access import METRICS_PATH, peer_header
 from raftsched.api.auth.peers import trust, url_of
 from raftsched.api.cluster.cluster import NodeOut, seen
+from raftsched.api.cluster.doctor_facts import facts_of
 from raftsched.api.cluster.health import SCRAPES
-from raftsched.api.context import ApiContext, meta
+from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ
 from raftsched.api.openapi.operation import operation
 from raftsched.api.runs.output_source import CLIENT
-from raftsched.core.notices import QUOTA_QUEUE
-from raftsched.core.rows import decode_queue
-from raftsched.core.tables import Table
-from raftsched.doctor import WAITING, examine, samples_of, worst
+from raftsched.doctor import examine, samples_of, worst
 
 ASK_S = 1.0  # how long the nodes have to tell their metrics, and
 FRESH_S = 2.0  # how long it counts for all who ask this node
@@ -38,13 +35,15 @@ Told = dict[str, dict[str, float]]  # samples by node
 
 class FindingOut(msgspec.Struct):
     """The result of one check. `detail`: what was found; `do`: what would make it right, null when all is well.
-    `nodes`: those it is about."""
+    `nodes`: those it is about. `why`: what happens where it is not well. `see`: the section of the documents."""
 
     check: str
     state: State
     detail: str
     do: str | None
     nodes: list[str]
+    why: str
+    see: str
 
 
 class DoctorOut(msgspec.Struct):
@@ -58,38 +57,14 @@ class DoctorOut(msgspec.Struct):
 @operation("Check the cluster", {200: DoctorOut}, query=READ, role="viewer")
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Each check is `ok`, `warn` (it works, but not as it should, or not for long) or `fail`. The node that is asked
-    asks the others for their metrics, at most every two seconds. `raftsched doctor` does the same from the machine
-    where it runs, and looks at that machine, too."""
+    asks the others for their metrics, at most every two seconds, and waits a second for them. `raftsched doctor` shows
+    the same, looks from its machine whether nodes answer, and at that machine, too."""
     cluster = await seen(ctx, call.request)
     told, silent = await call.request.app[METRICS].of(ctx, call.request, cluster.nodes)
-    found = list(examine(msgspec.to_builtins(cluster), told, silent, _Facts(ctx), ctx.node_id))
-    items = [FindingOut(f.check, f.state, f.detail, f.do or None, list(f.nodes)) for f in found]
+    facts = await facts_of(ctx, call.request, cluster, told, silent)
+    found = list(examine(facts))
+    items = [FindingOut(f.check, f.state, f.detail, f.do or None, list(f.nodes), f.why, f.see) for f in found]
     return reply_value(DoctorOut(worst(found), ctx.node_id, items))
-
-
-class _Facts:
-    """The facts as this node has them in its tables."""
-
-    def __init__(self, ctx: ApiContext) -> None:
-        self._ctx = ctx
-
-    def clock_limit_ms(self) -> int:
-        with self._ctx.read() as view:
-            return meta(view).settings.clock_limit_ms
-
-    def tokens_required(self) -> bool:
-        with self._ctx.read() as view:
-            return access_of(view).required
-
-    def waiting(self) -> int:
-        """Returns how many wait for a worker, or for another run of their job: conditions are no backlog."""
-        with self._ctx.read() as view:
-            return sum(1 for _ in islice(chain(view.scan(Table.READY), view.scan(Table.HELD)), WAITING))
-
-    def paused_queues(self) -> list[str]:
-        with self._ctx.read() as view:
-            queues = [decode_queue(raw) for _, raw in view.scan(Table.QUEUES)]
-        return [queue.name for queue in queues if queue.paused and not queue.name.startswith(QUOTA_QUEUE)]
 
 
 class NodeMetrics:

@@ -1,81 +1,93 @@
-"""The questions that `doctor` asks the nodes; `raftsched.doctor` judges the answers."""
+"""Asks one node for what all of them know of the cluster, and each whether it answers this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from raftsched.doctor import WAITING, Finding, examine, samples_of
+from raftsched.doctor import Finding
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-NODE_WAIT_S = 5.0
+ASK_WAIT_S = 5.0  # for the node that tells of the cluster; it waits a second for the others
+NODE_WAIT_S = 2.0  # for each node; they are asked at the same time
+PATH = "/v1/cluster/doctor"
 
 
 def look_at_cluster(client: Client) -> Iterator[Finding]:
+    """Gives the findings of the node that answers, then how the others are reached from here."""
     from raftsched.client.errors import ClientError
+    from raftsched.client.http import Client as Http
 
+    one = Http(client.servers, timeout=ASK_WAIT_S, token=client.token, trust=client.trust)
     try:
-        cluster = client.get("/v1/cluster")
+        nodes = one.get("/v1/cluster")["nodes"]
     except ClientError as error:
-        if error.code == "locked":
-            yield Finding(
-                "access", "fail", error.detail, "on the machine of a node: raftsched tokens bootstrap --data DIR"
-            )
-        elif error.status in (401, 403):
-            yield Finding("access", "fail", error.detail, "say who asks: RAFTSCHED_TOKEN, --token, or a context")
-        else:
-            yield Finding("reachable", "fail", error.detail, "is a node running? say --server URL, or 'raftsched dev'")
+        yield _unanswered(error)
         return
-    samples, silent = _ask_each(client, cluster)
     try:
-        yield from examine(cluster, samples, silent, _Asked(client), "this machine")
+        seen = one.get(PATH)
     except ClientError as error:
-        if error.code != "unreachable" and error.status not in (401, 403, 503):
+        if error.status not in (401, 403, 503) and error.code not in ("unreachable", "timeout"):
             raise
-        yield Finding("answers", "warn", error.detail, "the checks that need this were left out; run it again")
+        do = (
+            "ask with the token of a viewer for all namespaces"
+            if error.status in (401, 403)
+            else "run it again, or ask another node: --server URL"
+        )
+        yield Finding("answers", "warn", error.detail, f"{do}; all checks of the cluster were left out")
+    else:
+        yield from (_finding(item) for item in seen["items"] if item["check"] != "reachable")
+    yield _reached(client, nodes)
 
 
-class _Asked:
-    """The facts of the cluster, each asked for when it is needed. Calls raise ClientError."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def clock_limit_ms(self) -> int:
-        from raftsched.quantities import parse_duration
-
-        return parse_duration(self._client.get("/v1/cluster/settings")["clock_limit"])
-
-    def tokens_required(self) -> bool:
-        return bool(self._client.get("/v1/cluster/access")["required"])
-
-    def waiting(self) -> int:
-        return sum(1 for _ in self._client.items("/v1/instances", {"state": "WAITING"}, WAITING))
-
-    def paused_queues(self) -> list[str]:
-        return [queue["name"] for queue in self._client.items("/v1/queues", {}, WAITING) if queue["paused"]]
+def _unanswered(error: Any) -> Finding:
+    if error.code == "locked":
+        return Finding(
+            "access", "fail", error.detail, "on the machine of a node: raftsched tokens bootstrap --data DIR"
+        )
+    if error.status in (401, 403):
+        return Finding("access", "fail", error.detail, "say who asks: RAFTSCHED_TOKEN, --token, or a context")
+    do = "is a node running? say --server URL, or 'raftsched dev'; on its machine: raftsched doctor --local DIR"
+    return Finding("reachable", "fail", error.detail, do)
 
 
-def _ask_each(client: Client, cluster: Mapping[str, Any]) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
-    """Returns samples of /metrics of each node (none where that is refused), and where the nodes are that do not
-    answer."""
+def _finding(item: dict[str, Any]) -> Finding:
+    """Returns what a node found, perhaps with a check that this version does not know."""
+    nodes = tuple(item["nodes"])
+    return Finding(
+        item["check"], item["state"], item["detail"], item["do"] or "", nodes, item.get("why", ""), item.get("see", "")
+    )
+
+
+def _reached(client: Client, nodes: Sequence[dict[str, Any]]) -> Finding:
+    """Returns whether the API of each node answers this machine. It may refuse: that is an answer."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max(1, len(nodes))) as asking:
+        answers = list(asking.map(lambda node: _answers(client, node.get("http") or ""), nodes))
+    mute = [node for node, is_there in zip(nodes, answers, strict=True) if not is_there]
+    silent = {node["id"]: node.get("http") or "address unknown" for node in mute}
+    if silent:
+        who = ", ".join(f"{node} ({address})" for node, address in silent.items())
+        says = f"{len(nodes) - len(silent)} of {len(nodes)} nodes answer, not {who}"
+        do = "is the process running, and can this machine reach its HTTP port? its log says more"
+        return Finding("reachable", "warn", says, do, tuple(silent))
+    return Finding("reachable", "ok", f"all {len(nodes)} nodes answer" if len(nodes) > 1 else "the node answers")
+
+
+def _answers(client: Client, address: str) -> bool:
     from raftsched.client.errors import ClientError
     from raftsched.client.http import Client as Http
     from raftsched.client.servers import parse_servers
 
-    samples: dict[str, dict[str, float]] = {}
-    silent = {}
-    for node in cluster["nodes"]:
-        try:
-            if not node.get("http"):
-                raise ClientError("unreachable", "unknown")
-            asked = Http(parse_servers(node["http"]), timeout=NODE_WAIT_S, token=client.token, trust=client.trust)
-            samples[node["id"]] = samples_of(asked.request("GET", "/metrics").body.decode("utf-8", "replace"))
-        except (ClientError, ValueError) as error:
-            if isinstance(error, ClientError) and error.status in (401, 403, 429):
-                samples[node["id"]] = {}  # it answers; this token is not for what it says there
-                continue
-            silent[node["id"]] = node.get("http") or ""
-    return samples, silent
+    if not address:
+        return False
+    try:
+        Http(parse_servers(address), timeout=NODE_WAIT_S, token=client.token, trust=client.trust).get("/livez")
+    except ClientError as error:
+        return error.status > 0
+    except ValueError:
+        return False
+    return True

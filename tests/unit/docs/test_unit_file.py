@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.cli.doctor.local import FILES_WARN
 from raftsched.config.work import GRACE_MS
+from raftsched.doctor.machines import FILES_WARN
 from raftsched.embedded.systemd import STOP_SLACK_S
 from raftsched.errors import Exit
 from raftsched.worker.grace import SLACK_MS

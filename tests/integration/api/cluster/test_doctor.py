@@ -11,8 +11,11 @@ import pytest
 
 import raftsched
 from raftsched.api.cluster.doctor import FRESH_S, METRICS_BYTES_MAX
+from raftsched.api.http.durations import format_time
 from raftsched.api.ports import Peer
-from raftsched.core.commands import PauseCluster, PutQueue
+from raftsched.core.commands import OpenLeadership, OpenWorker, PauseCluster, PutQueue
+from raftsched.core.executors import worker_key
+from raftsched.doctor import CHECKS
 from tests.support.local_api import Client, LocalCluster, serving
 from tests.support.tokens import guarded, limited
 
@@ -55,6 +58,8 @@ def test_the_checks_that_a_node_can_make(tmp_path: Path) -> None:
                 "detail": "n1, term 1",
                 "do": None,
                 "nodes": ["n1"],
+                "why": CHECKS["leader"].why,
+                "see": CHECKS["leader"].see,
             }
             assert (seen["reachable"]["state"], seen["reachable"]["nodes"]) == ("warn", ["n3"])
             assert f"can {call.context.node_id} reach" in seen["reachable"]["do"]
@@ -82,7 +87,10 @@ def test_what_is_wrong_and_where(tmp_path: Path) -> None:
         assert (seen["workers"]["detail"], seen["workers"]["nodes"]) == ("starts no runs: n2: no process", ["n2"])
         assert (seen["quorum"]["state"], seen["quorum"]["nodes"]) == ("warn", ["n3"])
         assert (seen["paused"]["state"], seen["paused"]["do"]) == ("warn", "raftsched cluster resume")
-        assert (seen["queues"]["detail"], seen["queues"]["do"]) == ("paused: mails", "raftsched queues resume mails")
+        assert (seen["queues"]["detail"], seen["queues"]["do"]) == (
+            "paused: mails for 2s",
+            "raftsched queues resume mails",
+        )
         assert (seen["backlog"]["state"], seen["backlog"]["detail"]) == ("warn", "120 instances wait")
         cluster.leader, cluster.waits_for = None, "n2 and n3 do not answer"
         seen = await found(leader)
@@ -140,5 +148,68 @@ def test_in_a_program(tmp_path: Path) -> None:
             doctor = await client.cluster.doctor()
         assert (doctor.node, doctor.state) == ("n1", "warn")
         assert [f.nodes for f in doctor.items if f.check == "reachable"] == [["n3"]]
+
+    two_of_three(tmp_path, test)
+
+
+def test_since_when_something_is_stopped_by_hand(tmp_path: Path) -> None:
+    async def test(leader: Client, follower: Client) -> None:
+        cluster = leader.cluster
+        assert (await leader("POST", "/v1/cluster/pause"))[0] == 200
+        assert (await leader("PATCH", "/v1/cluster/settings", {"upgrade_hold": 1}))[0] == 200
+        cluster.clock.forward(90 * 60_000)
+        assert (await leader("PATCH", "/v1/cluster/settings", {"queues_max": 7}))[0] == 200
+        assert (await leader("PUT", "/v1/queues/mails", {"paused": True}))[0] == 201
+        cluster.clock.forward(30 * 60_000)
+        seen = await found(follower)
+        assert seen["paused"]["detail"] == "the cluster is paused for 2h, nothing is started"
+        assert " for 2h, and nothing is held back" in seen["level"]["detail"]
+        assert seen["queues"]["detail"] == "paused: mails for 30m"
+        cluster.apply(PauseCluster(False))
+        cluster.apply(PauseCluster(True))
+        assert (await found(follower))["paused"]["detail"].startswith("the cluster is paused"), "whoever did it"
+
+    two_of_three(tmp_path, test)
+
+
+def test_tokens_are_counted_and_not_named(tmp_path: Path) -> None:
+    async def test(leader: Client, follower: Client) -> None:
+        clock = leader.cluster.clock
+        who = await guarded(leader)
+
+        async def tokens() -> dict[str, Any]:
+            status, page = await who["viewer"]("GET", DOCTOR)
+            assert status == 200
+            return next(item for item in page["items"] if item["check"] == "tokens")
+
+        assert (await tokens())["detail"].startswith("none expires within 14 days; ")
+        made = {}
+        for name, days in (("soon", 3), ("later", 30), ("revoked", 2)):
+            body = {"name": name, "role": "viewer", "expires_at": format_time(clock.wall + days * 86_400_000)}
+            status, made[name] = await who["admin"]("POST", "/v1/tokens", body)
+            assert status == 201
+        assert (await who["admin"]("DELETE", f"/v1/tokens/{made['revoked']['id']}"))[0] < 300
+        seen = await tokens()
+        assert seen["state"] == "warn"
+        assert seen["detail"].startswith("1 expires within 14 days, the first in 3.0; ")
+        assert not any(name in str(seen) for name in ("later", "revoked"))
+
+    two_of_three(tmp_path, test)
+
+
+def test_leaderships_and_remote_workers(tmp_path: Path) -> None:
+    async def test(leader: Client, follower: Client) -> None:
+        cluster = leader.cluster
+        for term in range(2, 7):
+            cluster.apply(OpenLeadership(term, "n1"))
+        gpu = worker_key("gpu")
+        cluster.apply(OpenWorker(gpu, 0, b"n" * 16, 4, "i", version="0.0.1"))
+        leader.context.cluster.heartbeat_ages = lambda: {gpu: 60_000}
+        leader.context.cluster.troubles = lambda: {gpu: "no process"}
+        seen = await found(follower)
+        assert seen["elections"]["state"] == "warn"
+        assert "worker gpu: 0.0.1" in seen["versions"]["detail"]
+        told = [i["detail"] for i in seen[""]["items"] if i["check"] == "remote-workers"]
+        assert told == ["1 silent: gpu for 1m", "starts no runs: gpu: no process"]
 
     two_of_three(tmp_path, test)

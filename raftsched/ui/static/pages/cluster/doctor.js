@@ -42,9 +42,10 @@ function finding(one) {
   const [kind, words] = BADGES[one.state];
   return h(
     "li",
-    { class: "finding", key: one.check },
+    { class: "finding", key: `${one.check} ${one.nodes}` },
     h("span", null, h("span", { class: `badge ${kind}` }, words)),
     h("span", null, h("strong", null, one.check), `: ${one.detail}`),
     one.do ? h("span", { class: "do" }, one.do) : null,
+    one.do && one.why ? h("span", { class: "why" }, `Why: ${one.why}. More: ${one.see}`) : null,
   );
 }

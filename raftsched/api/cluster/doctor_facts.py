@@ -1,0 +1,106 @@
+"""The facts that `GET /v1/cluster/doctor` judges, as this node has them in its tables. Each look is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain, islice
+
+import msgspec
+from aiohttp import web
+
+from raftsched.api.auth.access import access_of
+from raftsched.api.cluster.cluster import ClusterOut
+from raftsched.api.context import ApiContext, meta
+from raftsched.api.http.durations import parse_time
+from raftsched.api.http.requests import PAGE_MAX
+from raftsched.api.resources.kept import unreadable
+from raftsched.api.rows import newest_session
+from raftsched.api.workers.seen import PATH, own_word, words_of
+from raftsched.core.access import CHANGES_RING
+from raftsched.core.cluster import Meta
+from raftsched.core.executors import WORKER_KEYS, worker_name
+from raftsched.core.levels import newest_level
+from raftsched.core.notices import QUOTA_QUEUE
+from raftsched.core.rows import TERMS, decode_queue, decode_record, decode_token
+from raftsched.core.tables import ReadView, Table
+from raftsched.doctor import WAITING, Facts, Pauses, Tokens, Told, WorkerSeen
+
+LOOK_MAX = 1_000  # rows of a kind
+SOON = 20  # tokens that expire first
+_PAUSE, _SETTINGS, _HOLD = "settings_pause", "settings_patch", b'"upgrade_hold"'
+
+
+async def facts_of(
+    ctx: ApiContext, request: web.Request, cluster: ClusterOut, told: Mapping[str, Told], silent: Mapping[str, str]
+) -> Facts:
+    """Returns the facts. `cluster`: as this node sees it."""
+    now_ms = ctx.now_ms()
+    workers = await _workers(ctx, request, now_ms)
+    with ctx.read() as view:
+        state = meta(view)
+        terms = (TERMS.decode(raw).at_ms for _, raw in view.scan(Table.TERMS, reverse=True))
+        return Facts(
+            asker=ctx.node_id,
+            now_ms=now_ms,
+            cluster=msgspec.to_builtins(cluster),
+            told=told,
+            silent=silent,
+            clock_limit_ms=state.settings.clock_limit_ms,
+            worker_ttl_ms=state.settings.worker_ttl_ms,
+            newest_level=newest_level(),
+            elected_ms_ago=[max(0, now_ms - at_ms) for at_ms in terms],
+            tokens=_tokens(view, now_ms),
+            pauses=_pauses(view, state, now_ms),
+            waiting=sum(1 for _ in islice(chain(view.scan(Table.READY), view.scan(Table.HELD)), WAITING)),
+            workers=workers,
+            unreadable=unreadable(ctx),
+        )
+
+
+async def _workers(ctx: ApiContext, request: web.Request, now_ms: int) -> list[WorkerSeen]:
+    """Returns the remote workers with a session, PAGE_MAX of them; when each was heard of, the leader knows."""
+    with ctx.read() as view:
+        if not meta(view).workers:
+            return []
+        keys = [key.decode() for key, _ in islice(view.scan(Table.NODES, *WORKER_KEYS), LOOK_MAX)]
+        sessions = {worker_name(key) or "": newest_session(view, key) for key in keys}
+    words = await words_of(ctx, request, f"{PATH}?limit={PAGE_MAX}")
+    found = []
+    for name, session in islice(sessions.items(), PAGE_MAX):
+        if session is None or not session.open:
+            continue
+        word = own_word(ctx, name) if words is None else words.get(name)
+        at = None if word is None or word.last_heartbeat_at is None else parse_time(word.last_heartbeat_at)
+        silent_ms = None if at is None else max(0, now_ms - at)
+        trouble = (word.trouble if word else None) or ""
+        found.append(WorkerSeen(name=name, version=session.version, silent_ms=silent_ms, trouble=trouble))
+    return found
+
+
+def _tokens(view: ReadView, now_ms: int) -> Tokens:
+    rows = list(islice(view.scan(Table.TOKENS), LOOK_MAX + 1))
+    holding = [token for token in (decode_token(raw) for _, raw in rows[:LOOK_MAX]) if token.holds(now_ms)]
+    ends = sorted(token.expires_at_ms - now_ms for token in holding if token.expires_at_ms is not None)
+    never = sum(1 for token in holding if token.expires_at_ms is None)
+    return Tokens(required=access_of(view).required, expire_in_ms=ends[:SOON], never=never, exact=len(rows) <= LOOK_MAX)
+
+
+def _pauses(view: ReadView, state: Meta, now_ms: int) -> Pauses:
+    queues = [decode_queue(raw) for _, raw in islice(view.scan(Table.QUEUES), LOOK_MAX)]
+    paused = [one for one in queues if one.paused and not one.name.startswith(QUOTA_QUEUE)]
+    return Pauses(
+        cluster=state.paused,
+        cluster_for_ms=_done_ago(view, now_ms, _PAUSE) if state.paused else None,
+        level_held_for_ms=_done_ago(view, now_ms, _SETTINGS, _HOLD) if state.settings.upgrade_hold else None,
+        queues=[(one.name, max(0, now_ms - one.modified_at_ms)) for one in paused],
+    )
+
+
+def _done_ago(view: ReadView, now_ms: int, operation: str, change: bytes = b"") -> int | None:
+    """Returns how long ago somebody did this last, as the newest notes of the audit have it."""
+    ring = bytes([CHANGES_RING]), bytes([CHANGES_RING + 1])
+    for _, raw in islice(view.scan(Table.AUDIT, *ring, reverse=True), LOOK_MAX):
+        note = decode_record(raw)
+        if note.operation == operation and change in note.change:
+            return max(0, now_ms - note.at_ms)
+    return None

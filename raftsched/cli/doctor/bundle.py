@@ -1,0 +1,148 @@
+"""`raftsched doctor --bundle`: what somebody needs who is to help from afar, in one file, without secrets.
+
+Each file of it goes through `without_secrets`, whatever it is. What jobs are called and do is left out unless it is
+asked for; what they are given (environment, params, what they run) is left out in any case.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import re
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raftsched import __version__
+from raftsched.cli.failures import Failure
+from raftsched.clock import SystemClock
+from raftsched.errors import Exit
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+WAIT_S = 5.0  # for each answer
+FILE_MAX = 8 << 20  # bytes
+JOBS_MAX = 1_000
+HIDDEN = "***"
+_ASKED = ("cluster", "cluster/settings", "cluster/terms", "cluster/members", "nodes", "workers", "queues")
+# of a job: nothing that it runs, is given, or printed
+_JOB_FIELDS = ",".join((
+    *("id", "name", "namespace", "state", "queue", "triggers", "next_fire_at", "last_start_at", "last_end_at"),
+    *("running", "active", "runs", "failures_in_a_row"),
+))  # fmt: skip
+_SECRETS = tuple(
+    (re.compile(pattern), shown)
+    for pattern, shown in (
+        (r"\b(r[sl]_|whsec_)[A-Za-z0-9_+/=-]{16,}", rf"\1{HIDDEN}"),  # tokens, secrets of webhooks
+        (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", HIDDEN),  # tokens of an issuer (RFC 7519)
+        (r"(?i)\b(bearer|basic) +[A-Za-z0-9._~+/=-]{8,}", rf"\1 {HIDDEN}"),
+        (
+            r"(?i)\b([a-z_-]*(?:password|passwd|secret|token|api[_-]?key))(\"?\s*[=:]\s*\"?)[^\s\",;&]{4,}",
+            rf"\1\2{HIDDEN}",
+        ),
+        (r"://[^/\s\"@]+@", f"://{HIDDEN}@"),  # user and password of an address
+        (r"(://[^\s\"?]+)\?[^\s\"]+", rf"\1?{HIDDEN}"),  # queries of addresses often have a key in them
+        (r"\b[0-9a-fA-F]{48,}\b", HIDDEN),  # keys; ids and hashes that are shown are shorter
+        (r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----", HIDDEN),
+    )
+)
+
+
+def without_secrets(text: str) -> str:
+    """Returns the text with what looks like a secret hidden."""
+    for pattern, shown in _SECRETS:
+        text = pattern.sub(shown, text)
+    return text
+
+
+def write_bundle(
+    file: Path,
+    findings: Sequence[Mapping[str, Any]],
+    lines: Sequence[str] | None,
+    client: Client | None,
+    settings: Mapping[str, Any] | None,
+    *,
+    with_jobs: bool,
+) -> int:
+    """Writes the bundle, for its owner alone, and returns its bytes. `lines`: the last ones of a node's log; `client`:
+    None where no node is asked; `settings`: of the node on this machine. Raises Failure where the file is there."""
+    parts: dict[str, str] = {
+        "doctor.json": _json(findings),
+        "versions.json": _json(
+            {"command": __version__, "python": platform.python_version(), "on": platform.platform()}
+        ),
+    }
+    if settings is not None:
+        parts["node-settings.json"] = _json(settings)
+    if lines is not None:
+        parts["log.txt"] = "\n".join(lines) + "\n"
+    if client is not None:
+        parts |= dict(_of_cluster(client, with_jobs))
+    jobs = "Jobs are in it, without what they run and are given." if with_jobs else "What jobs are called is left out."
+    about = (
+        f"Made by raftsched {__version__} with 'raftsched doctor --bundle'.\n"
+        f"Tokens, keys, passwords and queries of addresses are shown as {HIDDEN}.\n{jobs}\n"
+        "Nodes, workers, queues, namespaces, webhooks and addresses of machines are named.\n"
+    )
+    raw = _packed({"README.txt": about} | parts)
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as new:
+            new.write(raw)
+    except FileExistsError:
+        raise Failure(f"{file} is there already and is not overwritten", Exit.CONFLICT) from None
+    except OSError as error:
+        raise Failure(f"cannot write {file}: {(error.strerror or str(error)).lower()}") from None
+    return len(raw)
+
+
+def _packed(parts: Mapping[str, str]) -> bytes:
+    now_s = SystemClock().wall_ms() // 1000
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, text in parts.items():
+            raw = without_secrets(text).encode("utf-8", "replace")[:FILE_MAX]
+            about = tarfile.TarInfo(f"raftsched/{name}")
+            about.size, about.mtime, about.mode = len(raw), now_s, 0o600
+            archive.addfile(about, io.BytesIO(raw))
+    return packed.getvalue()
+
+
+def _of_cluster(client: Client, with_jobs: bool) -> Iterator[tuple[str, str]]:
+    """Gives names and texts. What cannot be had says why."""
+    from raftsched.client.http import Client as Http
+    from raftsched.client.servers import parse_servers
+
+    one = Http(client.servers, timeout=WAIT_S, token=client.token, trust=client.trust)
+    nodes: list[dict[str, Any]] = []
+    for path in _ASKED:
+        found = _answer(lambda path=path: one.get(f"/v1/{path}"))  # type: ignore[misc]
+        nodes = found.get("nodes", nodes) if path == "cluster" else nodes
+        yield f"{path.replace('/', '-')}.json", _json(found)
+    if with_jobs:
+        query = {"fields": _JOB_FIELDS, "limit": JOBS_MAX}
+        yield "jobs.json", _json(_answer(lambda: one.get("/v1/jobs", query)))
+    for node in nodes:
+
+        def metrics(http: str = node.get("http") or "") -> str:
+            asked = Http(parse_servers(http), timeout=WAIT_S, token=client.token, trust=client.trust)
+            return asked.request("GET", "/metrics").body.decode("utf-8", "replace")
+
+        told = _answer(metrics)
+        yield f"metrics/{node['id']}.txt", told if isinstance(told, str) else _json(told)
+
+
+def _answer(ask: Callable[[], Any]) -> Any:
+    from raftsched.client.errors import ClientError
+
+    try:
+        return ask()
+    except (ClientError, ValueError) as error:
+        return {"unanswered": str(error)}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n"

@@ -1,0 +1,28 @@
+"""The checks of `raftsched doctor`: facts in, findings out. Nothing here asks, reads or waits.
+
+`cluster.py` judges what a node knows and what the nodes tell (`GET /v1/cluster/doctor`). `checks.py` lists all checks,
+those of one machine too (cli/doctor), with why each matters and where the documents say more.
+"""
+
+from raftsched.doctor.checks import CHECKS, STATES, Check, Finding, State, of_checks, worst
+from raftsched.doctor.cluster import examine
+from raftsched.doctor.facts import WAITING, Facts, Pauses, Tokens, WorkerSeen
+from raftsched.doctor.telling import Told, samples_of
+
+__all__ = [
+    "CHECKS",
+    "STATES",
+    "WAITING",
+    "Check",
+    "Facts",
+    "Finding",
+    "Pauses",
+    "State",
+    "Tokens",
+    "Told",
+    "WorkerSeen",
+    "examine",
+    "of_checks",
+    "samples_of",
+    "worst",
+]

@@ -1,0 +1,123 @@
+"""The checks of log and disks: who lags, which flushes are slow, where room is short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from raftsched.doctor.checks import Finding, lasting
+from raftsched.doctor.facts import Facts
+from raftsched.doctor.telling import BACKUP, FREE, LOG_ENTRIES, NODE, STORE, UNCOPIED, labelled, lately
+from raftsched.quantities import format_duration, size_text
+
+DISK_FAIL = 64 << 20  # bytes: a node refuses writes below this
+DISK_WARN = 1 << 30
+LAG = 1_000  # entries
+UNCOPIED_S = 900
+BACKUP_MS = 26 * 3_600_000  # once a day, and some time for it
+SLOW_SHARE = 0.01  # of what happened lately: as much as the 99th percentile of the alerts
+SLOW_LEAST = 5
+LOG_TIMES = 4  # of what is to be kept
+LOG_LEAST = 100_000  # entries
+
+
+def lag(facts: Facts) -> Iterator[Finding]:
+    nodes = facts.cluster["nodes"]
+    behind = sorted(((n["lag"], n["id"]) for n in nodes if (n.get("lag") or 0) > LAG), reverse=True)
+    if behind:
+        says = "entries behind: " + ", ".join(f"{node} by {count:,}" for count, node in behind)
+        do = "is its disk or its network slow, is it overloaded? it catches up by itself, by a snapshot if need be"
+        yield Finding("lag", "warn", says, do, tuple(node for _, node in behind))
+    else:
+        yield Finding("lag", "ok", f"no node is more than {LAG:,} entries behind")
+
+
+def commits(facts: Facts) -> Iterator[Finding]:
+    do = "compare the nodes' disks and the network; hand leadership to a faster one: raftsched cluster transfer"
+    yield from _slow(facts, "commits", "took more than 500 ms to commit", do)
+
+
+def flushes(facts: Facts) -> Iterator[Finding]:
+    do = "look what else writes to that disk, and whether it is sound; if it leads: raftsched cluster transfer"
+    yield from _slow(facts, "writes", "took the disk more than 250 ms", do, "flushes")
+
+
+def _slow(facts: Facts, of: str, how: str, do: str, check: str = "") -> Iterator[Finding]:
+    check = check or of
+    total = 0
+    slow: list[tuple[str, int, int]] = []
+    for node, told in facts.told.items():
+        count, late = int(lately(told, of)), int(lately(told, f"slow_{of}"))
+        total += count
+        if late >= SLOW_LEAST and late > SLOW_SHARE * count:
+            slow.append((node, late, count))
+    for node, late, count in slow:
+        yield Finding(check, "warn", f"{late:,} of {count:,} writes of {node} within 15 minutes {how}", do, (node,))
+    if total and not slow:
+        yield Finding(check, "ok", f"hardly one of {total:,} within 15 minutes {how}")
+
+
+def log(facts: Facts) -> Iterator[Finding]:
+    most, well = 0, True
+    for node, told in facts.told.items():
+        entries = int(told.get(LOG_ENTRIES, 0))
+        kept = next((int(labels.get("log_keep_entries", 0)) for labels, _ in labelled(told, NODE)), 0)
+        most = max(most, entries)
+        if kept and entries > max(LOG_TIMES * kept, LOG_LEAST):
+            well = False
+            do = (
+                f"the log of {node} says why: checkpoints fail or take long, or its disk is full; restart it if nothing"
+            )
+            says = f"{node} has {entries:,} entries and is to keep {kept:,}"
+            yield Finding("log", "warn", says, do, (node,))
+    if well and most:
+        yield Finding("log", "ok", f"{most:,} entries at most")
+
+
+def room(facts: Facts) -> Iterator[Finding]:
+    least: tuple[str, str, float] | None = None
+    for node, found in facts.told.items():
+        free, store = found.get(FREE), found.get(STORE, 0.0)
+        if free is None:
+            continue
+        if free < DISK_FAIL:
+            do = f"make room on {node}: below {size_text(DISK_FAIL)} it refuses writes"
+            yield Finding("disk", "fail", f"{node} has {size_text(free)} free", do, (node,))
+        elif free < max(DISK_WARN, 2 * store):
+            do = (
+                f"make room on {node}, or raftsched cluster settings set output_keep=1d: a copy of the store"
+                f" ({size_text(store)}) for others or a backup needs it"
+            )
+            yield Finding("disk", "warn", f"{node} has {size_text(free)} free", do, (node,))
+        elif least is None or free < least[2]:
+            least = (node, size_text(store), free)
+    if least is not None:
+        node, store_text, free = least
+        yield Finding("disk", "ok", f"{node} has {size_text(free)} free, its store takes {store_text}", nodes=(node,))
+
+
+def output_copies(facts: Facts) -> Iterator[Finding]:
+    waiting = {node: told[UNCOPIED] for node, told in facts.told.items() if told.get(UNCOPIED, 0.0) > UNCOPIED_S}
+    for node, seconds in waiting.items():
+        do = f"no other member takes it: the log of {node} says which ones it asked, and what they said"
+        says = f"{node} has output without one{lasting(int(seconds) * 1000)}"
+        yield Finding("output-copies", "warn", says, do, (node,))
+    if not waiting and any(UNCOPIED in told for told in facts.told.values()):
+        yield Finding("output-copies", "ok", "all that is to have one, but for the newest")
+
+
+def backup(facts: Facts) -> Iterator[Finding]:
+    """Judges by what nodes were asked for: of a cluster that nobody backs up, nothing is known."""
+    newest_s = max((told[BACKUP] for told in facts.told.values() if BACKUP in told), default=0.0)
+    age_ms = facts.now_ms - int(newest_s * 1000)
+    if not newest_s:
+        yield Finding("backup", "ok", "no node was asked for one since it started; raftsched backup run makes them")
+    elif age_ms > BACKUP_MS:
+        do = "what should make them does not run, or fails: raftsched backup run, by hand, says why"
+        yield Finding("backup", "warn", f"nobody has kept one{lasting(age_ms)}", do)
+    else:
+        yield Finding(
+            "backup", "ok", f"all is kept elsewhere up to {format_duration(max(0, age_ms) // 60_000 * 60_000)} ago"
+        )
+
+
+CHECKS = (lag, commits, flushes, log, room, output_copies, backup)

@@ -1,0 +1,163 @@
+"""The checks of the machines that nodes run on, as the nodes tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from raftsched.doctor.checks import Finding, State
+from raftsched.doctor.facts import Facts
+from raftsched.doctor.telling import AVAILABLE, FILES, MEMORY, NODE, STALLED, SWAPPED, SYNCHRONISED, labelled
+from raftsched.machine import GONE_AT_RESTART, OF_NETWORK
+from raftsched.quantities import size_text
+
+FILES_FAIL, FILES_WARN = 1_024, 8_192  # descriptors
+AVAILABLE_SHARE = 0.05  # of memory
+SWAPPED_BYTES = 64 << 20  # of a node's memory
+STALLED_SHARE = 0.1  # of a minute
+CLOCKS_DO = "synchronise the clocks of the machines (chrony, systemd-timesyncd)"
+
+# What nodes say of themselves that has checks of its own
+_JUDGED = ("zones", "file_system", "limits")
+
+
+def clocks(facts: Facts) -> Iterator[Finding]:
+    nodes = facts.cluster["nodes"]
+    offsets = {n["id"]: n["clock_offset_ms"] for n in nodes if n.get("clock_offset_ms") is not None}
+    if not offsets:
+        do = "ask again when there is a leader that answers: it measures the clocks of the others"
+        yield Finding("clocks", "warn", "they were not measured", do)
+        return
+    node, most = max(offsets.items(), key=lambda one: abs(one[1]))
+    limit = facts.clock_limit_ms
+    says = f"{node} is off by {most:.0f} ms"
+    if abs(most) > limit:
+        yield Finding("clocks", "fail", f"{says}, more than clock_limit ({limit} ms)", CLOCKS_DO, (node,))
+    elif abs(most) > limit / 2:
+        yield Finding("clocks", "warn", f"{says}, clock_limit is {limit} ms", CLOCKS_DO, (node,))
+    else:
+        yield Finding("clocks", "ok", f"at most {abs(most):.0f} ms apart")
+
+
+def clock_service(facts: Facts) -> Iterator[Finding]:
+    said = {node: told[SYNCHRONISED] for node, told in facts.told.items() if SYNCHRONISED in told}
+    alone = tuple(node for node, kept in said.items() if not kept)
+    if alone:
+        says = f"nobody keeps the clock of {', '.join(alone)} right, as its kernel has heard"
+        yield Finding("clock-service", "warn", says, "start chrony or systemd-timesyncd there", alone)
+    elif said:
+        yield Finding("clock-service", "ok", "a time service does, where the kernel may be asked")
+
+
+def time_zones(facts: Facts) -> Iterator[Finding]:
+    found = _by_label(facts, "zones")
+    if len(found) > 1:
+        do = "bring the package tzdata (the system's, or Python's) to the newest on all nodes, and restart them"
+        yield Finding("time-zones", "warn", _each(found), do, tuple(node for ids in found.values() for node in ids))
+    elif found:
+        yield Finding("time-zones", "ok", next(iter(found)))
+
+
+def alike(facts: Facts) -> Iterator[Finding]:
+    said = {node: labels for node, told in facts.told.items() for labels, _ in labelled(told, NODE)}
+    names = sorted({name for labels in said.values() for name in labels if name not in _JUDGED})
+    differ = []
+    for name in names:
+        found = _by_label(facts, name)
+        if len(found) > 1:
+            differ.append(f"{name}: {_each(found)}")
+    if differ:
+        yield Finding("alike", "warn", "; ".join(differ), "start all nodes with the same, one after the other")
+    elif len(said) > 1:
+        yield Finding("alike", "ok", f"as far as these go: {', '.join(names)}")
+
+
+def memory(facts: Facts) -> Iterator[Finding]:
+    least: tuple[float, str] | None = None
+    well = True
+    for node, told in facts.told.items():
+        total, available = told.get(MEMORY, 0.0), told.get(AVAILABLE, 0.0)
+        if not total:
+            continue
+        least = min(least or (available, node), (available, node))
+        waits = told.get(STALLED, 0.0)
+        trouble = []
+        if available < AVAILABLE_SHARE * total:
+            trouble.append(f"has {size_text(available)} of {size_text(total)} left")
+        if told.get(SWAPPED, 0.0) > SWAPPED_BYTES:
+            trouble.append(f"is swapped out with {size_text(told[SWAPPED])} of its own")
+        if waits > STALLED_SHARE:
+            trouble.append(f"has a machine that waited for memory in {waits:.0%} of the last minute")
+        if trouble:
+            well = False
+            do = f"fewer slots (raftsched nodes slots {node} N), limits.memory in jobs, --memory-max, or more memory"
+            yield Finding("memory", "warn", f"{node} {', '.join(trouble)}", do, (node,))
+    if least is not None and well:
+        yield Finding("memory", "ok", f"{least[1]} has {size_text(least[0])} left", nodes=(least[1],))
+
+
+def open_files(facts: Facts) -> Iterator[Finding]:
+    said = sorted((told[FILES], node) for node, told in facts.told.items() if FILES in told)
+    if said:
+        most, node = said[0]
+        yield judged_files(int(most), f"{node} may open ", (node,))
+
+
+def judged_files(most: int, words: str = "", nodes: tuple[str, ...] = ()) -> Finding:
+    """Returns the finding for so many descriptors."""
+    state: State = "ok" if most >= FILES_WARN else "warn" if most >= FILES_FAIL else "fail"
+    do = f"raise it for the node: ulimit -Hn {FILES_WARN}, or LimitNOFILE={FILES_WARN} in its systemd unit"
+    return Finding("open-files", state, f"{words}{most:,}", "" if state == "ok" else do, nodes)
+
+
+def file_systems(facts: Facts) -> Iterator[Finding]:
+    found = _by_label(facts, "file_system")
+    well = True
+    for kind, ids in found.items():
+        finding = judged_file_system(kind, f"{', '.join(ids)}: ", tuple(ids))
+        if finding.state != "ok":
+            well = False
+            yield finding
+    if found and well:
+        yield Finding("file-system", "ok", _each(found))
+
+
+def judged_file_system(kind: str, words: str = "", nodes: tuple[str, ...] = ()) -> Finding:
+    """Returns the finding for a kind of file system."""
+    if kind in GONE_AT_RESTART:
+        says = f"{words}{kind}: gone when the machine restarts"
+        return Finding("file-system", "fail", says, "use a directory on a disk (--data)", nodes)
+    if kind in OF_NETWORK:
+        do = "use a local disk (--data): LMDB maps its file, and locks of a network file system do not hold"
+        return Finding("file-system", "fail", f"{words}{kind}", do, nodes)
+    if kind == "overlay":
+        do = "mount a volume for the data"
+        return Finding("file-system", "warn", f"{words}overlay: it goes with the container", do, nodes)
+    return Finding("file-system", "ok", f"{words}{kind}", nodes=nodes)
+
+
+def run_limits(facts: Facts) -> Iterator[Finding]:
+    """Warns where they differ: one way or the other may be meant, but not both."""
+    found = _by_label(facts, "limits")
+    if len(found) > 1:
+        do = "give all nodes a control group of their own (systemd: Delegate=cpu memory pids): docs/processes.md#limits"
+        nodes = tuple(found.get("each process", ()))
+        yield Finding("run-limits", "warn", f"limits of memory hold for {_each(found)}", do, nodes)
+    elif found:
+        yield Finding("run-limits", "ok", f"limits of memory hold for {next(iter(found))}")
+
+
+def _by_label(facts: Facts, label: str) -> dict[str, list[str]]:
+    """Returns the nodes by what they say, without those that say nothing or do not know."""
+    found: dict[str, list[str]] = {}
+    for node, told in facts.told.items():
+        for labels, _ in labelled(told, NODE):
+            if labels.get(label) not in (None, "", "unknown"):
+                found.setdefault(labels[label], []).append(node)
+    return dict(sorted(found.items()))
+
+
+def _each(found: dict[str, list[str]]) -> str:
+    return ", ".join(f"{value} ({' '.join(ids)})" for value, ids in found.items())
+
+
+CHECKS = (clocks, clock_service, time_zones, alike, memory, open_files, file_systems, run_limits)

@@ -1,0 +1,165 @@
+"""The checks of members: who answers, leads, votes, waits; which versions they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from raftsched.doctor.checks import Finding, lasting
+from raftsched.doctor.facts import Facts
+from raftsched.doctor.telling import lately
+from raftsched.quantities import format_duration
+
+ELECTIONS_MS = 15 * 60_000
+ELECTIONS = 3  # within that
+REFUSED = 10  # within what is lately
+
+
+def reachable(facts: Facts) -> Iterator[Finding]:
+    total, silent = len(facts.cluster["nodes"]), facts.silent
+    if silent:
+        who = ", ".join(f"{node} ({address or 'address unknown'})" for node, address in silent.items())
+        says = f"{len(facts.told)} of {total} nodes answer, not {who}"
+        do = f"is the process running, and can {facts.asker} reach its HTTP port? its log says more"
+        yield Finding("reachable", "warn", says, do, tuple(silent))
+    else:
+        yield Finding("reachable", "ok", f"all {total} nodes answer" if total > 1 else "the node answers")
+
+
+def metrics(facts: Facts) -> Iterator[Finding]:
+    mute = tuple(node for node, told in facts.told.items() if not told)
+    if mute:
+        says = f"{', '.join(mute)} answers, and does not tell its metrics"
+        do = "look at its log; disks, certificates and memory of it were not looked at"
+        yield Finding("metrics", "warn", says, do, mute)
+
+
+def leader(facts: Facts) -> Iterator[Finding]:
+    cluster = facts.cluster
+    if cluster.get("leader"):
+        yield Finding("leader", "ok", f"{cluster['leader']}, term {cluster['term']}", nodes=(cluster["leader"],))
+        return
+    why = cluster.get("waits_for") or "none at the moment"
+    do = "a majority of the members has to run and to reach one another; see their logs"
+    yield Finding("leader", "fail", why, do)
+
+
+def quorum(facts: Facts) -> Iterator[Finding]:
+    voters = [n for n in facts.cluster["nodes"] if n.get("voter")]
+    alive = [n for n in voters if n.get("alive")]
+    majority = len(voters) // 2 + 1
+    spare = len(alive) - majority
+    says = f"{len(alive)} of {len(voters)} voting members are connected, {majority} are needed"
+    gone = tuple(n["id"] for n in voters if not n.get("alive"))
+    down = ", ".join(gone)
+    if spare < 0:
+        yield Finding("quorum", "fail", says, f"start {down}", gone)
+    elif len(voters) < 3:
+        do = "three members go on when one is lost: raftsched cluster members --help"
+        yield Finding("quorum", "warn", says, do, gone)
+    elif spare == 0:
+        do = f"bring {down or 'another one'} back before anything else is restarted"
+        yield Finding("quorum", "warn", f"{says}; no other may be lost", do, gone)
+    elif len(voters) % 2 == 0:
+        do = "an even number survives no more losses than one less: add or remove one (raftsched cluster members)"
+        yield Finding("quorum", "warn", says, do, gone)
+    else:
+        yield Finding("quorum", "ok", f"{says}; {spare} more may be lost", nodes=gone)
+
+
+def waiting(facts: Facts) -> Iterator[Finding]:
+    cluster = facts.cluster
+    learning = [n["id"] for n in cluster["nodes"] if not n.get("voter")]
+    back = [w["id"] for w in cluster.get("waiting", ()) if w.get("why") == "disk-went-back"]
+    asking = [w["id"] for w in cluster.get("waiting", ()) if w["id"] not in back]
+    if back:
+        says = f"the disk of {', '.join(back)} went back to an earlier state, or two processes run on copies of it"
+        do = "start it with an empty data directory, then raftsched cluster members replace " + " or ".join(back)
+        yield Finding("members", "fail", says, do, tuple(back))
+    elif asking:
+        do = "let them in, or stop them: raftsched cluster members"
+        yield Finding("members", "warn", f"{', '.join(asking)} ask to be let in", do, tuple(asking))
+    elif learning and cluster.get("leader"):
+        says = f"{', '.join(learning)} catch up and do not vote yet"
+        yield Finding("members", "warn", says, "wait until they do", tuple(learning))
+    else:
+        yield Finding("members", "ok", "nobody waits to be let in")
+
+
+def elections(facts: Facts) -> Iterator[Finding]:
+    count = sum(1 for ago in facts.elected_ms_ago if ago < ELECTIONS_MS)
+    says = f"{count} leadership{'s' * (count != 1)} began within {format_duration(ELECTIONS_MS)}"
+    if count > ELECTIONS:
+        do = (
+            "look in the nodes' logs why leaders step down: an overloaded machine, a disk that hangs, a lossy network;"
+            " raftsched cluster terms names them"
+        )
+        yield Finding("elections", "warn", says, do)
+    else:
+        yield Finding("elections", "ok", says)
+
+
+def raft_port(facts: Facts) -> Iterator[Finding]:
+    well = True
+    for node, told in facts.told.items():
+        refused = {why: int(lately(told, "refused", why)) for why in ("wrong-key", "tls", "malformed", "wrong-member")}
+        if sum(refused.values()) > REFUSED:
+            well = False
+            says = ", ".join(f"{count} ({why})" for why, count in refused.items() if count)
+            do = f"the log of {node} names the hosts: mend a member's key or certificate, close the port to all others"
+            yield Finding("raft-port", "warn", f"{node} refused within 15 minutes: {says}", do, (node,))
+    if well and any(facts.told.values()):
+        yield Finding("raft-port", "ok", "hardly any connection was refused lately")
+
+
+# ---------------------------------------------------------------- versions
+
+
+def versions(facts: Facts) -> Iterator[Finding]:
+    found: dict[str, list[str]] = {}
+    for node in facts.cluster["nodes"]:
+        if node.get("version"):
+            found.setdefault(node["version"], []).append(node["id"])
+    nodes = len(found)
+    for worker in facts.workers:
+        if worker.version:
+            found.setdefault(worker.version, []).append(f"worker {worker.name}")
+    if len(found) > 1:
+        says = "; ".join(f"{_some(ids)}: {version}" for version, ids in sorted(found.items()))
+        do = (
+            "bring all nodes to the newest, one after the other"
+            if nodes > 1
+            else "bring the workers to the version of the nodes"
+        )
+        yield Finding("versions", "warn", says, f"{do}: docs/upgrading.md")
+    else:
+        yield Finding("versions", "ok", next(iter(found), "unknown"))
+
+
+def level(facts: Facts) -> Iterator[Finding]:
+    cluster = facts.cluster
+    now, held = cluster.get("level") or 0, cluster.get("level_held")
+    known = {node["id"]: node.get("level") for node in cluster["nodes"]}
+    newest = max([facts.newest_level, now, *(one for one in known.values() if one is not None)])
+    if held:
+        since = lasting(facts.pauses.level_held_for_ms)
+        says = f"it is held at {now}{since}" + (
+            f", {newest} is known" if newest > now else ", and nothing is held back"
+        )
+        do = "raftsched cluster upgrade --no-hold, when you are content with the new version"
+        yield Finding("level", "warn", says, do)
+    elif newest > now:
+        behind = tuple(node for node, one in known.items() if one is None or one < newest)
+        says = f"it is {now}, and {newest} is known" + (f"; {', '.join(behind)} keeps it there" if behind else "")
+        do = "start the node with the new version, or remove it from the members: raftsched cluster upgrade"
+        yield Finding(
+            "level", "warn", says, do if behind else "it rises within seconds while there is a leader", behind
+        )
+    else:
+        yield Finding("level", "ok", f"{now}, the newest that any node knows")
+
+
+def _some(ids: list[str], most: int = 5) -> str:
+    return ", ".join(ids[:most]) + (f" and {len(ids) - most} more" if len(ids) > most else "")
+
+
+CHECKS = (reachable, metrics, leader, quorum, waiting, elections, raft_port, versions, level)

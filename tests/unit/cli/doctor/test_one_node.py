@@ -1,0 +1,350 @@
+"""`raftsched doctor --local` and `--config`: what is to be seen of one node on its machine, up or down."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from raftsched import machine
+from raftsched.cli.doctor import configured, directory, log_lines
+from raftsched.cli.doctor import machine as doctor_machine
+from raftsched.clock import SystemClock
+from raftsched.doctor import CHECKS, Finding
+from raftsched.security import certificates
+from raftsched.security.keyring import KEY_FILE, own_key
+from raftsched.store import Store
+from tests.support.ports import free_ports
+from tests.support.stub_server import serve
+from tests.unit.cli.house import run
+
+MACHINE = {"open-files", "time-zones", "control-groups"}
+DIRECTORY = {"data", "in-use", "file-system", "room", "address-space", "flush"}
+
+
+@pytest.fixture(autouse=True)
+def no_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_lines, "_journal", lambda: None)
+    monkeypatch.setattr(machine, "clock_synchronised", lambda: None)
+
+
+def states(result: Result) -> dict[str, tuple[str, str, str | None]]:
+    return {i["check"]: (i["state"], i["detail"], i["do"]) for i in json.loads(result.stdout)["items"]}
+
+
+def look(*words: object) -> dict[str, tuple[str, str, str | None]]:
+    return states(run("doctor", *map(str, words), "-o", "json"))
+
+
+def test_it_asks_nobody_and_makes_nothing(tmp_path: Path) -> None:
+    with serve(lambda request: (500, {})) as stub:
+        result = run("--server", stub.url, "doctor", "--local", str(tmp_path / "new" / "n1"), "-o", "json")
+        assert not stub.requests
+    found = states(result)
+    assert set(found) == {*MACHINE, *DIRECTORY}
+    assert found["data"][1] == f"{tmp_path / 'new' / 'n1'} will be made"
+    assert not list(tmp_path.iterdir())
+
+
+# ---------------------------------------------------------------- the directory
+
+
+def test_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(path: Path) -> dict[str, tuple[str, str]]:
+        return {f.check: (f.state, f.do) for f in directory.look_at_directory(path)}
+
+    (tmp_path / "file").write_text("")
+    assert look(tmp_path / "file")["data"][0] == "fail"
+    tmp_path.chmod(0o755)
+    assert look(tmp_path)["data"][0] == "warn"
+    tmp_path.chmod(0o700)
+    assert look(tmp_path)["data"][0] == "ok"
+    for kind, state in (("tmpfs", "fail"), ("nfs4", "fail"), ("overlay", "warn"), ("ext4", "ok"), ("btrfs", "ok")):
+        monkeypatch.setattr(machine, "file_system", lambda place, kind=kind: kind)
+        assert look(tmp_path)["file-system"][0] == state
+    monkeypatch.setattr(directory, "FLUSH_WARN_MS", -1.0)
+    assert look(tmp_path)["flush"][0] == "warn"
+    monkeypatch.setattr(directory, "FLUSH_FAIL_MS", -1.0)
+    assert look(tmp_path)["flush"][0] == "fail"
+    monkeypatch.setattr(directory, "DISK_WARN", 1 << 60)
+    assert look(tmp_path)["room"][0] == "warn"
+    monkeypatch.setattr(directory, "DISK_FAIL", 1 << 60)
+    assert look(tmp_path)["room"][0] == "fail"
+
+
+def test_a_directory_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory.os, "access", lambda *_: False)
+    (found,) = directory.look_at_directory(tmp_path)
+    assert (found.check, found.state, "as the node's user, or as root" in found.do) == ("data", "fail", True)
+
+
+def test_the_key_of_a_data_directory(tmp_path: Path) -> None:
+    def found() -> list[tuple[str, str]]:
+        return [(f.state, f.detail + f.do) for f in directory.look_at_directory(tmp_path) if "key" in f.check]
+
+    assert found() == []
+    ring = own_key(tmp_path)
+    ((state, says),) = found()
+    assert (state, says.startswith(f"{ring.ids()[0]} is used")) == ("ok", True)
+    (tmp_path / KEY_FILE).chmod(0o644)
+    ((state, says),) = found()
+    assert (state, "chmod 600" in says) == ("fail", True)
+
+
+def test_a_data_directory_that_others_may_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "store").mkdir(mode=0o700)
+    (tmp_path / "mine").touch(mode=0o644)
+    tmp_path.chmod(0o700)
+    assert directory._kept_private(tmp_path).state == "ok"
+    (tmp_path / "store").chmod(0o750)
+    found = directory._kept_private(tmp_path)
+    assert (found.state, "store" in found.detail, "chmod -R go=" in found.do) == ("warn", True, True)
+
+
+def test_whose_it_is(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "lock").touch()
+    (found,) = directory._owner(tmp_path)
+    assert found.state == ("warn" if os.getuid() == 0 else "ok")
+    if os.getuid() == 0:
+        os.chown(tmp_path / "store" / "lock", 12_345, 12_345)
+        (found,) = directory._owner(tmp_path)
+        assert (found.state, "store/lock belongs to another user" in found.detail) == ("fail", True)
+        assert "chown -R 0" in found.do
+
+
+def test_the_store(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store", sync=False)
+    found = look("--local", tmp_path)
+    assert found["in-use"][0] == "ok"
+    assert "log and tables are left alone" in found["in-use"][1]
+    assert "store" not in found
+    store.close()
+    found = look("--local", tmp_path)
+    assert found["in-use"][:2] == ("ok", "no node runs on it")
+    assert found["store"][:2] == ("ok", "0 entries up to 0, each with its checksum; term 0, checkpoint of entry 0")
+    (tmp_path / "store" / "tables-1" / "checkpoint").write_bytes(b"")
+    result = run("doctor", "--local", str(tmp_path))
+    assert result.exit_code == 1
+    assert "damaged: tables-1 has no checkpoint" in result.output
+    assert "raftsched cluster members replace" in result.output
+
+
+# ---------------------------------------------------------------- the machine
+
+
+@pytest.mark.parametrize("limit, state", [(256, "fail"), (1024, "warn"), (8192, "ok"), (resource.RLIM_INFINITY, "ok")])
+def test_open_files(limit: int, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, limit))
+    assert doctor_machine._files().state == state
+
+
+def test_open_files_are_those_that_a_node_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    for limits, level in (((256, 1 << 20), "ok"), ((256, 4_096), "warn"), ((256, 512), "fail"), ((9_000, -1), "ok")):
+        monkeypatch.setattr(doctor_machine.resource, "getrlimit", lambda _, limits=limits: limits)
+        assert doctor_machine._files().state == level, limits
+
+
+def test_a_clock_that_nobody_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kept, found in ((None, []), (True, ["ok"]), (False, ["warn"])):
+        monkeypatch.setattr(machine, "clock_synchronised", lambda kept=kept: kept)
+        assert [f.state for f in doctor_machine.look_at_machine() if f.check == "clock-service"] == found
+
+
+# ---------------------------------------------------------------- what the settings name
+
+
+class Node:
+    """The settings of a node in a file, to be made worse."""
+
+    def __init__(self, place: Path) -> None:
+        http, raft = free_ports(2)
+        self.file = place / "node.toml"
+        self.lines = {
+            "id": '"n1"',
+            "data": f'"{place}/data"',
+            "http": f'"127.0.0.1:{http}"',
+            "raft": f'"127.0.0.1:{raft}"',
+        }
+        self.ports = http, raft
+
+    def look(self) -> dict[str, tuple[str, str, str | None]]:
+        self.file.write_text("".join(f"{name} = {value}\n" for name, value in self.lines.items()))
+        return look("--config", self.file)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_settings_that_are_right(node: Node) -> None:
+    found = node.look()
+    assert found["settings"][0] == found["ports"][0] == found["addresses"][0] == "ok"
+    assert set(found) == {*MACHINE, *DIRECTORY, "settings", "ports", "addresses"}
+
+
+def test_settings_that_are_wrong_and_a_file_that_is_none(node: Node, tmp_path: Path) -> None:
+    node.lines["slots"] = "-1"
+    found = node.look()
+    assert found["settings"][0] == "fail"
+    assert "slots" in found["settings"][1]
+    assert set(found) == {*MACHINE, "settings"}, "where the data is nobody knows"
+    assert "cannot read" in look("--config", tmp_path / "none")["settings"][1]
+
+
+def test_ports_that_somebody_has(node: Node, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", node.ports[1])):
+        found = node.look()
+        assert (found["ports"][0], f"raft 127.0.0.1:{node.ports[1]}" in found["ports"][1]) == ("fail", True)
+        store = Store.open(tmp_path / "data" / "store", sync=False)  # as a node that runs has it
+        assert "ports" not in node.look()
+        store.close()
+    node.lines["http"] = '"192.0.2.1:7401"'
+    node.lines["insecure_http"] = "true"
+    assert "does not have that address" in node.look()["ports"][1]
+
+
+def test_names_that_nobody_knows(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(host: str, *_: Any, **__: Any) -> list[Any]:
+        if host == "n2.invalid":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0))]
+
+    config = configured.read_settings(_written(node), {})
+    assert not isinstance(config, Finding)
+    peers = {**config.peers, "n2": config.raft._replace(host="n2.invalid")}
+    monkeypatch.setattr(configured.socket, "getaddrinfo", look_up)
+    found = configured._addresses(configured.NodeConfig(**{**vars(config), "peers": peers}))
+    assert (found.state, "n2.invalid (name or service not known)" in found.detail) == ("fail", True)
+
+
+def _written(node: Node) -> Path:
+    node.look()
+    return node.file
+
+
+@pytest.fixture(scope="module")
+def authority() -> certificates.Pair:
+    return certificates.make_ca("prod", SystemClock().wall_ms())
+
+
+def shown(
+    place: Path, pair: certificates.Pair, hosts: list[str] | None = None, node: str = "", ca: bytes = b""
+) -> tuple[str, str]:
+    (place / "n.crt").write_bytes(pair.certificate)
+    (place / "n.key").write_bytes(pair.key)
+    (place / "ca.crt").write_bytes(ca)
+    files = place / "n.crt", place / "n.key"
+    (found,) = configured._certificate("--x", *files, hosts or [], node, place / "ca.crt" if ca else None)
+    assert found.check == "tls-files"
+    return found.state, found.detail
+
+
+def test_certificates(tmp_path: Path, authority: certificates.Pair) -> None:
+    now = SystemClock().wall_ms()
+    pair = certificates.make_node(authority, "prod", "n1", ["n1.example.com", "10.0.0.1"], now, 90)
+    assert shown(tmp_path, pair, ["10.0.0.1"])[0] == "ok"
+    assert shown(tmp_path, pair, ["n1.example.com"], "n1", authority.certificate)[0] == "ok"
+    state, says = shown(tmp_path, pair, ["n2.example.com"])
+    assert (state, "is for n1.example.com, 10.0.0.1, not for n2.example.com" in says) == ("fail", True)
+    assert "names n1, not n2" in shown(tmp_path, pair, [], "n2")[1]
+    other = certificates.make_ca("prod", now)
+    assert "is not signed by an authority" in shown(tmp_path, pair, [], "n1", other.certificate)[1]
+    mixed = certificates.Pair(pair.certificate, other.key)
+    state, says = shown(tmp_path, mixed)
+    assert (state, "cannot be used" in says) == ("fail", True)
+    assert "cannot be used" in shown(tmp_path, certificates.Pair(b"none", b"none"))[1]
+    soon = certificates.make_node(authority, "prod", "n1", [], now, 3)
+    assert shown(tmp_path, soon) == ("warn", f"--x {tmp_path / 'n.crt'} expires in 3.0 days")
+    past = certificates.make_node(authority, "prod", "n1", [], now - 10 * 86_400_000, 3)
+    assert shown(tmp_path, past)[0] == "fail"
+
+
+def test_hosts_of_certificates() -> None:
+    assert certificates.is_for(["*.example.com"], "N1.example.com")
+    assert not certificates.is_for(["*.example.com"], "a.n1.example.com")
+    assert not certificates.is_for(["*.example.com"], "example.com")
+    assert certificates.is_for(["::1"], "[::1]")
+
+
+# ---------------------------------------------------------------- its log
+
+
+def test_troubles_that_the_log_names(tmp_path: Path) -> None:
+    log = tmp_path / "node.log"
+    log.write_text(
+        "2026 INFO n1 leads term 7\n"
+        "2026 This node is too old for this cluster, which is of level 9\n"
+        "2026 [Errno 28] No space left on device: first\n"
+        "2026 [Errno 28] No space left on device: second\n"
+        "raftsched.service: Failed with result 'oom-kill'.\n" + "x" * 300 + "\n"
+    )
+    result = run("doctor", "--local", str(tmp_path / "data"), "--log", str(log), "-o", "json")
+    found = [(i["check"], i["detail"]) for i in json.loads(result.stdout)["items"]]
+    assert [says for check, says in found if check == "log-lines"] == [
+        "2026 This node is too old for this cluster, which is of level 9",
+        "2026 [Errno 28] No space left on device: second",
+    ]
+    assert any("oom-kill" in says for check, says in found if check == "killed")
+    log.write_text("2026 INFO n1 leads term 7\n")
+    states = look("--local", tmp_path / "data", "--log", log)
+    assert (states["killed"][0], states["log-lines"][0]) == ("ok", "ok")
+    assert "cannot be read" in run("doctor", "--local", str(tmp_path), "--log", str(tmp_path / "none")).stderr
+    assert run("doctor", "--log", str(log)).exit_code == 2
+
+
+def test_what_is_known_of_lines_is_said_by_the_code() -> None:
+    """So that a sentence that is written otherwise one day is missed here."""
+    source = Path(log_lines.__file__).parents[2]
+    texts = "\n".join(path.read_text() for path in source.rglob("*.py") if path.name != "log_lines.py")
+    for said in (
+        "too old for this cluster",
+        "must not take part with it",
+        "is in use by another node process",
+        "the port is in use",
+        "cannot listen there",
+        "speaks protocol",
+        "went back to an earlier state",
+    ):
+        assert said in texts
+        assert any(pattern.search(said) for pattern, _ in log_lines.KNOWN)
+
+
+def test_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def ran(command: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        asked.append(command)
+        return subprocess.CompletedProcess(command, 0, b"one\ntwo\n")
+
+    monkeypatch.undo()
+    monkeypatch.setattr(log_lines.subprocess, "run", ran)
+    assert log_lines.last_lines(None) == ["one", "two"]
+    assert asked[0][:3] == ["journalctl", "--unit", "raftsched"]
+
+    def none(command: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(log_lines.subprocess, "run", none)
+    assert log_lines.last_lines(None) is None
+    assert list(log_lines.look_at_log(None)) == []
+
+
+@pytest.fixture(autouse=True)
+def known_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each finding is of a check that is listed."""
+    real = Finding.__post_init__
+
+    def checked(self: Finding) -> None:
+        assert self.check in CHECKS
+        real(self)
+
+    monkeypatch.setattr(Finding, "__post_init__", checked)

@@ -1,0 +1,83 @@
+"""What the machine says of itself, of files as Linux has them; what it does not say is no error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raftsched import machine
+from raftsched.machine import Memory
+
+MEMINFO = "MemTotal:       16000 kB\nMemFree:         500 kB\nMemAvailable:    8000 kB\nHugePages_Total:       0\n"
+
+
+def write(directory: Path, **files: str) -> None:
+    for name, text in files.items():
+        file = directory / name.replace("__", "/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def test_the_memory_of_the_machine(tmp_path: Path) -> None:
+    assert machine.memory(tmp_path, tmp_path) is None
+    write(tmp_path, meminfo=MEMINFO)
+    assert machine.memory(tmp_path, tmp_path) == Memory(16_000 << 10, 8_000 << 10, 0)
+    write(tmp_path, self__status="Name:\tnode\nVmSwap:\t     64 kB\nThreads:\t4\n")
+    assert machine.memory(tmp_path, tmp_path) == Memory(16_000 << 10, 8_000 << 10, 64 << 10)
+
+
+def test_the_memory_of_a_control_group_that_has_less(tmp_path: Path) -> None:
+    groups = tmp_path / "groups"
+    write(tmp_path, meminfo=MEMINFO, self__cgroup="0::/a.service/node\n")
+    assert machine.own_group(tmp_path) == "/a.service/node"
+    group = groups / "a.service" / "node"
+    group.mkdir(parents=True)
+    for most, found in (("max", (16_000, 8_000)), (f"{1 << 30}", (16_000, 8_000)), (f"{1_000 << 10}", (1_000, 300))):
+        (group / "memory.max").write_text(most + "\n")
+        (group / "memory.current").write_text(f"{900 << 10}\n")
+        (group / "memory.stat").write_text(f"anon 1\ninactive_file {200 << 10}\n")
+        seen = machine.memory(tmp_path, groups)
+        assert seen is not None
+        assert (seen.total >> 10, seen.available >> 10) == found
+    write(tmp_path, self__cgroup="4:cpu:/old\n")
+    assert machine.own_group(tmp_path) == "/"
+
+
+def test_what_something_waited_for(tmp_path: Path) -> None:
+    assert machine.stalled(tmp_path) is None
+    some = "some avg10=0.00 avg60=12.50 avg300=1.00 total=5\n"
+    write(tmp_path, pressure__memory=some + some.replace("some", "full").replace("12.50", "9.00"))
+    assert machine.stalled(tmp_path) == 0.125
+
+
+def test_the_clock_is_kept_or_not_or_nobody_says() -> None:
+    assert machine.clock_synchronised() in (True, False, None)
+
+
+def test_the_version_of_the_time_zone_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "ZONE_FILES", (str(tmp_path),))
+    import tzdata  # type: ignore[import-untyped, unused-ignore]
+
+    assert machine.zones() == tzdata.IANA_VERSION, "there is no other"
+    (tmp_path / "UTC").touch()
+    assert machine.zones() == "unknown"
+    (tmp_path / "tzdata.zi").write_text("# version 2031c\nR d 1916 o\n")
+    assert machine.zones() == "2031c"
+
+
+def test_the_file_system_is_that_of_the_longest_mount_point(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        self__mounts="/dev/a / ext4 rw 0 0\ntmpfs /dev tmpfs rw 0 0\n"
+        "/dev/b /var/lib/a\\040b xfs rw 0 0\n/dev/c /var ext3 rw 0 0\n",
+    )
+    for path, kind in {
+        "/": "ext4",
+        "/dev/x": "tmpfs",
+        "/devices": "ext4",
+        "/var/lib/a b/c": "xfs",
+        "/var": "ext3",
+    }.items():
+        assert machine.file_system(Path(path), tmp_path) == kind, path
+    assert machine.file_system(Path("/"), tmp_path / "none") == "unknown"
