@@ -29,7 +29,7 @@ EACH = pytest.mark.parametrize("controller", [NODES, WORKERS], ids=["nodes", "wo
 LABELS = NODES["spec"]["selector"]["matchLabels"]
 
 
-def config_of(pod: str, tmp_path: Path) -> NodeConfig:
+def config_of(pod: str, tmp_path: Path, **more: str) -> NodeConfig:
     """The settings of a pod, with files where its secrets would be."""
     own_key(tmp_path)
     files = put(tmp_path, certificate("n1"))
@@ -38,7 +38,7 @@ def config_of(pod: str, tmp_path: Path) -> NodeConfig:
     for name, path in {**key, "TLS_CERT": files.cert, "TLS_KEY": files.key, "TLS_CA": files.cert}.items():
         assert said[f"RAFTSCHED_{name}"].startswith(tuple(mounts(NODES).values())), name
         said[f"RAFTSCHED_{name}"] = str(path)
-    return load({}, {**said, "RAFTSCHED_DATA": "/var/lib/raftsched/data"})
+    return load({}, {**said, **more, "RAFTSCHED_DATA": "/var/lib/raftsched/data"})
 
 
 @pytest.mark.parametrize("pod", PODS)
@@ -57,10 +57,24 @@ def test_a_pod_is_a_node_of_the_cluster_of_all(pod: str, tmp_path: Path) -> None
         assert name in config.http_hosts, "as the service is called"
 
 
-def test_pods_beyond_these_join_them() -> None:
+@pytest.mark.parametrize("number, joins", [(0, ""), (2, ""), (3, "true"), (10, "true")])
+def test_pods_beyond_these_join_them(number: int, joins: str, tmp_path: Path) -> None:
+    """What the shell in front of the node does, with a program in the node's place."""
+    shell = container_of(NODES)["command"][3:]
+    assert container_of(NODES)["command"][:3] == ["tini", "-s", "--"], "as the image has it"
     (script,) = container_of(NODES)["args"]
-    assert f"-lt {len(PODS)} ] || export RAFTSCHED_JOIN=true" in script
     assert script.rstrip().endswith("exec raftsched node"), "no shell between tini and the node"
+    stub = tmp_path / "raftsched"
+    stub.write_text('#!/bin/sh\necho "$1 $RAFTSCHED_JOIN"\n')
+    stub.chmod(0o755)
+    pod = f"raftsched-{number}"
+    variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "RAFTSCHED_ID": pod}
+    done = subprocess.run([*shell, script], env=variables, capture_output=True, text=True, check=True)
+    assert done.stdout == f"node {joins}\n"
+    config = config_of(pod, tmp_path, RAFTSCHED_JOIN=joins)
+    assert config.join is bool(joins)
+    assert config.advertise_raft.host == f"{pod}.{NODES['spec']['serviceName']}.{NAMESPACE}.svc"
+    assert set(PODS) <= set(config.peers)
 
 
 def test_pods_start_together_and_find_each_other_before_they_are_ready() -> None:
