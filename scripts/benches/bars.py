@@ -56,6 +56,7 @@ BARS: dict[tuple[str, str], Bar] = {
     ("sustained, 1,157/s, leader killed", "written_kib_per_start"): at_most(40, 15),
     ("sustained, 1,157/s, leader killed", "anonymous_growth"): at_most(1.05),
     ("sustained, 1,157/s, leader killed", "pages_growth"): at_most(1.05),
+    ("restore, 1,000,000 jobs", "seconds"): at_most(30),
     ("scale, 3,000,000 jobs stored", "per_second_share"): at_least(0.8),
     ("scale, 3,000,000 jobs stored", "anonymous_mib"): at_most(300),
     ("scale, 3,000,000 jobs stored", "page_p99_ms"): at_most(10),

@@ -9,7 +9,9 @@ import click
 
 from raftsched.cli.backup.place import at_option, points_of, reading_options, repository, way_at
 from raftsched.cli.cluster.backup import new_node_options, raft_address, tell_restored
+from raftsched.cli.failures import Failure
 from raftsched.cli.terminal.progress import Progress, progress_option
+from raftsched.errors import StartupError
 
 
 @click.command()
@@ -54,16 +56,19 @@ def restore(
         file = Path(work, "backup")
         progress.total = way.full.size
         found.fetch(way.full, file, progress.at)
-        done = make(
-            file,
-            data,
-            node,
-            address,
-            paused=paused,
-            progress=lambda size: progress.at(size, "restored"),
-            rng=SystemRandom(),
-            now_ms=SystemClock().wall_ms(),
-            keys=found.keys,
-            entries=found.entries(way),
-        )
+        try:
+            done = make(
+                file,
+                data,
+                node,
+                address,
+                paused=paused,
+                progress=lambda size: progress.at(size, "restored"),
+                rng=SystemRandom(),
+                now_ms=SystemClock().wall_ms(),
+                keys=found.keys,
+                entries=found.entries(way),
+            )
+        except StartupError as error:  # it says what is wrong with the copy
+            raise Failure(error.detail.replace(str(file), f"{found.where}/{way.full.key}").rstrip(".")) from None
     tell_restored(done, data, node, f"after entry {way.index} of {time_text(done.contents.meta.now_ms)}", paused=paused)

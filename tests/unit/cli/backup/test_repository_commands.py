@@ -97,6 +97,13 @@ def test_restore_makes_a_node_of_a_point_in_time(saved: Saved, tmp_path: Path) -
     assert "raftsched cluster members add n2 --wait" in result.stdout
     again = run("backup", "restore", vault, "--data", data, *new)
     assert (again.exit_code, "is not empty" in again.stderr) == (1, True)
+    (full,) = (tmp_path / "vault" / ID).glob("full-*")
+    raw = bytearray(full.read_bytes())
+    raw[9000] ^= 1
+    full.write_bytes(raw)
+    damaged = run("backup", "restore", vault, "--data", str(tmp_path / "other"), *new)
+    assert damaged.stderr.startswith(f"raftsched: {full} is damaged: its checksum is another"), damaged.stderr
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize(

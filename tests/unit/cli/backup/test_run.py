@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from raftsched.cli.backup import run as run_module
 from raftsched.cli.failures import Failure
 from raftsched.client.http import Client
 from raftsched.client.servers import parse_servers
+from tests.support import s3
 from tests.support.stub_server import Request, Stub, problem, serve
 from tests.unit.backups.house import CLUSTER, Saved
 from tests.unit.cli.house import run
@@ -74,6 +76,22 @@ def test_one_round_says_what_it_added_and_that_it_lies_in_the_clear(saved: Saved
         assert "no point between the two can be restored" in gap.stderr
         assert "verified: the state after entry 16 was restored, 14 jobs" in gap.stdout
         assert "deleted: 2 files that nothing needs any more" in gap.stdout
+
+
+def test_to_s3_and_back(saved: Saved, tmp_path: Path) -> None:
+    with node(saved, tmp_path) as stub, s3.serving() as service:
+        env = service.environment()
+        for _ in range(2):
+            result = run("--server", stub.url, "backup", "run", "s3://vault/deep", env=env)
+            assert result.exit_code == 0, (result.stderr, result.exception)
+            saved.jobs(2)
+        assert {key.partition("/")[0] for key in service.objects} == {"deep"}
+        del env["RAFTSCHED_S3_ENDPOINT"]
+        said = run("backup", "verify", "s3://vault/deep", "--s3-endpoint", service.endpoint, "-o", "json", env=env)
+        assert json.loads(said.stdout)["index"] == 7
+        service.fault = lambda asked: 403
+        refused = run("backup", "list", "s3://vault/deep", "--s3-endpoint", service.endpoint, env=env)
+        assert (refused.exit_code, "AccessDenied" in refused.stderr) == (1, True)
 
 
 def test_another_node_is_asked_for_a_log_that_one_no_longer_has(saved: Saved, tmp_path: Path) -> None:
