@@ -40,6 +40,7 @@ from raftsched.api.runs import (
     output,
     output_copies,
     recent,
+    searching,
     stats,
     workflows,
 )
@@ -104,6 +105,7 @@ ROUTES: list[Route] = [
     Route("POST", "/v1/operations/{id}/cancel", operations.cancel, "operations_cancel"),
     Route("GET", "/v1/instances", instances.list_all, "instances_list_all"),
     Route("GET", "/v1/instances:recent", recent.get, "recent_get"),
+    Route("GET", "/v1/instances:search", searching.get, "instances_search"),
     Route("POST", "/v1/instances:kill", kills.kill_matching, "kills_kill_matching"),
     Route("GET", "/v1/instances/{id}", instances.get, "instances_get"),
     Route("DELETE", "/v1/instances/{id}", instances.cancel, "instances_cancel"),

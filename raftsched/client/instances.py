@@ -9,10 +9,10 @@ from typing import Any, Literal, Unpack
 import aiohttp
 import msgspec
 
-from raftsched.client.models import DeadLetter, Instance, OutputPiece, RecentRun, Refused, Run, Sweep
+from raftsched.client.models import DeadLetter, Instance, OutputPiece, RecentRun, Refused, Run, Searched, Sweep
 from raftsched.client.models_cluster import Explanation
 from raftsched.client.pages import pages, part_of
-from raftsched.client.spec import DeadFilter, InstanceFilter, KillFilter
+from raftsched.client.spec import DeadFilter, InstanceFilter, KillFilter, SearchFilter
 from raftsched.client.transport import Transport
 from raftsched.client.watching import pieces
 from raftsched.client.wire import own_key, segment
@@ -139,6 +139,20 @@ class Instances:
         query = {"jobs": ",".join(jobs), "count": count}
         found = await self._transport.get(_Recent, "/v1/instances:recent", query)
         return {one.job_id: one.runs for one in found.items}
+
+    async def search(
+        self, text: str, *, ignore_case: bool = False, **filters: Unpack[SearchFilter]
+    ) -> AsyncIterator[Searched]:
+        """Yields what holds the text in the output of attempts that have ended, the newest instance first, a part of
+        the search at a time. Each part says which nodes did not answer: what they have was not searched."""
+        cursor: str | None = None
+        while True:
+            query = {"q": text, "ignore_case": ignore_case, **filters, "cursor": cursor}
+            part = await self._transport.get(Searched, "/v1/instances:search", self._own(query))
+            yield part
+            cursor = part.next
+            if cursor is None:
+                return
 
     async def _ended(self, ref: InstanceRef, number: int) -> bool:
         """Nothing more comes of this attempt."""

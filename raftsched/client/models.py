@@ -242,6 +242,46 @@ class RecentRun(msgspec.Struct, frozen=True, kw_only=True):
     late_ms: int | None = None  # from when it was due to its first start; None: not known, or it was asked for
 
 
+class FoundLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of output that holds what was searched for. `offset`: bytes of the output before it."""
+
+    line: int  # counted from 1
+    offset: int
+    text: str  # or the part around it, of a long one
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt whose output holds what was searched for, in these lines; `more`: and in others."""
+
+    instance_id: str
+    attempt: int
+    job_id: str
+    namespace: str
+    job_name: str | None
+    scheduled_at: datetime
+    node: str
+    lines: list[FoundLine]
+    more: bool
+
+
+class SilentNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that did not search in so many outputs that only it has."""
+
+    node: str
+    outputs: int
+    detail: str
+
+
+class Searched(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a search: what was found, how much was read for it, and what could not be."""
+
+    items: list[Found]
+    outputs: int
+    bytes: int
+    silent: list[SilentNode]
+    next: str | None = None  # where the search goes on
+
+
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """A digest of what changed since the one before: its `kinds`, and the ids of `jobs` and `runs`. With `more` any of
     these may have changed; none is listed then. Going on after its id is possible at any node."""

@@ -254,6 +254,12 @@ class CalendarDays(TypedDict, total=False):
     excludes: Sequence[TimeRange] | None  # excluded once
 
 
+# Of instances whose output is searched
+SearchFilter = TypedDict(
+    "SearchFilter",
+    {"job": str, "namespace": str, "from": Moment, "to": Moment, "stream": Literal["stdout", "stderr"]},
+    total=False,
+)
 InstanceFilter = TypedDict(
     "InstanceFilter",
     {

@@ -356,6 +356,14 @@ class OutputStore:
         except FileNotFoundError:
             raise RaftschedError("output-gone", GONE) from None
 
+    def glance(self, ref: OutputRef, stream: str | None, token: int) -> Text:
+        """Like `open`, for who reads all of it once: its digest is not held against it. Raises RaftschedError
+        "output-gone"."""
+        try:
+            return checked_text(self._segment_path(ref.segment), ref, stream_number(stream), token, whole=False)
+        except FileNotFoundError:
+            raise RaftschedError("output-gone", GONE) from None
+
     def open_live(self, token: int, stream: str | None = None) -> Text | None:
         """Like `live`, a piece at a time, and as of now. While the middle is being left out, its size stays."""
         key = (token, stream_number(stream))

@@ -63,6 +63,16 @@ def body_size(head: bytes) -> int | None:
 def checked(fd: int, ref: OutputRef, token: int | None = None) -> int:
     """Returns the offset at which the body of the record ends. `token`: whose it has to be; None: anybody's. Raises
     RaftschedError "output-gone"."""
+    end = _end_of(fd, ref, token)
+    told = told_of(fd, ref.offset + HEADER_SIZE, end)
+    if told.sha256 != HEADER.unpack(os.pread(fd, HEADER.size, ref.offset))[5]:
+        raise RaftschedError("output-gone", DAMAGED)
+    if told.shown != ref.size or told.shown_sha256 != ref.sha256:
+        raise RaftschedError("output-gone", DAMAGED)
+    return end
+
+
+def _end_of(fd: int, ref: OutputRef, token: int | None) -> int:
     head = os.pread(fd, HEADER_SIZE, ref.offset)
     size = body_size(head)
     if not size:
@@ -70,21 +80,17 @@ def checked(fd: int, ref: OutputRef, token: int | None = None) -> int:
     # A place may come from a remote worker: that it was told of one does not make the output its own.
     if token is not None and HEADER.unpack(head[: HEADER.size])[2] != token:
         raise RaftschedError("output-gone", ANOTHERS)
-    start = ref.offset + HEADER_SIZE
-    told = told_of(fd, start, start + size)
-    if told.sha256 != HEADER.unpack(head[: HEADER.size])[5]:
-        raise RaftschedError("output-gone", DAMAGED)
-    if told.shown != ref.size or told.shown_sha256 != ref.sha256:
-        raise RaftschedError("output-gone", DAMAGED)
-    return start + size
+    return ref.offset + HEADER_SIZE + size
 
 
-def checked_text(path: Path, ref: OutputRef, stream: int | None, token: int | None = None) -> Text:
-    """Returns the output at a place of this file, after its digest was held against all of it. Raises
-    FileNotFoundError, RaftschedError "output-gone"."""
+def checked_text(
+    path: Path, ref: OutputRef, stream: int | None, token: int | None = None, *, whole: bool = True
+) -> Text:
+    """Returns the output at a place of this file, after its digest was held against all of it (unless not `whole`: only
+    whose it is). Raises FileNotFoundError, RaftschedError "output-gone"."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        end = checked(fd, ref, token)
+        end = checked(fd, ref, token) if whole else _end_of(fd, ref, token)
     except BaseException:
         os.close(fd)
         raise

@@ -43,6 +43,7 @@ from raftsched.api.routes import ROUTES, Handler
 from raftsched.api.runs.changes import FEED, Feed
 from raftsched.api.runs.now import GLANCES, Glances
 from raftsched.api.runs.output_source import CLIENT
+from raftsched.api.runs.searching import SEARCHES, Searches
 from raftsched.errors import KINDS, RaftschedError
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ def build_app(ctx: ApiContext) -> web.Application:
     app[METRICS] = metrics
     app[SCRAPES] = Scrapes()
     app[GLANCES] = Glances()
+    app[SEARCHES] = Searches()
     app[FORECASTS] = asyncio.Lock()
     app[doctor.METRICS] = doctor.NodeMetrics()
     app[STRANGERS] = Strangers()

@@ -61,6 +61,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
         {"type": "array", "items": {"type": "string", "pattern": INSTANCE_ID}, "minItems": 1},
         "Ids of instances; instead of a filter.",
     ),
+    "ignore_case": (_FLAG, "true: in whatever case it is written."),
     "job": ({"type": "string"}, "A job's id, `namespace/name`, or its name together with `namespace`."),
     "jobs": (
         {"type": "array", "items": {"type": "string", "pattern": JOB_ID}, "minItems": 1, "maxItems": RECENT_JOBS_MAX},
@@ -90,6 +91,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "operation": ({"type": "string"}, "The operationId of what was asked for."),
     "order": ({"type": "string", "enum": ["asc", "desc"]}, "asc: the oldest first; desc: the newest first."),
     "owner": ({"type": "string"}, "Exactly this owner."),
+    "q": ({"type": "string", "minLength": 1, "maxLength": 1000}, "The text that is searched for, in one line."),
     "queue": ({"type": "string"}, "Exactly this queue."),
     "resource": ({"type": "string"}, "An address, its first part, such as queues, or the id of what it was about."),
     "sha256": ({"type": "string", "pattern": "^[0-9a-f]{64}$"}, "The digest of the body."),

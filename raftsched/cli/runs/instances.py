@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.failures import Failure
-from raftsched.cli.remote import check_namespace, each, find_job, remote
+from raftsched.cli.remote import check_namespace, each, find_job, format_option, remote
 from raftsched.cli.resources.resource import identified, listing, rows, viewing_by
 from raftsched.cli.runs.executors import executor_of
 from raftsched.cli.runs.parts import go_through
+from raftsched.cli.runs.searching import ago, search
 from raftsched.cli.runs.states import INSTANCE_STATES, state_option
 from raftsched.cli.terminal.output import (
     Column,
@@ -231,6 +232,47 @@ def output(
     for piece in follow_output(client, path, query) if follow else client.stream(path, query):
         sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
+
+
+@instances.command()
+@click.argument("text", metavar="TEXT")
+@click.option("--job", metavar="JOB", help="Of this job: name, namespace/name or id.")
+@click.option("--namespace", "-N", metavar="NS", help="Of the jobs of this namespace.")
+@click.option("--ignore-case", "-i", is_flag=True, help="In whatever case it is written.")
+@click.option("--stream", type=click.Choice(["stdout", "stderr"]), help="Only one of both.")
+@click.option("--since", metavar="TIME", help="Scheduled in this time up to now, such as 1d.")
+@click.option("--from", "start", metavar="TIME", help="Scheduled at or after (RFC 3339).")
+@click.option("--to", "end", metavar="TIME", help="Scheduled before (RFC 3339).")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most so many attempts.")
+@format_option
+@remote
+def grep(
+    client: Client, text: str, job: str | None, namespace: str | None, ignore_case: bool, stream: str | None,
+    since: str | None, start: str | None, end: str | None, limit: int, fmt: str,
+) -> None:  # fmt: skip
+    """Search in the output of attempts that have ended, the newest instance first.
+
+    Prints each line that holds TEXT, as it is, behind instance, attempt and number of the line; of one attempt ten
+    lines at most. Exit code 1: nothing holds it; 6: some nodes that have output did not answer, which is told.
+
+    \b
+      raftsched instances grep 'connection refused' --since 1d
+      raftsched instances grep -i error --job billing/nightly-report --stream stderr
+      raftsched instances grep OutOfMemory -N billing -o name
+    """
+    if since is not None and start is not None:
+        raise click.UsageError("--since and --from exclude each other")
+    query: dict[str, Any] = {
+        "q": text,
+        "namespace": check_namespace(namespace) if namespace else None,
+        "ignore_case": "true" if ignore_case else None,
+        "stream": stream,
+        "from": ago(since) if since is not None else start,
+        "to": end,
+    }
+    if job:
+        query["job"] = find_job(client, job)["id"]
+    search(client, query, limit, fmt)
 
 
 @instances.command()

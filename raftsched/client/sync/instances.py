@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 from raftsched.client.instances import InstanceRef, Stream
-from raftsched.client.models import DeadLetter, Instance, OutputPiece, RecentRun, Sweep
+from raftsched.client.models import DeadLetter, Instance, OutputPiece, RecentRun, Searched, Sweep
 from raftsched.client.models_cluster import Explanation
-from raftsched.client.spec import DeadFilter, InstanceFilter, KillFilter
+from raftsched.client.spec import DeadFilter, InstanceFilter, KillFilter, SearchFilter
 from raftsched.client.sync.bridge import Bridge
 
 
@@ -83,6 +83,11 @@ class Instances:
         """Returns the newest runs of each of these jobs, at most 50 ids, and at most 50 runs of each. A job that is not
         there is left out."""
         return self._bridge.run(lambda c: c.instances.recent(jobs, count=count))
+
+    def search(self, text: str, *, ignore_case: bool = False, **filters: Unpack[SearchFilter]) -> Iterator[Searched]:
+        """Yields what holds the text in the output of attempts that have ended, the newest instance first, a part of
+        the search at a time. Each part says which nodes did not answer: what they have was not searched."""
+        return self._bridge.each(lambda c: c.instances.search(text, ignore_case=ignore_case, **filters))
 
 
 class DeadLetters:

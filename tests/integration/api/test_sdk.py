@@ -272,3 +272,11 @@ def test_threads_share_a_client_and_their_creates_travel_together(tmp_path: Path
             client.jobs.get("default/j3")
 
     asyncio.run(main())
+
+
+def test_search_in_outputs(tmp_path: Path) -> None:
+    async def test(client: raftsched.AsyncClient, cluster: LocalCluster) -> None:
+        parts = [part async for part in client.instances.search("needle", ignore_case=True, namespace="default")]
+        assert [(part.items, part.outputs, part.silent, part.next) for part in parts] == [([], 0, [], None)]
+
+    run(tmp_path, test)

@@ -1,0 +1,425 @@
+"""GET /v1/instances:search: lines of output that hold a text.
+
+The node that is asked walks through the instances, the newest first, as a list does, and parts what they printed among
+the nodes that have it; those walk through the same ones, and read what is theirs. So permissions, order and cursor are
+those of a list, wherever output lies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import aiohttp
+import msgspec
+from aiohttp import web
+from yarl import URL
+
+from raftsched.api.auth.access import peer_header
+from raftsched.api.auth.callers import caller, permits
+from raftsched.api.auth.peers import trust, url_of
+from raftsched.api.context import ApiContext
+from raftsched.api.http.call import Call
+from raftsched.api.http.cursors import encode_cursor
+from raftsched.api.http.durations import format_time
+from raftsched.api.http.problems import Problem
+from raftsched.api.http.replies import reply_value
+from raftsched.api.http.requests import READ, Query, bad_parameter
+from raftsched.api.openapi.operation import Reply, operation
+from raftsched.api.rows import SCAN_MAX, instances_of, namespace_of, referred_job
+from raftsched.api.runs.output_source import CLIENT, CONNECT_S, HOP, address_of
+from raftsched.api.runs.render import JobNames
+from raftsched.bounds import TIME_MAX_MS
+from raftsched.core.ids import instance_text, job_text
+from raftsched.core.model import Attempt, Instance
+from raftsched.core.rows import decode_instance
+from raftsched.core.tables import ReadView, Table, u64
+from raftsched.errors import RaftschedError
+from raftsched.outputs.searching import Needle, found_in
+from raftsched.worker.output import NOWHERE
+from raftsched.worker.reading import Text
+
+TEXT_MAX = 1_000  # bytes that are searched for
+BYTES_MAX = 64 * 2**20  # of output that is read for one answer,
+OUTPUTS_MAX = 1_000  # and so many outputs at most
+LINES_MAX = 10  # of one output that are answered
+TIME_S = 5.0  # that a node reads for one answer; it ends the output that it is in
+ANSWER_S = 60.0  # that another node has
+WAIT_S = 10.0  # for the search before
+WAITING_MAX = 8  # searches at one node
+RANGE = "Raftsched-Search-Range"  # from node to node: which instances are meant, and whose output
+_RANGE = re.compile(r"([0-9a-f]{0,64})-([0-9a-f]{2,64}) ([^ ]{1,64})")
+_LISTING = "search"
+
+
+class FoundLineOut(msgspec.Struct):
+    """`offset`: bytes of the output before the line, as `offset` of the output counts them."""
+
+    line: int
+    offset: int
+    text: str
+
+
+class OutputFoundOut(msgspec.Struct):
+    """An attempt whose output holds the text; `more`: in more lines than these."""
+
+    instance_id: str
+    attempt: int
+    job_id: str
+    namespace: str
+    job_name: str | None
+    scheduled_at: str
+    node: str
+    lines: list[FoundLineOut]
+    more: bool
+
+
+class SilentNodeOut(msgspec.Struct):
+    """A node whose output was not searched: so many outputs of those that were looked for, and why."""
+
+    node: str
+    outputs: int
+    detail: str
+
+
+class OutputSearchOut(msgspec.Struct):
+    """The newest instance comes first. `next`: there are more instances to be looked at, also where nothing was found
+    in these. `outputs`, `bytes`: what was read."""
+
+    items: list[OutputFoundOut]
+    next: str | None
+    outputs: int
+    bytes: int
+    silent: list[SilentNodeOut]
+
+
+class _Output(NamedTuple):
+    """An attempt that has ended, with what it printed."""
+
+    row: Instance
+    attempt: Attempt
+
+    @property
+    def node(self) -> str:
+        return self.attempt.output_node or self.attempt.node
+
+
+class _Walk(NamedTuple):
+    """The outputs to be read for one answer, and the last instance that was looked at; None: there are no more."""
+
+    outputs: list[_Output]
+    last: bytes | None
+
+
+class _Asked:
+    """A search, as the request says it."""
+
+    def __init__(self, query: Query) -> None:
+        text = query.text("q") or ""
+        if not 1 <= len(text.encode()) <= TEXT_MAX or "\n" in text:
+            raise bad_parameter("q", f"must have 1 to {TEXT_MAX:,} bytes, in one line")
+        self.needle = Needle(text, ignore_case=query.flag("ignore_case"))
+        self.stream = query.choice("stream", "stdout", "stderr")
+        self.job, self.namespace = query.text("job"), query.text("namespace")
+        self.low_ms = query.time("from") or 0
+        to_ms = query.time("to")
+        self.high_ms = TIME_MAX_MS if to_ms is None else to_ms
+
+    def walk(self, view: ReadView, before: bytes | None) -> _Walk:
+        """Returns what comes next, below the key `before`. Raises Problem not-found."""
+        outputs: list[_Output] = []
+        size, last = 0, None
+        for looked, (key, raw) in enumerate(self._rows(view, before)):
+            if looked >= SCAN_MAX or len(outputs) >= OUTPUTS_MAX or size >= BYTES_MAX:
+                return _Walk(outputs, last)
+            found = [_Output(row, a) for row in self._kept(view, raw) for a in row.attempts if _is_kept(a)]
+            outputs += found
+            size += sum(one.attempt.output.size for one in found if one.attempt.output is not None)
+            last = key
+        return _Walk(outputs, None)
+
+    def _rows(self, view: ReadView, before: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        if self.job is None:
+            high = u64(self.high_ms) if before is None else min(u64(self.high_ms), before)
+            return view.scan(Table.INSTANCES, u64(self.low_ms), high, reverse=True)
+        job = referred_job(view, self.job, self.namespace)
+        if job is None:
+            raise Problem("not-found", f'There is no job "{self.job[:200]}"; give its id, or "namespace/name".')
+        return instances_of(view, job, self.low_ms, self.high_ms, before)
+
+    def _kept(self, view: ReadView, raw: bytes) -> Iterator[Instance]:
+        """Yields the instance, if the caller may see it and it is one of those that are meant."""
+        row = decode_instance(raw)
+        namespace = namespace_of(view, row.key)
+        if namespace is None or not permits(namespace):
+            return
+        if self.namespace in (None, namespace) and (row.notice is None or self.namespace is not None):
+            yield row
+
+
+def _is_kept(attempt: Attempt) -> bool:
+    return attempt.outcome is not None and attempt.output is not None and attempt.output.segment != NOWHERE
+
+
+class _Part(msgspec.Struct):
+    """What one node found. `reached`: the key of the last instance that it came to in that time; None: it came to all.
+    `read`: how many of the outputs up to there it has."""
+
+    items: list[tuple[str, int, list[FoundLineOut], bool]]  # instance, attempt, lines, more
+    reached: str | None
+    read: int
+    bytes: int
+
+
+class _Work:
+    """A search in outputs that this node has, or copies of."""
+
+    def __init__(self, ctx: ApiContext, asked: _Asked, outputs: Sequence[_Output]) -> None:
+        self._ctx = ctx
+        self._asked = asked
+        self._outputs = outputs
+
+    def run(self) -> _Part:
+        """Blocks."""
+        part = _Part([], None, 0, 0)
+        clock = self._ctx.clock
+        end = clock.monotonic() + TIME_S
+        before: bytes | None = None
+        for one in self._outputs:
+            if before not in (None, one.row.key) and clock.monotonic() >= end:
+                part.reached = None if before is None else before.hex()
+                break
+            before = one.row.key
+            text = self._open(one)
+            if text is None:
+                continue
+            part.read += 1
+            part.bytes += text.size
+            lines = list(islice(found_in(text, self._asked.needle), LINES_MAX + 1))
+            if lines:
+                shown = [FoundLineOut(*line) for line in lines[:LINES_MAX]]
+                name = instance_text(one.row.key)
+                part.items.append((name, one.attempt.number, shown, len(lines) > LINES_MAX))
+        return part
+
+    def _open(self, one: _Output) -> Text | None:
+        """Returns the output; None: it is not here."""
+        ctx, ref, token = self._ctx, one.attempt.output, one.attempt.token
+        assert ref is not None
+        try:
+            if one.node == ctx.node_id:
+                return ctx.output.glance(ref, self._asked.stream, token)
+            return None if ctx.copied is None else ctx.copied.glance(one.node, ref, self._asked.stream, token)
+        except RaftschedError:
+            return None  # it is not kept any more
+
+
+class Searches:
+    """The searches at one node: its files are read by one at a time, in a thread."""
+
+    def __init__(self) -> None:
+        self._reading = asyncio.Lock()
+        self._waiting = 0
+
+    async def read(self, work: _Work) -> _Part:
+        """Raises RaftschedError too-many."""
+        if self._waiting >= WAITING_MAX:
+            raise RaftschedError("too-many", f"{WAITING_MAX} searches are waiting at this node; try again shortly.")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await self._reading.acquire()
+        except TimeoutError:
+            raise RaftschedError("too-many", "Other searches are under way at this node; try again shortly.") from None
+        finally:
+            self._waiting -= 1
+        try:
+            return await asyncio.to_thread(work.run)
+        finally:
+            self._reading.release()
+
+
+SEARCHES: web.AppKey[Searches] = web.AppKey("searches", Searches)
+
+
+@operation(
+    "Search in the output of instances",
+    {200: Reply(OutputSearchOut, "The newest instance first.", ())},
+    query=("q", "ignore_case", "stream", "job", "namespace", "from", "to", "limit", "cursor", *READ),
+    required=("q",),
+    codes=("not-found", "too-many"),
+    role="viewer",
+)
+async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
+    """Lines that hold `q`, as it is, of attempts that have ended; with `ignore_case` in whatever case. Each node reads
+    what it has, at most 64 MiB and 1,000 outputs for one answer, and `next` says where the following one goes on. Ten
+    lines of an output are answered. ?job takes an id, "namespace/name", or a name together with ?namespace."""
+    asked, request = _Asked(call.query), call.request
+    if HOP in request.headers and caller().peer:
+        return reply_value(await _for_another(ctx, request, asked))
+    before = call.query.cursor(_LISTING)
+    with ctx.read() as view:
+        walk = asked.walk(view, before)
+    search = _Search(ctx, request, asked, before, walk)
+    await search.run()
+    return reply_value(search.answer(call.query.limit(), call.query.filters()))
+
+
+async def _for_another(ctx: ApiContext, request: web.Request, asked: _Asked) -> _Part:
+    """Searches in what this node has of the outputs that the other one came by."""
+    said = _RANGE.fullmatch(request.headers.get(RANGE, ""))
+    if said is None:
+        raise Problem("invalid-parameter", f"{RANGE} must say which outputs are meant.")
+    before, last = (bytes.fromhex(said[1]) or None), bytes.fromhex(said[2])
+    with ctx.read() as view:
+        walk = asked.walk(view, before)
+    meant = [one for one in walk.outputs if one.row.key >= last and one.node == said[3]]
+    part = await request.app[SEARCHES].read(_Work(ctx, asked, meant))
+    if part.reached is None and walk.last is not None and walk.last > last:
+        part.reached = walk.last.hex()  # there are more since the other one looked
+    return part
+
+
+class _Search:
+    """One answer: what each node has is asked for at the same time."""
+
+    def __init__(self, ctx: ApiContext, request: web.Request, asked: _Asked, before: bytes | None, walk: _Walk) -> None:
+        self._ctx = ctx
+        self._request = request
+        self._asked = asked
+        self._before = before
+        self._walk = walk
+        self._of: dict[str, list[_Output]] = {}
+        for one in walk.outputs:
+            self._of.setdefault(one.node, []).append(one)
+        self._parts: dict[str, _Part] = {}
+        self._silent: list[SilentNodeOut] = []
+
+    async def run(self) -> None:
+        """Raises RaftschedError too-many: this node reads for others already."""
+        await asyncio.gather(*(self._search(node) for node in self._of))
+
+    async def _search(self, node: str) -> None:
+        if node == self._ctx.node_id:
+            work = _Work(self._ctx, self._asked, self._of[node])
+            self._parts[node] = await self._request.app[SEARCHES].read(work)
+            return
+        try:
+            self._parts[node] = await self._ask(node, node)
+        except Problem as problem:
+            await self._search_copies(node, problem.detail)
+
+    async def _search_copies(self, of: str, why: str) -> None:
+        """Searches in the second copies of what a node has that does not answer."""
+        outputs = self._of[of]
+        ref = outputs[0].attempt.output
+        assert ref is not None
+        parts = []
+        for node in (member.node for member in self._ctx.meta().members if member.node != of):
+            try:
+                if node == self._ctx.node_id:
+                    work = _Work(self._ctx, self._asked, outputs)
+                    parts.append(await self._request.app[SEARCHES].read(work))
+                else:
+                    parts.append(await self._ask(node, of))
+            except RaftschedError:
+                continue
+        found = {item[:2]: item for part in parts for item in part.items}
+        order = [(instance_text(one.row.key), one.attempt.number) for one in outputs]
+        reached = max((part.reached for part in parts if part.reached is not None), default=None)
+        read = sum(part.read for part in parts)
+        items = [found[name] for name in order if name in found]
+        self._parts[of] = _Part(items, reached, read, sum(part.bytes for part in parts))
+        came_to = sum(reached is None or one.row.key.hex() >= reached for one in outputs)
+        missing = max(0, came_to - read)
+        if missing:
+            self._silent.append(SilentNodeOut(of, missing, why))
+
+    async def _ask(self, node: str, of: str) -> _Part:
+        """Asks a node to search in what it has of the outputs of `of`. Raises Problem output-unavailable."""
+        ctx, request = self._ctx, self._request
+        silent = f"Node {node} does not answer."
+        http = address_of(ctx, node)
+        if not http:
+            raise Problem("output-unavailable", silent)
+        query = {name: value for name, value in request.query.items() if name not in ("cursor", "limit", "consistency")}
+        query["min_index"] = str(ctx.cluster.status().applied_index)
+        url = URL(url_of(http, "/v1/instances:search")).with_query(query)
+        last = self._of[of][-1].row.key
+        headers = {
+            HOP: ctx.node_id,
+            RANGE: f"{(self._before or b'').hex()}-{last.hex()} {of}",
+            **peer_header(ctx, node, url.raw_path_qs),
+        }
+        limit = aiohttp.ClientTimeout(total=ANSWER_S, sock_connect=CONNECT_S)
+        try:
+            async with request.app[CLIENT].get(
+                url, headers=headers, timeout=limit, allow_redirects=False, ssl=await trust(ctx, http)
+            ) as answer:
+                raw = await answer.read()
+            if answer.status == 200:
+                return _decode(raw)
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            raise Problem("output-unavailable", silent) from None
+        except msgspec.DecodeError:
+            pass
+        raise Problem("output-unavailable", f"Node {node} answers {answer.status}.")
+
+    def answer(self, limit: int, filters: Mapping[str, str]) -> OutputSearchOut:
+        """Returns what was found, up to the first instance that some node did not come to."""
+        stop = self._first_left_out()
+        found = {
+            (name, number): (lines, more) for part in self._parts.values() for name, number, lines, more in part.items
+        }
+        items: list[OutputFoundOut] = []
+        last = self._walk.last
+        before: bytes | None = None
+        with self._ctx.read() as view:
+            names = JobNames(view)
+            for row, attempt in self._walk.outputs:
+                if row.key != before and (row.key == stop or len(items) >= limit):
+                    last = before
+                    break
+                before = row.key
+                hit = found.get((instance_text(row.key), attempt.number))
+                if hit is not None:
+                    items.append(_shown(names, row, attempt, *hit))
+        return OutputSearchOut(
+            items,
+            None if last is None else encode_cursor(_LISTING, filters, last),
+            sum(part.read for part in self._parts.values()),
+            sum(part.bytes for part in self._parts.values()),
+            self._silent,
+        )
+
+    def _first_left_out(self) -> bytes | None:
+        """Returns the newest instance with an output that there was no time for; None: all was searched. Each node
+        comes to its first one, so that what follows the instance before it is less than what was asked for."""
+        left = [
+            one.row.key
+            for node, outputs in self._of.items()
+            for one in outputs
+            if (reached := self._parts[node].reached) is not None and one.row.key.hex() < reached
+        ]
+        return max(left, default=None)
+
+
+def _shown(names: JobNames, row: Instance, attempt: Attempt, lines: list[FoundLineOut], more: bool) -> OutputFoundOut:
+    job = names.of(row.job_id)
+    return OutputFoundOut(
+        instance_text(row.key),
+        attempt.number,
+        job_text(row.job_id),
+        job.namespace,
+        job.name,
+        format_time(row.nominal_at_ms),
+        attempt.output_node or attempt.node,
+        lines,
+        more,
+    )
+
+
+_decode = msgspec.json.Decoder(_Part).decode
