@@ -275,7 +275,9 @@ def admit(
         return ANYBODY
     if who is None:
         who = asker(ctx, request, peers=declared.peers)
-    if declared.peers and not who.peer and _peer_keys(ctx):
+    if declared.peers and who.peer:
+        needed = who.role
+    elif declared.peers and _peer_keys(ctx):
         raise Problem("forbidden", "This is for the nodes of the cluster, which prove that they are with its key.")
     enter_request(RequestContext(who))  # who it is, should it be refused
     if not declared.paced:

@@ -71,7 +71,7 @@ class Operation:
     that workers may ask it, too. `work`: it hands in work, or is noted as often (core.apply.audit). `paced`: its
     handler bounds how often it may be called; it counts nothing for its caller. `repeatable`: of a POST that changes
     something: it may be sent again as it is, and takes no Idempotency-Key. `peers`: other nodes of the cluster
-    alone may call it."""
+    alone may call it, and where it has no key, who has the role."""
 
     summary: str
     answers: Mapping[int, Reply]

@@ -66,7 +66,7 @@ class CopyOut(msgspec.Struct):
     body_max=BODY_MAX,
     media=(COPY,),
     codes=(*BODIES, "wrong-offset", "disk-full", "stopping"),
-    role="viewer",
+    role="admin",
     scope="shared",
     peers=True,
 )

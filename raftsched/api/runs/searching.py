@@ -165,8 +165,8 @@ def _is_kept(attempt: Attempt) -> bool:
 
 
 class _Part(msgspec.Struct):
-    """What one node found. `reached`: the key of the last instance that it came to in that time; None: it came to all.
-    `read`: how many of the outputs up to there it has."""
+    """The finds of one node. `reached`: the key of the last instance that it came to in that time; None: it came to
+    all. `read`: how many of the outputs up to there it has."""
 
     items: list[tuple[str, int, list[FoundLineOut], bool]]  # instance, attempt, lines, more
     reached: str | None

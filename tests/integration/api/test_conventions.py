@@ -86,6 +86,8 @@ def address(route: Route, parts: dict[str, str]) -> str:
     path = "/".join(pieces)
     if "jobs" in said(route).required:
         return f"{path}?jobs={parts['jobs']}"
+    if "q" in said(route).required:
+        return f"{path}?q=x"
     return f"{path}?follow=false" if said(route).streams else path
 
 

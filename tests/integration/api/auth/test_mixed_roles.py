@@ -82,7 +82,7 @@ def test_what_it_may_is_done(tmp_path: Path) -> None:
                 continue
             query = "?namespace=mine" if "namespace" in said.query else ""
             status, answer = await place.mine(route.method, place.address(route, "mine") + query, body_of(route))
-            assert (status == 403) == said.peers, f"{route.method} {route.path} -> {answer}"
+            assert status != 403, f"{route.method} {route.path} -> {answer}"
 
     placed(tmp_path, test)
 
