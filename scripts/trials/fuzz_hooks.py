@@ -22,6 +22,7 @@ from schemathesis.openapi.checks import RejectedPositiveData, UseAfterFree
 
 from raftsched.api.http.durations import parse_time
 from raftsched.api.openapi import patterns
+from raftsched.api.runs.output_copies import COPY
 from raftsched.core.access import ANONYMOUS
 from raftsched.core.limits import BOOT_ID_MAX
 from raftsched.quantities import parse_duration, parse_size
@@ -63,6 +64,8 @@ secrets = st.binary(min_size=24, max_size=64).map(lambda raw: "whsec_" + b64enco
 schemathesis.openapi.format("webhook-secret", secrets)
 schemathesis.openapi.format("date-time", times.map(lambda t: t.isoformat().replace("+00:00", "Z")))
 schemathesis.openapi.format("revision-tag", st.sampled_from(["*", *(f'"{n}"' for n in range(1, 9))]))
+
+schemathesis.serializer.alias(COPY, "application/octet-stream")
 
 BY_FILTER = ("DELETE /v1/jobs", "DELETE /v1/dead-letters")  # that have to be told in one way what is meant
 TIMES = (("from", "to"), ("created_from", "created_to"), ("next_from", "next_to"), ("starts_at", "ends_at"))
@@ -195,7 +198,9 @@ def _query(label: str, query: dict[str, Any]) -> dict[str, Any]:
         chosen = {name: query.pop(name) for name in ("ids", "all") if name in query}
         if not any(name not in ("dry_run",) for name in query):
             query |= {"ids": chosen["ids"]} if chosen.get("ids") else {"all": "true"}
-    query |= {name: first for name, first in (("after", "1"),) if _is_index(query.get(name))}
+    whole = label == "GET /v1/cluster/log"  # elsewhere it may be the id of an event, which has a part behind a dot
+    if _is_index(query.get("after"), 2**53 if whole else 10**18) and not (whole and "." in str(query["after"])):
+        query["after"] = "1"
     if _is_index(query.get("min_index"), 2**53):
         query["min_index"] = 1
     return query
