@@ -45,15 +45,6 @@ COPYING = (
         None,
     ),
     Mutant(
-        "search_reads_for_anybody",
-        "who may not read an output does not find what is in it",
-        "api/runs/searching.py",
-        "        if namespace is None or not permits(namespace):\n",
-        "        if namespace is None:\n",
-        ("integration/api/runs/test_searching.py",),
-        None,
-    ),
-    Mutant(
         "search_skips_what_there_was_no_time_for",
         "a search goes on where a node had no more time",
         "api/runs/searching.py",
