@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -106,15 +106,16 @@ def _mac(key: bytes, label: Label, digest: bytes) -> str:
     return hmac.digest(key, msgspec.json.encode([*fields, label.at_ms, digest.hex()]), "sha256").hex()
 
 
-def _check_signed(label: Label, digest: bytes, keys: Keyring, name: str) -> None:
-    """Raises NotABackup unless the label is signed with one of the keys."""
-    if not label.mac:
+def check_signed(name: str, key: str, mac: str, ours: Iterable[str], keys: Keyring) -> None:
+    """Raises NotABackup unless `mac` is among `ours`, which the keys make of the same bytes. `key`: the id of the one
+    that the label names."""
+    if not mac:
         raise NotABackup(f"{name} is not signed: anybody may have made it; leave the key out to take it all the same")
-    if any(hmac.compare_digest(_mac(key, label, digest), label.mac) for key in keys.derive_all(PURPOSE)):
+    if any(hmac.compare_digest(one, mac) for one in ours):
         return
-    if label.key in keys.ids():
-        raise NotABackup(f"{name} was changed since it was signed with the cluster key {label.key}")
-    raise NotABackup(f"{name} says that it is signed with the cluster key {label.key[:16]!r}, which is not among these")
+    if key in keys.ids():
+        raise NotABackup(f"{name} was changed since it was signed with the cluster key {key}")
+    raise NotABackup(f"{name} says that it is signed with the cluster key {key[:16]!r}, which is not among these")
 
 
 def read_label(file: BinaryIO, name: str) -> Label:
@@ -168,7 +169,8 @@ def verify(
     if last[-_SUM - 1 :] != digest.hexdigest().encode() + b"\n":
         raise NotABackup(f"{path} is damaged: its checksum is another than when it was made")
     if keys is not None:
-        _check_signed(label, before, keys, str(path))
+        ours = (_mac(key, label, before) for key in keys.derive_all(PURPOSE))
+        check_signed(str(path), label.key, label.mac, ours, keys)
     return label
 
 

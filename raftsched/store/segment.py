@@ -17,7 +17,7 @@ import msgspec
 
 from raftsched.core.entry import time_of
 from raftsched.security.keyring import Keyring
-from raftsched.store.backup import NotABackup
+from raftsched.store.backup import NotABackup, check_signed
 from raftsched.store.write_batch import LogEntry
 
 MEDIA_TYPE = "application/vnd.raftsched.segment"
@@ -103,7 +103,8 @@ def decode(raw: bytes, name: str, keys: Keyring | None = None) -> tuple[SegmentL
     if label.format != _FORMAT:
         raise NotABackup(f"{name} has format {label.format} of segments; this version reads {_FORMAT}")
     if keys is not None:
-        _check_signed(label, body, keys, name)
+        ours = (_mac(key, label, body) for key in keys.derive_all(PURPOSE))
+        check_signed(name, label.key, label.mac, ours, keys)
     try:
         entries = [LogEntry(*row) for row in _rows(_inflated(body))]
     except (zlib.error, ValueError, msgspec.DecodeError):
@@ -126,13 +127,3 @@ def _mac(key: bytes, label: SegmentLabel, body: bytes) -> str:
     bare = msgspec.structs.replace(label, key="", mac="")
     said: list[Any] = [*msgspec.structs.astuple(bare), hashlib.sha256(body).hexdigest()]
     return hmac.digest(key, _json(said), "sha256").hex()
-
-
-def _check_signed(label: SegmentLabel, body: bytes, keys: Keyring, name: str) -> None:
-    if not label.mac:
-        raise NotABackup(f"{name} is not signed: anybody may have made it; leave the key out to take it all the same")
-    if any(hmac.compare_digest(_mac(key, label, body), label.mac) for key in keys.derive_all(PURPOSE)):
-        return
-    if label.key in keys.ids():
-        raise NotABackup(f"{name} was changed since it was signed with the cluster key {label.key}")
-    raise NotABackup(f"{name} says that it is signed with the cluster key {label.key[:16]!r}, which is not among these")

@@ -65,7 +65,7 @@ BACKING_UP = (
         "segment_not_checked",
         "a segment whose bytes have changed is refused",
         "store/segment.py",
-        "    if keys is not None:\n        _check_signed(label, body, keys, name)\n",
+        "        check_signed(name, label.key, label.mac, ours, keys)\n",
         "",
         _BACKUPS,
         None,
