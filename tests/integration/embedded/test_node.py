@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -109,12 +110,11 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     async def main() -> None:
-        async with alone(tmp_path / "one") as first:
-            await first.ready()
-            second = raftsched.Node(id="n1", data=tmp_path / "two", http=first.url.removeprefix("http://"))
+        with socket.create_server(("127.0.0.1", 0)) as taken:  # no node: that opens and closes files as it likes
+            http = f"127.0.0.1:{taken.getsockname()[1]}"
             before = children(), open_files()
             with pytest.raises(StartupError, match="the port is in use"):
-                await second.start()
+                await raftsched.Node(id="n1", data=tmp_path, http=http).start()
             assert (children(), open_files()) == before
 
     asyncio.run(main())
