@@ -8,9 +8,7 @@ at a time. What lies unsent is what is on the disk, no more, and goes with it.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-import os
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
@@ -19,8 +17,8 @@ from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.outputs.copies import PIECE_MAX, Piece
 from raftsched.outputs.places import in_order
 from raftsched.outputs.sent import Part, Sent
+from raftsched.outputs.stretches import Stretch, bytes_of, ended_ms_of, next_stretch
 from raftsched.worker.output import OutputStore, Synced
-from raftsched.worker.records import HEADER, HEADER_SIZE, body_size, pieces_of
 from raftsched.worker.segments import newest_ms
 
 LOOK_S = 1.0  # how soon an output is sent that is on the disk
@@ -32,13 +30,6 @@ RETRY_MOST_MS = 300_000  # and no longer than this
 Send = Callable[[str, Piece], Awaitable[None]]
 
 log = logging.getLogger(__name__)
-
-
-class _Stretch(NamedTuple):
-    """Whole records of a segment, whose digests fit."""
-
-    begin: int
-    end: int
 
 
 class _Silent(NamedTuple):
@@ -104,7 +95,7 @@ class Copier:
         for segment, begin, end in list(self._gaps(wanted)):
             at = begin
             while at < end:
-                stretch = await asyncio.to_thread(_next_stretch, segment, at, end)
+                stretch = await asyncio.to_thread(next_stretch, segment, at, end, PIECE_MAX)
                 if stretch is None:
                     self._damaged.add((segment.number, at, end))
                     break
@@ -124,7 +115,7 @@ class Copier:
     def _note_waiting(self, wanted: Collection[Synced]) -> None:
         waiting, since = 0, None
         for segment, begin, end in self._gaps(wanted):
-            ended_ms = _ended_ms(segment, begin)
+            ended_ms = ended_ms_of(segment, begin)
             if ended_ms is not None:
                 waiting += end - begin
                 since = ended_ms if since is None else min(since, ended_ms)
@@ -132,7 +123,7 @@ class Copier:
 
     # ------------------------------------------------------------ one stretch
 
-    async def _copy(self, segment: Synced, stretch: _Stretch, members: Mapping[str, bytes]) -> bool:
+    async def _copy(self, segment: Synced, stretch: Stretch, members: Mapping[str, bytes]) -> bool:
         """Sends it to the first node that takes it. False: none does."""
         now_ms = self._clock.boot_ms()
         awake = [node for node in members if node not in self._silent or self._silent[node].until_ms <= now_ms]
@@ -161,12 +152,12 @@ class Copier:
             return True
         return False
 
-    async def _send_stretch(self, segment: Synced, stretch: _Stretch, part: Part) -> None:
+    async def _send_stretch(self, segment: Synced, stretch: Stretch, part: Part) -> None:
         """Raises RaftschedError, FileNotFoundError."""
         loop = asyncio.get_running_loop()
         for at in range(stretch.begin, stretch.end, PIECE_MAX):
             began = loop.time()
-            data = await asyncio.to_thread(_bytes_of, segment, at, min(PIECE_MAX, stretch.end - at))
+            data = await asyncio.to_thread(bytes_of, segment, at, min(PIECE_MAX, stretch.end - at))
             piece = Piece(self._store_id, segment.number, segment.owner, part.start, at, newest_ms(segment.path), data)
             await self._send(part.node, piece)
             self.sent_bytes += len(data)
@@ -179,60 +170,3 @@ class Copier:
             log.warning("%s does not take copies of output: %s", node, error)
         pause_ms = RETRY_MS if before is None else min(2 * before.pause_ms, RETRY_MOST_MS)
         self._silent[node] = _Silent(self._clock.boot_ms() + pause_ms, pause_ms)
-
-
-# ---------------------------------------------------------------- records
-
-
-def _next_stretch(segment: Synced, at: int, end: int) -> _Stretch | None:
-    """Returns the next whole records, of PIECE_MAX bytes all together or a single larger one; what is damaged is left
-    out. None: nothing more, also when the segment has been deleted."""
-    begin = None
-    try:
-        for start, stop, whole in _records(segment, at, end):
-            if begin is not None and (not whole or stop - begin > PIECE_MAX):
-                return _Stretch(begin, start)
-            if whole:
-                begin, at = (start if begin is None else begin), stop
-    except FileNotFoundError:
-        return None
-    return None if begin is None else _Stretch(begin, at)
-
-
-def _records(segment: Synced, at: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """Yields where each record begins and ends, and whether its digest fits."""
-    fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        while True:
-            head = os.pread(fd, HEADER_SIZE, at)
-            size = body_size(head)
-            if size is None or at + HEADER_SIZE + size > end:
-                return
-            body = hashlib.sha256()
-            for piece in pieces_of(fd, at + HEADER_SIZE, at + HEADER_SIZE + size):
-                body.update(piece)
-            yield at, at + HEADER_SIZE + size, body.digest() == HEADER.unpack(head[: HEADER.size])[5]
-            at += HEADER_SIZE + size
-    finally:
-        os.close(fd)
-
-
-def _bytes_of(segment: Synced, at: int, size: int) -> bytes:
-    """Raises FileNotFoundError."""
-    fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.pread(fd, size, at)
-    finally:
-        os.close(fd)
-
-
-def _ended_ms(segment: Synced, at: int) -> int | None:
-    """Returns when the run ended whose record begins there; None: none does."""
-    try:
-        head = _bytes_of(segment, at, HEADER_SIZE)
-    except FileNotFoundError:
-        return None
-    if body_size(head) is None:
-        return None
-    ended_ms: int = HEADER.unpack(head[: HEADER.size])[3]
-    return ended_ms

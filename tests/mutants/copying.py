@@ -38,7 +38,7 @@ COPYING = (
     Mutant(
         "damaged_output_is_copied",
         "what is damaged is not sent",
-        "outputs/copying.py",
+        "outputs/stretches.py",
         "body.digest() == HEADER.unpack(head[: HEADER.size])[5]",
         "True",
         _COPYING,
