@@ -90,10 +90,10 @@ class SecondCopies(Collector):
         copier = self._copier
         if copier is None:
             return
-        since_ms = copier.waiting_since_ms
+        since_ms = copier.unsent.waiting_since_ms
         late_s = 0.0 if since_ms is None else max(0, self._clock.wall_ms() - since_ms) / 1000
         words = "Output on this node that is to have a second copy and has none yet."
-        yield GaugeMetricFamily("raftsched_output_uncopied_bytes", words, copier.waiting_bytes)
+        yield GaugeMetricFamily("raftsched_output_uncopied_bytes", words, copier.unsent.waiting_bytes)
         words = "How long ago the oldest run ended whose output is to have a second copy and has none yet; 0: all have."
         yield GaugeMetricFamily("raftsched_output_uncopied_seconds", words, late_s)
         words = f"Bytes of output that other nodes took as a second copy. {SINCE}"

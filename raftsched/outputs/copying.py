@@ -1,15 +1,13 @@
 """Brings what lies in this node's segments to other nodes, where their namespaces or the settings want a second copy.
 
-It looks at the segments themselves, so nothing has to be handed to it, a restart finds what was not sent, and a run's
-end never waits for it. Each segment goes to the first node of its order that takes it (places.in_order), in pieces, one
-at a time. What lies unsent is what is on the disk, no more, and goes with it.
+Each segment goes to the first node of its order that takes it (places.in_order), in pieces, one at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from raftsched.clock import Clock
@@ -17,7 +15,8 @@ from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.outputs.copies import PIECE_MAX, Piece
 from raftsched.outputs.places import in_order
 from raftsched.outputs.sent import Part, Sent
-from raftsched.outputs.stretches import Stretch, bytes_of, ended_ms_of, next_stretch
+from raftsched.outputs.stretches import Stretch, bytes_of, next_stretch
+from raftsched.outputs.unsent import Copies, Unsent
 from raftsched.worker.output import OutputStore, Synced
 from raftsched.worker.segments import newest_ms
 
@@ -47,28 +46,23 @@ class Copier:
         output: OutputStore,
         sent: Sent,
         *,
-        copies: Callable[[Collection[str]], tuple[int, Mapping[str, int]]],
+        copies: Copies,
         members: Callable[[], Mapping[str, bytes]],
         send: Send,
         clock: Clock,
     ) -> None:
-        """`store_id`: eight bytes that name this node's disk. `copies`: on how many nodes output is to be, and for some
-        owners of segments another number. `members`: the other ones, with the ids of their stores."""
+        """`store_id`: eight bytes that name this node's disk. `members`: the others, with the ids of their stores."""
         self._node_id = node_id
         self._store_id = store_id
-        self._output = output
         self._sent = sent
-        self._copies = copies
+        self.unsent = Unsent(output, sent, copies)
         self._members = members
         self._send = send
         self._clock = clock
         self._silent: dict[str, _Silent] = {}
-        self._damaged: set[tuple[int, int, int]] = set()  # parts of segments without a whole record
         # for metrics
         self.sent_bytes = 0
         self.refused = 0  # times that a node did not take something
-        self.waiting_bytes = 0
-        self.waiting_since_ms: int | None = None  # when the oldest run ended whose output has no copy yet
 
     async def run(self) -> None:
         """For ever."""
@@ -81,45 +75,23 @@ class Copier:
 
     async def look(self) -> None:
         """Sends all that is to be sent now, as far as there are nodes that take it."""
-        segments = await asyncio.to_thread(self._output.synced)  # it may wait for one that is being written
-        most, own = await asyncio.to_thread(self._copies, {segment.owner for segment in segments})
-        wanted = [segment for segment in segments if own.get(segment.owner, most) > 1]
         members = self._members()
-        self._sent.keep_only({segment.number: segment.size for segment in segments}, members)
+        wanted = await self.unsent.look(members)
         if members and wanted:
             await self._send_all(wanted, members)
-        await asyncio.to_thread(self._sent.write)
-        await asyncio.to_thread(self._note_waiting, wanted if members else ())
+        await self.unsent.note(wanted if members else ())
 
     async def _send_all(self, wanted: list[Synced], members: Mapping[str, bytes]) -> None:
-        for segment, begin, end in list(self._gaps(wanted)):
+        for segment, begin, end in list(self.unsent.gaps(wanted)):
             at = begin
             while at < end:
                 stretch = await asyncio.to_thread(next_stretch, segment, at, end, PIECE_MAX)
                 if stretch is None:
-                    self._damaged.add((segment.number, at, end))
+                    self.unsent.leave_out(segment, at, end)
                     break
                 if not await self._copy(segment, stretch, members):
                     return  # nobody takes anything at the moment
                 at = stretch.end
-
-    def _gaps(self, wanted: Collection[Synced]) -> Iterator[tuple[Synced, int, int]]:
-        """Yields what has no copy yet, the segment that was begun first at first."""
-        numbers = {segment.number for segment in wanted}
-        self._damaged = {part for part in self._damaged if part[0] in numbers}
-        for segment in wanted:
-            for begin, end in self._sent.gaps(segment.number, segment.size):
-                if (segment.number, begin, end) not in self._damaged:
-                    yield segment, begin, end
-
-    def _note_waiting(self, wanted: Collection[Synced]) -> None:
-        waiting, since = 0, None
-        for segment, begin, end in self._gaps(wanted):
-            ended_ms = ended_ms_of(segment, begin)
-            if ended_ms is not None:
-                waiting += end - begin
-                since = ended_ms if since is None else min(since, ended_ms)
-        self.waiting_bytes, self.waiting_since_ms = waiting, since
 
     # ------------------------------------------------------------ one stretch
 

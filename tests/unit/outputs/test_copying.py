@@ -93,12 +93,12 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 def test_each_output_has_one_copy_on_another_node(cluster: Cluster) -> None:
     printed = {f"number {n} " * 30: cluster.print(f"number {n} " * 30) for n in range(40)}
-    assert cluster.copier.waiting_since_ms is None  # not looked yet
+    assert cluster.copier.unsent.waiting_since_ms is None  # not looked yet
     assert cluster.look() > 0
     for text, (ref, token) in printed.items():
         assert list(cluster.read(ref, token).values()) == [text]
     assert {node for node, _ in cluster.pieces} == {"n2", "n3"}, "segments go to different nodes"
-    assert (cluster.copier.waiting_bytes, cluster.copier.waiting_since_ms) == (0, None)
+    assert (cluster.copier.unsent.waiting_bytes, cluster.copier.unsent.waiting_since_ms) == (0, None)
     assert cluster.look() == 0
     assert cluster.sent.changed is False
 
@@ -165,13 +165,16 @@ def test_a_node_that_is_down_is_left_out_and_asked_again_later(cluster: Cluster)
     cluster.look()
     cluster.look()
     assert cluster.copier.refused == 2, "neither is asked again at once"
-    assert (cluster.copier.waiting_bytes > 0, cluster.copier.waiting_since_ms) == (True, cluster.clock.wall)
+    assert (cluster.copier.unsent.waiting_bytes > 0, cluster.copier.unsent.waiting_since_ms) == (
+        True,
+        cluster.clock.wall,
+    )
     cluster.down = set()
     assert cluster.look() == 0
     cluster.clock.forward(copying.RETRY_MS)
     cluster.look()
     assert cluster.read(*two) == {other: "two"}, "where it has begun it goes on"
-    assert cluster.copier.waiting_since_ms is None
+    assert cluster.copier.unsent.waiting_since_ms is None
 
 
 def test_a_node_that_lost_its_disk_or_has_left_is_replaced(cluster: Cluster) -> None:
@@ -189,7 +192,7 @@ def test_a_node_that_lost_its_disk_or_has_left_is_replaced(cluster: Cluster) -> 
     cluster.members.clear()
     cluster.print("alone")
     assert cluster.look() == 0
-    assert cluster.copier.waiting_bytes == 0, "there is nobody who could have it"
+    assert cluster.copier.unsent.waiting_bytes == 0, "there is nobody who could have it"
 
 
 def test_where_the_copy_was_deleted_a_new_part_begins(cluster: Cluster) -> None:
@@ -223,7 +226,7 @@ def test_what_is_damaged_is_left_out(cluster: Cluster) -> None:
     assert cluster.read(*torn) == {}
     assert list(cluster.read(*after).values()) == ["after"]
     assert cluster.look() == 0
-    assert cluster.copier.waiting_bytes == 0, "nothing waits for what cannot be sent"
+    assert cluster.copier.unsent.waiting_bytes == 0, "nothing waits for what cannot be sent"
 
 
 def test_what_is_not_on_the_disk_for_good_is_not_sent(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

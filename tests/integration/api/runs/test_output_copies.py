@@ -72,7 +72,7 @@ async def printed(call: Client) -> str:
     path, token = await start(call)
     end(call.cluster, token, FRAMES)
     copier = await copy(call)
-    assert (copier.waiting_bytes, copier.refused) == (0, 0)
+    assert (copier.unsent.waiting_bytes, copier.refused) == (0, 0)
     return path
 
 
