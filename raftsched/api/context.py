@@ -34,6 +34,7 @@ from raftsched.errors import RaftschedError
 
 if TYPE_CHECKING:
     from raftsched.outputs.copies import CopyStore
+    from raftsched.outputs.stored import StoredOutputs
     from raftsched.remote.gateway import Gateway
     from raftsched.remote.outputs import Outputs
     from raftsched.tracing.requests import RequestTrace, RequestTraces
@@ -75,6 +76,7 @@ class ApiContext:
     propose_timeout_s: float = 10.0
     received: Outputs | None = None  # what remote workers send to this node; None: it takes nothing
     copied: CopyStore | None = None  # other nodes' output; None: it takes none
+    stored: StoredOutputs | None = None  # outputs in an object store; None: there is none
     output_keep_most_ms: int | None = None  # for how long this node keeps output at most; None: as the settings say
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)  # /metrics shows what is registered here
     traces: RequestTraces | None = None  # None: requests have none

@@ -55,7 +55,7 @@ class Repository:
         return Points.of(self._kept(f"{cluster}/"))
 
     def _kept(self, prefix: str) -> Iterator[Full | Segment]:
-        for key, size in self.store.list(prefix):
+        for key, size, _ in self.store.list(prefix):
             one = parse(key, size)
             if one is not None and size > 0:
                 yield one

@@ -59,7 +59,7 @@ SETTINGS = (
     "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open", "tls_ca", "http_hosts",
     "executors", "exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny",
     "no_run", "weight", "tracing", "insecure_raft", *bounds.SETTINGS, "raft_cert", "raft_key", "raft_ca",
-    *config_runs.NAMES, "output_copies_bytes",
+    *config_runs.NAMES, "output_copies_bytes", "output_store", "s3_endpoint", "output_store_bytes",
 )  # fmt: skip
 
 
@@ -100,6 +100,9 @@ class NodeConfig:
     output_keep_ms: int | None = None
     output_keep_bytes: int = OUTPUT_KEEP_BYTES.default
     output_copies_bytes: int | None = None  # of other nodes' output, beside its own; None: as output_keep_bytes
+    output_store: str = ""  # where second copies are put: a directory, or s3://BUCKET/PREFIX; "": other nodes have them
+    s3_endpoint: str | None = None  # None: as the environment says, or AWS
+    output_store_bytes: int | None = None  # of this node's output there; None: no such limit
     log_format: str = LOG_FORMATS[0]
     tracing: bool = False  # spans are sent as the OTEL_ variables say
     bounds: Bounds = field(default_factory=Bounds)  # of what callers may hold at one time
@@ -186,6 +189,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         output_copies_bytes=size_of(settings, "output_copies_bytes", OUTPUT_KEEP_BYTES)
         if "output_copies_bytes" in settings
         else None,
+        **_output_store(settings),
         log_format=log_format_of(settings.get("log_format", LOG_FORMATS[0])),
         tracing=flag("tracing", settings.get("tracing", False)),
         bounds=bounds.bounds(settings),
@@ -196,6 +200,21 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         allowed=rules_of(executors, settings),
         runs=build_runs(settings),
     )
+
+
+def _output_store(settings: Mapping[str, Any]) -> dict[str, Any]:
+    where = text_of("output_store", settings.get("output_store", ""))
+    most = None
+    if "output_store_bytes" in settings:
+        if not where:
+            raise ConfigError("output_store_bytes says nothing without output_store; name the place, or leave it out")
+        most = size_of(settings, "output_store_bytes", OUTPUT_KEEP_BYTES)
+    endpoint = settings.get("s3_endpoint")
+    return {
+        "output_store": where,
+        "output_store_bytes": most,
+        "s3_endpoint": None if endpoint is None else text_of("s3_endpoint", endpoint),
+    }
 
 
 def _votes_only(settings: Mapping[str, Any]) -> bool:

@@ -135,6 +135,11 @@ CHECKS: dict[str, Check] = {
         "the output of the runs since then is lost with the disk of its node",
         "docs/runbook.md#copies-of-output-that-wait",
     ),
+    "output-store": Check(
+        "Can nodes use the object store of output?",
+        "output has no second copy meanwhile, and what is there cannot be read or goes on costing",
+        "docs/runbook.md#copies-of-output-that-wait",
+    ),
     "backup": Check(
         "Has somebody kept a backup lately?",
         "what a majority lost, or somebody deleted by mistake, comes back from a backup alone",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from raftsched.doctor.checks import Finding, lasting
 from raftsched.doctor.facts import Facts
-from raftsched.doctor.telling import BACKUP, FREE, LOG_ENTRIES, NODE, STORE, UNCOPIED, labelled, lately
+from raftsched.doctor.telling import BACKUP, FREE, LOG_ENTRIES, NODE, OUTPUT_STORE, STORE, UNCOPIED, labelled, lately
 from raftsched.quantities import format_duration, size_text
 
 DISK_FAIL = 64 << 20  # bytes: a node refuses writes below this
@@ -98,11 +98,21 @@ def room(facts: Facts) -> Iterator[Finding]:
 def output_copies(facts: Facts) -> Iterator[Finding]:
     waiting = {node: told[UNCOPIED] for node, told in facts.told.items() if told.get(UNCOPIED, 0.0) > UNCOPIED_S}
     for node, seconds in waiting.items():
-        do = f"no other member takes it: the log of {node} says which ones it asked, and what they said"
+        do = f"no other member, or no object store, takes it: the log of {node} says which it asked, and what they said"
         says = f"{node} has output without one{lasting(int(seconds) * 1000)}"
         yield Finding("output-copies", "warn", says, do, (node,))
     if not waiting and any(UNCOPIED in told for told in facts.told.values()):
         yield Finding("output-copies", "ok", "all that is to have one, but for the newest")
+
+
+def output_store(facts: Facts) -> Iterator[Finding]:
+    failing = tuple(node for node, told in facts.told.items() if told.get(OUTPUT_STORE))
+    if failing:
+        do = f"the log of {failing[0]} says why: it needs to put, read, list and delete there"
+        says = f"{', '.join(failing)} cannot use the object store that output has its second copies in"
+        yield Finding("output-store", "warn", says, do, failing)
+    elif any(OUTPUT_STORE in told for told in facts.told.values()):
+        yield Finding("output-store", "ok", "nodes can, where they have one")
 
 
 def backup(facts: Facts) -> Iterator[Finding]:
@@ -120,4 +130,4 @@ def backup(facts: Facts) -> Iterator[Finding]:
         )
 
 
-CHECKS = (lag, commits, flushes, log, room, output_copies, backup)
+CHECKS = (lag, commits, flushes, log, room, output_copies, output_store, backup)

@@ -73,6 +73,7 @@ def info_of(config: NodeConfig, whole_runs: bool) -> dict[str, str]:
         "log_keep_bytes": str(config.log_keep_bytes),
         "leader_wait": format_duration(config.leader_wait_ms),
         "grace": format_duration(config.grace_ms),
+        "output_store": config.output_store or "none",
     }
 
 

@@ -43,6 +43,7 @@ from raftsched.node.machine_metrics import MachineMetrics, days_left, info_of
 from raftsched.node.metrics import NodeMetrics, counts_of
 from raftsched.node.ports import NodePorts
 from raftsched.node.second_copies import SecondCopies, copies_of
+from raftsched.node.stored_copies import StoredCopies, output_store_of
 from raftsched.outputs.copies import CopyStore
 from raftsched.raft import Raft, RaftOptions
 from raftsched.raft.transport import tls
@@ -138,6 +139,7 @@ class Node:
         umask = os.umask(UMASK) if self._own_process else -1  # jobs get it back
         if config.cluster_key_file is not None:
             read_keyring(config.cluster_key_file)  # before anything is made
+        place = output_store_of(config)
         tracer = self._start_tracing()
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
         calls = with_in_process_handlers(calls, self._inside)
@@ -225,7 +227,9 @@ class Node:
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
         context = self._context(store, output, registry, keys, sealer, ports)
         context.received, context.copied = received, copies
-        second = SecondCopies(context, output, copies, rules, raft.store_id)
+        stored = None if place is None else StoredCopies(config, context, place, output, rules, raft.store_id)
+        context.stored = None if stored is None else stored.reader
+        second = SecondCopies(context, output, copies, rules, raft.store_id, stored)
         registry.register(second)
         context.traces = _request_traces(tracer)
         gateway = context.workers = Gateway(

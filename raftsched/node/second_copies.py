@@ -1,4 +1,5 @@
-"""A node's part in second copies of output: the store of what others send, and the sender of its own."""
+"""A node's part in second copies of output: the store of what others send, and the sender of its own, to other nodes or
+to an object store."""
 
 from __future__ import annotations
 
@@ -17,10 +18,12 @@ from raftsched.config.node import NodeConfig
 from raftsched.core.rows import read_meta
 from raftsched.node.disk import DiskSpace
 from raftsched.node.metrics import SINCE
+from raftsched.node.stored_copies import StoredCopies, metrics_of
 from raftsched.outputs.copies import CopyStore
 from raftsched.outputs.copying import Copier
 from raftsched.outputs.places import STORE_BYTES
 from raftsched.outputs.sent import Sent
+from raftsched.outputs.storing import Storer
 from raftsched.worker.output import OutputStore
 from raftsched.worker.output_rules import OutputRules
 
@@ -40,21 +43,33 @@ class SecondCopies(Collector):
     """Sends what lies on this node's disk to others, once started, and says of it what /metrics shows."""
 
     def __init__(
-        self, context: ApiContext, output: OutputStore, copies: CopyStore, rules: OutputRules, store_id: bytes
+        self,
+        context: ApiContext,
+        output: OutputStore,
+        copies: CopyStore,
+        rules: OutputRules,
+        store_id: bytes,
+        stored: StoredCopies | None,
     ) -> None:
+        """`stored`: what puts them into an object store instead."""
         self._context = context
         self._output = output
         self._copies = copies
         self._rules = rules
         self._store_id = store_id
         self._clock: Clock = context.clock
-        self._copier: Copier | None = None
+        self._stored = stored
+        self._sender: Copier | Storer | None = None
         self._running: asyncio.Task[None] | None = None
         self._session: aiohttp.ClientSession | None = None
 
     def start(self) -> None:
+        if self._stored is not None:
+            self._sender = self._stored.storer
+            self._stored.start()
+            return
         self._session = aiohttp.ClientSession()
-        self._copier = Copier(
+        self._sender = copier = Copier(
             self._context.node_id,
             self._store_id[:STORE_BYTES].ljust(STORE_BYTES, b"\0"),
             self._output,
@@ -64,9 +79,11 @@ class SecondCopies(Collector):
             send=partial(push, self._context, self._session),
             clock=self._clock,
         )
-        self._running = asyncio.create_task(self._copier.run(), name="output-copies")
+        self._running = asyncio.create_task(copier.run(), name="output-copies")
 
     async def stop(self) -> None:
+        if self._stored is not None:
+            await self._stored.stop()
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
@@ -87,16 +104,17 @@ class SecondCopies(Collector):
     def collect(self) -> Iterator[Metric]:
         words = "Output of other nodes that is kept on this node as a second copy."
         yield GaugeMetricFamily("raftsched_output_copies_bytes", words, self._copies.size())
-        copier = self._copier
-        if copier is None:
+        sender = self._sender
+        if sender is None:
             return
-        since_ms = copier.unsent.waiting_since_ms
+        since_ms = sender.unsent.waiting_since_ms
         late_s = 0.0 if since_ms is None else max(0, self._clock.wall_ms() - since_ms) / 1000
         words = "Output on this node that is to have a second copy and has none yet."
-        yield GaugeMetricFamily("raftsched_output_uncopied_bytes", words, copier.unsent.waiting_bytes)
+        yield GaugeMetricFamily("raftsched_output_uncopied_bytes", words, sender.unsent.waiting_bytes)
         words = "How long ago the oldest run ended whose output is to have a second copy and has none yet; 0: all have."
         yield GaugeMetricFamily("raftsched_output_uncopied_seconds", words, late_s)
-        words = f"Bytes of output that other nodes took as a second copy. {SINCE}"
-        yield CounterMetricFamily("raftsched_output_copied_bytes", words, copier.sent_bytes)
-        words = f"Times that a node did not take a second copy of output. {SINCE}"
-        yield CounterMetricFamily("raftsched_output_copies_refused", words, copier.refused)
+        words = f"Bytes of output that other nodes, or the object store, took as a second copy. {SINCE}"
+        yield CounterMetricFamily("raftsched_output_copied_bytes", words, sender.sent_bytes)
+        words = f"Times that a node, or the object store, did not take a second copy of output. {SINCE}"
+        yield CounterMetricFamily("raftsched_output_copies_refused", words, sender.refused)
+        yield from metrics_of(self._stored)

@@ -109,7 +109,8 @@ class Directory:
                     yield from self._below(key[:-1], prefix)
             elif key.startswith(prefix) and entry.is_file(follow_symlinks=False):
                 with suppress(FileNotFoundError):  # deleted meanwhile
-                    yield Found(key, entry.stat(follow_symlinks=False).st_size)
+                    status = entry.stat(follow_symlinks=False)
+                    yield Found(key, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def _place(self, beside: Path, path: Path) -> None:
         """Gives a synced file its name, for good."""

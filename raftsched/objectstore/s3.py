@@ -85,7 +85,9 @@ class S3:
         with self._errors(prefix, "cannot be listed"):
             for found in self._client.list_objects(self._bucket, prefix=self._prefix + prefix, recursive=True):
                 if found.object_name and not found.is_dir:
-                    yield Found(found.object_name.removeprefix(self._prefix), found.size or 0)
+                    put_at = found.last_modified
+                    put_at_ms = 0 if put_at is None else int(put_at.timestamp() * 1000)
+                    yield Found(found.object_name.removeprefix(self._prefix), found.size or 0, put_at_ms)
 
     def delete(self, key: str) -> None:
         require_key(key)

@@ -28,6 +28,7 @@ class Found(NamedTuple):
 
     key: str
     size: int  # bytes
+    put_at_ms: int  # when it was put, by the clock of the store
 
 
 class Source(Protocol):

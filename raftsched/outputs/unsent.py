@@ -1,4 +1,4 @@
-"""What lies in this node's segments that is to have a second copy and has none yet.
+"""The part of this node's segments that is to have a second copy and has none yet.
 
 It is found by comparing the segments with a note of what was sent, so nothing has to be handed over, a restart finds
 what was not sent, and a run's end never waits for it. What lies unsent is what is on the disk, no more, and goes with

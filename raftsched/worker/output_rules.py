@@ -77,14 +77,20 @@ class OutputRules:
         return share
 
     def ages(self, owners: Collection[str]) -> tuple[int, dict[str, int]]:
-        """Returns for how long output is kept (ms), and for these owners of segments where their namespaces say it. All
-        namespaces are looked through once at most, for the segments of an earlier process."""
+        """Returns for how long output is kept on this node's disk (ms), and for these owners of segments where their
+        namespaces say it."""
+        age_ms, own = self.ages_elsewhere(owners)
+        return self._at_most(age_ms), {owner: self._at_most(ms) for owner, ms in own.items()}
+
+    def ages_elsewhere(self, owners: Collection[str]) -> tuple[int, dict[str, int]]:
+        """Returns the same whatever this node's own options say. All namespaces are looked through once at most, for
+        the segments of an earlier process."""
         with self._read() as view:
-            age_ms = self._at_most(read_meta(view).settings.output_keep_ms)
+            age_ms = read_meta(view).settings.output_keep_ms
             own = {}
             for owner, row in self._rows(view, owners):
                 if row.output_keep_ms is not None:
-                    own[owner] = self._at_most(row.output_keep_ms)
+                    own[owner] = row.output_keep_ms
         return age_ms, own
 
     def copies(self, owners: Collection[str]) -> tuple[int, dict[str, int]]:

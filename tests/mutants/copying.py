@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _COPYING = ("unit/outputs/test_copying.py",)
+_STORING = ("unit/outputs/test_storing.py",)
+_PRUNING = ("unit/outputs/test_pruning.py",)
 _API = ("integration/api/runs/test_output_copies.py",)
 
 COPYING = (
@@ -69,6 +71,69 @@ COPYING = (
         '    if caller().peer and caller().name != f"node {node}":\n',
         "    if False:\n",
         _API,
+        None,
+    ),
+    Mutant(
+        "stored_output_is_not_checked",
+        "output from an object store is held against the digests of the record and of the log",
+        "outputs/stored.py",
+        "            end = checked(file.fileno(), replace(ref, offset=0), token)\n",
+        "            end = HEADER_SIZE + size\n",
+        _STORING,
+        None,
+    ),
+    Mutant(
+        "stored_output_of_any_size",
+        "an object makes nobody fetch more than the log says",
+        "outputs/stored.py",
+        "size is None or size > _body_max(ref)",
+        "size is None",
+        _STORING,
+        None,
+    ),
+    Mutant(
+        "stored_before_it_is_put",
+        "output has a second copy when the store has taken it",
+        "outputs/storing.py",
+        "            self._note_failed(error)\n            return False\n",
+        "            self._note_put(segment, stretch)\n            return False\n",
+        _STORING,
+        None,
+    ),
+    Mutant(
+        "copy_at_another_store_counts",
+        "what was put at another place is put again",
+        "outputs/storing.py",
+        "hashlib.sha256(store.where.encode()).digest()[:STORE_BYTES]",
+        "bytes(STORE_BYTES)",
+        _STORING,
+        None,
+    ),
+    Mutant(
+        "stored_output_goes_without_a_leader",
+        "what is stored is deleted only by ages that a leader has just confirmed",
+        "outputs/pruning.py",
+        "        await self._confirm()\n",
+        "",
+        _PRUNING,
+        None,
+    ),
+    Mutant(
+        "the_leader_deletes_what_members_put",
+        "each member sees to its own objects",
+        "outputs/pruning.py",
+        " and place.node not in without\n",
+        "\n",
+        _PRUNING,
+        None,
+    ),
+    Mutant(
+        "objects_of_other_clusters_go",
+        "what another cluster put there stays",
+        "outputs/objects.py",
+        '    if found is None or found["cluster"] != cluster:\n',
+        "    if found is None:\n",
+        _STORING,
         None,
     ),
 )

@@ -29,7 +29,7 @@ ROOMS: dict[str, set[str]] = {
     "tracing": {"core"},
     "leader": {"core", "store", "raft", "schedule"},
     "worker": {"core", "store", "raft", "config", "security", "tracing"},
-    "outputs": {"core", "worker"},
+    "outputs": {"core", "worker", "objectstore"},
     "remote": {"core", "store", "raft", "config", "security", "worker", "client", "tracing"},
     "api": {
         "core",
@@ -57,7 +57,10 @@ ROOMS: dict[str, set[str]] = {
     "objectstore": set(),
     "backups": {"core", "store", "objectstore", "security"},
     # the composition root
-    "node": {"core", "store", "raft", "leader", "worker", "outputs", "remote", "api", "config", "security", "tracing"},
+    "node": {
+        *("core", "store", "raft", "leader", "worker", "outputs", "objectstore", "remote", "api", "config", "security"),
+        "tracing",
+    },
 }
 LEAVES = {
     *("bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),

@@ -27,6 +27,7 @@ from raftsched.api.runs.output_source import (
     copy_of,
     find,
     from_copy,
+    from_store,
     holder,
     may_have_copy,
     not_here,
@@ -40,6 +41,7 @@ from raftsched.errors import RaftschedError
 from raftsched.worker.reading import PIECE, Text
 
 SERVED_BY = "Raftsched-Served-By"
+STORE = "object store"  # as who served it; no node is called so
 ATTEMPT = "Raftsched-Attempt"  # whose output it is
 OFFSET = "Raftsched-Offset"  # bytes of it before what is answered
 TRUNCATED = "Raftsched-Output-Truncated"
@@ -111,22 +113,36 @@ async def _of_attempt(
 async def _second_copy(
     ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked, why: RaftschedError
 ) -> web.StreamResponse:
-    text = await copy_of(ctx, attempt, asked.stream)
-    if text is not None:
-        return await _part(ctx, request, text, attempt, await start_in(text, asked), asked.limit_bytes)
-    node, answer = await from_copy(ctx, request, row, attempt, asked, why)
-    async with answer:
-        return await _pass_on(ctx, request, node, answer)
+    text, by = await copy_of(ctx, attempt, asked.stream), ""
+    if text is None:
+        found = await from_copy(ctx, request, row, attempt, asked)
+        if found is not None:
+            node, answer = found
+            async with answer:
+                return await _pass_on(ctx, request, node, answer)
+        text, by = await from_store(ctx, request, attempt, asked.stream), STORE
+    if text is None:
+        raise why
+    return await _part(ctx, request, text, attempt, await start_in(text, asked), asked.limit_bytes, by)
 
 
 async def _part(
-    ctx: ApiContext, request: web.Request, text: Text | None, attempt: Attempt, offset: int, limit: int | None
+    ctx: ApiContext,
+    request: web.Request,
+    text: Text | None,
+    attempt: Attempt,
+    offset: int,
+    limit: int | None,
+    served_by: str = "",
 ) -> web.StreamResponse:
-    """All of it from there on, or `limit` bytes, or the one range of this that was asked for (RFC 9110, section 14)."""
+    """All of it from there on, or `limit` bytes, or the one range of this that was asked for (RFC 9110, section 14).
+    `served_by`: who has it, where it is not this node."""
     size = 0 if text is None else max(0, text.size - offset)
     if limit is not None:
         size = min(size, limit)
     headers = {**_PLAIN, ATTEMPT: str(attempt.number), OFFSET: str(offset), "Accept-Ranges": "bytes"}
+    if served_by:
+        headers[SERVED_BY] = served_by
     if attempt.output is not None and attempt.output.truncated:
         headers[TRUNCATED] = str(attempt.output.truncated)
     status, start, stop = 200, 0, size

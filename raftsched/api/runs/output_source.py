@@ -289,10 +289,9 @@ async def copy_of(ctx: ApiContext, attempt: Attempt, stream: str | None) -> Text
 
 
 async def from_copy(
-    ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked, why: RaftschedError
-) -> tuple[str, aiohttp.ClientResponse]:
-    """Returns another node that has a second copy of an output, and its answer. Raises `why`, the reason why the first
-    one cannot be read, when there is none."""
+    ctx: ApiContext, request: web.Request, row: Instance, attempt: Attempt, asked: Asked
+) -> tuple[str, aiohttp.ClientResponse] | None:
+    """Returns another node that has a second copy of an output, and its answer; None: there is none."""
     of = attempt.output_node or attempt.node
     others = [m.node for m in ctx.meta().members if m.node not in (ctx.node_id, of)]
     ref = attempt.output
@@ -304,7 +303,15 @@ async def from_copy(
         if answer.status < 400 or answer.status == 416:
             return node, answer
         answer.release()
-    raise why
+    return None
+
+
+async def from_store(ctx: ApiContext, request: web.Request, attempt: Attempt, stream: str | None) -> Text | None:
+    """Returns an output from the object store; None: it is not there, or there is none. Raises RaftschedError
+    output-unavailable."""
+    if ctx.stored is None or attempt.output is None or HOP in request.headers:  # who sent it here asks the store itself
+        return None
+    return await ctx.stored.open(attempt.output_node or attempt.node, attempt.output, stream, attempt.token)
 
 
 def may_have_copy(ctx: ApiContext, row: Instance, attempt: Attempt, error: RaftschedError) -> bool:

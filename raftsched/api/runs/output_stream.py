@@ -6,6 +6,8 @@ when the middle of the output is left out, and whichever stream is asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NoReturn
 
 import aiohttp
@@ -24,6 +26,7 @@ from raftsched.api.runs.output_source import (
     copy_of,
     find,
     from_copy,
+    from_store,
     holder,
     may_have_copy,
     not_here,
@@ -42,6 +45,7 @@ PIECE_MAX = 64 * 1024  # bytes of output in one event
 _BEAT = b":\n\n"
 
 _encode = msgspec.json.Encoder().encode
+_Opened = Callable[[str | None], Awaitable[Text | None]]  # opens one stream of an output, or both
 
 
 class Piece(msgspec.Struct, omit_defaults=True):
@@ -143,10 +147,15 @@ class _Reading:
             return await self._second_copy(row, attempt, error)
 
     async def _second_copy(self, row: Instance, attempt: Attempt, why: RaftschedError) -> bool:
-        if await copy_of(self._ctx, attempt, None) is not None:
-            return await self._own(row, attempt, copied=True)
-        node, answer = await from_copy(self._ctx, self._request, row, attempt, self._asked, why)
-        return await self._pass_on(node, attempt, answer)
+        opened: _Opened = partial(copy_of, self._ctx, attempt)
+        if await opened(None) is None:
+            found = await from_copy(self._ctx, self._request, row, attempt, self._asked)
+            if found is not None:
+                return await self._pass_on(found[0], attempt, found[1])
+            opened = partial(from_store, self._ctx, self._request, attempt)
+            if await opened(None) is None:
+                raise why
+        return await self._own(row, attempt, opened)
 
     async def _first_copy(self, row: Instance, attempt: Attempt) -> bool:
         node = holder(self._ctx, attempt)
@@ -167,13 +176,10 @@ class _Reading:
             return True
         return await self._over()
 
-    async def _own(self, row: Instance, attempt: Attempt, *, copied: bool = False) -> bool:
-        """From this node's disk. False: it is not there any more. `copied`: its copy of another node's."""
+    async def _own(self, row: Instance, attempt: Attempt, opened: _Opened | None = None) -> bool:
+        """From this node's disk, or as `opened` opens it. False: it is not there any more."""
         asked = self._asked
-
-        async def opened(stream: str | None) -> Text | None:
-            return await (copy_of(self._ctx, attempt, stream) if copied else text_of(self._ctx, row, attempt, stream))
-
+        opened = opened or partial(text_of, self._ctx, row, attempt)
         at = await printed_in(await opened(asked.stream if asked.tail else None), asked)
         text = await opened(None)  # of both: who reads another stream reads the same text
         self._begins = asked.tail_bytes is not None and not asked.resumed

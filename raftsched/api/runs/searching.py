@@ -336,6 +336,8 @@ class _Search:
         came_to = sum(reached is None or one.row.key.hex() >= reached for one in outputs)
         missing = max(0, came_to - read)
         if missing:
+            if self._ctx.stored is not None:
+                why = f"{why} There is no search in the object store."
             self._silent.append(SilentNodeOut(of, missing, why))
 
     async def _ask(self, node: str, of: str) -> _Part:

@@ -14,7 +14,8 @@ from raftsched.doctor.disks import DISK_WARN, LAG
 NAMES = ("n1", "n2", "n3")
 DAY_MS = 86_400_000
 LOCAL = set(list(CHECKS)[list(CHECKS).index("answers") :])  # checks that the command makes
-INFO = {"zones": "2025b", "file_system": "ext4", "limits": "whole runs", "grace": "10s", "log_keep_entries": "50000"}
+INFO = {"zones": "2025b", "file_system": "ext4", "limits": "whole runs", "grace": "10s", "log_keep_entries": "50000",
+        "output_store": "none"}  # fmt: skip
 
 
 def node(name: str, **fields: Any) -> dict[str, Any]:
@@ -57,6 +58,7 @@ class Seen:
                 "raftsched_tls_certificate_days_left": 80,
                 "raftsched_raft_certificate_days_left": 80,
                 "raftsched_output_uncopied_seconds": 3,
+                "raftsched_output_store_failing": 0,
                 "raftsched_backup_log_time_seconds": 1_000_000,
                 "raftsched_memory_stalled_ratio": 0.0,
                 series("raftsched_executor_slots", kind="node"): 12,
@@ -119,6 +121,8 @@ def drop(cluster: Seen, name: str) -> None:
 
 TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
     (lambda c: c.everywhere(output_uncopied_seconds=901), "output-copies", "warn", "n1 has output without", "log"),
+    (lambda c: c.everywhere(output_store_failing=1), "output-store", "warn", "n1, n2, n3 cannot use", "log of n1"),
+    (lambda c: c.info["n2"].update(output_store="s3://b/p"), "alike", "warn", "output_store", "same"),
     (
         lambda c: c.everywhere(backup_log_time_seconds=1_000_000 - 25 * 3_600 - 1),
         "backup",

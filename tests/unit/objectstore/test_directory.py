@@ -57,7 +57,7 @@ def test_what_a_killed_put_left_is_removed_by_the_next_and_what_is_written_is_no
 
     Directory(tmp_path).put("k", Meanwhile())
     assert os.listdir(coming) == []
-    assert [tuple(found) for found in Directory(tmp_path).list()] == [("k", 6), ("other", 1)]
+    assert [found[:2] for found in Directory(tmp_path).list()] == [("k", 6), ("other", 1)]
 
 
 def test_links_are_not_followed_and_empty_folders_go(tmp_path: Path) -> None:

@@ -1,0 +1,126 @@
+"""Output that is read from an object store: when it is asked, by whom, and what is said where it cannot help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from raftsched.core.rows import read_meta
+from raftsched.objectstore.opening import open_store
+from raftsched.objectstore.store import Found, ObjectStoreError
+from raftsched.outputs.sent import Sent
+from raftsched.outputs.stored import StoredOutputs
+from raftsched.outputs.storing import PATIENCE_MS, Storer
+from raftsched.worker.output_rules import OutputRules
+from tests.integration.api.runs.test_output import FRAMES, TEXT, end, start
+from tests.integration.api.runs.test_output_copies import NODES, STORE, among, lose
+from tests.integration.api.runs.test_output_places import read, shown
+from tests.support.local_api import Client
+
+SERVED_BY = "Raftsched-Served-By"
+
+
+async def printed(directory: Path, *calls: Client) -> str:
+    """(path of an instance whose output the store has, which all nodes may ask)"""
+    first = calls[0]
+    cluster = first.cluster
+    store = open_store(str(directory / "vault"))
+
+    def cluster_id() -> str:
+        with cluster.store.read() as view:
+            return read_meta(view).cluster_id.hex()
+
+    for call in calls:
+        call.context.stored = StoredOutputs(store, cluster_id, directory)
+    path, token = await start(first)
+    end(cluster, token, FRAMES)
+    output = cluster.outputs["n1"]
+    storer = Storer(
+        "n1", STORE, output, Sent(output.directory / "stored", STORE), store=store, cluster=cluster_id,
+        copies=OutputRules(cluster.store.read).copies, clock=cluster.clock,
+    )  # fmt: skip
+    await storer.look()
+    cluster.clock.forward(PATIENCE_MS)
+    await storer.look()
+    assert storer.objects == 1
+    return path
+
+
+@pytest.mark.parametrize("lost", ["disk", "node"])
+def test_output_is_read_from_the_store(tmp_path: Path, lost: str) -> None:
+    async def test(*calls: Client) -> None:
+        cluster = calls[0].cluster
+        path = await printed(tmp_path, *calls)
+        assert await calls[0]("GET", f"{path}/output") == (200, TEXT)
+        assert SERVED_BY not in calls[0].headers, "the first copy is there"
+        if lost == "disk":
+            lose(cluster)
+        else:
+            cluster.open_session("n1", "127.0.0.1:1")
+        for node, call in zip(NODES, calls, strict=True):
+            if lost == "node" and node == "n1":
+                continue
+            assert await call("GET", f"{path}/output") == (200, TEXT), node
+            assert call.headers[SERVED_BY] == "object store"
+            assert await call("GET", f"{path}/output?stream=stderr") == (200, "oops\n")
+            assert await call("GET", f"{path}/output?tail=1&follow=true") == (200, "oops\n")
+            assert await call("GET", f"{path}/output", headers={"Range": "bytes=4-6"}) == (206, "two")
+            found = await read(call, path)
+            assert shown(found) == [(0, "stdout", "one\ntwo\n", 0), (8, "stderr", "oops\n", 0)]
+            assert found[-1].event == "end"
+
+    among(tmp_path, test)
+
+
+def test_a_store_that_has_nothing_changes_no_answer(tmp_path: Path) -> None:
+    async def test(*calls: Client) -> None:
+        path = await printed(tmp_path, *calls)
+        lose(calls[0].cluster)
+        (file,) = tmp_path.glob("vault/*/output/n1/*/*")
+        whole = file.read_bytes()
+        file.write_bytes(whole.replace(b"oops", b"0ops"))
+        for call in calls:
+            status, problem = await call("GET", f"{path}/output")
+            assert (status, problem["code"]) == (410, "output-gone")
+            (said,) = await read(call, path)
+            assert (said.event, said.data["code"]) == ("problem", "output-gone")
+        file.write_bytes(whole)
+        calls[1].context.stored = None
+        assert (await calls[1]("GET", f"{path}/output"))[0] == 410, "n1, whom it asks, does not ask the store for it"
+        assert (await calls[2]("GET", f"{path}/output"))[0] == 200
+
+    among(tmp_path, test)
+
+
+def test_a_store_that_is_down_does_not_say_that_it_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(first: Client, second: Client, third: Client) -> None:
+        path = await printed(tmp_path, first, second, third)
+        lose(first.cluster)
+
+        def down(prefix: str = "") -> Iterator[Found]:
+            raise ObjectStoreError("vault cannot be listed: connection refused")
+
+        for call in (first, second):
+            assert call.context.stored is not None
+            monkeypatch.setattr(call.context.stored._store, "list", down)
+            status, problem = await call("GET", f"{path}/output")
+            assert (status, problem["code"]) == (503, "output-unavailable")
+            assert "object store: vault cannot be listed: connection refused" in problem["detail"]
+
+    among(tmp_path, test)
+
+
+def test_what_is_not_kept_any_more_is_not_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(first: Client, second: Client, third: Client) -> None:
+        path = await printed(tmp_path, first, second, third)
+        lose(first.cluster)
+        first.cluster.clock.forward(8 * 24 * 3_600_000)
+        assert (await first("GET", f"{path}/output"))[0] == 410
+
+    async def never(*of: object) -> None:
+        raise AssertionError("the store was asked")
+
+    monkeypatch.setattr(StoredOutputs, "open", never)
+    among(tmp_path, test)

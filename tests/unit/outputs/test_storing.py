@@ -1,0 +1,450 @@
+"""Second copies of output in an object store: what is put, when, when again, and what is read of it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from raftsched.core.model import OutputRef
+from raftsched.errors import RaftschedError
+from raftsched.objectstore.opening import open_store
+from raftsched.objectstore.store import Found, ObjectStore, ObjectStoreError, Source
+from raftsched.outputs import stored, storing
+from raftsched.outputs.calls import Calls
+from raftsched.outputs.objects import key_of, place_in, prefix_of
+from raftsched.outputs.places import Place
+from raftsched.outputs.sent import Sent
+from raftsched.outputs.stored import StoredOutputs
+from raftsched.outputs.storing import PATIENCE_MS, Storer
+from raftsched.outputs.stretches import Stretch
+from raftsched.worker.output import OutputStore, Record
+from raftsched.worker.records import HEADER_SIZE
+from raftsched.worker.segments import owner_of
+from raftsched.worker.spool import STDERR, STDOUT, pack
+from tests.support import s3
+from tests.support.clock import ManualClock
+
+DISK = b"disk-n1-"
+CLUSTER = "c0" * 16
+
+
+class Flaky:
+    """A store that may be down, and counts what it is asked for."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self.store = store
+        self.where = store.where
+        self.down = False
+        self.puts: list[tuple[str, int]] = []
+
+    def _up(self) -> None:
+        if self.down:
+            raise ObjectStoreError("it is down")
+
+    def put(self, key: str, source: Source) -> int:
+        self._up()
+        size = self.store.put(key, source)
+        self.puts.append((key, size))
+        return size
+
+    def get(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        self._up()
+        return self.store.get(key, start, length)
+
+    def list(self, prefix: str = "") -> Iterator[Found]:
+        self._up()
+        return self.store.list(prefix)
+
+    def delete(self, key: str) -> None:
+        self._up()
+        self.store.delete(key)
+
+    def close(self) -> None:
+        self.store.close()
+
+
+class House:
+    """n1, whose output is put into a store."""
+
+    def __init__(self, directory: Path, store: ObjectStore) -> None:
+        self.directory = directory
+        self.clock = ManualClock()
+        self.store = Flaky(store)
+        self.most, self.own = 2, dict[str, int]()
+        self.tokens = 0
+        self.cluster = CLUSTER
+        self.begin()
+
+    def begin(self, disk: bytes = DISK) -> None:
+        """n1 starts, perhaps again."""
+        self.output = OutputStore(self.directory / disk.hex(), segment_bytes=1 << 20, share_of=self._share_of)
+        self.sent = Sent(self.output.directory / "stored", disk)
+        self.storer = Storer(
+            "n1", disk, self.output, self.sent,
+            store=self.store, cluster=lambda: self.cluster, copies=self._copies, clock=self.clock,
+        )  # fmt: skip
+        self.reader = StoredOutputs(self.store, lambda: self.cluster, self.directory)
+
+    def _share_of(self, namespace: str) -> int | None:
+        return 1 << 40 if owner_of(namespace) in self.own else None
+
+    def _copies(self, owners: Collection[str]) -> tuple[int, Mapping[str, int]]:
+        return self.most, self.own
+
+    def print(self, text: str, namespace: str = "") -> tuple[OutputRef, int]:
+        self.tokens += 1
+        frames = pack(STDOUT, text.encode()) + pack(STDERR, b"!")
+        (ref,) = self.output.append([Record(self.tokens, self.clock.wall, frames, namespace=namespace)])
+        assert ref is not None
+        return ref, self.tokens
+
+    def look(self, *, patient: bool = False) -> int:
+        """Returns how many objects were put; unless `patient`, nothing waits for more."""
+        before = len(self.store.puts)
+        asyncio.run(self.storer.look())
+        if not patient:
+            self.clock.forward(PATIENCE_MS)
+            asyncio.run(self.storer.look())
+        return len(self.store.puts) - before
+
+    def read(self, ref: OutputRef, token: int, stream: str | None = "stdout", node: str = "n1") -> str | None:
+        """What a node reads that has read nothing before."""
+
+        async def main() -> str | None:
+            reader = StoredOutputs(self.store, lambda: self.cluster, self.directory)
+            text = await reader.open(node, ref, stream, token)
+            return None if text is None else text.read(0, 1 << 20).decode()
+
+        return asyncio.run(main())
+
+    @property
+    def keys(self) -> list[str]:
+        return [found.key for found in self.store.list()]
+
+
+@pytest.fixture(params=["directory", "s3"])
+def house(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+    monkeypatch.setattr(storing, "BYTES_PER_S", 1 << 40)
+    if request.param == "directory":
+        yield House(tmp_path / "n1", open_store(str(tmp_path / "vault")))
+        return
+    with s3.serving() as service:
+        for name, value in service.environment().items():
+            monkeypatch.setenv(name, value)
+        opened = open_store("s3://vault/deep/er")
+        yield House(tmp_path / "n1", opened)
+        opened.close()
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    """With a directory, and small objects."""
+    monkeypatch.setattr(storing, "BYTES_PER_S", 1 << 40)
+    monkeypatch.setattr(storing, "OBJECT_BYTES", 1_000)
+    return House(tmp_path / "n1", open_store(str(tmp_path / "vault")))
+
+
+def test_what_was_printed_is_put_and_read(house: House) -> None:
+    assert house.look() == 0, "there is nothing"
+    printed = {f"number {n} " * 20: house.print(f"number {n} " * 20) for n in range(10)}
+    assert house.look() == 1, "one object for all of them"
+    assert house.keys == [f"{CLUSTER}/output/n1/00000001/{DISK.hex()}-at-{0:013d}"]
+    for text, (ref, token) in printed.items():
+        assert house.read(ref, token) == text
+        assert house.read(ref, token, None) == f"{text}!"
+        assert house.read(ref, token, "stderr") == "!"
+        assert house.read(ref, token + 1) is None, "it is of another run"
+        assert house.read(ref, token, node="n2") is None
+    assert house.look() == 0
+    assert house.storer.objects == 1
+    assert (house.storer.unsent.waiting_bytes, house.storer.unsent.waiting_since_ms) == (0, None)
+    assert house.storer.sent_bytes == house.output.size()
+
+
+def test_little_waits_for_more_but_not_for_long(small: House) -> None:
+    one = small.print("one")
+    assert small.look(patient=True) == 0
+    assert small.storer.unsent.waiting_since_ms == small.clock.wall
+    small.clock.forward(PATIENCE_MS - 1)
+    two = small.print("two")
+    assert small.look(patient=True) == 0
+    small.clock.forward(1)
+    assert small.look(patient=True) == 1, "both together, since the first has waited long enough"
+    assert (small.read(*one), small.read(*two)) == ("one", "two")
+    three = small.print("x" * 700)
+    assert small.look(patient=True) == 0, "it has its own time to wait"
+    four = small.print("y" * 700)
+    assert small.look(patient=True) == 1, "there is enough, and what is left of it waits"
+    assert (small.read(*three), small.read(*four)) == ("x" * 700, None)
+    assert small.look() == 1
+    assert small.read(*four) == "y" * 700
+
+
+def test_a_large_one_is_an_object_of_its_own(small: House) -> None:
+    refs = [small.print(text) for text in ("a", "b" * 5_000, "c")]
+    assert small.look() == 3
+    assert [small.read(*ref) for ref in refs] == ["a", "b" * 5_000, "c"]
+
+
+def test_by_namespace(small: House) -> None:
+    small.most, small.own = 1, {owner_of("wanted"): 2, owner_of("not"): 1}
+    plain, wanted, refused = small.print("plain"), small.print("wanted", "wanted"), small.print("no", "not")
+    small.look()
+    assert small.keys == [f"{CLUSTER}/output/n1/00000002/{DISK.hex()}-{owner_of('wanted')}-at-{0:013d}"]
+    assert (small.read(*plain), small.read(*wanted), small.read(*refused)) == (None, "wanted", None)
+
+
+def test_nothing_is_put_before_there_is_a_cluster(small: House) -> None:
+    small.cluster = ""
+    small.print("early")
+    assert small.look() == 0
+    small.cluster = CLUSTER
+    assert small.look() == 1
+
+
+def test_a_restart_puts_what_was_not_put_and_nothing_else(house: House) -> None:
+    first = house.print("before")
+    house.look()
+    second = house.print("after")
+    house.output.close()
+    house.begin()
+    assert house.look() == 1
+    assert house.store.puts[-1][0].endswith(f"-at-{second[0].offset:013d}")
+    assert (house.read(*first), house.read(*second)) == ("before", "after")
+    assert house.look() == 0
+
+
+def test_a_kill_between_put_and_note_puts_the_same_or_more(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = house.print("noted")
+    house.look()
+    second = house.print("not noted")
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*of: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(house.storer, "_note_put", killed)
+    with pytest.raises(Killed):
+        house.look()
+    assert len(house.keys) == 2, "it was put, and nobody knows"
+    third = house.print("came since")
+    house.output.close()
+    house.begin()
+    assert house.look() == 1
+    assert len(house.keys) == 2
+    assert [house.read(*one) for one in (first, second, third)] == ["noted", "not noted", "came since"]
+
+
+def test_without_its_notes_all_is_put_again_and_parts_that_overlap_are_read(small: House) -> None:
+    refs = []
+    for n in range(6):
+        refs.append((f"{n}" * 300, small.print(f"{n}" * 300)))
+        small.look()
+    (small.output.directory / "stored").write_bytes(b"torn")
+    small.output.close()
+    small.begin()
+    assert small.look() > 0
+    small.store.store.delete(small.keys[1])
+    for text, ref in refs:
+        assert small.read(*ref) == text
+
+
+def test_at_another_place_all_is_put_again(small: House, tmp_path: Path) -> None:
+    one = small.print("one")
+    small.look()
+    small.output.close()
+    small.store = Flaky(open_store(str(tmp_path / "another")))
+    small.begin()
+    assert small.look() == 1
+    assert small.read(*one) == "one"
+
+
+def test_a_store_that_is_down_is_tried_again_later(small: House) -> None:
+    one = small.print("one")
+    small.store.down = True
+    assert small.look() == 0
+    assert (small.storer.refused, small.storer.failing) == (1, True)
+    assert small.storer.unsent.waiting_since_ms is not None
+    assert small.look(patient=True) == 0
+    assert small.storer.refused == 1, "not at once"
+    small.clock.forward(storing.RETRY_MS)
+    small.look(patient=True)
+    assert small.storer.refused == 2
+    small.store.down = False
+    small.clock.forward(storing.RETRY_MS)
+    assert small.look(patient=True) == 0, "each time later"
+    small.clock.forward(storing.RETRY_MS)
+    assert small.look(patient=True) == 1
+    assert (small.storer.failing, small.storer.unsent.waiting_since_ms, small.read(*one)) == (False, None, "one")
+
+
+def test_what_is_damaged_is_left_out(small: House) -> None:
+    refs = [small.print(text) for text in ("before", "torn", "after")]
+    (path,) = small.output.directory.glob("seg-*.dat")
+    raw = bytearray(path.read_bytes())
+    raw[refs[1][0].offset + HEADER_SIZE + 6] ^= 1
+    path.write_bytes(raw)
+    assert (small.look(), small.look(), small.look()) == (1, 1, 0)
+    assert [small.read(*ref) for ref in refs] == ["before", None, "after"]
+    assert small.storer.unsent.waiting_bytes == 0, "nothing waits for what cannot be put"
+
+
+def test_a_segment_that_ends_too_early_is_no_object(small: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    small.print("cut off")
+    monkeypatch.setattr("raftsched.outputs.storing.next_stretch", lambda *of: Stretch(0, 5_000))
+    small.look()
+    assert (small.storer.refused, small.keys) == (1, [])
+
+
+# ---------------------------------------------------------------- reading
+
+
+def test_what_does_not_have_the_digest_of_the_log_is_not_shown(small: House) -> None:
+    """Neither where the object was damaged, nor where somebody put another record there that is whole in itself."""
+    ref, token = small.print("truth")
+    small.look()
+    (path,) = Path(small.store.where).glob("*/output/n1/*/*-at-*")
+    path.write_bytes(path.read_bytes().replace(b"truth", b"trush"))
+    assert small.read(ref, token) is None
+    other = House(small.directory / "forger", open_store(str(small.directory / "forged")))
+    other.print("trush")
+    other.look()
+    (forged,) = (small.directory / "forged").glob("*/output/n1/*/*-at-*")
+    path.write_bytes(forged.read_bytes())
+    assert small.read(ref, token) is None
+    assert small.read(replace(ref, sha256=b"?" * 32), token) is None
+
+
+def test_an_object_cannot_make_a_reader_fetch_more_than_the_log_says(small: House) -> None:
+    ref, token = small.print("x" * 50_000)
+    small.look()
+    assert small.read(replace(ref, size=10), token) is None
+    asked: list[int | None] = []
+    get = small.store.get
+
+    def counted(key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        asked.append(length)
+        return get(key, start, length)
+
+    small.store.get = counted  # type: ignore[method-assign]
+    assert small.read(replace(ref, size=10), token) is None
+    assert asked == [HEADER_SIZE]
+
+
+def test_the_disk_that_was_there_before_is_read_too(small: House) -> None:
+    old = small.print("of the old disk")
+    small.look()
+    small.output.close()
+    small.begin(b"disk-new")
+    new = small.print("of the new one")
+    small.look()
+    assert old[0].segment == new[0].segment
+    assert (small.read(*old), small.read(*new)) == ("of the old disk", "of the new one")
+
+
+def test_a_store_that_is_down_is_not_one_that_has_nothing(small: House) -> None:
+    ref, token = small.print("one")
+    small.look()
+    small.store.down = True
+    with pytest.raises(RaftschedError, match="cannot be read from the object store: it is down") as failed:
+        small.read(ref, token)
+    assert failed.value.code == "output-unavailable"
+
+
+def test_a_store_that_hangs_holds_up_nobody(small: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref, token = small.print("one")
+    small.look()
+    monkeypatch.setattr(stored, "READ_S", 0.05)
+    hangs = threading.Event()
+
+    def hanging(prefix: str = "") -> Iterator[Found]:
+        hangs.wait(30)
+        return iter(())
+
+    small.store.list = hanging  # type: ignore[method-assign]
+    try:
+        with pytest.raises(RaftschedError, match="no answer within"):
+            small.read(ref, token)
+    finally:
+        hangs.set()
+
+
+def test_a_reader_of_parts_fetches_once(small: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref, token = small.print("one")
+    other = small.print("other" * 100)
+    small.look()
+    fetched: list[str] = []
+    copy = small.reader._copy
+
+    def counted(key: str, ref: OutputRef, token: int) -> object:
+        fetched.append(key)
+        return copy(key, ref, token)
+
+    monkeypatch.setattr(small.reader, "_copy", counted)
+    monkeypatch.setattr(stored, "KEPT_BYTES", 600)
+
+    async def main() -> None:
+        for stream in (None, "stdout", None):
+            assert await small.reader.open("n1", ref, stream, token) is not None
+        assert len(fetched) == 1
+        await small.reader.open("n1", *_asked(other))
+        await small.reader.open("n1", ref, None, token)
+        assert len(fetched) == 3, "the largest makes room"
+
+    asyncio.run(main())
+
+
+def _asked(printed: tuple[OutputRef, int]) -> tuple[OutputRef, None, int]:
+    return printed[0], None, printed[1]
+
+
+def test_a_disk_without_room_is_not_filled(small: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref, token = small.print("one")
+    small.look()
+    monkeypatch.setattr(stored, "ROOM", 1 << 60)
+    with pytest.raises(RaftschedError, match="this node's disk: no space left"):
+        small.read(ref, token)
+
+
+# ---------------------------------------------------------------- keys, calls
+
+
+def test_keys_say_what_places_are() -> None:
+    place = Place("n-1.x", DISK, 12, owner_of("billing"), 4_096)
+    for one in (place, place._replace(owner=""), place._replace(start=0, segment=123_456_789)):
+        key = key_of(CLUSTER, one)
+        assert place_in(CLUSTER, key) == one
+        assert key.startswith(prefix_of(CLUSTER, "n-1.x", one.segment))
+        assert place_in("c1" * 16, key) is None
+        for wrong in (f"x{key}", f"{key}x", key.replace("/output/", "/other/"), key.replace("n-1.x", "N1")):
+            assert place_in(CLUSTER, wrong) is None
+
+
+def test_a_call_counts_until_it_ends() -> None:
+    release, running = threading.Event(), threading.Semaphore(0)
+
+    def hang() -> str:
+        running.release()
+        release.wait(30)
+        return "late"
+
+    async def main() -> None:
+        calls = Calls(1)
+        with pytest.raises(TimeoutError):
+            await calls.make(hang, 0.05)
+        assert running.acquire(timeout=10)
+        with pytest.raises(TimeoutError):
+            await calls.make(lambda: "another", 0.05)
+        release.set()
+        assert await calls.make(lambda: "after", 10) == "after"
+        with pytest.raises(ZeroDivisionError):
+            await calls.make(lambda: 1 // 0, 10)
+
+    asyncio.run(main())
