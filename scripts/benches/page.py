@@ -74,7 +74,7 @@ _FRAMES = """() => { window.frames_ms = []; let last = performance.now();
 def bench_page(cluster: Cluster, loop: Run, parts: Sequence[str], jobs: int, seconds: float) -> bool:
     """False: there is no browser. `loop` runs a coroutine."""
     if executable() is None:
-        note("scripts/bench page needs a browser: apt-get install chromium")
+        note("scripts/bench page needs a browser: apt-get install chromium-headless-shell")
         return False
     # While a browser is driven this thread has an event loop.
     with ThreadPoolExecutor(1) as threads:

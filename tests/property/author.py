@@ -24,6 +24,7 @@ from raftsched.core.model import (
     JobState,
     Outcome,
     Overlap,
+    Policy,
     Trigger,
     Verdict,
 )
@@ -39,6 +40,7 @@ from raftsched.core.rows import (
     decode_namespace,
     decode_operation,
 )
+from raftsched.core.run_keys import Concurrency
 from raftsched.core.secrets import DeleteSecret, PutSecret
 from raftsched.core.tables import Table, far_day, from_u64
 from raftsched.core.webhooks import (
@@ -58,8 +60,10 @@ from tests.support.memory_view import NODES, T0, MemoryView
 class Author:
     """Writes a log: reads the state it has brought about, and asks for what is possible, and for what is not."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, key: Concurrency | None = None) -> None:
+        """`key`: the limit by key of each of its jobs, so that runs often wait for one another."""
         self.random = random.Random(seed)
+        self._key_of_all = key
         self.view = MemoryView()
         self.log: list[bytes] = []
         self.now = T0
@@ -166,6 +170,10 @@ class Author:
     def _epoch(self) -> int:
         return decode_meta(self.view.get(Table.META, META_KEY)).epoch
 
+    def _policy(self) -> Policy:
+        found = policy(self.random, self.now)
+        return found if self._key_of_all is None else msgspec.structs.replace(found, concurrency=self._key_of_all)
+
     def _number(self) -> int:
         r = self.random
         return r.choice([-1, 0, 1, 5, 1_000, T0, 2**62, 2**63, 2**64 - 1])
@@ -242,7 +250,7 @@ class Author:
         """Mostly a job that needs nothing which may not be there."""
         r = self.random
         if r.random() < 0.7:
-            plain = policy(r, self.now)
+            plain = self._policy()
             plain = msgspec.structs.replace(
                 plain,
                 conditions=(),
@@ -258,7 +266,7 @@ class Author:
         return c.CreateJob(
             r.choice(["d", "d", "d", "default", "default", SYSTEM_NAMESPACE]),
             name,
-            policy(r, self.now),
+            self._policy(),
             body(r),
             r.random() < 0.2,
             r.random() < 0.5,
@@ -272,7 +280,7 @@ class Author:
         r = self.random
         job_id = self._job()
         raw = self.view.get(Table.JOBS, job_id.to_bytes(8, "big"))
-        content = policy(r, self.now)
+        content = self._policy()
         if raw is not None and r.random() < 0.5:
             was = decode_job(raw).policy
             triggers = tuple(one for one in was.triggers if r.random() < 0.8)  # some of them go
