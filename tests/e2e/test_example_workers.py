@@ -55,7 +55,7 @@ class Example:
                 "GOPROXY": "off",
                 "GOTOOLCHAIN": "local",
             }
-            build = ["go", "build", "-o", self._command[0], "."]
+            build = ["go", "build", "-gcflags=all=-N -l", "-o", self._command[0], "."]  # sooner: not optimized
             subprocess.run(build, cwd=EXAMPLES / "worker-go", env=env, check=True)
         elif language == "node":
             self._command = ["node", str(EXAMPLES / "worker-node" / "worker.js")]
