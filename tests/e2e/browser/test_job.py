@@ -119,6 +119,7 @@ def test_skipping_says_which_time_it_is(world: World, tab: Tab) -> None:
 
 def test_a_backfill_shows_its_times_first(world: World, tab: Tab) -> None:
     job = world.put("job/back", {"trigger": {"cron": "0 * * * *"}, "handler": {"shell": "true"}, "suspended": True})
+    tab.expects("status of 422")  # of the times until now, where it takes long until the second field is filled
     page = opened(world, tab, "job/back")
     page.get_by_role("button", name="Backfill").click()
     dialog = page.get_by_role("dialog")
