@@ -24,7 +24,7 @@ from raftsched.clock import Clock
 from raftsched.core.cluster import Session
 from raftsched.core.executors import is_worker
 from raftsched.core.model import OutputRef
-from raftsched.core.rows import INSTANCES, JOBS, SESSIONS
+from raftsched.core.rows import SESSIONS
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.remote.frames import Piece
@@ -32,6 +32,7 @@ from raftsched.remote.protocol import OUTPUT_INLINE_MAX, OutputPlace, Printed, U
 from raftsched.worker.output import OutputStore, Record
 from raftsched.worker.output_rules import OutputRules
 from raftsched.worker.spool import FLUSH_AFTER_MS, NOTE, STDERR, STDOUT, Capture, pack
+from raftsched.worker.whose import Whose, whose_of
 from raftsched.worker.wire import INLINE_MAX
 
 PIECE_MAX = 1024 * 1024  # bytes of one request
@@ -54,9 +55,9 @@ _decode = msgspec.msgpack.Decoder(int)
 class _Copy:
     """A copy of an output, as this node has it."""
 
-    def __init__(self, session: int, namespace: str, capture: Capture, held_max: int) -> None:
+    def __init__(self, session: int, whose: Whose, capture: Capture, held_max: int) -> None:
         self.session = session
-        self.namespace = namespace
+        self.whose = whose
         self.capture: Capture | None = capture  # None: it has ended, or is not wanted any more
         self.held_max = held_max  # bytes of it that may be in memory
         self.lock = asyncio.Lock()
@@ -123,30 +124,30 @@ class Outputs:
         too-many, disk-full."""
         with self._read() as view:
             row = session_of(view, session)
-            namespace = None if row is None else _namespace_of(view, row.id, token)
+            whose = None if row is None else whose_of(view, row.id, token)
         if row is None:
             raise RaftschedError("session-over")
         check(row)
-        if namespace is None:
+        if whose is None:
             raise RaftschedError("not-found", f"This session has no run {token}: it is over, or another's.")
         if self._puts[row.id] >= PUTS_MAX:
             raise RaftschedError("too-many", f"{PUTS_MAX} pieces of this session are being written; wait for one.")
         self._puts[row.id] += 1
         # Who hangs up in the middle leaves it as whole as who waits.
-        return await asyncio.shield(asyncio.ensure_future(self._put(row.id, namespace, token, offset, pieces, end)))
+        return await asyncio.shield(asyncio.ensure_future(self._put(row.id, whose, token, offset, pieces, end)))
 
     async def _put(
-        self, session: int, namespace: str, token: int, offset: int, pieces: Sequence[Piece], end: bool
+        self, session: int, whose: Whose, token: int, offset: int, pieces: Sequence[Piece], end: bool
     ) -> UploadOut:
         try:
-            return await self._take(session, namespace, token, offset, pieces, end)
+            return await self._take(session, whose, token, offset, pieces, end)
         finally:
             self._puts[session] -= 1
             if not self._puts[session]:
                 del self._puts[session]
 
     async def _take(
-        self, session: int, namespace: str, token: int, offset: int, pieces: Sequence[Piece], end: bool
+        self, session: int, whose: Whose, token: int, offset: int, pieces: Sequence[Piece], end: bool
     ) -> UploadOut:
         size = sum(piece.printed for piece in pieces)
         copy = self._copies.get(token)
@@ -155,7 +156,7 @@ class Outputs:
                 raise WrongOffset(0)
             if not size:
                 return UploadOut(offset=0)
-            copy = self._begin(session, namespace, token)
+            copy = self._begin(session, whose, token)
         async with copy.lock:
             if copy.place is not None:
                 if end and offset + size == copy.offset:
@@ -177,9 +178,9 @@ class Outputs:
                 await self._end(token, copy, copy.capture)
             return UploadOut(offset=copy.offset, output=copy.place)
 
-    def _begin(self, session: int, namespace: str, token: int) -> _Copy:
+    def _begin(self, session: int, whose: Whose, token: int) -> _Copy:
         with self._read() as view:
-            most = self._max_of(view, namespace)
+            most = self._max_of(view, whose.namespace)
         going = [copy.held_max for copy in self._copies.values() if copy.capture is not None]
         if len(going) >= LIVE_MIN and sum(going) + most // 2 > HELD_MAX:
             raise RaftschedError(
@@ -188,7 +189,7 @@ class Outputs:
         self._store.hold(token)
         self._store.bound(token, most)
         capture = Capture(str(self._store.live_directory), most)
-        copy = self._copies[token] = _Copy(session, namespace, capture, most // 2)
+        copy = self._copies[token] = _Copy(session, whose, capture, most // 2)
         self._elsewhere.pop(token, None)
         self._tell(_encode(token))
         if self._looking is None:
@@ -215,7 +216,7 @@ class Outputs:
         loop = asyncio.get_running_loop()
         frames, spooled, left_out = await loop.run_in_executor(self._disk, capture.finish, token)
         copy.capture = None
-        record = Record(token, self._clock.wall_ms(), frames, spooled, left_out, copy.namespace)
+        record = Record(token, self._clock.wall_ms(), frames, spooled, left_out, copy.whose.namespace, copy.whose)
         try:
             ref = await self._append(record)
         except BaseException:
@@ -228,7 +229,7 @@ class Outputs:
     # ------------------------------------------------------------ reports
 
     async def store(
-        self, token: int, namespace: str, ended_at_ms: int, output: str | Sequence[Printed]
+        self, token: int, whose: Whose | None, ended_at_ms: int, output: str | Sequence[Printed]
     ) -> OutputRef | None:
         """Keeps what a report carries itself. None: it is empty. Raises RaftschedError invalid-body, disk-full."""
         printed = [("stdout", output)] if isinstance(output, str) else [(one.stream, one.text) for one in output]
@@ -236,6 +237,7 @@ class Outputs:
         if sum(len(text) for _, text in printed) > OUTPUT_INLINE_MAX:
             raise RaftschedError("invalid-body", f"output must have {OUTPUT_INLINE_MAX:,} characters at most.")
         size = sum(len(data) for _, data in pieces)
+        namespace = "" if whose is None else whose.namespace
         with self._read() as view:
             most = self._max_of(view, namespace)
         if size <= min(INLINE_MAX, most // 2):
@@ -245,7 +247,7 @@ class Outputs:
             frames, spooled, left_out = await loop.run_in_executor(self._disk, self._bounded, token, pieces, most)
         if not frames and not spooled:
             return None
-        return await self._append(Record(token, ended_at_ms, frames, spooled, left_out, namespace))
+        return await self._append(Record(token, ended_at_ms, frames, spooled, left_out, namespace, whose))
 
     def _bounded(self, token: int, pieces: Sequence[tuple[int, bytes]], most: int) -> tuple[bytes, bool, int]:
         capture = Capture(str(self._store.live_directory), most)
@@ -377,16 +379,6 @@ def place_of(node: str, ref: OutputRef) -> OutputPlace:
         sha256=ref.sha256.hex(),
         truncated=ref.truncated,
     )
-
-
-def _namespace_of(view: ReadView, session: int, token: int) -> str | None:
-    """Returns the namespace of a live run of this session; None: it has no such run."""
-    key = view.get(Table.ASSIGNED, assigned_key(session, token))
-    instance = None if key is None else INSTANCES.get(view, key)
-    if instance is None or instance.live is None or instance.live.token != token:
-        return None
-    job = JOBS.get(view, instance.job_id)
-    return "" if job is None else job.namespace
 
 
 def _unkept(error: BaseException) -> RaftschedError:

@@ -14,12 +14,13 @@ from raftsched.clock import Clock
 from raftsched.core.commands import Ended, LoseAttempt, ReportProgress, Said, Started, encode
 from raftsched.core.limits import ERROR_MAX, RESULT_MAX, STATE_MAX
 from raftsched.core.model import Outcome, OutputRef, Verdict
-from raftsched.core.rows import INSTANCES, JOBS, META_KEY, decode_meta
+from raftsched.core.rows import META_KEY, decode_meta
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError
 from raftsched.nesting import DEPTH_MAX, nests_deeper
 from raftsched.remote.protocol import OutputPlace, Printed, RefusedReport, Report
 from raftsched.worker.reports import saying
+from raftsched.worker.whose import Whose, whose_of
 
 STALE = "The attempt is over already, or is not one of this session."
 RESULT_TOO_LARGE = f"its result has more than {RESULT_MAX:,} bytes, and was not kept"
@@ -41,7 +42,7 @@ class ReportedOutputs(Protocol):
     """The outputs that reports carry, or refer to; see outputs.Outputs."""
 
     async def store(
-        self, token: int, namespace: str, ended_at_ms: int, output: str | Sequence[Printed]
+        self, token: int, whose: Whose | None, ended_at_ms: int, output: str | Sequence[Printed]
     ) -> OutputRef | None: ...
 
     def verify(self, place: OutputPlace) -> tuple[str, OutputRef]: ...
@@ -51,7 +52,7 @@ class NoOutputs:
     """Keeps nothing, for a node without a store of outputs."""
 
     async def store(
-        self, token: int, namespace: str, ended_at_ms: int, output: str | Sequence[Printed]
+        self, token: int, whose: Whose | None, ended_at_ms: int, output: str | Sequence[Printed]
     ) -> OutputRef | None:
         return None
 
@@ -102,7 +103,9 @@ class Commands:
         assert output is not None
         assert not isinstance(output, OutputPlace)
         _, ended = self._times(since_ms, report)
-        return await self._outputs.store(report.token, self._namespace_of(session, report.token), ended, output)
+        with self._read() as view:
+            whose = whose_of(view, session, report.token)
+        return await self._outputs.store(report.token, whose, ended, output)
 
     def _times(self, since_ms: int, report: Report) -> tuple[int | None, int]:
         """Returns when the run started, if that is said, and when it ended."""
@@ -137,13 +140,6 @@ class Commands:
             verdict = None if report.verdict is None else _VERDICTS[report.verdict]
             command = saying(command, verdict, report.delay_ms, said)
         return encode(command)
-
-    def _namespace_of(self, session: int, token: int) -> str:
-        with self._read() as view:
-            key = view.get(Table.ASSIGNED, assigned_key(session, token))
-            instance = None if key is None else INSTANCES.get(view, key)
-            job = None if instance is None else JOBS.get(view, instance.job_id)
-        return "" if job is None else job.namespace
 
 
 def _said(report: Report) -> Said | None:

@@ -40,6 +40,7 @@ from raftsched.worker.records import (
     whole_size,
 )
 from raftsched.worker.segments import Segment, begun_ms, name_of, newest_ms, owner_of, segments_in
+from raftsched.worker.whose import Whose, body_of
 
 _RECENT_MAX = 1_000
 _OPEN_MAX = 64  # segments of namespaces that are open between two batches
@@ -60,6 +61,7 @@ class Record:
     spooled: bool = False
     truncated: int = 0
     namespace: str = ""  # of the job
+    whose: Whose | None = None  # written before it where the store says whose outputs are
 
 
 class Synced(NamedTuple):
@@ -95,19 +97,21 @@ class OutputStore:
         segment_bytes: int = 64 * 1024 * 1024,
         keep_bytes: int | None = None,
         keep_largest: int = 0,
+        says_whose: bool = False,
         share_of: Callable[[str], int | None] = _no_share,
     ) -> None:
         """`directory` is made if need be. Spool files of attempts that did not end properly are removed: the caller
         makes sure that nothing of an earlier process of this node runs any more, or opens another one's directory
         for reading only. `max_attempt_bytes`: kept of an attempt for which `bound` says nothing. `keep_bytes`: of all
         segments, and no less than so many (`keep_largest`) of the largest that `bound` was told of; beyond that the
-        oldest go. `share_of`: how many bytes a namespace may have, None: no such limit; asked before output is written,
-        by the thread that writes it."""
+        oldest go. `says_whose`: what is written says whose it is (whose.py). `share_of`: how many bytes a namespace may
+        have, None: no such limit; asked before output is written, by the thread that writes it."""
         self.directory = directory
         self.live_directory = directory / "live"
         self.max_attempt_bytes = max_attempt_bytes
         self._segment_bytes = segment_bytes
         self._keep_bytes, self._keep_largest = keep_bytes, keep_largest
+        self.says_whose = says_whose
         self._bounds: dict[int, int] = {}  # token -> bytes that are kept of an attempt that goes on
         self._largest = 0
         self._share_of = share_of
@@ -221,14 +225,16 @@ class OutputStore:
     def _write(
         self, record: Record, told: Told, pieces: Iterator[bytes], share: int | None, starts: dict[int, int]
     ) -> OutputRef:
-        head = HEADER.pack(MAGIC, told.size, record.token, record.ended_at_ms, record.truncated, told.sha256)
-        size = HEADER_SIZE + told.size
+        before = _named(record, record.whose) if self.says_whose and record.whose is not None else b""
+        head = _header(record, told.size, told.sha256)
+        size = len(before) + HEADER_SIZE + told.size
         at = self._open[""] if share is None else self._room_of(owner_of(record.namespace), size, share, starts)
         if at is None:
             return OutputRef(NOWHERE, 0, told.shown, told.shown_sha256, record.truncated)
-        offset = end = at.end
-        starts.setdefault(at.number, offset)
-        for piece in chain((head + CRC.pack(zlib.crc32(head)),), pieces):
+        end = at.end
+        offset = end + len(before)
+        starts.setdefault(at.number, end)
+        for piece in chain((before + head,), pieces):
             done = 0
             while done < len(piece):
                 done += os.pwrite(at.fd, memoryview(piece)[done:], end + done)
@@ -469,6 +475,17 @@ class OutputStore:
 
     def _live_path(self, token: int) -> Path:
         return self.live_directory / spool.live_name(token)
+
+
+def _header(record: Record, size: int, sha256: bytes) -> bytes:
+    head = HEADER.pack(MAGIC, size, record.token, record.ended_at_ms, record.truncated, sha256)
+    return head + CRC.pack(zlib.crc32(head))
+
+
+def _named(record: Record, whose: Whose) -> bytes:
+    """Returns the record that says whose the next one is."""
+    body = body_of(whose)
+    return _header(record, len(body), hashlib.sha256(body).digest()) + body
 
 
 def _cut(text: bytes, offset: int, limit: int | None) -> bytes:

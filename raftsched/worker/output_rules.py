@@ -129,4 +129,9 @@ class OutputRules:
 
 def output_of(config: NodeConfig, rules: OutputRules) -> OutputStore:
     """Makes the node's store of output."""
-    return OutputStore(config.data / "output", keep_bytes=config.output_keep_bytes, share_of=rules.share_of)
+    return OutputStore(
+        config.data / "output",
+        keep_bytes=config.output_keep_bytes,
+        says_whose=config.output_ship is not None,
+        share_of=rules.share_of,
+    )

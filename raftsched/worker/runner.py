@@ -33,6 +33,7 @@ from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.output import OutputStore, Record
 from raftsched.worker.runlock import RunLock
 from raftsched.worker.users import CONFINES, Confines
+from raftsched.worker.whose import whose_was_told
 
 _READ = 256 * 1024
 _MODULE = "raftsched.worker.sentinel"
@@ -132,8 +133,8 @@ class Runner:
         self._fences: dict[int, asyncio.Future[None]] = {}
         self._ping_sent: tuple[int, int] | None = None  # number and boot ms of the ping that was not answered yet
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="output")
-        self._namespaces: dict[int, str] = {}  # the namespaces of what runs, by token
-        self._to_disk: list[tuple[wire.Finished, str]] = []
+        self._told: dict[int, tuple[str, Mapping[str, str]]] = {}  # the namespaces of what runs, and what it was told
+        self._to_disk: list[tuple[wire.Finished, Record]] = []
         self._writing: asyncio.Task[None] | None = None
         self._gone: asyncio.Future[None] | None = None
 
@@ -297,7 +298,7 @@ class Runner:
             memory,
             output_max,
         )
-        self._namespaces[spec.token] = spec.namespace
+        self._told[spec.token] = spec.namespace, spec.told
         self._output.bound(spec.token, output_max)
         self._send(message)
 
@@ -402,12 +403,13 @@ class Runner:
                 self._ready.set_result(None)
 
     def _ended(self, done: wire.Finished) -> None:
-        namespace = self._namespaces.pop(done.token, "")
+        namespace, told = self._told.pop(done.token, ("", {}))
         if not done.frames and not done.spooled:
             self._output.forget(done.token)
             self._tell(done, None)
             return
-        self._to_disk.append((done, namespace))
+        kept, whose = (done.frames, done.spooled, done.truncated), whose_was_told(namespace, told)
+        self._to_disk.append((done, Record(done.token, done.ended_at_ms, *kept, namespace, whose)))
         if self._writing is None:
             self._writing = self._loop.create_task(self._write())
 
@@ -416,13 +418,11 @@ class Runner:
         try:
             while self._to_disk:
                 batch, self._to_disk = self._to_disk, []
-                records = [Record(d.token, d.ended_at_ms, d.frames, d.spooled, d.truncated, of) for d, of in batch]
+                refs: list[OutputRef | None] = [None] * len(batch)
                 lost: str | None = None
-                refs: list[OutputRef | None]
                 try:
-                    refs = await self._loop.run_in_executor(self._disk, self._output.append, records)
+                    refs = await self._loop.run_in_executor(self._disk, self._output.append, [one for _, one in batch])
                 except OSError as exc:  # the run is over all the same, and its end has to be told
-                    refs = [None] * len(batch)
                     lost = f"the output could not be kept: {exc.strerror}"
                     for done, _ in batch:
                         self._output.discard(done.token)
@@ -458,7 +458,7 @@ class Runner:
         self._loop.remove_writer(self._socket)
         self._socket.close()
         self._socket = None
-        self._namespaces.clear()
+        self._told.clear()
         os.close(self._life)
         if self._supervisor is not None:
             self._kill()  # it closed the socket, so it is ending anyway

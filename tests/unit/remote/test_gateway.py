@@ -35,6 +35,7 @@ from raftsched.nesting import DEPTH_MAX
 from raftsched.remote.gateway import PROPOSE_S, RATE_BURST, Gateway, NameTaken
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputPlace, PollIn, PollOut, Printed, Report
 from raftsched.worker.output_rules import OutputRules
+from raftsched.worker.whose import Whose
 from tests.unit.worker.world import FakeRaft, LoopClock, Tables, run_jumping
 
 TTL_MS = 10_000
@@ -49,7 +50,7 @@ class Kept:
         self.texts: list[tuple[int, str]] = []
 
     async def store(
-        self, token: int, namespace: str, ended_at_ms: int, output: str | Sequence[Printed]
+        self, token: int, whose: Whose | None, ended_at_ms: int, output: str | Sequence[Printed]
     ) -> OutputRef | None:
         self.texts.append((token, output if isinstance(output, str) else "".join(one.text for one in output)))
         return OutputRef(1, len(self.texts), 1, b"x" * 32)

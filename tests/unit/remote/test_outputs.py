@@ -19,11 +19,16 @@ from raftsched.remote import frames
 from raftsched.remote.frames import Piece
 from raftsched.remote.outputs import Outputs
 from raftsched.remote.protocol import OutputPlace, Printed
+from raftsched.shipping.batches import Unshipped
+from raftsched.shipping.marks import BEGIN
 from raftsched.worker.output import OutputStore
 from raftsched.worker.output_rules import OutputRules
 from raftsched.worker.spool import NOTE, STDERR, STDOUT
+from raftsched.worker.whose import Whose
 from tests.support.clock import ManualClock
 from tests.support.memory_view import MemoryView, World
+
+WHOSE = Whose("default", "job", "0d3k@1", 1, "w1")
 
 
 class Node:
@@ -262,8 +267,8 @@ def test_places_that_no_node_answered_are_refused(tmp_path: Path, fields: dict[s
 def test_what_a_report_carries_itself_is_kept(tmp_path: Path) -> None:
     async def test(node: Node) -> None:
         token = node.assign()
-        assert await node.outputs.store(token, "default", 1, "") is None
-        ref = await node.outputs.store(token, "default", 1, "only this\n")
+        assert await node.outputs.store(token, WHOSE, 1, "") is None
+        ref = await node.outputs.store(token, WHOSE, 1, "only this\n")
         assert ref is not None
         assert node.store.open(ref, token=token).read(0) == b"only this\n"
         both = [
@@ -271,14 +276,31 @@ def test_what_a_report_carries_itself_is_kept(tmp_path: Path) -> None:
             Printed(stream="stderr", text="b"),
             Printed(stream="stdout", text="c"),
         ]
-        ref = await node.outputs.store(token, "default", 1, both)
+        ref = await node.outputs.store(token, WHOSE, 1, both)
         assert ref is not None
         assert node.store.open(ref, "stderr", token).read(0) == b"b"
-        ref = await node.outputs.store(token, "default", 1, "x" * 60_000)
+        ref = await node.outputs.store(token, WHOSE, 1, "x" * 60_000)
         assert ref is not None
         assert node.store.open(ref, token=token).size == 60_000
         with pytest.raises(RaftschedError, match="65,536 characters"):
-            await node.outputs.store(token, "default", 1, [Printed(stream="stdout", text="x" * 40_000)] * 2)
+            await node.outputs.store(token, WHOSE, 1, [Printed(stream="stdout", text="x" * 40_000)] * 2)
+
+    run(tmp_path, test)
+
+
+def test_where_output_is_shipped_it_says_which_worker_ran_it(tmp_path: Path) -> None:
+    async def test(node: Node) -> None:
+        node.store.says_whose = True
+        sent, told = node.assign(), node.assign()
+        await node.put(sent, 0, b"sent\n", end=True)
+        await node.outputs.store(told, WHOSE, 1, "told\n")
+        whole = Unshipped(node.store.synced(), lambda number: BEGIN, lambda one: b"", namespaces=None, now_ms=2**42)
+        found = [entry for entry, _ in whole.next().lines]
+        assert [(one.token, one.line.text, one.whose.worker) for one in found] == [
+            (sent, "sent", "w1"),
+            (told, "told", "w1"),
+        ]
+        assert (found[0].whose.namespace, found[1].whose) == ("default", WHOSE)
 
     run(tmp_path, test)
 
@@ -360,7 +382,7 @@ def test_as_much_is_kept_of_each_as_is_said_when_it_begins(tmp_path: Path) -> No
         for token, left_out in ((first, 40_000), (second, 20_000)):
             place = (await node.put(token, 5_000, b"b" * 45_000, end=True)).output
             assert place.truncated == left_out
-        ref = await node.outputs.store(third, "default", 1_000, "c" * 60_000)
+        ref = await node.outputs.store(third, WHOSE, 1_000, "c" * 60_000)
         assert ref is not None
         assert ref.truncated == 30_000
 
