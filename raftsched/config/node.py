@@ -13,9 +13,11 @@ from typing import Any
 from raftsched.bounds import SLOTS_MAX
 from raftsched.config import bounds, protection
 from raftsched.config import runs as config_runs
+from raftsched.config import shipping as config_shipping
 from raftsched.config.addresses import Address, advertised_http, advertised_raft, node_id, parse_address, parse_peers
 from raftsched.config.bounds import Bounds
 from raftsched.config.runs import AS_IT_IS, RunsConfig, build_runs
+from raftsched.config.shipping import ShipConfig, build_shipping
 from raftsched.config.values import (
     ConfigError,
     Range,
@@ -60,6 +62,7 @@ SETTINGS = (
     "executors", "exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny",
     "no_run", "weight", "tracing", "insecure_raft", *bounds.SETTINGS, "raft_cert", "raft_key", "raft_ca",
     *config_runs.NAMES, "output_copies_bytes", "output_store", "s3_endpoint", "output_store_bytes",
+    *config_shipping.NAMES,
 )  # fmt: skip
 
 
@@ -103,6 +106,7 @@ class NodeConfig:
     output_store: str = ""  # where second copies are put: a directory, or s3://BUCKET/PREFIX; "": other nodes have them
     s3_endpoint: str | None = None  # None: as the environment says, or AWS
     output_store_bytes: int | None = None  # of this node's output there; None: no such limit
+    output_ship: ShipConfig | None = None  # where to what runs print is shipped; None: nowhere
     log_format: str = LOG_FORMATS[0]
     tracing: bool = False  # spans are sent as the OTEL_ variables say
     bounds: Bounds = field(default_factory=Bounds)  # of what callers may hold at one time
@@ -190,6 +194,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         if "output_copies_bytes" in settings
         else None,
         **_output_store(settings),
+        output_ship=build_shipping(settings),
         log_format=log_format_of(settings.get("log_format", LOG_FORMATS[0])),
         tracing=flag("tracing", settings.get("tracing", False)),
         bounds=bounds.bounds(settings),

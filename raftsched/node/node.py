@@ -43,6 +43,7 @@ from raftsched.node.machine_metrics import MachineMetrics, days_left, info_of
 from raftsched.node.metrics import NodeMetrics, counts_of
 from raftsched.node.ports import NodePorts
 from raftsched.node.second_copies import SecondCopies, copies_of
+from raftsched.node.shipping import ShipMetrics, given_up, shipper_of
 from raftsched.node.stored_copies import StoredCopies, output_store_of
 from raftsched.outputs.copies import CopyStore
 from raftsched.raft import Raft, RaftOptions
@@ -158,6 +159,7 @@ class Node:
         rules = OutputRules(store.read, most_bytes=config.output_max, keep_most_ms=config.output_keep_ms)
         output = output_of(config, rules)
         parts.callback(output.close)
+        shipper = shipper_of(config, output, raft.store_id, self.clock)
         copies = copies_of(config, rules, disk)
         parts.callback(copies.close)
         disk.output_bytes = lambda: output.size() + copies.size()
@@ -212,7 +214,8 @@ class Node:
         registry.register(metrics)
         node_metrics = NodeMetrics(raft.measured, raft.refused, disk.use)
         registry.register(node_metrics)
-        lately = Lately(lambda: {**node_metrics.counts(), **metrics.counts(), **counts_of(store.read)})
+        shipping = partial(given_up, shipper)
+        lately = Lately(lambda: {**node_metrics.counts(), **metrics.counts(), **counts_of(store.read), **shipping()})
         registry.register(lately)
         registry.register(self._machine_metrics(whole_runs))
         raft.subscribe(metrics.on_applied)
@@ -231,6 +234,8 @@ class Node:
         context.stored = None if stored is None else stored.reader
         second = SecondCopies(context, output, copies, rules, raft.store_id, stored)
         registry.register(second)
+        if shipper is not None:
+            registry.register(ShipMetrics(shipper, self.clock))
         context.traces = _request_traces(tracer)
         gateway = context.workers = Gateway(
             node_id=config.id,
@@ -254,6 +259,9 @@ class Node:
         probes.start()
         second.start()
         parts.push_async_callback(second.stop)
+        if shipper is not None:
+            shipper.start()
+            parts.push_async_callback(shipper.stop)
         pruning = asyncio.create_task(self._each_minute(output, copies, rules, lately), name="each minute")
         parts.push_async_callback(_cancel, pruning)
         await worker.start()

@@ -48,7 +48,8 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def watched() -> Iterator[Watched]:
-    with Cluster(3, tls=True, flags=["--log-format", "json"]) as cluster:
+    nobody = f"syslog+udp://127.0.0.1:{free_ports(1)[0]}"
+    with Cluster(3, tls=True, flags=["--log-format", "json", "--output-ship", nobody]) as cluster:
         node = cluster.nodes[0]
         (closed,) = free_ports(1)
         hook = {"name": "deaf", "url": f"http://127.0.0.1:{closed}/", "retry_delays": ["100ms"], "events": ["failed"]}

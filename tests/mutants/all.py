@@ -8,10 +8,22 @@ from tests.mutants.defining import DEFINING
 from tests.mutants.importing import IMPORTING
 from tests.mutants.mutant import Mutant
 from tests.mutants.running import RUNNING
+from tests.mutants.shipping import SHIPPING
 from tests.mutants.storage import STORAGE
 from tests.mutants.upgrading import UPGRADING
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
-    for mutant in (*CONSENSUS, *STORAGE, *APPLYING, *IMPORTING, *DEFINING, *RUNNING, *COPYING, *UPGRADING, *BACKING_UP)
+    for mutant in (
+        *CONSENSUS,
+        *STORAGE,
+        *APPLYING,
+        *IMPORTING,
+        *DEFINING,
+        *RUNNING,
+        *COPYING,
+        *SHIPPING,
+        *UPGRADING,
+        *BACKING_UP,
+    )
 }

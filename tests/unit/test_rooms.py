@@ -30,6 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "leader": {"core", "store", "raft", "schedule"},
     "worker": {"core", "store", "raft", "config", "security", "tracing"},
     "outputs": {"core", "worker", "objectstore"},
+    "shipping": {"worker", "config"},
     "remote": {"core", "store", "raft", "config", "security", "worker", "client", "tracing"},
     "api": {
         "core",
@@ -58,7 +59,8 @@ ROOMS: dict[str, set[str]] = {
     "backups": {"core", "store", "objectstore", "security"},
     # the composition root
     "node": {
-        *("core", "store", "raft", "leader", "worker", "outputs", "objectstore", "remote", "api", "config", "security"),
+        *("core", "store", "raft", "leader", "worker", "outputs", "objectstore", "shipping", "remote", "api", "config"),
+        "security",
         "tracing",
     },
 }

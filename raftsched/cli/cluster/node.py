@@ -41,6 +41,13 @@ from raftsched.errors import Exit, StartupError
 @click.option("--output-store", metavar="PLACE", help="Second copies are put there: a directory, s3://BUCKET/PREFIX.")
 @click.option("--output-store-bytes", metavar="SIZE", help="Of this node's output there; the oldest goes first.")
 @click.option("--s3-endpoint", metavar="URL", help="Where S3 is.  [default: as the environment says, or AWS]")
+@click.option(
+    "--output-ship", metavar="PLACE", help="Sends what runs print to stdout, loki+https://..., syslog+tcp://..."
+)
+@click.option("--output-ship-namespaces", metavar="NAME,...", help="Of these namespaces only.  [default: of all]")
+@click.option("--output-ship-credentials", metavar="FILE", help="For Loki: one line, USER:PASSWORD or a token.")
+@click.option("--output-ship-tenant", metavar="TENANT", help="For Loki: its X-Scope-OrgID.")
+@click.option("--output-ship-ca", metavar="FILE", help="Who signed its certificate.  [default: the system's]")
 @click.option("--grace", metavar="DURATION", help="What runs have to end when the node stops.  [default: 10s]")
 @click.option("--connections-max", metavar="N", help="Connections that are open at one time.  [default: 10000]")
 @click.option("--streams-max", metavar="N", help="Streams of events and output that are read.  [default: 200]")

@@ -1,0 +1,29 @@
+"""The receiver that a configuration names."""
+
+from __future__ import annotations
+
+from raftsched.config.shipping import ShipConfig
+from raftsched.errors import StartupError
+from raftsched.shipping.loki import Loki, tls_context
+from raftsched.shipping.shipper import Receiver
+from raftsched.shipping.standard_output import StandardOutput
+from raftsched.shipping.syslog import Datagrams, Stream
+
+
+def receiver_of(config: ShipConfig, node_id: str, host: str, agent: str) -> Receiver:
+    """Makes it; nothing is connected yet. `host`: the name of this machine, for syslog; `agent`: of this program.
+    Raises StartupError."""
+    try:
+        if config.kind == "stdout":
+            return StandardOutput(node_id)
+        if config.kind == "loki":
+            return Loki(config, node_id, agent)
+        if config.kind == "unix":
+            return Datagrams(config.path, node_id, host)
+        assert config.address is not None
+        if config.kind == "udp":
+            return Datagrams(config.address, node_id, host)
+        tls = tls_context(config.ca) if config.kind == "tls" else None
+        return Stream(config.address, node_id, host, tls)
+    except OSError as error:
+        raise StartupError(f"output_ship_ca {config.ca} cannot be used: {error.strerror or error}.") from None
