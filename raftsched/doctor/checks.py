@@ -140,6 +140,11 @@ CHECKS: dict[str, Check] = {
         "output has no second copy meanwhile, and what is there cannot be read or goes on costing",
         "docs/runbook.md#copies-of-output-that-wait",
     ),
+    "output-shipping": Check(
+        "Is output shipped, where nodes are told to?",
+        "what is deleted by age or for room before it is shipped never reaches the receiver",
+        "docs/runbook.md#output-that-is-not-shipped",
+    ),
     "backup": Check(
         "Has somebody kept a backup lately?",
         "what a majority lost, or somebody deleted by mistake, comes back from a backup alone",

@@ -6,13 +6,24 @@ from collections.abc import Iterator
 
 from raftsched.doctor.checks import Finding, lasting
 from raftsched.doctor.facts import Facts
-from raftsched.doctor.telling import BACKUP, FREE, LOG_ENTRIES, NODE, OUTPUT_STORE, STORE, UNCOPIED, labelled, lately
+from raftsched.doctor.telling import (
+    BACKUP,
+    FREE,
+    LOG_ENTRIES,
+    NODE,
+    OUTPUT_STORE,
+    STORE,
+    UNCOPIED,
+    UNSHIPPED,
+    labelled,
+    lately,
+)
 from raftsched.quantities import format_duration, size_text
 
 DISK_FAIL = 64 << 20  # bytes: a node refuses writes below this
 DISK_WARN = 1 << 30
 LAG = 1_000  # entries
-UNCOPIED_S = 900
+UNCOPIED_S = UNSHIPPED_S = 900
 BACKUP_MS = 26 * 3_600_000  # once a day, and some time for it
 SLOW_SHARE = 0.01  # of what happened lately: as much as the 99th percentile of the alerts
 SLOW_LEAST = 5
@@ -115,6 +126,31 @@ def output_store(facts: Facts) -> Iterator[Finding]:
         yield Finding("output-store", "ok", "nodes can, where they have one")
 
 
+def output_shipping(facts: Facts) -> Iterator[Finding]:
+    """Judges nodes that ship output: of others there is nothing to say."""
+    ships = {node: told[UNSHIPPED] for node, told in facts.told.items() if UNSHIPPED in told}
+    waiting = {node: seconds for node, seconds in ships.items() if seconds > UNSHIPPED_S}
+    for node, seconds in waiting.items():
+        do = f"its receiver does not take it, or takes less than is printed: the log of {node} says what it answers"
+        says = f"{node} has output that is not shipped{lasting(int(seconds) * 1000)}"
+        yield Finding("output-shipping", "warn", says, do, (node,))
+    given_up = {
+        node: {why: size for why in ("refused", "deleted", "damaged") if (size := lately(told, "output_dropped", why))}
+        for node, told in facts.told.items()
+    }
+    for node, sizes in given_up.items():
+        if sizes:
+            says = ", ".join(f"{size_text(int(size))} {why}" for why, size in sizes.items())
+            do = f"they are never shipped; the log of {node} says why"
+            yield Finding("output-shipping", "warn", f"{node} gave up output within 15 minutes: {says}", do, (node,))
+    if ships and not waiting and not any(given_up.values()):
+        silent = len(facts.told) - len(ships)
+        says = "all of it, but for the newest" + (
+            f"; {silent} of {len(facts.told)} nodes ship nothing" if silent else ""
+        )
+        yield Finding("output-shipping", "ok", says)
+
+
 def backup(facts: Facts) -> Iterator[Finding]:
     """Judges by what nodes were asked for: of a cluster that nobody backs up, nothing is known."""
     newest_s = max((told[BACKUP] for told in facts.told.values() if BACKUP in told), default=0.0)
@@ -130,4 +166,4 @@ def backup(facts: Facts) -> Iterator[Finding]:
         )
 
 
-CHECKS = (lag, commits, flushes, log, room, output_copies, output_store, backup)
+CHECKS = (lag, commits, flushes, log, room, output_copies, output_store, output_shipping, backup)

@@ -74,6 +74,7 @@ def info_of(config: NodeConfig, whole_runs: bool) -> dict[str, str]:
         "leader_wait": format_duration(config.leader_wait_ms),
         "grace": format_duration(config.grace_ms),
         "output_store": config.output_store or "none",
+        "output_ship": "none" if config.output_ship is None else config.output_ship.to,
     }
 
 

@@ -59,6 +59,7 @@ class Seen:
                 "raftsched_raft_certificate_days_left": 80,
                 "raftsched_output_uncopied_seconds": 3,
                 "raftsched_output_store_failing": 0,
+                "raftsched_output_unshipped_seconds": 3,
                 "raftsched_backup_log_time_seconds": 1_000_000,
                 "raftsched_memory_stalled_ratio": 0.0,
                 series("raftsched_executor_slots", kind="node"): 12,
@@ -123,6 +124,14 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
     (lambda c: c.everywhere(output_uncopied_seconds=901), "output-copies", "warn", "n1 has output without", "log"),
     (lambda c: c.everywhere(output_store_failing=1), "output-store", "warn", "n1, n2, n3 cannot use", "log of n1"),
     (lambda c: c.info["n2"].update(output_store="s3://b/p"), "alike", "warn", "output_store", "same"),
+    (lambda c: c.everywhere(output_unshipped_seconds=901), "output-shipping", "warn", "that is not shipped", "log"),
+    (
+        lambda c: c.samples["n1"].update({series("raftsched_lately", name="refused", of="output_dropped"): 2048}),
+        "output-shipping",
+        "warn",
+        "n1 gave up output within 15 minutes: 2.0 KiB refused",
+        "never shipped",
+    ),
     (
         lambda c: c.everywhere(backup_log_time_seconds=1_000_000 - 25 * 3_600 - 1),
         "backup",
