@@ -13,7 +13,6 @@ import io
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
-from itertools import islice
 from typing import NamedTuple
 
 from raftsched.clock import Clock
@@ -26,7 +25,7 @@ from raftsched.outputs.places import Place
 FIRST_S = 60.0  # after the start
 EACH_S = 1_800.0  # a list of a thousand objects is a request
 AGAIN_S = 60.0  # after one that failed, or that left some
-LISTED_MAX = 100_000  # objects that are in memory; the oldest segments of a node come first
+LISTED_MAX = 50_000  # objects that are in memory; the oldest segments of a node come first
 DELETED_MAX = 1_000  # at once
 CALL_S = 300.0
 
@@ -38,6 +37,13 @@ class _Object(NamedTuple):
     size: int
     put_at_ms: int
     place: Place
+
+
+class _Listed(NamedTuple):
+    """The first objects of a list, and the bytes of all of them."""
+
+    objects: list[_Object]
+    size: int
 
 
 class Pruner:
@@ -113,7 +119,7 @@ class Pruner:
         TimeoutError."""
         cluster, members = self._cluster(), self._members()
         own = await self._calls.make(partial(self._listed, prefix_of(cluster, self._node_id), ()), CALL_S)
-        left: list[_Object] = []
+        left = _Listed([], 0)
         if members is not None:
             left = await self._calls.make(partial(self._listed, prefix_of(cluster), members), CALL_S)
         await self._confirm()
@@ -123,20 +129,25 @@ class Pruner:
         await self._calls.make(partial(self._delete, old), CALL_S)
         return len(old)
 
-    def _listed(self, prefix: str, without: Collection[str]) -> list[_Object]:
+    def _listed(self, prefix: str, without: Collection[str]) -> _Listed:
         """Returns the objects, none of the nodes `without`. Blocks."""
-        objects = (
-            _Object(*found, place)
-            for found in self._store.list(prefix)
-            if (place := place_in(prefix.partition("/")[0], found.key)) is not None and place.node not in without
-        )
-        return list(islice(objects, LISTED_MAX))
+        objects: list[_Object] = []
+        size = 0
+        cluster = prefix.partition("/")[0]
+        for found in self._store.list(prefix):
+            place = place_in(cluster, found.key)
+            if place is not None and place.node not in without:
+                size += found.size
+                if len(objects) < LISTED_MAX:
+                    objects.append(_Object(*found, place))
+        return _Listed(objects, size)
 
-    def _old(self, objects: Collection[_Object], keep_bytes: int | None) -> list[_Object]:
+    def _old(self, listed: _Listed, keep_bytes: int | None) -> list[_Object]:
         """Returns those that are too old, or too many, the oldest first."""
+        objects, size = listed
         keep_ms, own = self._ages({one.place.owner for one in objects if one.place.owner})
         now_ms = self._clock.wall_ms()
-        beyond = 0 if keep_bytes is None else sum(one.size for one in objects) - keep_bytes
+        beyond = 0 if keep_bytes is None else size - keep_bytes
         old = []
         for one in sorted(objects, key=lambda one: one.put_at_ms):
             if beyond > 0 or one.put_at_ms < now_ms - own.get(one.place.owner, keep_ms):

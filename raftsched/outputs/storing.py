@@ -89,6 +89,8 @@ class Storer:
         if self._clock.boot_ms() < self._until_ms:
             return
         gaps = list(self.unsent.gaps(wanted))
+        if not gaps:
+            self._pause_ms = 0  # what could not be put is gone
         self._since = {(s.number, at): self._first_seen(s.number, at) for s, at, _ in gaps}
         for segment, begin, end in gaps:
             if not await self._put_all(cluster, segment, begin, end):

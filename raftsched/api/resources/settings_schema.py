@@ -55,7 +55,7 @@ TEXTS = {
     "output_max_bytes": "bytes that are kept of the output of an attempt, its first and its last half; of attempts "
     "that start from then on",
     "output_keep": "how long output is kept, however long its run is; each node looks once a minute",
-    "output_copies": "nodes that have what a run printed, once it has ended: 2 for a copy on another node",
+    "output_copies": "nodes that have what a run printed, once it has ended: 2 for a second copy",
     "upgrade_hold": "1: the cluster goes on as with its oldest version, so that nodes can go back to that",
 }
 

@@ -136,6 +136,13 @@ def test_the_oldest_go_for_room(vault: Vault) -> None:
     assert vault.keys == {*keys[3:], other}, "the limit is of this node alone"
 
 
+def test_room_is_counted_of_all_of_them(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruning, "LISTED_MAX", 2)
+    keys = [vault.put("n1", HOUR - 1 - n) for n in range(5)]
+    assert vault.look(keep_bytes=350) == 2
+    assert vault.keys == set(keys[2:])
+
+
 def test_not_too_many_at_once(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruning, "DELETED_MAX", 3)
     keys = [vault.put("n1", HOUR + 10 - n) for n in range(5)]

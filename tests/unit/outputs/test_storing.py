@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from raftsched.config.node import build
 from raftsched.core.model import OutputRef
-from raftsched.errors import RaftschedError
+from raftsched.errors import RaftschedError, StartupError
+from raftsched.node.machine_metrics import info_of
+from raftsched.node.stored_copies import output_store_of
 from raftsched.objectstore.opening import open_store
 from raftsched.objectstore.store import Found, ObjectStore, ObjectStoreError, Source
 from raftsched.outputs import stored, storing
@@ -285,6 +288,17 @@ def test_a_store_that_is_down_is_tried_again_later(small: House) -> None:
     assert (small.storer.failing, small.storer.unsent.waiting_since_ms, small.read(*one)) == (False, None, "one")
 
 
+def test_a_store_is_not_said_to_fail_for_what_is_gone(small: House) -> None:
+    small.print("one")
+    small.store.down = True
+    small.look()
+    assert small.storer.failing
+    small.output.drop_before(2**50)
+    small.clock.forward(storing.RETRY_MS)
+    assert small.look(patient=True) == 0
+    assert not small.storer.failing
+
+
 def test_what_is_damaged_is_left_out(small: House) -> None:
     refs = [small.print(text) for text in ("before", "torn", "after")]
     (path,) = small.output.directory.glob("seg-*.dat")
@@ -413,7 +427,35 @@ def test_a_disk_without_room_is_not_filled(small: House, monkeypatch: pytest.Mon
         small.read(ref, token)
 
 
-# ---------------------------------------------------------------- keys, calls
+# ---------------------------------------------------------------- the place, keys, calls
+
+
+@pytest.mark.parametrize(
+    ("where", "endpoint", "words"),
+    [
+        ("ftp://vault", None, "a directory, or s3://BUCKET/PREFIX"),
+        ("s3://user:hush@vault/x", None, "the environment has credentials"),
+        ("s3://vault", "https://user:hush@s3.example", "must not hold credentials"),
+        ("s3://V", None, "cannot be the name of a bucket"),
+    ],
+)
+def test_a_place_that_is_none_ends_the_start_in_one_line(where: str, endpoint: str | None, words: str) -> None:
+    settings = {"id": "n1", "data": "/d", "output_store": where, "s3_endpoint": endpoint}
+    with pytest.raises(StartupError, match=words) as refused:
+        output_store_of(build({name: text for name, text in settings.items() if text is not None}))
+    assert refused.value.detail.startswith("output_store: ")
+    assert "hush" not in refused.value.detail
+    assert "\n" not in refused.value.detail
+
+
+def test_the_place_of_a_node() -> None:
+    config = build({"id": "n1", "data": "/d"})
+    assert output_store_of(config) is None
+    assert info_of(config, whole_runs=True)["output_store"] == "none"
+    config = build({"id": "n1", "data": "/d", "output_store": "s3://vault/x", "s3_endpoint": "http://127.0.0.1:1"})
+    store = output_store_of(config)
+    assert store is not None
+    assert store.where == info_of(config, whole_runs=True)["output_store"] == "s3://vault/x"
 
 
 def test_keys_say_what_places_are() -> None:

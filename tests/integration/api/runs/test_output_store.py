@@ -124,3 +124,16 @@ def test_what_is_not_kept_any_more_is_not_looked_for(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(StoredOutputs, "open", never)
     among(tmp_path, test)
+
+
+def test_a_search_says_that_it_does_not_look_there(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client, third: Client) -> None:
+        await printed(tmp_path, first, second, third)
+        first.cluster.open_session("n1", "127.0.0.1:1")
+        status, found = await second("GET", "/v1/instances:search?q=oops")
+        assert (status, found["items"]) == (200, [])
+        (silent,) = found["silent"]
+        assert (silent["node"], silent["outputs"]) == ("n1", 1)
+        assert silent["detail"].endswith("There is no search in the object store.")
+
+    among(tmp_path, test)
