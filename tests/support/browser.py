@@ -20,8 +20,8 @@ from tests.support.cluster import NodeProcess
 # The first one is the engine without what a window needs: a test costs half as much processor time with it.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 MISSING = (
-    f"no browser on the PATH ({', '.join(NAMES)}): apt-get install {NAMES[0]}, which ./scripts/test does by itself when "
-    "it runs as root"
+    f"no browser on the PATH ({', '.join(NAMES)}): apt-get install {NAMES[0]}, which ./scripts/test does by itself"
+    " when it runs as root"
 )
 WIDTHS = (360, 800, 1400)
 HEIGHT = 900
