@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import select
-import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
+from raftsched.shipping.apart import apart
 from raftsched.shipping.batches import Entry, Packed
 from raftsched.shipping.shipper import NotTaken
 
@@ -32,31 +30,22 @@ class StandardOutput:
 
     async def take(self, lines: Sequence[Packed]) -> None:
         """Raises NotTaken: it is closed."""
-        loop = asyncio.get_running_loop()
-        written: asyncio.Future[None] = loop.create_future()
         data = b"".join(line.data for line in lines)
-        threading.Thread(target=self._write, args=(data, loop, written), name="stdout", daemon=True).start()
         try:
-            await written
+            await apart(lambda: self._write(data))
         except OSError as error:
             raise NotTaken(f"standard output cannot be written ({error.strerror})") from None
 
     async def close(self) -> None:
         """It is the process's."""
 
-    def _write(self, data: bytes, loop: asyncio.AbstractEventLoop, written: asyncio.Future[None]) -> None:
-        failure: OSError | None = None
+    def _write(self, data: bytes) -> None:
         left = memoryview(data)
-        try:
-            while left:
-                try:
-                    left = left[os.write(self._fd, left) :]
-                except BlockingIOError:  # somebody made it so
-                    select.select([], [self._fd], [])
-        except OSError as error:
-            failure = error
-        with suppress(RuntimeError):  # the loop is over
-            loop.call_soon_threadsafe(_tell, written, failure)
+        while left:
+            try:
+                left = left[os.write(self._fd, left) :]
+            except BlockingIOError:  # somebody made it so
+                select.select([], [self._fd], [])
 
 
 def line_of(entry: Entry, node_id: str) -> dict[str, Any]:
@@ -91,12 +80,3 @@ def time_text(at_ns: int) -> str:
 @lru_cache(maxsize=8)
 def _to_the_second(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
-
-
-def _tell(written: asyncio.Future[None], failure: OSError | None) -> None:
-    if written.done():
-        return
-    if failure is None:
-        written.set_result(None)
-    else:
-        written.set_exception(failure)

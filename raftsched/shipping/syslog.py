@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from raftsched.config.addresses import Address
+from raftsched.shipping.apart import apart
 from raftsched.shipping.batches import Entry, Packed
 from raftsched.shipping.shipper import NotTaken
 from raftsched.shipping.standard_output import time_text
@@ -33,11 +34,12 @@ STREAM_MAX = 8_192  # by TCP and TLS (RFC 5425, 4.3.1), and on this machine
 TEXT_MIN = 480  # bytes of it that are left for text, however long the names are
 HOST_MAX = 255
 PARTS_MAX = 9_999  # of a line, by far
+CONNECT_S = 5.0
 TIMEOUT_S = 30.0
 DATAGRAM_S = 2.0  # how long one may wait for room in a local socket
 BURST = 32 * 1024  # bytes of datagrams at once; a receiver's buffer is small, and what does not fit is lost,
 BURST_S = 0.01  # so there is a pause behind them
-_ACKED_S = 0.005  # how often is looked whether all was acknowledged
+ACKED_S = 0.005  # how often is looked whether all was acknowledged
 
 _CONTROLS = {c: f"#{c:03o}" for c in (*range(32), 127) if c != 9}
 _INT = struct.Struct("i")
@@ -143,7 +145,7 @@ class Datagrams:
     async def take(self, lines: Sequence[Packed]) -> None:
         """Raises NotTaken."""
         try:
-            await asyncio.to_thread(self._send, lines)
+            await apart(lambda: self._send(lines))
         except OSError as error:
             self._shut()
             raise NotTaken(f"{self._to}: {error.strerror or error}") from None
@@ -201,60 +203,74 @@ class Stream:
         self._to = to
         self._tls = tls
         self._format = Format(node_id, host, STREAM_MAX)
-        self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._socket: socket.socket | None = None
 
     def pack(self, entry: Entry) -> bytes:
         return b"".join(counted(message) for message in self._format.messages(entry))
 
     async def take(self, lines: Sequence[Packed]) -> None:
         """Raises NotTaken. What was sent before over a connection that breaks is sent again over the next one."""
+        data = b"".join(line.data for line in lines)
         try:
-            async with asyncio.timeout(TIMEOUT_S):
-                await self._send(b"".join(line.data for line in lines))
+            await apart(lambda: self._send(data))
         except TimeoutError:
-            await self.close()
+            self._shut()
             raise NotTaken(f"{self._to} does not take it") from None
         except OSError as error:
-            await self.close()
+            self._shut()
             raise NotTaken(f"{self._to}: {error.strerror or error}") from None
         except asyncio.CancelledError:
-            await self.close()
+            self._shut()
             raise
 
-    async def _send(self, data: bytes) -> None:
-        await asyncio.sleep(0)  # an end of the connection that has come is seen
-        if self._open is not None and _is_over(*self._open):
-            await self.close()
-        if self._open is None:
-            name = self._to.host if self._tls is not None else None
-            self._open = await asyncio.open_connection(*self._to, ssl=self._tls, server_hostname=name)
-            self._open[1].transport.set_write_buffer_limits(0)
-        reader, writer = self._open
-        writer.write(data)
-        await writer.drain()
-        while unacknowledged(writer):
-            if _is_over(reader, writer):
-                raise ConnectionResetError(0, "the connection was closed")
-            await asyncio.sleep(_ACKED_S)
-
     async def close(self) -> None:
-        if self._open is not None:
-            _, writer = self._open
-            self._open = None
-            writer.close()
-            with suppress(OSError, TimeoutError):
-                async with asyncio.timeout(1.0):
-                    await writer.wait_closed()
+        self._shut()
+
+    def _send(self, data: bytes) -> None:
+        if self._socket is not None and is_over(self._socket):
+            self._shut()
+        sock = self._socket
+        if sock is None:
+            sock = self._socket = self._connected()
+        sock.settimeout(TIMEOUT_S)
+        sock.sendall(data)
+        waits = 0
+        while unacknowledged(sock):
+            if waits * ACKED_S >= TIMEOUT_S:
+                raise TimeoutError
+            waits += 1
+            time.sleep(ACKED_S)
+        is_over(sock)  # by a reset, the other side threw away what it had acknowledged
+
+    def _connected(self) -> socket.socket:
+        made = socket.create_connection(self._to, CONNECT_S)
+        try:
+            return made if self._tls is None else self._tls.wrap_socket(made, server_hostname=self._to.host)
+        except OSError:
+            made.close()
+            raise
+
+    def _shut(self) -> None:
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)  # a thread may be at it
+            self._socket.close()
+            self._socket = None
 
 
-def _is_over(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    return reader.at_eof() or reader.exception() is not None or writer.is_closing()
+def is_over(sock: socket.socket) -> bool:
+    """Returns whether the other side has closed the connection in order. What it says is not read. Raises OSError: it
+    has ended it otherwise."""
+    sock.setblocking(False)
+    try:
+        while sock.recv(4_096):
+            pass
+    except (BlockingIOError, ssl.SSLWantReadError):
+        return False
+    return True
 
 
-def unacknowledged(writer: asyncio.StreamWriter) -> int:
+def unacknowledged(sock: socket.socket) -> int:
     """Returns how many bytes the other side has not acknowledged (SIOCOUTQ, tcp(7))."""
-    sock = writer.get_extra_info("socket")
-    if sock is None or sock.fileno() < 0:
-        raise ConnectionResetError(0, "the connection was closed")
     size: int = _INT.unpack(fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, _INT.pack(0)))[0]
-    return size + writer.transport.get_write_buffer_size()
+    return size

@@ -48,7 +48,7 @@ SHIPPING = (
         "taken_is_what_the_system_took",
         "by TCP a line counts when the other machine has acknowledged it",
         "shipping/syslog.py",
-        "        while unacknowledged(writer):\n",
+        "        while unacknowledged(sock):\n",
         "        while False:\n",
         ("unit/shipping/test_syslog.py",),
         None,

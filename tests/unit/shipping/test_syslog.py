@@ -250,8 +250,8 @@ def test_what_nobody_acknowledges_is_not_taken(monkeypatch: pytest.MonkeyPatch) 
             silent.listen(1)
             to = Stream(Address("127.0.0.1", silent.getsockname()[1]), "n1", "web-1", None)
             await to.take([packed(entry("x"), b"x")])  # its system acknowledges as much as it has room for
-            assert to._open is not None
-            to._open[1].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
+            assert to._socket is not None
+            to._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
             monkeypatch.setattr(syslog, "TIMEOUT_S", 0.3)
             with pytest.raises(NotTaken, match="does not take it"):
                 await to.take([packed(entry("x"), b"x" * 100_000)])  # all of it is in the system here, or nearly so

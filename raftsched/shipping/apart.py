@@ -1,0 +1,35 @@
+"""Threads for what a receiver may hold up for as long as it likes, and that must not keep the process from ending."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+
+async def apart(do: Callable[[], None]) -> None:
+    """Does it in a thread of its own. Raises the OSError that it raises; cancelled, it leaves the thread behind."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def run() -> None:
+        failure: OSError | None = None
+        try:
+            do()
+        except OSError as error:
+            failure = error
+        with suppress(RuntimeError):  # the loop is over
+            loop.call_soon_threadsafe(_tell, done, failure)
+
+    threading.Thread(target=run, name="output-shipping", daemon=True).start()
+    await done
+
+
+def _tell(done: asyncio.Future[None], failure: OSError | None) -> None:
+    if done.done():
+        return
+    if failure is None:
+        done.set_result(None)
+    else:
+        done.set_exception(failure)
