@@ -386,7 +386,7 @@ def test_what_follows_what_is_drawn_and_its_workflow_shown(world: World, tab: Ta
     graph.get_by_role("link", name="job/publish").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("publish")
     expect(page.get_by_role("main")).to_contain_text("job/nowhere, which does not exist")
-    run = world.ask("POST", f"/v1/jobs/{world.jobs['job/extract']}/run", {})["id"]
+    run = world.run("job/extract")
     page = tab.go(f"/ui/runs/{run}")
     runs = page.get_by_role("table", name="Runs of the workflow").locator("tbody tr")
     expect(runs).to_have_count(3)
