@@ -16,7 +16,7 @@ def open_store(where: str, endpoint: str | None = None) -> ObjectStore:
     environment (RAFTSCHED_S3_ENDPOINT, AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL) and not AWS. Raises NotUsable."""
     scheme, colon, rest = where.partition("://")
     if not colon:
-        if not where or "\0" in where:
+        if not where or "\0" in where or where.startswith("s3:"):  # for s3://; else it would be a directory
             raise NotUsable(f"a place to store at is {_FORMS}")
         return Directory(Path(where).absolute())
     if scheme != "s3":

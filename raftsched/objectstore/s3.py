@@ -43,7 +43,10 @@ class S3:
         if not _BUCKET.fullmatch(bucket):
             raise NotUsable(f"{bucket[:80]!r} cannot be the name of a bucket: small letters, digits, . and -")
         if prefix:
-            require_key(prefix)
+            try:
+                require_key(prefix)
+            except ObjectStoreError as error:
+                raise NotUsable(f"the prefix: {error}") from None
         self._client, self._pool = _client(endpoint)
 
     def put(self, key: str, source: Source) -> int:

@@ -148,12 +148,15 @@ def test_without_the_package_it_is_said_how_to_get_it(service: s3.S3, monkeypatc
     ("where", "endpoint", "text"),
     [
         ("", None, "a directory, or s3://BUCKET/PREFIX"),
+        ("s3:vault/x", None, "a directory, or s3://BUCKET/PREFIX"),
+        ("s3:/vault/x", None, "a directory, or s3://BUCKET/PREFIX"),
         ("gs://vault", None, "gs:// is no place"),
         ("s3://key:hidden@vault/x", None, "the environment has credentials"),
         ("s3://vault/x?secret=hidden", None, "the environment has credentials"),
         ("s3://", None, "cannot be the name of a bucket"),
         ("s3://Vault", None, "cannot be the name of a bucket"),
-        ("s3://vault/a//b", None, "cannot be the key"),
+        ("s3://vault/a//b", None, "the prefix: 'a//b' cannot be the key"),
+        ("s3://vault/a b", None, "the prefix: 'a b' cannot be the key"),
         ("s3://vault", "https://key:hidden@host", "must not hold credentials"),
         ("s3://vault", "host:9000", "http:// or https://"),
         ("s3://vault", "https://host/path", "http:// or https://"),
@@ -162,6 +165,6 @@ def test_without_the_package_it_is_said_how_to_get_it(service: s3.S3, monkeypatc
 def test_places_that_are_none_are_refused_and_secrets_not_shown(
     service: s3.S3, where: str, endpoint: str | None, text: str
 ) -> None:
-    with pytest.raises(ObjectStoreError, match=text) as refused:
+    with pytest.raises(NotUsable, match=text) as refused:
         open_store(where, endpoint)
     assert "hidden" not in str(refused.value)
