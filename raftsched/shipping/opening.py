@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from raftsched.config.shipping import ShipConfig
 from raftsched.errors import StartupError
 from raftsched.shipping.loki import Loki, tls_context
@@ -15,6 +17,8 @@ def receiver_of(config: ShipConfig, node_id: str, host: str, agent: str) -> Rece
     Raises StartupError."""
     try:
         if config.kind == "stdout":
+            if sys.__stdout__ is None:  # its number is that of the next file which was opened, and may be the log's
+                raise StartupError("output_ship is stdout, which is closed; leave it open, or name another place.")
             return StandardOutput(node_id)
         if config.kind == "loki":
             return Loki(config, node_id, agent)

@@ -53,4 +53,13 @@ SHIPPING = (
         ("unit/shipping/test_syslog.py",),
         None,
     ),
+    Mutant(
+        "shipped_into_a_file_of_the_node",
+        "a node whose standard output is closed does not ship to what has its number then",
+        "shipping/opening.py",
+        "            if sys.__stdout__ is None:",
+        "            if False:",
+        ("unit/shipping/test_standard_output.py",),
+        None,
+    ),
 )

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 
 import pytest
 
+from raftsched.config.shipping import ShipConfig
+from raftsched.errors import StartupError
+from raftsched.shipping.opening import receiver_of
 from raftsched.shipping.shipper import NotTaken
 from raftsched.shipping.standard_output import StandardOutput, time_text
 from tests.unit.shipping.house import entry, packed, run
@@ -33,6 +37,16 @@ def test_a_line_is_an_object() -> None:
     found = json.loads(raw)
     assert (found["worker"], found["goes_on"], found["stream"]) == ("gpu-1", True, "stderr")
     assert time_text(1_000_000_999) == "1970-01-01T00:00:01.000000Z"
+
+
+def test_a_node_whose_standard_output_is_closed_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of it is that of a file of the node then."""
+    config = ShipConfig(to="stdout", kind="stdout")
+    receiver_of(config, "n1", "web-1", "raftsched/1")
+    monkeypatch.setattr(sys, "__stdout__", None)  # as Python has it then
+    with pytest.raises(StartupError) as refused:
+        receiver_of(config, "n1", "web-1", "raftsched/1")
+    assert "leave it open" in refused.value.detail
 
 
 @pytest.mark.parametrize("blocking", [True, False])
