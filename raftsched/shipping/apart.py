@@ -9,15 +9,15 @@ from contextlib import suppress
 
 
 async def apart(do: Callable[[], None]) -> None:
-    """Does it in a thread of its own. Raises the OSError that it raises; cancelled, it leaves the thread behind."""
+    """Does it in a thread of its own. Raises what it raises; cancelled, it leaves the thread behind."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
     def run() -> None:
-        failure: OSError | None = None
+        failure: Exception | None = None
         try:
             do()
-        except OSError as error:
+        except Exception as error:  # any: who waits would wait for ever
             failure = error
         with suppress(RuntimeError):  # the loop is over
             loop.call_soon_threadsafe(_tell, done, failure)
@@ -26,7 +26,7 @@ async def apart(do: Callable[[], None]) -> None:
     await done
 
 
-def _tell(done: asyncio.Future[None], failure: OSError | None) -> None:
+def _tell(done: asyncio.Future[None], failure: Exception | None) -> None:
     if done.done():
         return
     if failure is None:

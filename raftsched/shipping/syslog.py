@@ -8,7 +8,9 @@ UTF-8 without a byte order mark; control characters other than tabs are written 
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
+import os
 import socket
 import ssl
 import struct
@@ -40,6 +42,7 @@ DATAGRAM_S = 2.0  # how long one may wait for room in a local socket
 BURST = 32 * 1024  # bytes of datagrams at once; a receiver's buffer is small, and what does not fit is lost,
 BURST_S = 0.01  # so there is a pause behind them
 ACKED_S = 0.005  # how often is looked whether all was acknowledged
+SAID_MAX = 2**20  # bytes that a receiver may say between two batches; one of syslog has nothing to say
 
 _CONTROLS = {c: f"#{c:03o}" for c in (*range(32), 127) if c != 9}
 _INT = struct.Struct("i")
@@ -236,6 +239,7 @@ class Stream:
         sock.sendall(data)
         waits = 0
         while unacknowledged(sock):
+            is_over(sock)  # after a reset nothing more is acknowledged
             if waits * ACKED_S >= TIMEOUT_S:
                 raise TimeoutError
             waits += 1
@@ -259,18 +263,25 @@ class Stream:
 
 
 def is_over(sock: socket.socket) -> bool:
-    """Returns whether the other side has closed the connection in order. What it says is not read. Raises OSError: it
-    has ended it otherwise."""
+    """Returns whether the other side has closed the connection in order. What it says is thrown away. Raises OSError:
+    it has ended it otherwise, or does not stop talking."""
     sock.setblocking(False)
+    said = 0
     try:
-        while sock.recv(4_096):
-            pass
+        while said <= SAID_MAX:
+            size = len(sock.recv(4_096))
+            if not size:
+                return True
+            said += size
     except (BlockingIOError, ssl.SSLWantReadError):
         return False
-    return True
+    raise OSError("it sends data without an end, and a receiver of syslog sends none")
 
 
 def unacknowledged(sock: socket.socket) -> int:
-    """Returns how many bytes the other side has not acknowledged (SIOCOUTQ, tcp(7))."""
+    """Returns how many bytes the other side has not acknowledged (SIOCOUTQ, tcp(7)). Raises OSError: it was closed
+    here."""
+    if sock.fileno() < 0:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     size: int = _INT.unpack(fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, _INT.pack(0)))[0]
     return size

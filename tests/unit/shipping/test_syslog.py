@@ -6,10 +6,13 @@ import asyncio
 import re
 import socket
 import ssl
+import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -17,6 +20,7 @@ from hypothesis import strategies as st
 
 from raftsched.config.addresses import Address
 from raftsched.shipping import syslog
+from raftsched.shipping.apart import apart
 from raftsched.shipping.batches import Packed
 from raftsched.shipping.loki import tls_context
 from raftsched.shipping.shipper import NotTaken
@@ -28,7 +32,9 @@ from raftsched.shipping.syslog import (
     Stream,
     counted,
     escaped,
+    is_over,
     parts_of,
+    unacknowledged,
     uncounted,
 )
 from tests.support import authority
@@ -257,6 +263,86 @@ def test_what_nobody_acknowledges_is_not_taken(monkeypatch: pytest.MonkeyPatch) 
                 await to.take([packed(entry("x"), b"x" * 100_000)])  # all of it is in the system here, or nearly so
 
     run(through())
+
+
+def _until_it_waits(sock: socket.socket) -> None:
+    while not unacknowledged(sock):
+        time.sleep(0.005)
+
+
+@asynccontextmanager
+async def sent_and_not_acknowledged() -> AsyncIterator[tuple[socket.socket, asyncio.Task[None]]]:
+    """A receiver that reads nothing, and a batch that the system here has taken all of, and not that there."""
+    with socket.socket() as silent:
+        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(1)
+        to = Stream(Address("127.0.0.1", silent.getsockname()[1]), "n1", "web-1", None)
+        await to.take([packed(entry("x"), b"x")])
+        sock = to._socket
+        assert sock is not None
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
+        taking = asyncio.create_task(to.take([packed(entry("x"), b"x" * 200_000)]))
+        await asyncio.to_thread(_until_it_waits, sock)
+        yield silent, taking
+        await to.close()
+
+
+def test_a_receiver_that_breaks_the_connection_off_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(syslog, "TIMEOUT_S", 10.0)
+
+    async def through() -> None:
+        async with sent_and_not_acknowledged() as (silent, taking):
+            silent.close()
+            with pytest.raises(NotTaken, match="reset"):
+                await taking
+
+    run(through())
+
+
+def test_a_stop_while_nobody_acknowledges_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+
+    async def through() -> None:
+        async with sent_and_not_acknowledged() as (_, taking):
+            taking.cancel()
+            await asyncio.wait([taking])
+        for thread in threading.enumerate():
+            if thread.name == "output-shipping":
+                await asyncio.to_thread(thread.join, 10)
+
+    run(through())
+    assert failures == []
+
+
+def test_whatever_fails_in_a_thread_is_told_to_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+
+    def fails() -> None:
+        raise ValueError("unexpected")
+
+    async def through() -> None:
+        async with asyncio.timeout(10):
+            await apart(fails)
+
+    with pytest.raises(ValueError, match="unexpected"):
+        run(through())
+
+
+def test_a_receiver_that_talks_without_an_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(syslog, "SAID_MAX", 10_000)
+
+    class Talking:
+        def setblocking(self, flag: bool) -> None: ...
+
+        def recv(self, size: int) -> bytes:
+            self.heard = getattr(self, "heard", 0) + size
+            assert self.heard < 100_000, "it is heard for ever"
+            return b"x" * size
+
+    with pytest.raises(OSError, match="without an end"):
+        is_over(cast(socket.socket, Talking()))
 
 
 def test_messages_by_tls_to_a_server_that_an_authority_signed(tmp_path: Path) -> None:
