@@ -51,7 +51,8 @@ def lines_of(frames: Iterable[tuple[int, bytes]]) -> Iterator[Line]:
     """Yields all lines. Where output was left out, a line says so, on stderr; what is around it are lines of their
     own."""
     for number, (stream, raw, goes_on) in enumerate(_cut(frames), 1):
-        yield Line(number, _NAMES[stream], raw.decode("utf-8", "replace").removesuffix("\r"), goes_on)
+        text = raw.decode("utf-8", "replace")
+        yield Line(number, _NAMES[stream], text if goes_on else text.removesuffix("\r"), goes_on)
 
 
 def _cut(frames: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, bool]]:

@@ -80,6 +80,13 @@ class Marks:
         if not self._changed:
             return
         self._changed = False
+        try:
+            self._write()
+        except OSError:
+            self._changed = True
+            raise
+
+    def _write(self) -> None:
         made = self._path.with_suffix(".new")
         fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:

@@ -60,6 +60,12 @@ def test_a_long_line_is_cut_between_characters(monkeypatch: pytest.MonkeyPatch) 
     ]
 
 
+def test_only_at_the_end_of_a_line_a_carriage_return_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LINE_MAX", 5)
+    got = list(lines_of([(STDOUT, b"10 %\r20 %\r\n")]))
+    assert [(line.text, line.goes_on) for line in got] == [("10 %\r", True), ("20 %", False)]
+
+
 @given(st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), st.binary(max_size=12)), max_size=8), st.data())
 def test_what_is_read_in_other_pieces_makes_the_same_lines(
     frames: list[tuple[int, bytes]], data: st.DataObject

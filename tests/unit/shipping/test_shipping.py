@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -148,6 +150,21 @@ def test_what_there_was_before_it_was_turned_on_is_not_shipped(tmp_path: Path) -
     house.print("on again")
     assert house.ship() == ["from now on", "on again"]
     assert house.shipper.waiting_bytes == 0
+
+
+def test_marks_that_a_full_disk_did_not_take_are_written_later(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.print("one")
+
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            house.ship()
+    house.ship()
+    house.again()
+    assert house.ship() == []
 
 
 def test_marks_of_another_disk_are_not_ours(house: House) -> None:
