@@ -39,7 +39,7 @@ from raftsched.worker.records import (
     told_of,
     whole_size,
 )
-from raftsched.worker.segments import Segment, begun_ms, name_of, newest_ms, owner_of, segments_in
+from raftsched.worker.segments import Segment, begun_ms, last_of, name_of, newest_ms, note_last, owner_of, segments_in
 from raftsched.worker.whose import Whose, body_of
 
 _RECENT_MAX = 1_000
@@ -125,7 +125,7 @@ class OutputStore:
         self._kept: Counter[str] = Counter()  # bytes, by owner they are
         for segment in self._segments.values():
             self._kept[segment.owner] += segment.size
-        self._last = max(self._segments, default=0)
+        self._last = last_of(directory, self._segments)
         self._unchecked = set(self._segments)  # their ends may be torn
         self._found_at_start = set(self._segments)
         self._begun: dict[int, int] = {}  # number -> when a segment was first seen to have something (UTC ms)
@@ -445,6 +445,8 @@ class OutputStore:
         at = self._open.get(segment.owner)
         if at is not None and at.number == number:
             self._shut(segment.owner)
+        if number == self._last:
+            note_last(self.directory, number)
         self._segment_path(number).unlink(missing_ok=True)
         self._texts.forget(number)
         del self._segments[number]

@@ -7,6 +7,8 @@ own. So what each has is known from the names and sizes of the files.
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +44,27 @@ def segments_in(directory: Path) -> dict[int, Segment]:
             size = path.stat().st_size
             found[int(number)] = Segment(owner, size, size)
     return dict(sorted(found.items()))
+
+
+def last_of(directory: Path, segments: Iterable[int]) -> int:
+    """Returns the highest number that a segment has, or had; 0: there was none."""
+    gone = (path.name[5:] for path in directory.glob("last-*"))
+    return max([*segments, *(int(number) for number in gone if number.isdigit())], default=0)
+
+
+def note_last(directory: Path, number: int) -> None:
+    """Notes that this number is not to be used again, before the segment that has the highest one is deleted: what was
+    in it may be elsewhere by this number. As the name of an empty file, for the disk may be full."""
+    with suppress(OSError):
+        os.close(os.open(directory / f"last-{number:08d}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        listed = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(listed)
+        finally:
+            os.close(listed)
+        for path in directory.glob("last-*"):
+            if path.name < f"last-{number:08d}":
+                path.unlink(missing_ok=True)
 
 
 def newest_ms(path: Path) -> int:

@@ -490,3 +490,18 @@ def test_a_call_counts_until_it_ends() -> None:
             await calls.make(lambda: 1 // 0, 10)
 
     asyncio.run(main())
+
+
+def test_a_segment_that_is_gone_here_keeps_its_number_and_so_its_objects(small: House) -> None:
+    """Output may be kept longer in the store than on the disk."""
+    owner = owner_of("hr")
+    small.own = {owner: 2}
+    small.print("of all")
+    old, token = small.print("old", "hr")
+    small.look()
+    small.output.drop_before(0, {owner: 1 << 60})
+    small.begin()
+    new, later = small.print("new", "hr")
+    assert new.segment == old.segment + 1
+    small.look()
+    assert (small.read(old, token), small.read(new, later)) == ("old", "new")
