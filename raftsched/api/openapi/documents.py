@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -21,25 +22,35 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 
 
 class Documents:
-    """Made when first asked for: a node that nobody asks does not pay for it."""
+    """Made when first asked for: a node that nobody asks does not pay for it. In a thread: it takes up to a second, and
+    a leader that is silent for so long is one no more."""
 
     def __init__(self, routes: Sequence[RouteLike], version: str) -> None:
         self._routes = routes
         self._version = version
         self._json: bytes | None = None
         self._html: bytes | None = None
+        self._making = asyncio.Lock()
 
-    @property
-    def json(self) -> bytes:
-        if self._json is None:
-            self._json = orjson.dumps(describe(self._routes, self._version))
+    async def json(self) -> bytes:
+        async with self._making:
+            if self._json is None:
+                self._json = await asyncio.to_thread(self._make_json)
         return self._json
 
-    @property
-    def html(self) -> bytes:
-        if self._html is None:
-            self._html = render(msgspec.json.decode(self.json)).encode()
+    async def html(self) -> bytes:
+        made = await self.json()
+        async with self._making:
+            if self._html is None:
+                self._html = await asyncio.to_thread(_make_html, made)
         return self._html
+
+    def _make_json(self) -> bytes:
+        return orjson.dumps(describe(self._routes, self._version))
+
+
+def _make_html(description: bytes) -> bytes:
+    return render(msgspec.json.decode(description)).encode()
 
 
 DOCUMENTS: web.AppKey[Documents] = web.AppKey("documents", Documents)
@@ -47,10 +58,10 @@ DOCUMENTS: web.AppKey[Documents] = web.AppKey("documents", Documents)
 
 @operation("API description in OpenAPI 3.1", {200: Reply({"type": "object"}, "OpenAPI.", (), JSON)}, role="open")
 async def openapi(ctx: ApiContext, call: Call[None]) -> web.Response:
-    return reply(call.request.app[DOCUMENTS].json)
+    return reply(await call.request.app[DOCUMENTS].json())
 
 
 @operation("API documentation as a web page", {200: Reply({"type": "string"}, "A page.", (), _HTML)}, role="open")
 async def page(ctx: ApiContext, call: Call[None]) -> web.Response:
     headers = {"Content-Type": f"{_HTML}; charset=utf-8", "Content-Security-Policy": _POLICY}
-    return web.Response(body=call.request.app[DOCUMENTS].html, headers=headers)
+    return web.Response(body=await call.request.app[DOCUMENTS].html(), headers=headers)

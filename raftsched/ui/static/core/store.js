@@ -6,7 +6,8 @@ import { health } from "./health.js";
 
 const APART_MS = 500; // between two readings of one path at least,
 const BUSY_MS = 2_000; // while more changes than are told one by one,
-const SHARE = 8; // and so many times as long as the last reading took
+const SHARE = 8; // and so many times as long as the last reading took,
+const SLOW_MS = 10_000; // but no longer than this: one slow answer does not make the page old
 const KEEP_MS = 60_000; // what nobody shows is kept so long, for a step back
 
 const resources = new Map(); // path -> Resource
@@ -67,7 +68,7 @@ export class Resource {
   touch(apart = APART_MS) {
     this.#due = true;
     if (this.#reading || this.#timer || document.hidden || !this.#listeners.size) return;
-    const wait = Math.max(0, this.#began + Math.max(apart, SHARE * this.#took) - performance.now());
+    const wait = Math.max(0, this.#began + Math.max(apart, Math.min(SHARE * this.#took, SLOW_MS)) - performance.now());
     this.#timer = setTimeout(() => this.reload(), wait);
   }
 
