@@ -30,7 +30,7 @@ def output_store_of(config: NodeConfig) -> ObjectStore | None:
     if not config.output_store:
         return None
     try:
-        return open_store(config.output_store, config.s3_endpoint)
+        return open_store(config.output_store, config.s3_endpoint, makes=False)
     except NotUsable as error:
         raise StartupError(f"output_store: {error}") from None
 

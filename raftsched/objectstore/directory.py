@@ -22,11 +22,14 @@ _TRIES = 10  # an empty directory may be removed by a delete while a put is abou
 
 
 class Directory:
-    """Made when something is first put. Puts are written beside, synced and renamed; what a killed process left there
-    is removed by the next one, which knows it by a lock that nobody holds."""
+    """Puts are written beside, synced and renamed; what a killed process left there is removed by the next one, which
+    knows it by a lock that nobody holds."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, makes: bool = True) -> None:
+        """`makes`: the first put makes the directory. Else nothing is done where it is not there: it may be on a share
+        that is not mounted, and would be made on the wrong disk."""
         self._root = root
+        self._makes = makes
         self._swept = False
 
     @property
@@ -35,6 +38,7 @@ class Directory:
 
     def put(self, key: str, source: Source) -> int:
         require_key(key)
+        self._look()
         with self._errors(key, "cannot be written"):
             coming = self._root / _COMING
             if not coming.is_dir():
@@ -59,6 +63,7 @@ class Directory:
 
     def get(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         require_key(key)
+        self._look()
         with self._errors(key, "cannot be read"):
             try:
                 file = (self._root / key).open("rb")
@@ -72,11 +77,13 @@ class Directory:
                     yield piece
 
     def list(self, prefix: str = "") -> Iterator[Found]:
+        self._look()
         with self._errors(prefix, "cannot be listed"):
             yield from self._below(prefix.rpartition("/")[0], prefix)
 
     def delete(self, key: str) -> None:
         require_key(key)
+        self._look()
         with self._errors(key, "cannot be deleted"), suppress(FileNotFoundError, NotADirectoryError):
             path = self._root / key
             path.unlink()
@@ -90,6 +97,10 @@ class Directory:
 
     def close(self) -> None:
         pass
+
+    def _look(self) -> None:
+        if not self._makes and not self._root.is_dir():
+            raise ObjectStoreError(f"{self._root} is no directory: make it, or mount what it is on")
 
     def _below(self, folder: str, prefix: str) -> Iterator[Found]:
         """Yields what is in a folder. Links are not followed: what they lead to is not this store's."""

@@ -22,6 +22,7 @@ def read(node: NodeProcess, path: str) -> tuple[int, str | None, int]:
 
 def test_a_lost_disk_takes_no_output_with_it(tmp_path: Path) -> None:
     vault = tmp_path / "vault"
+    vault.mkdir()
     with Cluster(1, directory=tmp_path / "nodes", flags=["--output-store", str(vault)]) as cluster:
         (node,) = cluster.nodes
         for_all = {"output_copies": 2, "output_max_bytes": 2 * SIZE}

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,23 @@ def test_errors_name_the_file_and_the_reason(tmp_path: Path) -> None:
     with pytest.raises(NoSuchObject):
         next(store.get("a/b/c"))
     store.delete("a/b/c")
+
+
+def test_a_directory_that_must_be_there_is_never_made(tmp_path: Path) -> None:
+    """A share that is not mounted is no empty store: what it has is not gone, and nothing is put beside it."""
+    share = tmp_path / "share"
+    store = Directory(share, makes=False)
+    tries: list[Callable[[], object]] = [
+        lambda: store.put("k", io.BytesIO(b"x")),
+        lambda: list(store.list()),
+        lambda: b"".join(store.get("k")),
+        lambda: store.delete("k"),
+    ]
+    for attempt in tries:
+        with pytest.raises(ObjectStoreError, match="share is no directory: make it, or mount what it is on") as said:
+            attempt()
+        assert type(said.value) is ObjectStoreError, "it is not said to be gone"
+    assert not share.exists()
+    share.mkdir()
+    assert store.put("k", io.BytesIO(b"x")) == 1
+    assert b"".join(store.get("k")) == b"x"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -428,6 +429,14 @@ def test_a_disk_without_room_is_not_filled(small: House, monkeypatch: pytest.Mon
 
 
 # ---------------------------------------------------------------- the place, keys, calls
+
+
+def test_a_directory_is_not_made(tmp_path: Path) -> None:
+    store = output_store_of(build({"id": "n1", "data": "/d", "output_store": str(tmp_path / "share")}))
+    assert store is not None
+    with pytest.raises(ObjectStoreError, match="make it, or mount what it is on"):
+        store.put("k", io.BytesIO(b"x"))
+    assert not (tmp_path / "share").exists()
 
 
 @pytest.mark.parametrize(
