@@ -18,6 +18,7 @@ from raftsched.remote.frames import FRAMES
 from raftsched.remote.outputs import PIECE_MAX
 from raftsched.remote.protocol import OutputPlace
 from raftsched.worker.spool import STDERR, STDOUT, pack
+from raftsched.worker.whose import Whose
 from tests.integration.api.runs.test_output import JOB
 from tests.support import sse
 from tests.support.local_api import Client, LocalCluster, serving
@@ -204,7 +205,8 @@ def test_a_lost_worker_takes_its_output_along(tmp_path: Path) -> None:
 def test_somebody_elses_place_shows_nothing(tmp_path: Path) -> None:
     async def test(run: Run, nodes: list[Client]) -> None:
         store = run.cluster.outputs["n2"]
-        secret = await run.cluster.received["n2"].store(run.token + 1, "default", 1, "the output of another run")
+        other = Whose("default", "other", "0@0", 1)
+        secret = await run.cluster.received["n2"].store(run.token + 1, other, 1, "the output of another run")
         assert secret is not None
         assert store.open(secret).read(0) == b"the output of another run"
         now = run.cluster.clock.wall
