@@ -37,4 +37,7 @@ class Release:
 
 
 # From old to new. Lines are only ever added.
-RELEASES = (Release("0.1.0", "f1fd5eefd662e96f436e74383f6daa30020c247e", 4),)
+RELEASES = (
+    Release("0.1.0", "f1fd5eefd662e96f436e74383f6daa30020c247e", 4),
+    Release("0.2.0", "4cc27058eb63999233c3a90a3b769a9b8a41f5c7", 5),
+)
