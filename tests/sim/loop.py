@@ -134,6 +134,8 @@ class Scheduler:
 class Server:
     """The result of create_server."""
 
+    sockets: tuple[()] = ()  # nothing that a selector could watch
+
     def __init__(self, listen: Callable[[], Callable[[], None]]) -> None:
         """`listen` begins to, and returns what ends it."""
         self._listen = listen

@@ -150,7 +150,7 @@ class Transport:
         if dialers:
             await asyncio.gather(*dialers, return_exceptions=True)
         if self._server is not None:
-            self._server.close()
+            await _stop_accepting(self._server)
         elif isinstance(self._bind, socket.socket):
             self._bind.close()
         links = list(self._all)
@@ -261,6 +261,20 @@ class Transport:
                     pause = options.connect_min_ms / 1000
             await asyncio.sleep(pause * self._rng.uniform(0.5, 1.5))
             pause = min(pause * 2, options.connect_max_ms / 1000)
+
+
+async def _stop_accepting(server: asyncio.Server) -> None:
+    """Closes the server, but no connection that it has just taken behind its back.
+
+    Such a connection is attached to its server one turn of the event loop after it was taken. When the server is closed
+    by then, asyncio (up to Python 3.13) forgets the connection with its socket open.
+    """
+    loop = asyncio.get_running_loop()
+    for sock in server.sockets:
+        loop.remove_reader(sock.fileno())
+    await asyncio.sleep(0)  # what was taken is attached
+    server.close()
+    await asyncio.sleep(0)  # and its link is known
 
 
 _KEEP_ALIVE = codec.encode(codec.KeepAlive())
