@@ -78,7 +78,7 @@ class Refusals:
 class _Guest:
     """A connection whose handshake is not done."""
 
-    __slots__ = ("address", "group", "sock", "stage", "task", "timer")
+    __slots__ = ("address", "group", "has_transport", "sock", "stage", "task", "timer")
 
     timer: asyncio.TimerHandle
 
@@ -87,6 +87,7 @@ class _Guest:
         self.address = address
         self.group = group  # None: it comes from where many come from
         self.stage = _SILENT
+        self.has_transport = False  # which closes the socket
         self.task: asyncio.Task[None] | None = None
 
 
@@ -116,6 +117,7 @@ class Entrance(Collector):
         self._turning: asyncio.TimerHandle | None = None
         self._rests: list[asyncio.TimerHandle] = []
         self._goodbyes: set[asyncio.Task[None]] = set()
+        self._closed = False
         self._shaking: list[asyncio.Task[None]] = []  # when it is closed
         for listening in self._sockets:
             listening.setblocking(False)
@@ -132,7 +134,10 @@ class Entrance(Collector):
         return len(self._guests)
 
     def close(self) -> None:
-        """No more connections; what has not shaken hands yet is closed."""
+        """No more connections; what has not shaken hands yet is closed. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
         self._looking.cancel()
         for rest in self._rests:
             rest.cancel()
@@ -251,6 +256,7 @@ class Entrance(Collector):
             guest.task.add_done_callback(lambda task, guest=guest: self._shaken(task, guest))  # type: ignore[misc]
 
     async def _shake(self, guest: _Guest, left: float) -> None:
+        guest.has_transport = True
         try:
             await self._loop.connect_accepted_socket(
                 self._factory,
@@ -267,7 +273,7 @@ class Entrance(Collector):
     def _shaken(self, task: asyncio.Task[None], guest: _Guest) -> None:
         if guest in self._guests:
             self._leave(guest)
-        if task.cancelled():  # perhaps before it had begun
+        if not guest.has_transport:  # it was cancelled before its first step
             guest.sock.close()
 
     async def _look(self) -> None:

@@ -38,6 +38,7 @@ from raftsched.api.http.fast_answers import create, head, made, problem
 from raftsched.api.http.fast_heads import START, Heads
 from raftsched.api.http.problems import from_rejected
 from raftsched.api.http.requests import HostCheck
+from raftsched.api.http.tls_transport import closed_once
 from raftsched.api.http.turnstile import AT_ONCE, Turnstile
 from raftsched.api.jobs.parse import create_command, read_job
 from raftsched.api.resources.users import naming_users
@@ -61,6 +62,8 @@ IDLE_S = 75.0  # a connection that says nothing for so long is closed
 STALLED_S = 30.0  # that a client may take nothing of its answer
 DRAINED_MAX = 64 * 1024  # bytes of a refused body that are still taken, so that the client reads why
 DRAIN_S = 1.0  # for so long
+GOODBYE_S = 1.0  # that a client of a node that stops may take to close a connection, as TLS wants it to
+CUT_OFF_S = 5.0  # by far what it takes to close connections for which nobody waits any more
 _HEAD_MAX = 4_096  # bytes
 OPERATION_ID, ROUTE = "jobs_create", "/v1/jobs"
 _ROLE = Role.EDITOR
@@ -87,6 +90,7 @@ class ConnectionFactory:
         self.connections: set[Connection] = set()
         self.stopping = False
         self._drained: asyncio.Event | None = None
+        self._gone: asyncio.Event | None = None
         self.classify = Heads(HostCheck(ctx.hosts))
 
     def __call__(self, place: Place | None = None) -> Connection:
@@ -112,6 +116,25 @@ class ConnectionFactory:
                 await self._drained.wait()
         for connection in list(self.connections):
             connection.close_unless_fallback()
+
+    async def wait_closed(self) -> None:
+        """Returns when no connection is left. Those whose clients take too long over the end are cut off."""
+        for within_s in (GOODBYE_S, CUT_OFF_S):
+            self._gone = asyncio.Event()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    if self.connections:
+                        await self._gone.wait()
+            for connection in list(self.connections):
+                connection.abort()
+
+    def left(self, connection: Connection) -> None:
+        """Notes that a connection has ended."""
+        self.connections.discard(connection)
+        if self.stopping:
+            self.note_idle()
+        if self._gone is not None and not self.connections:
+            self._gone.set()
 
     def close_slow(self) -> None:
         """Closes connections that take too long, whatever they are doing."""
@@ -150,7 +173,7 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------ asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport = closed_once(transport)
         self._factory.connections.add(self)
         self.active_at = self._factory.ctx.clock.monotonic()
         if self._counted:
@@ -165,11 +188,9 @@ class Connection(asyncio.Protocol):
             self._place.has_answer_due = self._has_answer_due
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._factory.connections.discard(self)
+        self._factory.left(self)
         if self._place is not None:
             self._factory.places.leave(self._place)
-        if self._factory.stopping:
-            self._factory.note_idle()
         self._held = b""
         if self._fallback is not None:
             self._fallback.connection_lost(exc)
@@ -281,6 +302,9 @@ class Connection(asyncio.Protocol):
     def close_unless_fallback(self) -> None:
         if self._fallback is None:
             self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
 
     # ------------------------------------------------------------ requests
 

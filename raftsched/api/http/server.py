@@ -93,12 +93,14 @@ class ApiServer:
         return self._factory()
 
     async def stop(self) -> None:
-        """New connections are refused, what is being answered gets its answer, then connections are closed."""
+        """New connections are refused, what is being answered gets its answer, then connections are closed. When it
+        returns none is left."""
         self._sweeper.cancel()
         self._server.close()
+        await self._server.wait_closed()  # nothing that is still on its way in is missed below
         await self._factory.drain(STOP_S)
         await self._runner.cleanup()
-        await self._server.wait_closed()
+        await self._factory.wait_closed()
 
     async def _sweep(self) -> None:
         while True:

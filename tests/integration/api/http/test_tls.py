@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
 import re
 import socket
 import ssl
+import warnings
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from raftsched.api.http import entrance
+from raftsched.api.http import entrance, fastpath
 from raftsched.api.http.server import ApiServer
 from raftsched.api.http.tls import Certificates, PeerTrust, TlsFiles
 from raftsched.errors import StartupError
@@ -408,6 +410,85 @@ def test_the_metrics_say_how_long_and_how_many(tmp_path: Path) -> None:
         assert status == 200
         assert b'raftsched_tls_refused_total{why="plain-http"} 1.0' in body
         assert b"raftsched_tls_certificate_days_left 89." in body
+
+    serve(tmp_path, test)
+
+
+def test_no_connection_outlives_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One client is idle, one has closed without a goodbye, one has only begun to shake hands, one says nothing."""
+    monkeypatch.setattr(fastpath, "GOODBYE_S", 0.05)
+    opened: list[asyncio.StreamWriter] = []
+    complaints: list[str] = []
+
+    async def test(served: Served) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(str(context)))
+        for _ in range(2):
+            reader, writer = await served.connect(trusting())
+            assert (await ask(reader, writer))[0] == 200
+            writer.transport.pause_reading()  # so it does not answer a goodbye either
+            opened.append(writer)
+        for sent in (b"\x16\x03\x01", b""):
+            _, writer = await served.plain()
+            writer.write(sent)
+            opened.append(writer)
+        await served.until(lambda: served.entrance.pending == 2)
+        await served.server.stop()
+        assert not served.server._factory.connections
+        assert not [t for t in asyncio.all_tasks() if "Entrance" in repr(t) or "accept" in repr(t)]
+        close(*opened)
+
+    serve(tmp_path, test)
+    assert not complaints
+
+
+@pytest.mark.parametrize("turns", range(16))
+def test_a_handshake_that_is_interrupted_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    """So many turns of the event loop after the client has begun. Its goodbye is heard, so nothing is cut off."""
+    complaints: list[str] = []
+    monkeypatch.setattr(entrance, "SHUTDOWN_S", 2 * WAIT_S)
+    monkeypatch.setattr(fastpath, "GOODBYE_S", WAIT_S / 4)
+    monkeypatch.setattr(fastpath, "CUT_OFF_S", 0.0)
+    monkeypatch.setattr(fastpath.Connection, "abort", lambda connection: complaints.append("cut off"))
+
+    async def test(served: Served) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(str(context)))
+        shaking = asyncio.ensure_future(served.connect(trusting()))
+        while not served.entrance.pending:  # noqa: ASYNC110 (each turn counts)
+            await asyncio.sleep(0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await served.server.stop()
+        try:
+            _, writer = await shaking
+        except OSError:  # an ssl.SSLError is one
+            return
+        close(writer)
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", ResourceWarning)
+        serve(tmp_path, test)
+        gc.collect()
+    assert not complaints
+    assert not [str(one.message) for one in warned if "transport" in str(one.message)]
+
+
+def test_a_connection_that_was_closed_can_still_be_cut_off(tmp_path: Path) -> None:
+    """Its client takes nothing of what is sent to it, and says no goodbye."""
+
+    async def test(served: Served) -> None:
+        reader, writer = await served.connect(trusting())
+        assert (await ask(reader, writer))[0] == 200
+        writer.transport.pause_reading()
+        factory = served.server._factory
+        (connection,) = factory.connections
+        connection._transport.close()
+        connection._transport.close()
+        factory.close_slow()  # asks for what the transport has to write
+        connection.abort()
+        await served.until(lambda: not factory.connections)
+        close(writer)
 
     serve(tmp_path, test)
 
