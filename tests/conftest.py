@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no failure; and a failure says how to see it again.
@@ -13,3 +16,11 @@ settings.load_profile("raftsched")
 # Jobs of tests write where the tests do. A node that is root runs jobs as nobody, unless it is told otherwise.
 if os.geteuid() == 0:
     os.environ.setdefault("RAFTSCHED_RUN_AS", "root")
+
+
+@pytest.fixture(autouse=True)
+def sigterm_is_as_before() -> Iterator[None]:
+    """A keeper takes SIGTERM; a test that is one gives it back."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)

@@ -28,7 +28,6 @@ from raftsched.worker.processes import (
     has_children,
     kill_group,
     reap_orphans,
-    term_is_caught,
     term_tree,
 )
 from raftsched.worker.said_lines import EVERY_MS, SaidLines
@@ -105,7 +104,7 @@ class Tree:
 
     def start(self, spawn: Callable[[int, int, int], int]) -> None:
         """`spawn` gets the descriptors for stdout, stderr and for what the run says (-1: it is not listened to), and
-        returns the pid. Raises CannotStart.
+        returns the pid. It is called with SIGTERM blocked, and unblocks it in what it starts. Raises CannotStart.
 
         Nothing is started when the lease has no room left."""
         if self._lease.kill_at(self._session) <= self.clock.boot_ms():
@@ -118,7 +117,6 @@ class Tree:
 
     def _start(self, spawn: Callable[[int, int, int], int]) -> None:
         self._timer = BootTimer()
-        signal.signal(signal.SIGTERM, self._note_term)
         for fd in (self._timer.fd, self.control.fileno()):
             self._poll.register(fd, select.POLLIN)
         self._poll.register(self._life_fd, 0)  # hang-up only
@@ -136,9 +134,14 @@ class Tree:
         for fd in self._streams:
             os.set_blocking(fd, False)
             self._poll.register(fd, select.POLLIN)
+        # What is only forked has the handlers of this process. By one for SIGTERM it would look as if it could be told
+        # to end. So none is there until it is a program of its own, and what is sent meanwhile waits.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:
             self.pid = spawn(out_end, err_end, ends[2] if len(ends) > 2 else -1)
         finally:
+            signal.signal(signal.SIGTERM, self._note_term)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             for fd in ends:
                 os.close(fd)
         try:
@@ -180,9 +183,9 @@ class Tree:
         kill_at = self.clock.boot_ms() + grace_ms
         self._kill_at = kill_at if self._kill_at is None else min(self._kill_at, kill_at)
 
-    def _tell(self) -> None:
-        self._told, self._caught_at = True, None
-        term_tree(self.pid)
+    def _tell(self, *, if_caught: bool = False) -> None:
+        if term_tree(self.pid, if_caught=if_caught):
+            self._told, self._caught_at = True, None
 
     def _note_term(self, number: int, frame: FrameType | None) -> None:
         self._termed_at = self.clock.boot_ms()
@@ -219,8 +222,8 @@ class Tree:
                         self._caught_at = now + CAUGHT_MS
                         if self._termed:  # so were those below it: a second one might make them give up
                             self._told, self._caught_at = True, None
-                        elif term_is_caught():
-                            self._tell()
+                        else:
+                            self._tell(if_caught=True)
                     wake_at = min(wake_at, self._caught_at or wake_at)
                 if reap_at <= now or self._main_over:
                     reap_orphans(0 if self._main_over else self.pid)

@@ -294,12 +294,17 @@ def end_strays(known: Iterable[int]) -> bool:
     return False
 
 
-def term_tree(main: int) -> None:
-    """SIGTERM for the process group of `main`, and for what is below this process in other groups."""
-    found = [(pid, parent) for pid, parent in descendants(os.getpid()) if pid != main and not _in_group(pid, main)]
+def term_tree(main: int, *, if_caught: bool = False) -> bool:
+    """Sends SIGTERM to the process group of `main`, and to what is below this process in other groups. Returns whether
+    it did: with `if_caught` only when one of them has a handler for it."""
+    below = descendants(os.getpid())
+    if if_caught and not any(_catches(pid, signal.SIGTERM) for pid, _ in below):
+        return False
+    others = [(pid, parent) for pid, parent in below if pid != main and not _in_group(pid, main)]
     kill_group(main, signal.SIGTERM)
-    for pid, parent in found:
+    for pid, parent in others:
         _signal(pid, parent, signal.SIGTERM)
+    return True
 
 
 def _in_group(pid: int, group: int) -> bool:
@@ -307,12 +312,8 @@ def _in_group(pid: int, group: int) -> bool:
     return fields is not None and int(fields[2]) == group
 
 
-def term_is_caught() -> bool:
-    """True when a process below this one has a handler for SIGTERM (proc(5), SigCgt)."""
-    return any(_catches(pid, signal.SIGTERM) for pid, _ in descendants(os.getpid()))
-
-
 def _catches(pid: int, number: signal.Signals) -> bool:
+    """Returns whether a process has a handler for a signal (proc(5), SigCgt)."""
     try:
         with open(f"/proc/{pid}/status", "rb", buffering=0) as status:
             found = re.search(rb"^SigCgt:\s*([0-9a-f]+)$", status.read(8192), re.MULTILINE)

@@ -228,6 +228,7 @@ def _become_service(
         close_all_but((0, 1, 2, work.fileno()))
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
         _confine(confined)
         die_with_parent()  # only now: a change of the user takes it back (prctl(2), PR_SET_PDEATHSIG)
         if os.getppid() != keeper:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,10 @@ import pytest
 
 from raftsched.clock import SystemClock
 from raftsched.worker import wire
-from raftsched.worker.keeper import KeeperContext, keep_attempt
+from raftsched.worker.keeper import CannotStart, KeeperContext, Tree, keep_attempt
 from raftsched.worker.lease import LeaseSlot
+from raftsched.worker.processes import become_subreaper, term_tree
+from raftsched.worker.service import Confines, Shared, _become_service
 
 LAUNCH = wire.Launch(7, 1, "exec", 60_000, 1_000, b"")
 
@@ -55,3 +58,87 @@ def test_want_of_something_is_the_node_s(context: KeeperContext, number: int) ->
 def test_anything_else_is_the_run_s(context: KeeperContext) -> None:
     end = end_of(context, errno.EACCES)
     assert (end.outcome, end.begun) == (wire.FAILED, True)
+
+
+def test_what_is_only_forked_does_not_seem_to_handle_sigterm(context: KeeperContext) -> None:
+    """And what is sent meanwhile is not lost."""
+    seen: list[bool] = []
+    before = signal.getsignal(signal.SIGTERM)
+
+    def spawn(out: int, err: int, says: int) -> int:
+        seen.append(signal.getsignal(signal.SIGTERM) == before)
+        os.kill(os.getpid(), signal.SIGTERM)
+        seen.append(signal.SIGTERM in signal.sigpending())
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        tree = Tree(context, theirs, LAUNCH.session)
+        with pytest.raises(CannotStart):
+            tree.start(spawn)
+    assert seen == [True, True]
+    assert tree._termed
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_a_service_is_reached_by_sigterm() -> None:
+    """It was forked with the signal blocked."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    def serve(work: socket.socket, shared: Shared) -> None:
+        work.send(repr(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, []))).encode())
+
+    with ours:
+        with theirs:
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+            shared, keeper = Shared(), os.getpid()
+            pid = os.fork()
+            if pid == 0:
+                _become_service(keeper, 1, 2, theirs, shared, serve, Confines())
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        ours.settimeout(20)
+        assert ours.recv(1_000) == b"[]"
+        os.waitpid(pid, 0)
+
+
+def _in_a_tree(program: str, if_caught: bool) -> tuple[bool, int]:
+    """Starts the shell program below a process of its own that ends its tree. Returns whether it sent SIGTERM, and the
+    program's exit code."""
+    told, tells = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            become_subreaper()
+            ready, says = os.pipe()
+            actions = [(os.POSIX_SPAWN_DUP2, says, 1)]
+            main = os.posix_spawn(
+                "/bin/sh", ["sh", "-c", program], {"PATH": os.defpath}, file_actions=actions, setpgroup=0
+            )
+            os.read(ready, 1)  # it has set its handler, if it has one
+            sent = term_tree(main, if_caught=if_caught)
+            if not sent:
+                os.kill(main, signal.SIGKILL)
+            code = os.waitstatus_to_exitcode(os.waitpid(main, 0)[1])
+            os.write(tells, f"{int(sent)} {code}".encode())
+        finally:
+            os._exit(0)
+    os.close(tells)
+    with os.fdopen(told) as said:
+        sent, code = said.read().split()
+    os.waitpid(pid, 0)
+    return sent == "1", int(code)
+
+
+@pytest.mark.parametrize(
+    ("program", "if_caught", "expected"),
+    [
+        ("trap 'exit 7' TERM; echo; while :; do sleep 0.01; done", True, (True, 7)),
+        ("trap 'exit 7' TERM; echo; while :; do sleep 0.01; done", False, (True, 7)),
+        ("echo; exec sleep 60", True, (False, -signal.SIGKILL)),
+        ("echo; exec sleep 60", False, (True, -signal.SIGTERM)),
+    ],
+)
+def test_a_tree_is_told_to_end_when_something_in_it_listens(
+    program: str, if_caught: bool, expected: tuple[bool, int]
+) -> None:
+    assert _in_a_tree(program, if_caught) == expected
