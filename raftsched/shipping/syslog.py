@@ -271,6 +271,9 @@ def is_over(sock: socket.socket) -> bool:
         while said <= SAID_MAX:
             size = len(sock.recv(4_096))
             if not size:
+                error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if error:  # a reset that came behind the end: reading shows the end for ever
+                    raise OSError(error, os.strerror(error))
                 return True
             said += size
     except (BlockingIOError, ssl.SSLWantReadError):

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.trials.guards import children
+
 RUN = Path(__file__).resolve().parents[2] / "jepsen-like" / "run.py"
 SECONDS = 90
 FAULTS_MIN = 8
@@ -76,9 +78,8 @@ def test_nodes_end_with_a_harness_that_is_killed(tmp_path: Path) -> None:
 def _below(pid: int) -> list[tuple[int, str]]:
     """All processes below one, with when each began."""
     found: list[tuple[int, str]] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in map(int, (task / "children").read_text().split()):
-            found += [(child, _began(child)), *_below(child)]
+    for child in children(pid):
+        found += [(child, _began(child)), *_below(child)]
     return found
 
 

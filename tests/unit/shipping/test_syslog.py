@@ -300,6 +300,20 @@ def test_a_receiver_that_breaks_the_connection_off_is_not_waited_for(monkeypatch
     run(through())
 
 
+def test_nor_is_one_that_says_first_that_it_sends_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(syslog, "TIMEOUT_S", 10.0)
+
+    async def through() -> None:
+        async with sent_and_not_acknowledged() as (silent, taking):
+            accepted, _ = silent.accept()
+            accepted.shutdown(socket.SHUT_WR)
+            accepted.close()  # with what it has not read: the system resets the connection
+            with pytest.raises(NotTaken, match="pipe"):
+                await taking
+
+    run(through())
+
+
 def test_a_stop_while_nobody_acknowledges_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     failures: list[object] = []
     monkeypatch.setattr(threading, "excepthook", failures.append)

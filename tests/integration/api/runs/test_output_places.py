@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from raftsched.api.runs import output_source
 from raftsched.worker import reading, spool
 from raftsched.worker.spool import STDERR, STDOUT, Capture, pack
 from tests.integration.api.runs.test_output import between, end, start
@@ -16,6 +17,12 @@ from tests.support.local_api import Client, LocalCluster
 
 SSE = {"Accept": "text/event-stream"}
 MIXED = pack(STDOUT, b"one\n") + pack(STDERR, b"oops\n") + pack(STDOUT, b"two\n") + pack(STDOUT, b"three\n")
+
+
+@pytest.fixture(autouse=True)
+def each_looks_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test takes what a reader before it has seen, which may be a moment old."""
+    monkeypatch.setattr(output_source, "FRESH_S", 0.0)
 
 
 async def read(call: Client, path: str, query: str = "", ident: str | None = None) -> list[sse.Said]:
