@@ -47,6 +47,8 @@ def main() -> int:
             with cluster:
                 found = run_upgrade(cluster, before, after, args.run, note, back=not args.straight)
     print(found.summary())
+    for line in found.notes:
+        print(line)
     for line in found.wrong:
         print(f"WRONG: {line}")
     return 1 if found.wrong else 0

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from raftsched import __version__
 from tests.golden.releases import RELEASES
 
 pytestmark = pytest.mark.e2e
@@ -17,7 +16,7 @@ ROLLING = Path(__file__).resolve().parents[2] / "scripts" / "rolling.py"
 
 
 def test_an_upgrade_from_the_last_release_and_the_way_back_cost_no_run_an_attempt(tmp_path: Path) -> None:
-    last = [release for release in RELEASES if release.version != __version__][-1]
+    last = RELEASES[-1]
     if last.unpack_source(tmp_path) is None:
         pytest.skip(f"this checkout has not the commit of {last.version}, {last.commit}: it is shallow, or no clone")
     done = rolled("--upgrade", "--from", last.version, "--run", "1")
