@@ -13,8 +13,8 @@ from tests.support.cluster import Cluster, NodeProcess
 
 JOBS = Path(__file__).parent / "jobs"
 ACTIVE = ("WAITING", "LAUNCHED", "RUNNING", "RETRYING")
-# Is sent SIGTERM, for it has a handler, and finishes what it is at. It ends at once then: an interpreter that shuts down
-# takes its handler away first, and would end by a signal that comes so late.
+# Is sent SIGTERM, for it has a handler, and finishes what it is at. Then it ends at once: an interpreter that shuts
+# down takes its handlers away first, and a signal that comes so late would end it.
 FINISHES = "import os, signal, time; signal.signal(signal.SIGTERM, lambda *_: None); time.sleep({0}); os._exit(0)"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -12,6 +13,7 @@ import jsonschema_rs
 from raftsched.api.openapi.description import describe
 from raftsched.api.routes import ROUTES
 
+_REFERENCE = re.compile(r'"#/components/schemas/([^"/]+)"')
 BIG = 2_000_000  # bytes of a body that is not looked into: that would take too long
 
 
@@ -36,7 +38,21 @@ def _validator(path: str, method: str, status: str, media: str, part: bool) -> A
     if not part and "anyOf" in item:  # nobody asked for some fields only
         items = {"type": "array", "items": item["anyOf"][0]}
         content = {**content, "properties": {**content["properties"], "items": items}}
-    return jsonschema_rs.Draft202012Validator({**content, "components": document()["components"]})
+    return _compiled(json.dumps(content, sort_keys=True))
+
+
+@cache
+def _compiled(schema: str) -> Any:
+    """Returns the validator of a schema, with the parts of the description that it names and no others: each validator
+    has a copy of what it is given."""
+    known = document()["components"]["schemas"]
+    named: dict[str, Any] = {}
+    texts = [schema]
+    while texts:
+        for name in set(_REFERENCE.findall(texts.pop())) - named.keys():
+            named[name] = known[name]
+            texts.append(json.dumps(known[name]))
+    return jsonschema_rs.Draft202012Validator({**json.loads(schema), "components": {"schemas": named}})
 
 
 def check(method: str, target: str, status: int, headers: Mapping[str, str], body: Any) -> None:
