@@ -5,11 +5,12 @@ send all of them again. Where it is lost, they are; a copy that is written twice
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
+
+from raftsched.whole_file import replace_whole
 
 log = logging.getLogger(__name__)
 
@@ -90,11 +91,5 @@ class Sent:
         """Brings it to the disk, if anything has changed. Raises OSError."""
         if not self.changed:
             return
+        replace_whole(self._path, _encode(_File(self._store, self._parts)))
         self.changed = False
-        made = self._path.with_suffix(".new")
-        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(_encode(_File(self._store, self._parts)))
-            file.flush()
-            os.fsync(fd)
-        made.replace(self._path)

@@ -7,11 +7,12 @@ that is kept and says whose it is counts as not taken yet.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+
+from raftsched.whole_file import replace_whole
 
 log = logging.getLogger(__name__)
 
@@ -79,18 +80,5 @@ class Marks:
         """Brings them to the disk, if any has moved. Raises OSError."""
         if not self._changed:
             return
+        replace_whole(self._path, _encode(_File(self._store, self._marks)))
         self._changed = False
-        try:
-            self._write()
-        except OSError:
-            self._changed = True
-            raise
-
-    def _write(self) -> None:
-        made = self._path.with_suffix(".new")
-        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(_encode(_File(self._store, self._marks)))
-            file.flush()
-            os.fsync(fd)
-        made.replace(self._path)

@@ -8,11 +8,12 @@ a session and a token, of which neither is used twice, so that one which comes t
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+
+from raftsched.whole_file import replace_whole
 
 KEPT_MAX = 10_000  # ends
 KEPT_BYTES = 16 * 1024 * 1024  # of them all
@@ -60,17 +61,6 @@ class KeptEnds:
             if not kept:
                 self._path.unlink(missing_ok=True)
                 return
-            made = self._path.with_suffix(".new")
-            fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(fd, "wb") as file:
-                file.write(_encode(_File(self._store_id, tuple(kept))))
-                file.flush()
-                os.fsync(fd)
-            made.replace(self._path)
-            directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            replace_whole(self._path, _encode(_File(self._store_id, tuple(kept))))
         except OSError as error:
             log.warning("%d ends of runs could not be kept: %s", len(kept), error.strerror)

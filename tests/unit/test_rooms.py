@@ -66,7 +66,7 @@ ROOMS: dict[str, set[str]] = {
 }
 LEAVES = {
     *("bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
-    *("cloudevents", "mails", "notice_texts", "descriptors", "machine", "nesting", "run", "templates"),
+    *("cloudevents", "mails", "notice_texts", "descriptors", "machine", "nesting", "run", "templates", "whole_file"),
 }
 LEAVES_OF = {
     "core": {"bounds"},
