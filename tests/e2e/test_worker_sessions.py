@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -93,6 +94,26 @@ class FakeWorker:
         self.ask(f"/v1/worker-sessions/{self.session}/close", {"ran": []})
 
 
+@contextmanager
+def polling(worker: FakeWorker) -> Iterator[None]:
+    """Keeps the session while something else takes its time, such as the start of a node."""
+    ends = threading.Event()
+    answers: list[Any] = []
+
+    def poll() -> None:
+        while not ends.is_set():
+            answers.append(worker.poll())
+
+    polls = threading.Thread(target=poll)
+    polls.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        polls.join()
+    assert None not in answers, "the session is over"
+
+
 @pytest.fixture
 def worker(cluster: Cluster) -> Iterator[FakeWorker]:
     one = FakeWorker(cluster, "fake")
@@ -169,9 +190,10 @@ def test_a_session_outlives_two_leaders(cluster: Cluster, worker: FakeWorker) ->
         assert worker.report(token, "succeeded")["refused"] == []
         assert wait_final(cluster, cluster.alive()[0], instance)["attempt"] == 1
         leader.start()
-        cluster.wait_ready()
-    (shown,) = cluster.leader().get("/v1/workers")["items"]
-    assert (shown["name"], shown["session"]) == ("fake", number)
+        with polling(worker):
+            cluster.wait_ready()
+            (shown,) = cluster.leader().get("/v1/workers")["items"]
+        assert (shown["name"], shown["session"]) == ("fake", number)
 
 
 def test_without_polls_the_session_ends_and_the_run_is_given_to_another(cluster: Cluster, worker: FakeWorker) -> None:

@@ -107,6 +107,7 @@ def _in_a_tree(program: str, if_caught: bool) -> tuple[bool, int]:
     told, tells = os.pipe()
     pid = os.fork()
     if pid == 0:
+        main = 0
         try:
             become_subreaper()
             ready, says = os.pipe()
@@ -120,7 +121,10 @@ def _in_a_tree(program: str, if_caught: bool) -> tuple[bool, int]:
                 os.kill(main, signal.SIGKILL)
             code = os.waitstatus_to_exitcode(os.waitpid(main, 0)[1])
             os.write(tells, f"{int(sent)} {code}".encode())
+            main = 0
         finally:
+            if main:
+                os.killpg(main, signal.SIGKILL)
             os._exit(0)
     os.close(tells)
     with os.fdopen(told) as said:
