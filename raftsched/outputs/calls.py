@@ -22,7 +22,11 @@ class Calls:
         """Returns what the call returns. Raises what it raises, TimeoutError."""
         async with asyncio.timeout(timeout_s):
             await self._free.acquire()
-            made = _in_thread(call)
+            try:
+                made = _in_thread(call)
+            except BaseException:  # RuntimeError: there cannot be another thread now
+                self._free.release()
+                raise
             made.add_done_callback(self._over)
             return await asyncio.shield(made)
 

@@ -501,6 +501,22 @@ def test_a_call_counts_until_it_ends() -> None:
     asyncio.run(main())
 
 
+def test_a_call_that_cannot_begin_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> int:
+        calls = Calls(1)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", _no_thread)
+            with pytest.raises(RuntimeError, match="new thread"):
+                await calls.make(lambda: 1, 10.0)
+        return await calls.make(lambda: 2, 10.0)
+
+    assert asyncio.run(main()) == 2
+
+
+def _no_thread(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 def test_a_segment_that_is_gone_here_keeps_its_number_and_so_its_objects(small: House) -> None:
     """Output may be kept longer in the store than on the disk."""
     owner = owner_of("hr")
