@@ -92,8 +92,7 @@ class CopyStore:
             at = piece.offset - piece.start
             if not 0 <= at <= size:
                 raise WrongOffset(piece.start + size)
-            if file is None:
-                self._make_room(place.owner, len(piece.data))
+            self._make_room(place, at + len(piece.data) - size)
             newest_ms = min(piece.written_at_ms, now_ms)
             written = self._write(place, at, piece.data, newest_ms)
             self._kept[place.owner] += written - size
@@ -121,15 +120,17 @@ class CopyStore:
                 _sync_names(directory)
         return size
 
-    def _make_room(self, owner: str, size: int) -> None:
-        """The oldest of an owner go, so that it does not take more than its share."""
+    def _make_room(self, begun: Place, growth: int) -> None:
+        """The oldest of an owner go, so that it does not take more than its share. Not the one that grows: what comes
+        is kept."""
+        owner = begun.owner
         share = self._share_of(owner) if owner else None
-        if share is None:
+        if share is None or self._kept[owner] + growth <= share:
             return
-        for place in self._oldest_first(lambda place: place.owner == owner):
-            if self._kept[owner] + size <= share:
-                return
+        for place in self._oldest_first(lambda place: place.owner == owner and place != begun):
             self._drop(place)
+            if self._kept[owner] + growth <= share:
+                return
 
     def _drop_beyond(self, begun: Place) -> None:
         if self._kept.total() <= self._keep_bytes:

@@ -286,6 +286,19 @@ def test_a_namespace_takes_no_more_than_its_share(tmp_path: Path) -> None:
     assert (store.size(), store.owners()) == (900 + 3_000, {owner, other})
 
 
+def test_each_piece_of_a_part_counts_to_the_share(tmp_path: Path) -> None:
+    owner = owner_of("billing")
+    store = CopyStore(tmp_path, keep_bytes=GIB, share_of={owner: 1_000}.get)
+    for segment in (1, 2):
+        for offset in range(0, 900, 100):
+            store.take("n1", piece(b"x" * 100, offset, segment=segment, owner=owner, at_ms=segment), 100)
+            assert store.size() <= 1_000
+    store.take("n1", piece(b"x" * 100, 100, segment=2, owner=owner, at_ms=2), 100)
+    assert store.size() == 900, "sent again, it takes no more"
+    store.take("n1", piece(b"x" * 500, 900, segment=2, owner=owner, at_ms=2), 100)
+    assert store.size() == 1_400, "what comes is kept"
+
+
 def test_copies_go_with_age(tmp_path: Path) -> None:
     owner = owner_of("billing")
     for store in (CopyStore(tmp_path, keep_bytes=GIB), CopyStore(tmp_path, keep_bytes=GIB)):
