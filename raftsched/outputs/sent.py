@@ -41,6 +41,7 @@ class Sent:
         self._path = path
         self._store = store
         self._parts: dict[int, list[Part]] = {}
+        self._shortened: set[tuple[int, int, str]] = set()  # parts that go on behind the end: segment, start, node
         self.changed = False
         try:
             read = _decode(path.read_bytes())
@@ -53,10 +54,16 @@ class Sent:
             self._parts = read.parts
 
     def keep_only(self, sizes: Mapping[int, int], members: Mapping[str, bytes]) -> None:
-        """Forgets what is not there any more: segments, what was behind their ends, and the disks of nodes."""
+        """Forgets what is not there any more: segments, what was behind their ends, and the disks of nodes. What is
+        before the end of a segment that this disk has lost the rest of is not sent again: the file would be replaced
+        that has the rest."""
         for number, parts in list(self._parts.items()):
             end = sizes.get(number, 0)
-            left = [part for part in parts if part.end <= end and members.get(part.node) == part.store]
+            left = [part for part in parts if part.start < end and members.get(part.node) == part.store]
+            for part in left:
+                if part.end > end:
+                    part.end, self.changed = end, True
+                    self._shortened.add((number, part.start, part.node))
             if left != parts:
                 self.changed = True
                 self._parts[number] = left
@@ -75,7 +82,10 @@ class Sent:
 
     def behind(self, number: int, at: int, nodes: Collection[str]) -> Part | None:
         """Returns the part that ends there, at one of these nodes: it can go on."""
-        return next((part for part in self._parts.get(number, ()) if part.end == at and part.node in nodes), None)
+        for part in self._parts.get(number, ()):
+            if part.end == at and part.node in nodes and (number, part.start, part.node) not in self._shortened:
+                return part
+        return None
 
     def add(self, number: int, part: Part) -> None:
         """Notes that a node has it on its disk. It goes on where a part of the same file ended."""

@@ -2,7 +2,8 @@
 
 An object is whole records of one segment, from a place on, and is not changed. Stores bill by request: so one is put
 when there is enough for it, or when it has waited for long enough. A node that was killed between a put and its note of
-it puts again from the same place on, under the same key, the same or more: what is flushed is never written anew.
+it puts again from the same place on, under the same key, the same or more, unless its disk was damaged in between:
+what is flushed is never written anew (worker/found_ends.py).
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Unsent:
     def _note_waiting(self, wanted: Collection[Synced]) -> None:
         waiting, since = 0, None
         for segment, begin, end in self.gaps(wanted):
-            ended_ms = ended_ms_of(segment, begin)
+            ended_ms = ended_ms_of(segment, begin, end)
             if ended_ms is not None:
                 waiting += end - begin
                 since = ended_ms if since is None else min(since, ended_ms)

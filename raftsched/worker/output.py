@@ -1,8 +1,8 @@
 """The output of attempts, on the disk of the node that ran them: segment files, written one after the other.
 
 A segment is a row of records. A record is a header (magic, sizes, token, digest, checksum) and a body, the frames of
-spool.py. References are made only after fdatasync, so what a reference points to is on the disk; a torn record at the
-end of the newest segment (power loss, kill -9 in the middle of a write) is cut off when the store opens it.
+spool.py. References are made only after fdatasync, so what a reference points to is on the disk. A segment with a torn
+record at its end (power loss, kill -9 in the middle of a write) when the store opens it gets no more (found_ends.py).
 
 A namespace that may have so many bytes has segments of its own, a sixteenth of that each (segments.py).
 """
@@ -24,6 +24,7 @@ from typing import NamedTuple
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
 from raftsched.worker import spool
+from raftsched.worker.found_ends import FoundEnds
 from raftsched.worker.open_texts import OpenTexts, stream_number
 from raftsched.worker.reading import Text
 from raftsched.worker.records import (
@@ -37,7 +38,6 @@ from raftsched.worker.records import (
     checked_text,
     pieces_of,
     told_of,
-    whole_size,
 )
 from raftsched.worker.segments import Segment, begun_ms, last_of, name_of, newest_ms, note_last, owner_of, segments_in
 from raftsched.worker.whose import Whose, body_of
@@ -126,7 +126,7 @@ class OutputStore:
         for segment in self._segments.values():
             self._kept[segment.owner] += segment.size
         self._last = last_of(directory, self._segments)
-        self._unchecked = set(self._segments)  # their ends may be torn
+        self._ends = FoundEnds(directory, self._segments, self._lock)
         self._found_at_start = set(self._segments)
         self._begun: dict[int, int] = {}  # number -> when a segment was first seen to have something (UTC ms)
         self._finished: set[int] = set()  # numbers of segments that get no more, for the age of what is in them
@@ -171,7 +171,7 @@ class OutputStore:
         with self._lock:
             while len(self._open) > _OPEN_MAX:
                 self._shut(next(owner for owner in self._open if owner))
-            if self._open[""].end >= self._segment_bytes or self._open[""].number in self._finished:
+            if self._open[""].end >= self._segment_bytes or self._gets_no_more(self._open[""]):
                 self._roll("")
             self._drop_beyond()
             starts: dict[int, int] = {}  # where the segments ended that are written to, by number
@@ -248,7 +248,7 @@ class OutputStore:
         at = self._open.pop(owner, None) or self._open_newest(owner)
         self._open[owner] = at
         size_max = min(self._segment_bytes, max(_OWN_SEGMENT_MIN, share // _OWN_SEGMENTS))
-        full = at.end >= size_max or at.number in self._finished
+        full = at.end >= size_max or self._gets_no_more(at)
         while full or (self._kept[owner] and self._kept[owner] + size > share):
             oldest = next(number for number, segment in self._segments.items() if segment.owner == owner)
             if full or oldest == at.number:
@@ -293,12 +293,11 @@ class OutputStore:
         """The segment that was begun last of those that are its own; a new one when it has none."""
         newest = max((number for number, segment in self._segments.items() if segment.owner == owner), default=0)
         at = self._open[owner] = self._begin(newest or self._last + 1, owner)
-        if at.number in self._unchecked:
-            self._unchecked.remove(at.number)
-            end = whole_size(at.fd)
-            if end < at.end:
-                self._cut_off(at, end)
+        self._ends.check(at.number)
         return at
+
+    def _gets_no_more(self, at: _Open) -> bool:
+        return at.number in self._finished or at.number in self._ends.torn
 
     def _begin(self, number: int, owner: str) -> _Open:
         path = self.directory / name_of(number, owner)
@@ -448,9 +447,10 @@ class OutputStore:
         if number == self._last:
             note_last(self.directory, number)
         self._segment_path(number).unlink(missing_ok=True)
+        self._ends.forget(number)
         self._texts.forget(number)
         del self._segments[number]
-        for known in (self._unchecked, self._finished, self._found_at_start):
+        for known in (self._finished, self._found_at_start):
             known.discard(number)
         self._begun.pop(number, None)
         self._kept[segment.owner] -= segment.size
@@ -458,8 +458,9 @@ class OutputStore:
             del self._kept[segment.owner]
 
     def synced(self) -> list[Synced]:
-        """Returns how far each segment is on the disk for good, in the order in which they were begun. The end of one
-        that an earlier process left may be torn."""
+        """Returns how far each segment is on the disk for good, and whole, in the order in which they were begun.
+        Blocks: those that an earlier process was writing to are read the first time."""
+        self._ends.check_all()
         with self._lock:
             return [
                 Synced(number, segment.owner, segment.synced, self._segment_path(number))

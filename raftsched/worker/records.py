@@ -33,21 +33,60 @@ class Told(NamedTuple):
     shown_sha256: bytes
 
 
+class Span(NamedTuple):
+    """Where a record lies in a segment. `whole`: its digest fits."""
+
+    begin: int
+    end: int
+    whole: bool
+
+
 def whole_size(fd: int) -> int:
-    """Returns the offset at which the whole records of a segment end."""
-    size = os.fstat(fd).st_size
-    at = 0
+    """Returns the offset at which the last whole record of a segment ends: damage before it is not its end."""
+    return max((span.end for span in spans(fd, 0, os.fstat(fd).st_size) if span.whole), default=0)
+
+
+def spans(fd: int, at: int, end: int) -> Iterator[Span]:
+    """Yields the records of a part of a segment. Where a header is damaged, they go on at the next one that is found
+    and whose record is whole: what looks like a header may be within an output. A record that goes on behind the end
+    was not written to its end, and is none."""
+    found = False  # by its looks, and not because the record before it ends here
     while True:
         head = os.pread(fd, HEADER_SIZE, at)
-        inside = body_size(head)
-        if inside is None or at + HEADER_SIZE + inside > size:
-            return at
-        body = hashlib.sha256()
-        for piece in pieces_of(fd, at + HEADER_SIZE, at + HEADER_SIZE + inside):
-            body.update(piece)
-        if body.digest() != HEADER.unpack(head[: HEADER.size])[5]:
-            return at
-        at += HEADER_SIZE + inside
+        size = body_size(head)
+        if size is not None:
+            stop = at + HEADER_SIZE + size
+            if stop > end and not found:
+                return
+            whole = stop <= end and _digest(fd, at + HEADER_SIZE, stop) == HEADER.unpack(head[: HEADER.size])[5]
+            if whole or not found:
+                yield Span(at, stop, whole)
+                at, found = stop, False
+                continue
+        next_at = _find(fd, at + 1, end)
+        if next_at is None:
+            return
+        at, found = next_at, True
+
+
+def _find(fd: int, at: int, end: int) -> int | None:
+    """Returns where the next bytes are that a header begins with."""
+    while end - at >= HEADER_SIZE:
+        piece = os.pread(fd, min(_AT_ONCE, end - at), at)
+        place = piece.find(MAGIC)
+        if place >= 0:
+            return at + place
+        if len(piece) < len(MAGIC):
+            return None
+        at += len(piece) - len(MAGIC) + 1
+    return None
+
+
+def _digest(fd: int, start: int, end: int) -> bytes:
+    body = hashlib.sha256()
+    for piece in pieces_of(fd, start, end):
+        body.update(piece)
+    return body.digest()
 
 
 def body_size(head: bytes) -> int | None:

@@ -22,7 +22,7 @@ class Segment:
 
     owner: str
     size: int
-    synced: int  # bytes of it that are on the disk for good
+    synced: int  # bytes of it that are on the disk for good, and whole
 
 
 def owner_of(namespace: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -70,6 +71,11 @@ class Cluster:
         assert ref is not None
         return ref, self.tokens
 
+    @property
+    def segment(self) -> Path:
+        """The first one of n1."""
+        return self.directory / "n1" / "seg-00000001.dat"
+
     def look(self) -> int:
         """Returns how many pieces were sent."""
         before = len(self.pieces)
@@ -84,6 +90,12 @@ class Cluster:
             if text is not None:
                 found[node] = text.read(0).decode()
         return found
+
+
+def damage(path: Path, at: int) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= 1
+    path.write_bytes(raw)
 
 
 @pytest.fixture
@@ -217,16 +229,76 @@ def test_one_that_is_larger_than_a_piece(cluster: Cluster, monkeypatch: pytest.M
 
 def test_what_is_damaged_is_left_out(cluster: Cluster) -> None:
     before, torn, after = cluster.print("before"), cluster.print("torn"), cluster.print("after")
-    path = cluster.directory / "n1" / "seg-00000001.dat"
-    raw = bytearray(path.read_bytes())
-    raw[torn[0].offset + HEADER_SIZE + 6] ^= 1
-    path.write_bytes(raw)
+    damage(cluster.segment, torn[0].offset + HEADER_SIZE + 6)
     assert cluster.look() == 2
     assert list(cluster.read(*before).values()) == ["before"]
     assert cluster.read(*torn) == {}
     assert list(cluster.read(*after).values()) == ["after"]
     assert cluster.look() == 0
     assert cluster.copier.unsent.waiting_bytes == 0, "nothing waits for what cannot be sent"
+
+
+def test_behind_a_damaged_header_all_is_sent_and_waits_until_then(cluster: Cluster) -> None:
+    printed = [(f"number {n}", cluster.print(f"number {n}")) for n in range(3)]
+    damage(cluster.segment, printed[0][1][0].offset + 5)
+    cluster.down = set(cluster.members)
+    cluster.look()
+    assert cluster.copier.unsent.waiting_since_ms == cluster.clock.wall
+    cluster.down = set()
+    cluster.clock.forward(copying.RETRY_MS)
+    for _ in range(2):
+        cluster.look()
+    printed.append(("after", cluster.print("after")))
+    assert (cluster.look(), cluster.copier.unsent.waiting_bytes) == (1, 0)
+    for text, one in printed[1:]:
+        assert list(cluster.read(*one).values()) == [text]
+
+
+@pytest.mark.parametrize("damaged", [0, 9])
+@pytest.mark.parametrize("place", [5, HEADER_SIZE + 6])  # within the header, and within the output
+def test_damage_and_a_restart_take_no_second_copy_along(cluster: Cluster, damaged: int, place: int) -> None:
+    printed = [(f"number {n}", cluster.print(f"number {n}")) for n in range(10)]
+    cluster.look()
+    cluster.output.close()
+    damage(cluster.segment, printed[damaged][1][0].offset + place)
+    cluster.begin()
+    assert cluster.look() == 0
+    printed += [(f"later {n}", cluster.print(f"later {n}")) for n in range(10)]
+    assert cluster.look() == 1
+    for text, one in printed:
+        assert list(cluster.read(*one).values()) == [text]
+
+
+def test_what_this_disk_has_lost_is_not_written_over_where_it_was_copied(cluster: Cluster) -> None:
+    """A disk that does not do what fdatasync says may lose whole records, and the next ones are written there."""
+    kept, lost = cluster.print("kept"), cluster.print("lost")
+    cluster.look()
+    cluster.output.close()
+    os.truncate(cluster.segment, lost[0].offset)
+    cluster.begin()
+    assert cluster.look() == 0
+    other = cluster.print("other")
+    assert other[0].offset == lost[0].offset
+    cluster.look()
+    for text, one in (("kept", kept), ("lost", lost), ("other", other)):
+        assert list(cluster.read(*one).values()) == [text]
+
+
+@pytest.mark.parametrize("namespace", ["", "own"])
+def test_what_was_not_written_to_its_end_keeps_nothing_back(cluster: Cluster, namespace: str) -> None:
+    cluster.own = {owner_of("own"): 2}
+    whole, torn = cluster.print("whole", namespace), cluster.print("torn", namespace)
+    (segment,) = (one for one in cluster.output.synced() if one.number == torn[0].segment)
+    cluster.output.close()
+    os.truncate(segment.path, segment.size - 2)
+    for _ in range(2):
+        cluster.begin()
+        cluster.look()
+        assert (cluster.copier.unsent.waiting_bytes, cluster.copier.unsent.waiting_since_ms) == (0, None)
+        after = cluster.print("after", namespace)
+        cluster.look()
+        assert [list(cluster.read(*one).values()) for one in (whole, after)] == [["whole"], ["after"]]
+        cluster.output.close()
 
 
 def test_what_is_not_on_the_disk_for_good_is_not_sent(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -311,6 +311,24 @@ def test_what_is_damaged_is_left_out(small: House) -> None:
     assert small.storer.unsent.waiting_bytes == 0, "nothing waits for what cannot be put"
 
 
+@pytest.mark.parametrize("damaged", [0, 9])
+@pytest.mark.parametrize("place", [5, HEADER_SIZE + 6])  # within the header, and within the output
+def test_damage_and_a_restart_replace_no_object(small: House, damaged: int, place: int) -> None:
+    refs = [small.print("before") for _ in range(10)]
+    small.look()
+    small.output.close()
+    (path,) = small.output.directory.glob("seg-*.dat")
+    raw = bytearray(path.read_bytes())
+    raw[refs[damaged][0].offset + place] ^= 1
+    path.write_bytes(raw)
+    small.begin()
+    assert small.look() == 0
+    after = small.print("after")
+    assert small.look() == 1
+    assert len({key for key, _ in small.store.puts}) == len(small.store.puts)
+    assert [small.read(*ref) for ref in [*refs, after]] == ["before"] * 10 + ["after"]
+
+
 def test_a_segment_that_ends_too_early_is_no_object(small: House, monkeypatch: pytest.MonkeyPatch) -> None:
     small.print("cut off")
     monkeypatch.setattr("raftsched.outputs.storing.next_stretch", lambda *of: Stretch(0, 5_000))

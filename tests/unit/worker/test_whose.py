@@ -69,7 +69,7 @@ def _full(fd: int) -> None:
     raise OSError(28, "full")
 
 
-def test_a_torn_end_is_cut_off_behind_what_is_whole(tmp_path: Path) -> None:
+def test_a_torn_end_is_not_counted_to_what_is_whole(tmp_path: Path) -> None:
     store = OutputStore(tmp_path, says_whose=True)
     store.append([record(1, b"one")])
     kept = store.size()
