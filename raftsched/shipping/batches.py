@@ -138,6 +138,8 @@ class Unshipped:
             while True:
                 at = mark.at if before is None else before.end
                 if at >= segment.size:
+                    if before is not None:  # the output was not written to its end, and this segment gets no more
+                        yield _Step(Mark(segment.size, 0, mark.last_ns))
                     return
                 record = _record_at(file.fileno(), at, segment.size)
                 if record is None:  # nothing behind it can be found

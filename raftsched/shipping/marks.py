@@ -42,7 +42,8 @@ class Marks:
 
     def __init__(self, path: Path, store: bytes, ends: Mapping[int, int]) -> None:
         """`store`: the id of this node's store. `ends`: of the segments that there are, by number; where nothing is
-        known yet, what is before them is not shipped. Raises OSError."""
+        known yet, what is before them is not shipped; a mark behind one is moved back to it, for what comes next begins
+        there. Raises OSError."""
         self._path = path
         self._store = store
         self._marks: dict[int, Mark] = {}
@@ -58,7 +59,9 @@ class Marks:
             log.warning("%s cannot be read: %s; output is shipped again", path, error)
             return
         if read.store == store:
-            self._marks = read.marks
+            for number, mark in read.marks.items():
+                end = ends.get(number, 0)
+                self._marks[number] = mark if mark.at <= end else Mark(end, 0, mark.last_ns)
 
     def of(self, number: int) -> Mark:
         return self._marks.get(number, BEGIN)

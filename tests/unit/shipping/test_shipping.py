@@ -245,6 +245,48 @@ def test_damaged_output_is_passed_over(house: House) -> None:
     assert house.shipper.dropped["damaged"] == HEADER_SIZE + 5 + len("damaged")
 
 
+@pytest.mark.parametrize("namespace", ["billing", "own"])
+@pytest.mark.parametrize("left", [10, -2])  # bytes of the output that were not written, of its record that were
+def test_behind_what_was_not_written_to_its_end_all_is_shipped(house: House, namespace: str, left: int) -> None:
+    house.apart = {"own"}
+    house.print("first", namespace)
+    assert house.ship() == ["first"]
+    path = _segment_of(house, namespace)
+    size = path.stat().st_size
+    house.print("torn", namespace)
+    house.output.close()
+    os.truncate(path, left + (size if left > 0 else path.stat().st_size))
+    for text in ("one", "two"):
+        house.begin()
+        assert house.ship() == []
+        assert (house.shipper.waiting_bytes, house.shipper.waiting_since_ms) == (0, None)
+        house.print(text, namespace)
+        assert house.ship() == [text]
+        assert house.shipper.dropped.total() == 0
+        run(house.shipper.stop())
+        house.output.close()
+
+
+def _segment_of(house: House, namespace: str) -> Path:
+    owner = owner_of(namespace) if namespace in house.apart else ""
+    return next(segment.path for segment in house.output.synced() if segment.owner == owner)
+
+
+def test_a_mark_behind_the_end_is_moved_back_to_it(house: House) -> None:
+    """As an earlier version left it, or where a disk has lost what it said was on it."""
+    house.print("kept")
+    size = house.output.size()
+    house.print("lost")
+    assert house.ship() == ["kept", "lost"]
+    house.output.close()
+    os.truncate(house.directory / "seg-00000001.dat", size)
+    house.begin()
+    for text in ("a", "bc", "d"):
+        house.print(text)
+        assert house.ship() == [text]
+    assert house.shipper.dropped.total() == 0
+
+
 def test_batches_are_bounded_and_paced(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "BATCH_MAX", 1_000)
     monkeypatch.setattr(shipper, "BYTES_PER_S", 100)
