@@ -1,10 +1,15 @@
-"""The checks of `doctor` that read the last lines of a node's log, for troubles that are known."""
+"""The checks of `doctor` that read the last lines of a node's log, for troubles that are known.
+
+What jobs print may be among the lines (`--output-ship stdout`). It is left out before anybody looks: it says nothing of
+the node, and is not to leave the machine.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -15,7 +20,14 @@ LINES = 500
 BYTES = 256 << 10
 JOURNAL_S = 5.0
 UNIT = "raftsched"
+PIECES = 64  # of one line: journals and containers cut long ones
 _SHOWN = 160  # characters of a line
+
+# How a line begins that has output of a job (shipping/standard_output.py), perhaps after a time, or within a string.
+_OUTPUT = re.compile(r'\{(\\*)"type\\*": ?\\*"output\\*"')
+# A line of standard output as containers keep it (CRI, Docker); a node's own log goes to standard error.
+_PRINTED = re.compile(r'^\S+ stdout [FP] |"stream": ?"stdout"')
+_OUTPUT_MAX = 1 << 20  # characters of such a line, with all that JSON escapes in it
 
 # What a line holds -> what to do about it. Lines of the node, and of systemd about it.
 KNOWN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -64,19 +76,56 @@ def last_lines(file: Path | None) -> list[str] | None:
         return _journal()
     with file.open("rb") as log:
         log.seek(0, 2)
-        log.seek(max(0, log.tell() - BYTES))
-        return log.read(BYTES).decode("utf-8", "replace").splitlines()[-LINES:]
+        begin = max(0, log.tell() - BYTES)
+        log.seek(begin)
+        lines = _lines(log.read(BYTES))
+    return without_output(lines[1:] if begin else lines)[-LINES:]  # the first one is the rest of one that was cut
+
+
+def without_output(lines: Iterable[str]) -> list[str]:
+    """Returns the lines without those that have output of jobs in them, and the pieces of such as were cut."""
+    kept = []
+    begun = ""  # a line of output whose end is still to come
+    for line in lines:
+        found = _OUTPUT.search(line)
+        if found is not None:
+            begun = "" if found[1] else line[found.start() :]
+        elif begun:
+            begun += line
+        elif _PRINTED.search(line) is None:
+            kept.append(line)
+        if len(begun) > _OUTPUT_MAX or _is_object(begun):
+            begun = ""
+    return kept
+
+
+def _is_object(text: str) -> bool:
+    try:
+        json.JSONDecoder(strict=False).raw_decode(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _lines(raw: bytes) -> list[str]:
+    """Returns the lines. Only "\\n" ends one: str.splitlines cuts at others too, that are within lines of output."""
+    return raw.decode("utf-8", "replace").removesuffix("\n").split("\n") if raw else []
 
 
 def _journal() -> list[str] | None:
-    command = ["journalctl", "--unit", UNIT, "--lines", str(LINES), "--output", "cat", "--no-pager", "--quiet"]
+    most = LINES + PIECES
+    command = ["journalctl", "--unit", UNIT, "--lines", str(most), "--output", "cat", "--no-pager", "--quiet"]
     try:
         found = subprocess.run(  # a list of arguments, none of them from elsewhere  # nosec B603
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=JOURNAL_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return found.stdout.decode("utf-8", "replace").splitlines() if found.returncode == 0 and found.stdout else None
+    if found.returncode or not found.stdout:
+        return None
+    lines = _lines(found.stdout)
+    cut = PIECES if len(lines) >= most else 0  # the first ones may be pieces of one that began before them
+    return without_output(lines[cut:])[-LINES:]
 
 
 def look_at_log(lines: Sequence[str] | None) -> Iterator[Finding]:

@@ -6,7 +6,6 @@ import json
 import os
 import resource
 import socket
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -273,69 +272,6 @@ def test_hosts_of_certificates() -> None:
     assert not certificates.is_for(["*.example.com"], "a.n1.example.com")
     assert not certificates.is_for(["*.example.com"], "example.com")
     assert certificates.is_for(["::1"], "[::1]")
-
-
-# ---------------------------------------------------------------- its log
-
-
-def test_troubles_that_the_log_names(tmp_path: Path) -> None:
-    log = tmp_path / "node.log"
-    log.write_text(
-        "2026 INFO n1 leads term 7\n"
-        "2026 This node is too old for this cluster, which is of level 9\n"
-        "2026 [Errno 28] No space left on device: first\n"
-        "2026 [Errno 28] No space left on device: second\n"
-        "raftsched.service: Failed with result 'oom-kill'.\n" + "x" * 300 + "\n"
-    )
-    result = run("doctor", "--local", str(tmp_path / "data"), "--log", str(log), "-o", "json")
-    found = [(i["check"], i["detail"]) for i in json.loads(result.stdout)["items"]]
-    assert [says for check, says in found if check == "log-lines"] == [
-        "2026 This node is too old for this cluster, which is of level 9",
-        "2026 [Errno 28] No space left on device: second",
-    ]
-    assert any("oom-kill" in says for check, says in found if check == "killed")
-    log.write_text("2026 INFO n1 leads term 7\n")
-    states = look("--local", tmp_path / "data", "--log", log)
-    assert (states["killed"][0], states["log-lines"][0]) == ("ok", "ok")
-    assert "cannot be read" in run("doctor", "--local", str(tmp_path), "--log", str(tmp_path / "none")).stderr
-    assert run("doctor", "--log", str(log)).exit_code == 2
-
-
-def test_what_is_known_of_lines_is_said_by_the_code() -> None:
-    """So that a sentence that is written otherwise one day is missed here."""
-    source = Path(log_lines.__file__).parents[2]
-    texts = "\n".join(path.read_text() for path in source.rglob("*.py") if path.name != "log_lines.py")
-    for said in (
-        "too old for this cluster",
-        "must not take part with it",
-        "is in use by another node process",
-        "the port is in use",
-        "cannot listen there",
-        "speaks protocol",
-        "went back to an earlier state",
-    ):
-        assert said in texts
-        assert any(pattern.search(said) for pattern, _ in log_lines.KNOWN)
-
-
-def test_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[str]] = []
-
-    def ran(command: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
-        asked.append(command)
-        return subprocess.CompletedProcess(command, 0, b"one\ntwo\n")
-
-    monkeypatch.undo()
-    monkeypatch.setattr(log_lines.subprocess, "run", ran)
-    assert log_lines.last_lines(None) == ["one", "two"]
-    assert asked[0][:3] == ["journalctl", "--unit", "raftsched"]
-
-    def none(command: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
-        raise FileNotFoundError
-
-    monkeypatch.setattr(log_lines.subprocess, "run", none)
-    assert log_lines.last_lines(None) is None
-    assert list(log_lines.look_at_log(None)) == []
 
 
 @pytest.fixture(autouse=True)
