@@ -1,6 +1,6 @@
 """`raftsched doctor --bundle`: what somebody needs who is to help from afar, in one file, without secrets.
 
-Each file of it goes through `without_secrets`, whatever it is. What jobs are called and do is left out unless it is
+Each file of it goes through hiding.py, whatever it is. What jobs are called and do is left out unless it is
 asked for; what they are given (environment, params, what they run) is left out in any case.
 """
 
@@ -10,13 +10,13 @@ import io
 import json
 import os
 import platform
-import re
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raftsched import __version__
+from raftsched.cli.doctor.hiding import HIDDEN, hidden_in, lines_without_secrets, without_secrets
 from raftsched.cli.failures import Failure
 from raftsched.clock import SystemClock
 from raftsched.errors import Exit
@@ -27,36 +27,12 @@ if TYPE_CHECKING:
 WAIT_S = 5.0  # for each answer
 FILE_MAX = 8 << 20  # bytes
 JOBS_MAX = 1_000
-HIDDEN = "***"
 _ASKED = ("cluster", "cluster/settings", "cluster/terms", "cluster/members", "nodes", "workers", "queues")
 # of a job: nothing that it runs, is given, or printed
 _JOB_FIELDS = ",".join((
     *("id", "name", "namespace", "state", "queue", "triggers", "next_fire_at", "last_start_at", "last_end_at"),
     *("running", "active", "runs", "failures_in_a_row"),
 ))  # fmt: skip
-_SECRETS = tuple(
-    (re.compile(pattern), shown)
-    for pattern, shown in (
-        (r"\b(r[sl]_|whsec_)[A-Za-z0-9_+/=-]{16,}", rf"\1{HIDDEN}"),  # tokens, secrets of webhooks
-        (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", HIDDEN),  # tokens of an issuer (RFC 7519)
-        (r"(?i)\b(bearer|basic) +[A-Za-z0-9._~+/=-]{8,}", rf"\1 {HIDDEN}"),
-        (
-            r"(?i)\b([a-z_-]*(?:password|passwd|secret|token|api[_-]?key))(\"?\s*[=:]\s*\"?)[^\s\",;&]{4,}",
-            rf"\1\2{HIDDEN}",
-        ),
-        (r"://[^/\s\"@]+@", f"://{HIDDEN}@"),  # user and password of an address
-        (r"(://[^\s\"?]+)\?[^\s\"]+", rf"\1?{HIDDEN}"),  # queries of addresses often have a key in them
-        (r"\b[0-9a-fA-F]{48,}\b", HIDDEN),  # keys; ids and hashes that are shown are shorter
-        (r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----", HIDDEN),
-    )
-)
-
-
-def without_secrets(text: str) -> str:
-    """Returns the text with what looks like a secret hidden."""
-    for pattern, shown in _SECRETS:
-        text = pattern.sub(shown, text)
-    return text
 
 
 def write_bundle(
@@ -79,7 +55,7 @@ def write_bundle(
     if settings is not None:
         parts["node-settings.json"] = _json(settings)
     if lines is not None:
-        parts["log.txt"] = "\n".join(lines) + "\n"
+        parts["log.txt"] = lines_without_secrets(lines)
     if client is not None:
         parts |= dict(_of_cluster(client, with_jobs))
     jobs = "Jobs are in it, without what they run and are given." if with_jobs else "What jobs are called is left out."
@@ -90,8 +66,7 @@ def write_bundle(
     )
     raw = _packed({"README.txt": about} | parts)
     try:
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as new:
-            new.write(raw)
+        _write_new(file, raw)
     except FileExistsError:
         raise Failure(f"{file} is there already and is not overwritten", Exit.CONFLICT) from None
     except OSError as error:
@@ -99,12 +74,23 @@ def write_bundle(
     return len(raw)
 
 
+def _write_new(file: Path, raw: bytes) -> None:
+    """Writes a file that is not there yet, whole or not at all. Raises OSError."""
+    new = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(new, "wb") as opened:
+            opened.write(raw)
+    except BaseException:  # a part of it is of no use, and keeps the next try from writing
+        file.unlink(missing_ok=True)
+        raise
+
+
 def _packed(parts: Mapping[str, str]) -> bytes:
     now_s = SystemClock().wall_ms() // 1000
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         for name, text in parts.items():
-            raw = without_secrets(text).encode("utf-8", "replace")[:FILE_MAX]
+            raw = text.encode("utf-8", "replace")[:FILE_MAX]
             about = tarfile.TarInfo(f"raftsched/{name}")
             about.size, about.mtime, about.mode = len(raw), now_s, 0o600
             archive.addfile(about, io.BytesIO(raw))
@@ -112,7 +98,7 @@ def _packed(parts: Mapping[str, str]) -> bytes:
 
 
 def _of_cluster(client: Client, with_jobs: bool) -> Iterator[tuple[str, str]]:
-    """Gives names and texts. What cannot be had says why."""
+    """Gives names and texts, without secrets. What cannot be had says why."""
     from raftsched.client.http import Client as Http
     from raftsched.client.servers import parse_servers
 
@@ -132,7 +118,7 @@ def _of_cluster(client: Client, with_jobs: bool) -> Iterator[tuple[str, str]]:
             return asked.request("GET", "/metrics").body.decode("utf-8", "replace")
 
         told = _answer(metrics)
-        yield f"metrics/{node['id']}.txt", told if isinstance(told, str) else _json(told)
+        yield f"metrics/{node['id']}.txt", without_secrets(told) if isinstance(told, str) else _json(told)
 
 
 def _answer(ask: Callable[[], Any]) -> Any:
@@ -145,4 +131,5 @@ def _answer(ask: Callable[[], Any]) -> Any:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n"
+    """Returns the value as text, with what looks like a secret hidden."""
+    return json.dumps(hidden_in(value), indent=1, ensure_ascii=False, default=str) + "\n"

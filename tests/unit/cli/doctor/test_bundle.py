@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import tarfile
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from raftsched.cli.doctor import bundle as bundles
 from raftsched.cli.doctor import log_lines
-from raftsched.cli.doctor.bundle import without_secrets
+from raftsched.cli.doctor.hiding import lines_without_secrets, without_secrets
+from raftsched.cli.failures import Failure
 from raftsched.errors import Exit
 from tests.support.stub_server import Request, problem, serve
 from tests.unit.cli.house import run
@@ -33,6 +37,7 @@ LINES = [
     f"key {SECRETS[5]} of the file",
     f"https://user:{SECRETS[6]}@example.com/x https://hooks.example.com/y?key={SECRETS[6]}",
     f"API_KEY: {SECRETS[4]}, SMTP_PASSWORD='{SECRETS[4]}'",
+    json.dumps({"message": f'{{"password": "{SECRETS[4]}"}}', "client_secret": SECRETS[4], "level": "info"}),
 ]
 
 
@@ -143,7 +148,87 @@ def test_of_one_node(tmp_path: Path) -> None:
         "raftsched_tls_certificate_days_left 80.0",
         "http://10.0.0.1:7401/v1/cluster",
         "5 tokens: none expires",
+        "say who asks: RAFTSCHED_TOKEN, --token, or a context",
+        "--tls-cert and --tls-key for the node; with a proxy in front",
+        "Linux-6.1.0-18-cloud-amd64-x86_64-with-glibc2.36",
+        "/var/lib/Raftsched1/store/with/a/long/path/of/many/directories/log/data.mdb",
+        'raftsched_node_info{executors="process,shell",http="10.0.0.1:7401",raft="10.0.0.1:7402"} 1.0',
     ],
 )
 def test_what_is_no_secret_is_shown(text: str) -> None:
     assert without_secrets(text) == text
+
+
+S = "Sup3rS3cretValue99"
+BASE64 = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVoxMjM0NTY3ODkwYWI="
+PEM = ["-----BEGIN PRIVATE KEY-----", f"MIIEvQIBADANBgkqhkiG9w0BAQE{S}", f"{S}{S}", "-----END PRIVATE KEY-----"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"AWS_SECRET_ACCESS_KEY={S}/abc+def",
+        f"aws_secret_access_key = {S}",
+        f"rsi_{S}{S}",
+        f"'password': '{S}'",
+        f'password="a b {S}"',
+        f'password="a \\" b {S}"',
+        f"password=ab,{S}",
+        f'"{{\\"password\\": \\"a b {S}\\"}}"',
+        f'"passphrase": "{S}',
+        f'"privateKey":"{S}"',
+        f"private_key={S}",
+        f"--password {S}",
+        f"raftsched --token '{S}' x",
+        f"postgres://user:p@{S}@db:5432/x",
+        f"postgres://user:a/{S}@db:5432/x",
+        f"user:{S}@host",
+        f"Cookie: session={S}; other={S}",
+        f"Authorization: {S}",
+        f"x-auth: {S}",
+        f"glpat-{S}xx",
+        "\n".join(PEM),
+        "\n".join(PEM[:-1]),
+        "\n".join(PEM[1:]),
+    ],
+)
+def test_what_is_secret_is_hidden_as_text_and_within_json(text: str) -> None:
+    assert S not in without_secrets(text)
+    for value in (text, json.dumps({"detail": text}), [{"a": [text]}]):
+        raw = bundles._json(value)
+        assert S not in raw
+        json.loads(raw)
+    assert S not in lines_without_secrets([*text.split("\n"), "after"])
+    (line,) = lines_without_secrets([json.dumps({"message": text})]).splitlines()
+    assert "message" in json.loads(line)
+    assert S not in line
+
+
+def test_keys_that_are_random_are_hidden_wherever_they_are() -> None:
+    for text in (f"key {BASE64}", BASE64, BASE64.rstrip("="), f"({BASE64})"):
+        assert BASE64[:20] not in without_secrets(text)
+
+
+def test_fields_that_are_named_so_are_hidden_but_not_names_of_files() -> None:
+    found = json.loads(bundles._json({"api_key": S, "token": 7, "tls_key": "/etc/k", "secrets": ["a"]}))
+    assert found == {"api_key": "***", "token": 7, "tls_key": "/etc/k", "secrets": ["a"]}
+
+
+@pytest.mark.parametrize("text", ["-" * 20_000, "a-" * 10_000, "x://" * 5_000, "abcdefgh\n" * 2_000, "a:" * 10_000])
+def test_long_texts_of_the_same_take_no_long_time(text: str) -> None:
+    without_secrets(text)
+    without_secrets(f"{text}@password")
+
+
+def test_a_file_that_could_not_be_written_whole_is_not_left_there(tmp_path: Path) -> None:
+    full = OSError(28, "No space left on device")
+
+    class Full(BytesIO):
+        def write(self, raw: Any) -> int:
+            raise full
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bundles.os, "fdopen", lambda fd, mode: (os.close(fd), Full())[1])
+        with pytest.raises(Failure, match="no space left on device"):
+            bundles.write_bundle(tmp_path / "b", [], None, None, None, with_jobs=False)
+    assert bundles.write_bundle(tmp_path / "b", [], None, None, None, with_jobs=False) > 0
