@@ -81,10 +81,11 @@ def doctor(
     settings: dict[str, Any] | None = None
     if asks:
         from raftsched.cli.doctor.cluster import look_at_cluster
+        from raftsched.cli.doctor.guarded import guarded
         from raftsched.cli.doctor.machine import look_at_machine
 
         here = [replace(one, detail=f"this machine: {one.detail}") for one in look_at_machine()]
-        found = [*look_at_cluster(client), *here, *look_at_log(lines)]
+        found = [*look_at_cluster(client), *here, *guarded("log-lines", lambda: look_at_log(lines))]
     else:
         from raftsched.cli.doctor.one_node import look_at_one_node, settings_of, shown_settings
 

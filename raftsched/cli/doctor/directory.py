@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
 import statistics
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from raftsched import machine
+from raftsched.cli.doctor.guarded import guarded, reason
 from raftsched.doctor import Finding
 from raftsched.doctor.disks import DISK_FAIL, DISK_WARN
 from raftsched.doctor.machines import judged_file_system
@@ -28,26 +31,32 @@ _PAGE = bytes(4096)
 def look_at_directory(data: Path, key_file: Path | None = None) -> Iterator[Finding]:
     """Gives the findings about a data directory, which need not be there yet. `key_file`: where the cluster key is, if
     not in it."""
-    place = next((p for p in (data, *data.absolute().parents) if os.path.isdir(p)), Path("/"))
-    if os.path.exists(data) and not os.path.isdir(data):
-        yield Finding("data", "fail", f"{data} is not a directory", "say another one")
+    wrong = _not_a_place(data)
+    if wrong is not None:
+        yield wrong
         return
-    if not os.access(place, os.W_OK | os.X_OK):
+    place = next((p for p in (data, *data.absolute().parents) if os.path.isdir(p)), Path("/"))
+    if os.statvfs(place).f_flag & os.ST_RDONLY:
+        do = "mount it so that it can be written; where the kernel did that after an error, dmesg says why"
+        yield Finding("data", "fail", f"the file system of {place} is mounted read-only", do)
+    elif not os.access(place, os.W_OK | os.X_OK):
         do = "run this as the node's user, or as root; if this is the node's user, give it the directory: chown"
         yield Finding("data", "fail", f"{place} is not writable by the user {os.getuid()}", f"{do} {place}")
         return
-    yield _kept_private(data)
-    yield from _owner(data)
-    yield from _cluster_key(key_file or data / KEY_FILE, given=key_file is not None)
-    yield from _store(data / "store")
-    yield judged_file_system(machine.file_system(place.resolve()))
-    yield from _room(place)
-    yield _address_space()
-    yield _flushes(place)
+    else:
+        yield from guarded("data", lambda: [_kept_private(data)])
+    yield from guarded("user", lambda: _owner(data))
+    key = key_file or data / KEY_FILE
+    yield from guarded("cluster-key", lambda: _cluster_key(key, given=key_file is not None))
+    yield from guarded("store", lambda: _store(data / "store"))
+    yield from guarded("file-system", lambda: [judged_file_system(machine.file_system(place.resolve()))])
+    yield from guarded("room", lambda: _room(place))
+    yield from guarded("address-space", lambda: [_address_space()])
+    yield from guarded("flush", lambda: [_flushes(place)])
 
 
-def runs_on(data: Path) -> bool:
-    """Returns whether a node has the directory open."""
+def runs_on(data: Path) -> bool | None:
+    """Returns whether a node has the directory open. None: this user may not look."""
     from raftsched.store import examination
 
     try:
@@ -55,13 +64,37 @@ def runs_on(data: Path) -> bool:
             return False
     except examination.InUse:
         return True
-    except OSError:
+    except PermissionError:
+        return None
+    except (OSError, ValueError):
         return False
+
+
+def _not_a_place(data: Path) -> Finding | None:
+    """Returns what keeps it from being a directory, or from being made as one. None: nothing."""
+    do = "say another one"
+    try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            data.stat()
+        first = next((p for p in (data, *data.absolute().parents) if os.path.lexists(p)), Path("/"))
+        if not os.path.isdir(first) and os.path.islink(first):
+            do = "make what the link leads to, or remove the link"
+            return Finding("data", "fail", f"{first} is a link to {os.readlink(first)}, which is not there", do)
+        if not os.path.isdir(first):
+            return Finding("data", "fail", f"{first} is not a directory", do)
+    except (OSError, ValueError) as error:
+        if isinstance(error, PermissionError):
+            do = "run this as the node's user, or as root"
+        return Finding("data", "fail", f"the data directory cannot be used: {reason(error)}", do)
+    return None
 
 
 def _kept_private(data: Path) -> Finding:
     if not data.exists():
         return Finding("data", "ok", f"{data} will be made")
+    if data.stat().st_mode & stat.S_ISVTX:
+        says = f"{data} is a directory that users share: it has the sticky bit, and no node starts on it"
+        return Finding("data", "fail", says, "give the node one of its own below it")
     wide = wide_in(data)
     if wide:
         more = "" if len(wide) == 1 else f" and {len(wide) - 1} more in it"
@@ -88,11 +121,23 @@ def _owner(data: Path) -> Iterator[Finding]:
     if not data.exists():
         return
     owner = data.stat().st_uid
-    others = [path for path in _made(data) if path.lstat().st_uid != owner]
+    others: list[Path] = []
+    closed: list[OSError] = []  # why what is in a directory is not known
+    for path in _made(data, closed):
+        try:
+            if path.lstat().st_uid != owner:
+                others.append(path)
+        except FileNotFoundError:  # gone meanwhile
+            continue
+        except OSError as error:
+            closed.append(error)
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         do = f"the node was started as another user once: chown -R {owner} {data}"
         yield Finding("user", "fail", f"{others[0]}{more} belongs to another user than the directory", do)
+    elif closed:
+        says = f"{closed[0].filename} cannot be looked into: {(closed[0].strerror or '').lower()}"
+        yield Finding("user", "warn", says, "run this as the node's user, or as root")
     elif owner == 0:
         do = f"run the node as a user of its own, and give it the directory: chown -R raftsched {data}"
         yield Finding("user", "warn", f"{data} is root's, and so its node and its jobs are", do)
@@ -100,14 +145,18 @@ def _owner(data: Path) -> Iterator[Finding]:
         yield Finding("user", "ok", f"all of it belongs to the user {owner}")
 
 
-def _made(data: Path) -> Iterator[Path]:
-    """Gives what a node makes in its directory, and what is in that, one level deep."""
+def _made(data: Path, closed: list[OSError]) -> Iterator[Path]:
+    """Gives what a node makes in its directory, and what is in that, one level deep; adds to `closed` why not."""
     for name in MADE:
         path = data / name
-        if path.exists():
+        try:
+            if not path.exists():
+                continue
             yield path
             if path.is_dir() and not path.is_symlink():
-                yield from path.iterdir()
+                yield from list(path.iterdir())
+        except OSError as error:
+            closed.append(error)
 
 
 def _store(directory: Path) -> Iterator[Finding]:

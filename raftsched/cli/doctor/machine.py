@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from raftsched import machine
+from raftsched.cli.doctor.guarded import guarded
 from raftsched.doctor import Finding
 from raftsched.doctor.machines import CLOCKS_DO, judged_files
 
 
 def look_at_machine() -> Iterator[Finding]:
-    yield _files()
-    yield _zones()
-    yield from _clock()
-    yield _memory_limits()
+    yield from guarded("open-files", lambda: [_files()])
+    yield from guarded("time-zones", lambda: [_zones()])
+    yield from guarded("clock-service", _clock)
+    yield from guarded("control-groups", lambda: [_memory_limits()])
 
 
 def _files() -> Finding:

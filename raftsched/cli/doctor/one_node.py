@@ -9,6 +9,7 @@ from typing import Any
 
 from raftsched.cli.doctor.configured import look_at_settings, read_settings
 from raftsched.cli.doctor.directory import look_at_directory, runs_on
+from raftsched.cli.doctor.guarded import guarded
 from raftsched.cli.doctor.log_lines import look_at_log
 from raftsched.cli.doctor.machine import look_at_machine
 from raftsched.config.node import NodeConfig
@@ -29,11 +30,12 @@ def look_at_one_node(
         yield settings
     place = data if data is not None else None if known is None else known.data
     if place is not None:
-        yield from look_at_directory(place, None if known is None else known.cluster_key_file)
+        key_file = None if known is None else known.cluster_key_file
+        yield from guarded("data", lambda: look_at_directory(place, key_file))
     if known is not None:
-        yield from look_at_settings(known, runs=runs_on(known.data))
+        yield from guarded("settings", lambda: look_at_settings(known, runs=runs_on(known.data)))
     yield from look_at_machine()
-    yield from look_at_log(lines)
+    yield from guarded("log-lines", lambda: look_at_log(lines))
 
 
 def shown_settings(config: NodeConfig) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from raftsched.cli.doctor import configured, directory, log_lines
 from raftsched.cli.doctor import machine as doctor_machine
 from raftsched.clock import SystemClock
 from raftsched.doctor import CHECKS, Finding
+from raftsched.errors import StartupError
 from raftsched.security import certificates
 from raftsched.security.keyring import KEY_FILE, own_key
-from raftsched.store import Store
+from raftsched.security.private import make_private
+from raftsched.store import Store, examination
 from tests.support.ports import free_ports
 from tests.support.stub_server import serve
 from tests.unit.cli.house import run
@@ -119,6 +122,78 @@ def test_whose_it_is(tmp_path: Path) -> None:
         assert "chown -R 0" in found.do
 
 
+def test_a_part_that_belongs_to_root_and_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "output").mkdir()
+    real = Path.iterdir
+
+    def closed(self: Path) -> Iterator[Path]:
+        if self.name == "store":
+            raise PermissionError(13, "Permission denied", str(self))
+        return real(self)
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    (found,) = directory._owner(tmp_path)
+    assert (found.check, found.state) == ("user", "warn")
+    assert found.detail == f"{tmp_path / 'store'} cannot be looked into: permission denied"
+    if os.getuid() == 0:
+        os.chown(tmp_path / "store", 12_345, 12_345)
+        (found,) = directory._owner(tmp_path)
+        assert (found.state, "store belongs to another user" in found.detail) == ("fail", True)
+
+
+def test_what_can_be_no_data_directory(tmp_path: Path) -> None:
+    def first(data: Path) -> tuple[str, str, str]:
+        found = next(iter(directory.look_at_directory(data)))
+        return found.check, found.state, found.detail
+
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    says = f"{tmp_path / 'link'} is a link to {tmp_path / 'gone'}, which is not there"
+    assert first(tmp_path / "link") == first(tmp_path / "link" / "n1") == ("data", "fail", says)
+    (tmp_path / "file").touch()
+    says = f"{tmp_path / 'file'} is not a directory"
+    assert first(tmp_path / "file") == first(tmp_path / "file" / "n1") == ("data", "fail", says)
+    assert "cannot be used" in first(Path("/a\0b"))[2]
+    assert "file name too long" in first(tmp_path / ("x" * 300))[2]
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    assert first(tmp_path / "shared")[1] == "fail"
+    with pytest.raises(StartupError, match="one that users share"):
+        make_private(tmp_path / "shared")
+
+
+def test_a_file_system_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.statvfs
+
+    def read_only(place: Path) -> Any:
+        class Found:
+            f_flag = os.ST_RDONLY
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(real(place), name)
+
+        return Found()
+
+    monkeypatch.setattr(directory.os, "statvfs", read_only)
+    found = {f.check: f for f in directory.look_at_directory(tmp_path)}
+    assert (found["data"].state, "is mounted read-only" in found["data"].detail) == ("fail", True)
+    assert "root" not in found["data"].do
+    assert {"user", "in-use", "room"} <= found.keys(), "what can be looked at is"
+
+
+def test_a_check_that_raises_takes_no_other_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("what nobody thought of")
+
+    before = look("--local", tmp_path)
+    for place, name in ((directory, "_room"), (directory, "_owner"), (doctor_machine, "_zones")):
+        monkeypatch.setattr(place, name, broken)
+    found = look("--local", tmp_path)
+    assert set(found) == set(before)
+    for check in ("room", "user", "time-zones"):
+        assert found[check][:2] == ("warn", "could not be looked at: RuntimeError: what nobody thought of")
+
+
 def test_the_store(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store", sync=False)
     found = look("--local", tmp_path)
@@ -199,13 +274,21 @@ def test_settings_that_are_wrong_and_a_file_that_is_none(node: Node, tmp_path: P
     assert "cannot read" in look("--config", tmp_path / "none")["settings"][1]
 
 
-def test_ports_that_somebody_has(node: Node, tmp_path: Path) -> None:
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+def test_ports_that_somebody_has(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", node.ports[1])):
         found = node.look()
         assert (found["ports"][0], f"raft 127.0.0.1:{node.ports[1]}" in found["ports"][1]) == ("fail", True)
         store = Store.open(tmp_path / "data" / "store", sync=False)  # as a node that runs has it
         assert "ports" not in node.look()
         store.close()
+        closed = PermissionError(13, "Permission denied")
+        with monkeypatch.context() as other_user:
+            other_user.setattr(examination, "held", lambda _: _raise(closed))
+            assert node.look()["ports"][0] == "warn", "it may be this node that has it"
     node.lines["http"] = '"192.0.2.1:7401"'
     node.lines["insecure_http"] = "true"
     assert "does not have that address" in node.look()["ports"][1]
@@ -223,6 +306,38 @@ def test_names_that_nobody_knows(node: Node, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(configured.socket, "getaddrinfo", look_up)
     found = configured._addresses(configured.NodeConfig(**{**vars(config), "peers": peers}))
     assert (found.state, "n2.invalid (name or service not known)" in found.detail) == ("fail", True)
+
+
+@pytest.mark.parametrize("host", ["host-..x", "a" * 64 + ".example"])
+def test_names_that_can_be_none(node: Node, host: str) -> None:
+    node.lines["raft"] = f'"{host}:{node.ports[1]}"'
+    node.lines["peers"] = f'{{n1 = "{host}:{node.ports[1]}"}}'
+    found = node.look()
+    for check in ("ports", "addresses"):
+        assert (found[check][0], "1 to 63 characters" in found[check][1]) == ("fail", True)
+
+
+def test_modules_of_handlers_are_looked_for_and_not_imported(node: Node, tmp_path: Path) -> None:
+    shop = tmp_path / "lib" / "shop"
+    shop.mkdir(parents=True)
+    (shop / "tasks.py").write_text("raise SystemExit")
+    node.lines["pythonpath"] = f'["{tmp_path / "lib"}"]'
+    node.lines["handlers"] = '["shop.tasks", "json.decoder", "sys"]'
+    assert node.look()["settings"][0] == "ok"
+    node.lines["handlers"] = '["shop.tasks", "shop.none.at_all", "no_such_module"]'
+    node.file.write_text("".join(f"{name} = {value}\n" for name, value in node.lines.items()))
+    items = json.loads(run("doctor", "--config", str(node.file), "-o", "json").stdout)["items"]
+    assert [i["detail"].partition(" in ")[0] for i in items if i["check"] == "settings"] == [
+        "handlers shop.none.at_all: there is no module shop.none",
+        "handlers no_such_module: there is no module no_such_module",
+    ]
+
+
+def test_a_place_of_output_that_is_none(node: Node) -> None:
+    pytest.importorskip("minio")
+    node.lines["output_store"] = '"s3://b/x"'
+    found = node.look()["settings"]
+    assert (found[0], "output_store: 'b' cannot be the name of a bucket" in found[1]) == ("fail", True)
 
 
 def _written(node: Node) -> Path:
@@ -267,6 +382,24 @@ def test_certificates(tmp_path: Path, authority: certificates.Pair) -> None:
     assert shown(tmp_path, past)[0] == "fail"
 
 
+@pytest.mark.parametrize("ca", [b"", b"junk", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+def test_files_of_authorities_that_hold_none(ca: bytes, tmp_path: Path, authority: certificates.Pair) -> None:
+    pair = certificates.make_node(authority, "prod", "n1", [], SystemClock().wall_ms(), 90)
+    (tmp_path / "ca.crt").write_bytes(ca)
+    for name, raw in (("n.crt", pair.certificate), ("n.key", pair.key)):
+        (tmp_path / name).write_bytes(raw)
+    files = tmp_path / "n.crt", tmp_path / "n.key"
+    of_raft = list(configured._certificate("--raft-cert", *files, (), "n1", tmp_path / "ca.crt"))
+    of_clients = list(configured._authorities("--tls-client-ca", tmp_path / "ca.crt"))
+    for (found,) in (of_raft, of_clients):
+        assert (found.check, found.state) == ("tls-files", "fail")
+        assert "holds no certificate of an authority in PEM" in found.detail
+    (tmp_path / "ca.crt").write_bytes(authority.certificate)
+    assert list(configured._authorities("--tls-client-ca", tmp_path / "ca.crt")) == []
+    (missing,) = configured._authorities("--tls-client-ca", tmp_path / "none")
+    assert "no such file" in missing.detail
+
+
 def test_hosts_of_certificates() -> None:
     assert certificates.is_for(["*.example.com"], "N1.example.com")
     assert not certificates.is_for(["*.example.com"], "a.n1.example.com")
@@ -275,12 +408,14 @@ def test_hosts_of_certificates() -> None:
 
 
 @pytest.fixture(autouse=True)
-def known_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+def known_checks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each finding is of a check that is listed."""
-    real = Finding.__post_init__
+    real, unknown = Finding.__post_init__, list[str]()
 
     def checked(self: Finding) -> None:
-        assert self.check in CHECKS
+        unknown.extend({self.check} - CHECKS.keys())
         real(self)
 
     monkeypatch.setattr(Finding, "__post_init__", checked)
+    yield
+    assert not unknown
