@@ -10,6 +10,7 @@ import os
 import struct
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import lmdb
@@ -18,20 +19,21 @@ import lmdb
 # first database record, the last page used, and the transaction that wrote it.
 _META = struct.Struct("<16xII8x8xI92xQQ")
 _MAGIC = 0xBEEFC0DE
+_READ_ONLY = "--read-only"
 
 
 class CutOff(Exception):
     """The file of an environment is shorter than it was."""
 
 
-def is_whole(directory: Path) -> bool:
-    """Returns False when the store's data file was cut off."""
+def is_whole(directory: Path, *, changes: bool = True) -> bool:
+    """Returns False when the store's data file was cut off. `changes`: LMDB's lock file may be made or written."""
     if is_long_enough(directory / "data.mdb"):
         return True
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
     reader = subprocess.run(  # our own interpreter, a list of arguments  # nosec B603
-        [sys.executable, "-P", "-m", "raftsched.store.datafile", str(directory)],
+        [sys.executable, "-P", "-m", "raftsched.store.datafile", str(directory), *(() if changes else (_READ_ONLY,))],
         env={**os.environ, "PYTHONPATH": path},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -55,6 +57,20 @@ def read_all(directory: Path) -> None:
             if tables:
                 txn.put(b"probe", bytes(1 << 20), db=tables[0])
             txn.abort()
+
+
+def read_only(directory: Path) -> None:
+    """Does the same without a lock and a write, where nobody else has the environment open: a compact copy reads the
+    list of free pages."""
+    with lmdb.open(
+        str(directory), readonly=True, lock=False, create=False, max_dbs=64, map_size=2**40, lib_version=0
+    ) as env:
+        with env.begin() as txn:
+            for name in [bytes(name) for name, _ in txn.cursor()]:
+                for key, value in txn.cursor(env.open_db(name, txn=txn, create=False)):
+                    len(key) + sum(value[::512])
+        with suppress(lmdb.IncompatibleError), open(os.devnull, "wb") as nowhere:  # not after a page leak
+            env.copyfd(nowhere.fileno(), compact=True)
 
 
 def is_long_enough(file: Path) -> bool:
@@ -84,4 +100,4 @@ def is_long_enough(file: Path) -> bool:
 
 
 if __name__ == "__main__":
-    read_all(Path(sys.argv[1]))
+    (read_only if _READ_ONLY in sys.argv[2:] else read_all)(Path(sys.argv[1]))

@@ -1,13 +1,14 @@
 """Looks at the store of a node that does not run, and changes nothing: is all of it there, and of a known format?
 
 It reads what the next start would read: the state record, this node's own records, each entry of the log with its
-checksum, and the checkpoint of the tables. Rows of the tables have no checksums (records.py); only whether their file
-is as long as it was can be told.
+checksum, the checkpoint of the tables, and the cluster's level in them. Rows of the tables have no checksums
+(records.py); only whether their file is as long as it was can be told.
 """
 
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 from collections import deque
 from collections.abc import Iterator
@@ -17,11 +18,15 @@ from pathlib import Path
 
 import lmdb
 
-from raftsched.core.entry import NewerLog, decode_entry
+from raftsched.core.cluster import Form, RaiseLevel
+from raftsched.core.entry import Entry, NewerLog, check_level, decode_entry
+from raftsched.core.rows import META_KEY, decode_meta
+from raftsched.core.tables import Table
 from raftsched.store import checkpoint, records
 from raftsched.store.datafile import is_whole
-from raftsched.store.environment import BROKEN, DATA
+from raftsched.store.environment import BROKEN, DATA, table_name
 from raftsched.store.layout import LOCK, LOG, tables_directory
+from raftsched.store.one_row import Unreadable, row_at
 from raftsched.store.records import OWN, STATE, Damaged, LogState, UnknownFormat
 
 NEWEST = 1_000  # entries whose commands are decoded, to find such as only a later version knows
@@ -51,7 +56,12 @@ class InUse(Exception):
 @contextmanager
 def held(directory: Path) -> Iterator[None]:
     """Keeps every node out while it lasts. Raises InUse, OSError."""
-    fd = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fd = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:  # whoever opens a store makes it first, and keeps it: nobody has it open
+        directory.stat()
+        yield
+        return
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -75,11 +85,15 @@ def holder(lock: Path, locks: Path = Path("/proc/locks")) -> int | None:
 
 def examine(directory: Path) -> Examined | None:
     """Returns what lies there; None: no store. To be called while it is `held`. Raises OSError."""
-    if not (directory / LOG / DATA).exists():
-        if not (directory / DATA).exists():
-            return None
-        return Examined(damaged="" if is_whole(directory) else "its file is cut off")  # of before log and tables parted
-    if not is_whole(directory / LOG):
+    parts = (directory / LOG / DATA, directory / DATA)
+    data = next((part for part in parts if part.exists()), None)
+    if data is None:
+        return _without_log(directory)
+    if data != parts[0]:  # of before log and tables parted
+        return Examined(damaged="" if is_whole(directory, changes=False) else "its file is cut off")
+    if data.stat().st_size == 0:
+        return Examined(damaged="the file of the log is empty")
+    if not is_whole(directory / LOG, changes=False):
         return Examined(damaged="the file of the log is cut off")
     try:
         env = lmdb.open(
@@ -91,12 +105,23 @@ def examine(directory: Path) -> Examined | None:
         raise OSError(f"the log cannot be opened: {error}") from None
     try:
         return _looked_at(directory, env)
-    except (Damaged, *BROKEN) as error:
-        return Examined(damaged=f"the state record or the log: {error}")
+    except (Damaged, lmdb.NotFoundError, *BROKEN) as error:
+        return Examined(damaged=f"the state record, the log or the tables: {error}")
     except (UnknownFormat, NewerLog) as error:
         return Examined(unknown=str(error))
     finally:
         env.close()
+
+
+def _without_log(directory: Path) -> Examined | None:
+    """Returns what it means that no file of a log is there. None: no start has ended yet."""
+    if (directory / LOG).exists():
+        return Examined(damaged="the file of the log is missing")
+    made = [(place, found) for place in sorted(directory.glob("tables-*")) if (found := checkpoint.find(place))]
+    for place, found in made:
+        if found.applied_index:  # else a start that ended too soon has made it, and the next one makes it again
+            return Examined(damaged=f"the log is missing, though {place.name} is of entry {found.applied_index}")
+    return None
 
 
 def _looked_at(directory: Path, env: lmdb.Environment) -> Examined:
@@ -115,8 +140,12 @@ def _looked_at(directory: Path, env: lmdb.Environment) -> Examined:
         found = checkpoint.find(place)
         if found is None:
             return Examined(damaged=f"{place.name} has no checkpoint that is whole")
+        if not (place / DATA).exists():
+            return Examined(damaged=f"the file of {place.name} is missing")
         if (place / DATA).stat().st_size < 2 * found.page_bytes:
             return Examined(damaged=f"the file of {place.name} is cut off")
+        with suppress(Unreadable):  # LMDB may read it all the same: the node tells then
+            check_level(decode_meta(row_at(place, found, table_name(Table.META), META_KEY)).level)
         newest: deque[bytes] = deque(maxlen=NEWEST)
         return _of_log(txn, env, state, found, newest)
 
@@ -137,4 +166,16 @@ def _of_log(
         return Examined(damaged=f"the log at entry {error.index}: {error}")
     for row in newest:
         decode_entry(records.entry_data(row))
+    with txn.cursor(log) as cursor:
+        cursor.set_range(records.index_key(found.applied_index + 1))
+        for _, raw in itertools.islice(cursor, max(0, state.commit_index - found.applied_index)):
+            _check_levels(decode_entry(records.entry_data(bytes(raw))))
     return Examined(state.term, found.applied_index, kept.last, kept.last - state.base_index)
+
+
+def _check_levels(entry: Entry | None) -> None:
+    """Raises NewerLog where the next start would: commands that give the cluster its level need not be of it."""
+    for batch in () if entry is None else entry.batches:
+        for command in batch.commands:
+            if isinstance(command, RaiseLevel | Form):
+                check_level(command.level)

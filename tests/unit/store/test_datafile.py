@@ -59,7 +59,26 @@ def test_a_page_taken_and_given_back_leaves_a_whole_file_short(tmp_path: Path) -
                 short += 1
                 break
     assert short, "the state that is to be tested never came up"
+    before = _files(tmp_path / LOG)
+    assert is_whole(tmp_path / LOG, changes=False)
+    assert _files(tmp_path / LOG) == before
     assert is_whole(tmp_path / LOG)
     store = Store.open(tmp_path)
     assert store.log_entries(1, 100)[0].data == b"kept"
     store.close()
+
+
+def _files(directory: Path) -> dict[str, tuple[bytes, int]]:
+    return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in directory.iterdir()}
+
+
+def test_a_file_that_is_cut_is_found_without_a_change(tmp_path: Path) -> None:
+    with lmdb.open(str(tmp_path), max_dbs=4, map_size=1 << 24, lib_version=0) as env, env.begin(write=True) as txn:
+        txn.put(b"key", bytes(40_000), db=env.open_db(b"table", txn=txn))
+    (tmp_path / "lock.mdb").unlink()
+    data = tmp_path / "data.mdb"
+    raw = data.read_bytes()
+    data.write_bytes(raw[: len(raw) - 40_960])
+    before = _files(tmp_path)
+    assert not is_whole(tmp_path, changes=False)
+    assert _files(tmp_path) == before

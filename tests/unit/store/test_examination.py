@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from raftsched.core.commands import encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.levels import HISTORY, SINCE, newest_level
 from raftsched.errors import StartupError
-from raftsched.store import LogEntry, Store, records
+from raftsched.store import LogEntry, Store, checkpoint, records
 from raftsched.store.examination import Examined, InUse, examine, held, holder
 from raftsched.store.layout import LOCK, LOG, tables_directory
+from raftsched.store.one_row import Unreadable, row_at
 from tests.support.stores import commit
 
 BARRIER = encode_entry(1, [(1, 1, [encode(c.Barrier())])])
@@ -75,6 +77,11 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (lambda directory: os.truncate(tables_directory(directory, 1) / "data.mdb", 100), "tables-1 is cut off"),
     (lambda directory: os.truncate(directory / LOG / "data.mdb", 8_192), "log is cut off"),
     (lambda directory: (directory / LOG / "data.mdb").write_bytes(b"x" * 100_000), "no LMDB file"),
+    (lambda directory: (directory / LOG / "data.mdb").unlink(), "log is missing"),
+    (lambda directory: (directory / LOG / "data.mdb").write_bytes(b""), "log is empty"),
+    (lambda directory: (tables_directory(directory, 1) / "data.mdb").unlink(), "tables-1 is missing"),
+    (of_log(lambda txn, db: txn.drop(db)), "the log or the tables: mdb_dbi_open: MDB_NOTFOUND"),
+    (of_own(lambda txn, db: txn.drop(db)), "the state record, the log or the tables: mdb_dbi_open"),
 ]
 
 
@@ -113,8 +120,77 @@ def test_what_another_version_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert f"of level {later}" in found.unknown
 
 
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("command", [c.RaiseLevel, lambda level: c.Form(b"id", (), level)])
+def test_a_cluster_of_a_later_level(
+    closed: bool, command: Callable[[int], c.Command], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command itself is of an earlier one. It is in the tables once the store is closed, else in the log alone."""
+    later = newest_level() + 1
+    with monkeypatch.context() as newer:
+        newer.setitem(HISTORY, later, "of tomorrow")
+        store = Store.open(tmp_path / "s", sync=False)
+        data = encode_entry(1, [(1, 1, [encode(command(later))])])
+        commit(store, LogEntry(1, 3, data), hard_state=(3, "n2"))
+        commit(store, LogEntry(2, 3, encode_entry(1, [(1, 2, [encode(c.Barrier())])])), hard_state=(3, "n2"))
+        if not closed:
+            shutil.copytree(tmp_path / "s", tmp_path / "t")
+        store.close()
+        place = tmp_path / ("s" if closed else "t")
+        with held(place):
+            assert examine(place) == Examined(3, 2 if closed else 0, 2, 2), "it is not too old for itself"
+    with held(place):
+        found = examine(place)
+    assert found is not None
+    assert f"of level {later}" in found.unknown
+    with pytest.raises(StartupError, match=f"of level {later}"):
+        Store.open(place, sync=False)
+
+
+def test_a_row_as_of_a_checkpoint(tmp_path: Path) -> None:
+    """Of trees of several pages, and of rows that have pages of their own."""
+    values = {b"%05d" % n: b"%d" % n * (n % 700) for n in range(3_000)} | {b"large": bytes(range(256)) * 99}
+    with lmdb.open(str(tmp_path), max_dbs=64, map_size=1 << 26, lib_version=0) as env:
+        for name in (b"t%02d" % n for n in range(60)):
+            env.open_db(name)
+        with env.begin(write=True) as txn:
+            for key, value in values.items():
+                txn.put(key, value, db=env.open_db(b"t07", txn=txn))
+    fd = os.open(tmp_path / "data.mdb", os.O_RDONLY)
+    found = checkpoint.take(fd, 1, 1, 1)
+    os.close(fd)
+    for key in (b"00000", b"00001", b"00699", b"01234", b"02999", b"large"):
+        assert row_at(tmp_path, found, b"t07", key) == values[key]
+    for key in (b"", b"0", b"01234x", b"zzz"):
+        assert row_at(tmp_path, found, b"t07", key) is None
+    assert row_at(tmp_path, found, b"t08", b"00001") is None
+    assert row_at(tmp_path, found, b"none", b"00001") is None
+    os.truncate(tmp_path / "data.mdb", 3 * found.page_bytes)
+    with pytest.raises(Unreadable):
+        row_at(tmp_path, found, b"t07", b"02999")
+
+
 def test_no_store(tmp_path: Path) -> None:
     assert examine(tmp_path) is None
+    with held(tmp_path):
+        pass
+
+
+def test_a_log_that_is_gone(tmp_path: Path) -> None:
+    """Without any file of it the next start would begin anew; what the tables are of says that there was one."""
+    shutil.rmtree(made(tmp_path / "s") / LOG)
+    found = examine(tmp_path / "s")
+    assert found is not None
+    assert found.damaged == "the log is missing, though tables-1 is of entry 40"
+    shutil.rmtree(made(tmp_path / "t", 0) / LOG)
+    assert examine(tmp_path / "t") is None
+
+
+def test_a_lock_that_is_gone(tmp_path: Path) -> None:
+    (made(tmp_path / "s") / LOCK).unlink()
+    with held(tmp_path / "s"):
+        assert examine(tmp_path / "s") == Examined(term=3, applied_index=40, last_index=40, entries=40)
+    assert not (tmp_path / "s" / LOCK).exists()
 
 
 def test_a_node_that_runs_is_left_alone_and_named(tmp_path: Path) -> None:
