@@ -44,7 +44,14 @@ def leader(facts: Facts) -> Iterator[Finding]:
 
 
 def quorum(facts: Facts) -> Iterator[Finding]:
-    voters = [n for n in facts.cluster["nodes"] if n.get("voter")]
+    nodes = facts.cluster["nodes"]
+    voters = [n for n in nodes if n.get("voter")]
+    if not voters:  # and no majority of them either
+        mute = tuple(n["id"] for n in nodes if not n.get("alive"))
+        do = f"start {', '.join(mute)}" if mute else "what the check leader says is what it waits for"
+        says = f"{facts.asker} knows of no voting member: its cluster is not formed yet, or has not let it in"
+        yield Finding("quorum", "fail", says, do, mute)
+        return
     alive = [n for n in voters if n.get("alive")]
     majority = len(voters) // 2 + 1
     spare = len(alive) - majority

@@ -91,6 +91,7 @@ NODE_STARTERS = {
 # What works without a node reads the store itself, and says so by importing it late.
 OFFLINE = {
     "cli/cluster/backup.py": {"restore", "store"},
+    "cli/doctor/configured.py": {"objectstore"},
     "cli/doctor/directory.py": {"store"},
     "cli/backup/place.py": {"backups", "objectstore", "store"},
     "cli/backup/listing.py": {"backups"},

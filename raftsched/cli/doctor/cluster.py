@@ -22,7 +22,7 @@ def look_at_cluster(client: Client) -> Iterator[Finding]:
 
     one = Http(client.servers, timeout=ASK_WAIT_S, token=client.token, trust=client.trust)
     try:
-        nodes = one.get("/v1/cluster")["nodes"]
+        cluster = one.get("/v1/cluster")
     except ClientError as error:
         yield _unanswered(error)
         return
@@ -39,7 +39,7 @@ def look_at_cluster(client: Client) -> Iterator[Finding]:
         yield Finding("answers", "warn", error.detail, f"{do}; all checks of the cluster were left out")
     else:
         yield from (_finding(item) for item in seen["items"] if item["check"] != "reachable")
-    yield _reached(client, nodes)
+    yield _reached(client, cluster["nodes"], cluster.get("node"))
 
 
 def _unanswered(error: Any) -> Finding:
@@ -61,13 +61,18 @@ def _finding(item: dict[str, Any]) -> Finding:
     )
 
 
-def _reached(client: Client, nodes: Sequence[dict[str, Any]]) -> Finding:
-    """Returns whether the API of each node answers this machine. It may refuse: that is an answer."""
+def _reached(client: Client, nodes: Sequence[dict[str, Any]], asked: str | None) -> Finding:
+    """Returns whether the API of each node answers this machine. It may refuse: that is an answer. `asked`: the node
+    that has answered, whose own address is in no table before it has a session."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(max(1, len(nodes))) as asking:
         answers = list(asking.map(lambda node: _answers(client, node.get("http") or ""), nodes))
-    mute = [node for node, is_there in zip(nodes, answers, strict=True) if not is_there]
+    mute = [
+        node
+        for node, is_there in zip(nodes, answers, strict=True)
+        if not is_there and (node.get("http") or node["id"] != asked)
+    ]
     silent = {node["id"]: node.get("http") or "address unknown" for node in mute}
     if silent:
         who = ", ".join(f"{node} ({address})" for node, address in silent.items())

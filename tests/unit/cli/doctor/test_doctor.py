@@ -102,6 +102,17 @@ def test_nodes_that_do_not_answer_from_here(monkeypatch: pytest.MonkeyPatch) -> 
     assert states(examine(refusing, "-o", "json"))["reachable"][0] == "ok", "an answer all the same"
 
 
+def test_the_node_that_is_asked_answers_though_nobody_knows_its_address() -> None:
+    """As before the cluster is formed: a node announces its address with its first session."""
+    cluster = Cluster()
+    nodes = [{"id": name, "http": None} for name in ("n1", "n2", "n3")]
+    cluster.refused["/v1/cluster"] = 200, {"node": "n1", "nodes": nodes}
+    says = "1 of 3 nodes answer, not n2 (address unknown), n3 (address unknown)"
+    assert states(examine(cluster, "-o", "json"))["reachable"][:2] == ("warn", says)
+    cluster.refused["/v1/cluster"] = 200, {"node": "n1", "nodes": nodes[:1]}
+    assert states(examine(cluster, "-o", "json"))["reachable"][:2] == ("ok", "the node answers")
+
+
 def test_no_node_at_all_and_one_that_lost_its_leader_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run("--server", "http://127.0.0.1:1", "doctor", "-o", "json")
     assert (result.exit_code, states(result)["reachable"][0]) == (1, "fail")
