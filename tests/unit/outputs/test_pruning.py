@@ -6,6 +6,7 @@ import asyncio
 import io
 import logging
 import os
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from raftsched.errors import NoLeader
 from raftsched.objectstore.opening import open_store
-from raftsched.objectstore.store import ObjectStoreError
+from raftsched.objectstore.store import Found, ObjectStoreError
 from raftsched.outputs import pruning
 from raftsched.outputs.objects import key_of, probe_key
 from raftsched.outputs.places import Place
@@ -38,6 +39,8 @@ class Vault:
         self.leads = True
         self.leaderless = False
         self.keep_ms, self.own = HOUR, dict[str, int]()
+        self.published_ms: int | None = None  # what others than the event loop are told; None: the same
+        self.loop = threading.get_ident()
 
     def put(self, node: str, age_ms: int, *, owner: str = "", disk: bytes = DISK, cluster: str = CLUSTER) -> str:
         segment = len(list(self.store.list())) + 1
@@ -57,6 +60,8 @@ class Vault:
 
     def _ages(self, owners: Collection[str]) -> tuple[int, Mapping[str, int]]:
         assert self.confirmed, "ages count once they are confirmed"
+        if self.published_ms is not None and threading.get_ident() != self.loop:
+            return self.published_ms, {}
         return self.keep_ms, {owner: ms for owner, ms in self.own.items() if owner in owners}
 
     def pruner(self, keep_bytes: int | None = None) -> Pruner:
@@ -109,6 +114,42 @@ def test_without_a_leader_nothing_is_deleted(vault: Vault) -> None:
         with pytest.raises(NoLeader):
             vault.look(keep_bytes)
     assert vault.keys == {old}
+
+
+def test_what_counts_is_what_was_confirmed_and_not_what_other_threads_still_see(vault: Vault) -> None:
+    keys = {vault.put(node, 3 * HOUR) for node in ("n1", "gone")}
+    vault.keep_ms, vault.published_ms = 9 * HOUR, HOUR
+    assert vault.look() == 0
+    assert vault.keys == keys
+    vault.keep_ms = 2 * HOUR
+    assert vault.look() == 2
+
+
+def test_ages_that_change_while_a_list_is_read_are_those_that_count(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault.put("n1", 3 * HOUR)
+    listing = vault.store.list
+
+    def slow(prefix: str = "") -> Iterator[Found]:
+        yield from listing(prefix)
+        vault.keep_ms = 9 * HOUR
+
+    monkeypatch.setattr(vault.store, "list", slow)
+    assert vault.look() == 0
+    assert vault.confirmed == 2, "what was decided meanwhile is known, too"
+
+
+def test_all_objects_are_looked_at_however_many_there_are(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = owner_of("short")
+    vault.own = {short: HOUR // 2}
+    kept = {vault.put("n1", HOUR - 1 - n) for n in range(5)}
+    for n in range(3):
+        vault.put("n1", HOUR // 2 + 1 + n, owner=short)
+    monkeypatch.setattr(pruning, "LISTED_MAX", 2)
+    monkeypatch.setattr(pruning, "JUDGED", 2)
+    assert (vault.look(keep_bytes=700), vault.look()) == (2, 1)
+    assert vault.keys == kept, "by age first: that made the room"
 
 
 def test_what_is_not_of_this_form_or_cluster_is_left_alone(vault: Vault) -> None:
