@@ -429,12 +429,13 @@ class Node:
             if self.status().leader is None:
                 continue
             try:
-                await asyncio.to_thread(self._drop_old, output, copies, rules)
+                owners = await asyncio.to_thread(lambda: output.owners() | copies.owners())
+                keep_ms, own = rules.ages(owners)  # in a thread it would not be sure to see what was applied last
+                await asyncio.to_thread(self._drop_old, output, copies, keep_ms, own)
             except (OSError, RaftschedError) as error:
                 log.warning("old outputs could not be deleted: %s", error)
 
-    def _drop_old(self, output: OutputStore, copies: CopyStore, rules: OutputRules) -> None:
-        keep_ms, own = rules.ages(output.owners() | copies.owners())
+    def _drop_old(self, output: OutputStore, copies: CopyStore, keep_ms: int, own: Mapping[str, int]) -> None:
         output.drop_old(self.clock.wall_ms(), keep_ms, own)
         copies.drop_old(self.clock.wall_ms(), keep_ms, own)
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from typing import NamedTuple
 
 from raftsched.config.node import NodeConfig
 from raftsched.core.kept_output import kept_of
@@ -21,6 +22,13 @@ _KNOWN_MAX = 1_000  # namespaces of which is remembered what they say
 APART = 1 << 62  # bytes: as many as there are, and in segments of its own, which go by an age of their own
 
 log = logging.getLogger(__name__)
+
+
+class _Nobodys(NamedTuple):
+    """Owners of segments that are no namespace of the tables of this revision."""
+
+    revision: int
+    owners: frozenset[str]
 
 
 class OutputRules:
@@ -38,23 +46,27 @@ class OutputRules:
         self.most_bytes = most_bytes
         self.keep_most_ms = keep_most_ms
         self._known: dict[str, int] = {}
-        self._names: dict[str, str | None] = {}  # of namespaces, by the owner of their segments; None: of none there is
+        self._shares: dict[str, int | None] = {}  # of the same namespaces
+        self._names: dict[str, str] = {}  # of namespaces, by the owner of their segments
+        self._nobodys = _Nobodys(-1, frozenset())
 
     def max_of(self, view: ReadView, namespace: str) -> int:
         """Returns how many bytes are kept of an attempt that starts now. For the thread that applies: what it reads is
-        remembered until `forget`, for this is asked at each start."""
+        remembered until `forget`, for this is asked at each start. So is the namespace's share: who asks for that in
+        another thread may see tables in which a namespace is not there yet whose first run has ended."""
         known = self._known.get(namespace)
         if known is None:
             if len(self._known) >= _KNOWN_MAX:
-                self._known.clear()
+                self.forget()
             said = kept_of(view, namespace).max_bytes
             known = self._known[namespace] = said if self.most_bytes is None else min(said, self.most_bytes)
+            self._shares[namespace] = self._share_in(view, namespace)
         return known
 
     def forget(self) -> None:
         """The settings or a namespace were changed."""
         self._known.clear()
-        self._names = {owner: name for owner, name in dict(self._names).items() if name is not None}
+        self._shares.clear()
 
     def share_of(self, namespace: str) -> int | None:
         """Returns how many bytes a namespace may have, APART where it has no such limit but an age or copies of its
@@ -62,12 +74,17 @@ class OutputRules:
         attempt's end is told with its output, whatever befell the tables."""
         if not namespace:
             return None
+        with suppress(KeyError):
+            return self._shares[namespace]
         try:
             with self._read() as view:
-                row = NAMESPACES.get(view, namespace)
+                return self._share_in(view, namespace)
         except Exception as error:
             log.warning("what the namespace %s may keep of its output is not known: %s", namespace, error)
             return None
+
+    def _share_in(self, view: ReadView, namespace: str) -> int | None:
+        row = NAMESPACES.get(view, namespace) if namespace else None
         if row is None:
             return None
         apart = row.output_keep_ms is not None or row.output_copies is not None
@@ -114,6 +131,14 @@ class OutputRules:
                 yield owner, row
 
     def _look_for(self, view: ReadView, unknown: set[str]) -> None:
+        """Finds the names of the namespaces that are these owners. That there is none is remembered for tables of the
+        same revision alone: a thread may see older ones than another, in which a namespace is not there yet."""
+        if not unknown:
+            return
+        revision = read_meta(view).last_revision
+        nobodys = self._nobodys
+        none = nobodys.owners if nobodys.revision == revision else frozenset()
+        unknown = unknown - none
         for row in NAMESPACES.all(view) if unknown else ():
             owner = owner_of(row.name)
             if owner in unknown:
@@ -121,7 +146,7 @@ class OutputRules:
                 unknown.discard(owner)
                 if not unknown:
                     return
-        self._names.update(dict.fromkeys(unknown))
+        self._nobodys = _Nobodys(revision, none | unknown)
 
     def _at_most(self, keep_ms: int) -> int:
         return keep_ms if self.keep_most_ms is None else min(keep_ms, self.keep_most_ms)

@@ -11,7 +11,7 @@ from raftsched.core.cluster import Settings
 from raftsched.core.kept_output import Kept, kept_of
 from raftsched.core.model import DAY_MS, HOUR_MS
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
-from raftsched.core.tables import ReadView
+from raftsched.core.tables import ReadView, Table
 from raftsched.worker.output_rules import APART, OutputRules
 from raftsched.worker.segments import owner_of
 from tests.support.memory_view import MemoryView, World
@@ -105,6 +105,53 @@ def test_ages_are_those_of_the_namespaces_whose_segments_there_are() -> None:
     tables.say("late", output_keep_ms=DAY_MS)
     assert rules.share_of("late") == APART  # it has output now
     assert rules.ages([billing, sized, gone, late])[1] == {billing: 2 * HOUR_MS, late: DAY_MS}
+
+
+def test_a_namespace_that_another_thread_does_not_see_yet_is_not_taken_for_none() -> None:
+    tables, published = Tables(), Tables()
+    late = owner_of("late")
+    seen = published
+
+    def read() -> contextlib.AbstractContextManager[ReadView]:
+        return seen.read()
+
+    rules = OutputRules(read)
+    tables.say("late", output_keep_ms=HOUR_MS)
+    rules.forget()
+    assert rules.ages_elsewhere([late])[1] == {}, "of what was published it is true"
+    seen = tables
+    assert rules.ages_elsewhere([late])[1] == {late: HOUR_MS}
+
+
+def test_that_there_is_no_such_namespace_is_remembered_until_something_changes() -> None:
+    tables = Tables()
+    rules = OutputRules(tables.read)
+    scans: list[Table] = []
+    scan = tables.view.scan
+
+    def counted(table: Table, *args: bytes, **options: bool) -> Iterator[tuple[bytes, bytes]]:
+        scans.append(table)
+        return scan(table, *args, **options)  # type: ignore[arg-type]
+
+    tables.view.scan = counted  # type: ignore[method-assign, assignment]
+    for _ in range(3):
+        assert rules.copies([owner_of("gone")])[1] == {}
+    assert scans == [Table.NAMESPACES]
+    tables.say("gone", output_copies=2)
+    assert rules.copies([owner_of("gone")])[1] == {owner_of("gone"): 2}
+
+
+def test_the_share_of_a_run_that_has_started_is_known_whatever_another_thread_sees() -> None:
+    """The end is written in a thread, which may not see the namespace yet."""
+    tables, published = Tables(), Tables()
+    rules = OutputRules(published.read)
+    tables.say("fresh", output_copies=2)
+    assert rules.max_of(tables.view, "fresh") == MIB
+    assert rules.share_of("fresh") == APART
+    tables.say("fresh")
+    rules.forget()
+    rules.max_of(tables.view, "fresh")
+    assert rules.share_of("fresh") is None
 
 
 def test_where_copies_are_wanted() -> None:
