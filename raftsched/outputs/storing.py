@@ -14,6 +14,7 @@ import logging
 import os
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from raftsched.clock import Clock
 from raftsched.objectstore.store import ObjectStore, ObjectStoreError
@@ -28,11 +29,39 @@ from raftsched.worker.output import OutputStore, Synced
 
 OBJECT_BYTES = 8 * 2**20  # so much is put at once; a single record may be more
 PATIENCE_MS = 30_000  # less than that waits so long for more
-PUT_S = 300.0  # a put that takes longer has failed
+PUT_S = 300.0  # a put that takes longer has failed,
+SLOWEST_BYTES_PER_S = 64 * 2**10  # and so much more time has one with more in it: an output may have 256 MiB
+CALLS = 2  # puts at one time: one of which nobody knows whether it ends, and the next one
 
 _AT_STORE = ""  # in notes of what was sent, where the name of a node would be
 
 log = logging.getLogger(__name__)
+
+
+class _Failed(NamedTuple):
+    """A segment of which the last put failed."""
+
+    until_ms: int  # it is not tried again before
+    pause_ms: int
+
+
+class _Put:
+    """One put, which may go on when nobody waits for it any more."""
+
+    def __init__(self, store: ObjectStore, key: str, segment: Synced, stretch: Stretch) -> None:
+        self.segment = segment
+        self.stretch = stretch
+        self._put = partial(_put, store, key, segment, stretch)
+        self.is_there = False  # the store has it
+        self.is_over = False
+
+    def __call__(self) -> None:
+        """Blocks. Raises ObjectStoreError, FileNotFoundError: the segment is gone."""
+        try:
+            self._put()
+            self.is_there = True
+        finally:
+            self.is_over = True
 
 
 class Storer:
@@ -57,10 +86,13 @@ class Storer:
         self._place = hashlib.sha256(store.where.encode()).digest()[:STORE_BYTES]
         self._cluster = cluster
         self._clock = clock
-        self._calls = Calls(1)
+        self._calls = Calls(CALLS)
+        self._late: list[_Put] = []  # those that took longer than they may
         self._since: dict[tuple[int, int], int] = {}  # segment and place -> when something was first seen to wait there
         self._until_ms = 0  # nothing is put before
         self._pause_ms = 0  # since the last put failed
+        self._failed: dict[int, _Failed] = {}  # by segment
+        self._unwritten = False  # this node's disk did not take the note of what was put
         # for metrics
         self.sent_bytes = 0
         self.objects = 0
@@ -68,35 +100,65 @@ class Storer:
 
     @property
     def failing(self) -> bool:
-        """True when the last put failed."""
-        return self._pause_ms > 0
+        """True when there is a segment of which the last put failed."""
+        return bool(self._failed)
 
     async def run(self) -> None:
         """For ever."""
+        told = ""
         while True:
             await asyncio.sleep(LOOK_S)
             try:
                 await self.look()
+                told = ""
             except Exception as error:  # one look that failed is made again
-                self._note_failed(error)
+                if told != str(error):
+                    log.warning("output could not be put into %s: %s", self._store.where, error)
+                told = str(error)
 
     async def look(self) -> None:
         """Puts all that is to be put now, if the store takes it."""
         cluster = self._cluster()
         if not cluster:
             return
+        self._note_late()
         wanted = await self.unsent.look({_AT_STORE: self._place})
-        await self.unsent.note(wanted)  # the puts may take long
-        if self._clock.boot_ms() < self._until_ms:
-            return
+        await self._write_sent()
+        await self.unsent.look_waiting(wanted)  # the puts may take long
         gaps = list(self.unsent.gaps(wanted))
-        if not gaps:
-            self._pause_ms = 0  # what could not be put is gone
+        numbers = {segment.number for segment, _, _ in gaps}
+        self._failed = {number: failed for number, failed in self._failed.items() if number in numbers}
+        if not self._failed:
+            self._pause_ms = self._until_ms = 0  # what could not be put is gone
+        if self._clock.boot_ms() < self._until_ms or len(self._late) >= CALLS:
+            return
         self._since = {(s.number, at): self._first_seen(s.number, at) for s, at, _ in gaps}
+        gaps.sort(key=lambda gap: self._turn(gap[0].number))
         for segment, begin, end in gaps:
-            if not await self._put_all(cluster, segment, begin, end):
-                return
-        await self.unsent.note(wanted)
+            if self._may_put(segment.number) and not await self._put_all(cluster, segment, begin, end):
+                break  # the others come before this one the next time
+        await self.unsent.look_waiting(wanted)
+
+    async def _write_sent(self) -> None:
+        """Notes what was put. Where the disk does not take it, it is put again after a restart: nothing that the puts
+        wait for, and not the store's fault."""
+        try:
+            await asyncio.to_thread(self._sent.write)
+        except OSError as error:
+            if not self._unwritten:
+                log.warning("what %s has of output cannot be noted on this node's disk: %s", self._store.where, error)
+            self._unwritten = True
+        else:
+            self._unwritten = False
+
+    def _turn(self, number: int) -> int:
+        """Returns which segment comes first: one that the store did not take last is behind all others."""
+        return self._failed[number].until_ms if number in self._failed else 0
+
+    def _may_put(self, number: int) -> bool:
+        failed = self._failed.get(number)
+        waits = failed is not None and self._clock.boot_ms() < failed.until_ms
+        return not waits and all(put.segment.number != number for put in self._late)
 
     def _first_seen(self, number: int, at: int) -> int:
         return self._since.get((number, at), self._clock.boot_ms())
@@ -121,36 +183,58 @@ class Storer:
         loop = asyncio.get_running_loop()
         began = loop.time()
         key = key_of(cluster, Place(self._node_id, self._store_id, segment.number, segment.owner, stretch.begin))
+        put = _Put(self._store, key, segment, stretch)
+        size = stretch.end - stretch.begin
+        limit_s = PUT_S + size / SLOWEST_BYTES_PER_S
         try:
-            await self._calls.make(partial(_put, self._store, key, segment, stretch), PUT_S)
+            await self._calls.make(put, limit_s)
         except FileNotFoundError:
             return True  # it has been deleted meanwhile
-        except (ObjectStoreError, TimeoutError) as error:
-            self._note_failed(error)
+        except TimeoutError:
+            self._late.append(put)
+            self._note_failed(segment.number, f"no answer within {limit_s:.0f} s")
             return False
-        if self._pause_ms:
-            log.warning("%s takes output again", self._store.where)
-        self._pause_ms = 0
-        self.objects += 1
-        self.sent_bytes += stretch.end - stretch.begin
+        except ObjectStoreError as error:
+            self._note_failed(segment.number, error)
+            return False
         self._note_put(segment, stretch)
-        await asyncio.to_thread(self._sent.write)
-        await asyncio.sleep(max(0.0, (stretch.end - stretch.begin) / BYTES_PER_S - (loop.time() - began)))
+        await self._write_sent()
+        await asyncio.sleep(max(0.0, size / BYTES_PER_S - (loop.time() - began)))
         return True
+
+    def _note_late(self) -> None:
+        """Notes the puts that ended well when nobody waited for them any more: the same is not put for ever."""
+        for put in [put for put in self._late if put.is_over]:
+            self._late.remove(put)
+            if put.is_there:
+                self._note_put(put.segment, put.stretch)
 
     def _note_put(self, segment: Synced, stretch: Stretch) -> None:
         """Notes it as one part with what is before it: where objects begin and end is for the store to say."""
+        failed = self._failed.pop(segment.number, None)
+        if failed is not None and not self._failed:
+            log.warning("%s takes output again", self._store.where)
+        self._pause_ms = self._until_ms = 0
+        self.objects += 1
+        self.sent_bytes += stretch.end - stretch.begin
         before = self._sent.behind(segment.number, stretch.begin, (_AT_STORE,))
         start = stretch.begin if before is None else before.start
         self._sent.add(segment.number, Part(start, stretch.end, _AT_STORE, self._place))
 
-    def _note_failed(self, error: Exception) -> None:
+    def _note_failed(self, number: int, why: object) -> None:
         self.refused += 1
-        why = f"no answer within {PUT_S:.0f} s" if isinstance(error, TimeoutError) else error
-        if not self._pause_ms:
+        if not self._failed:
             log.warning("output has no second copy until %s takes it: %s", self._store.where, why)
-        self._pause_ms = min(2 * self._pause_ms, RETRY_MOST_MS) if self._pause_ms else RETRY_MS
-        self._until_ms = self._clock.boot_ms() + self._pause_ms
+        before = self._failed.get(number)
+        now_ms = self._clock.boot_ms()
+        pause_ms = _longer(0 if before is None else before.pause_ms)
+        self._failed[number] = _Failed(now_ms + pause_ms, pause_ms)
+        self._pause_ms = _longer(self._pause_ms)
+        self._until_ms = now_ms + self._pause_ms
+
+
+def _longer(pause_ms: int) -> int:
+    return min(2 * pause_ms, RETRY_MOST_MS) if pause_ms else RETRY_MS
 
 
 def _put(store: ObjectStore, key: str, segment: Synced, stretch: Stretch) -> None:

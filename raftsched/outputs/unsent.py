@@ -52,6 +52,10 @@ class Unsent:
     async def note(self, wanted: Collection[Synced]) -> None:
         """Brings to the disk what was sent, and looks what waits of these segments. Raises OSError."""
         await asyncio.to_thread(self._sent.write)
+        await self.look_waiting(wanted)
+
+    async def look_waiting(self, wanted: Collection[Synced]) -> None:
+        """Looks what waits of these segments."""
         await asyncio.to_thread(self._note_waiting, wanted)
 
     def _note_waiting(self, wanted: Collection[Synced]) -> None:

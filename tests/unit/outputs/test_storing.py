@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -287,6 +288,146 @@ def test_a_store_that_is_down_is_tried_again_later(small: House) -> None:
     small.clock.forward(storing.RETRY_MS)
     assert small.look(patient=True) == 1
     assert (small.storer.failing, small.storer.unsent.waiting_since_ms, small.read(*one)) == (False, None, "one")
+
+
+def test_a_segment_that_the_store_does_not_take_holds_up_no_other(
+    small: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = owner_of("bad"), owner_of("good")
+    small.own = {bad: 2, good: 2}
+    small.print("never taken", "bad")
+    taken = [small.print("one", "good")]
+    put = small.store.store.put
+
+    def picky(key: str, source: Source) -> int:
+        if bad in key:
+            raise ObjectStoreError("too large")
+        return put(key, source)
+
+    small.store.store.put = picky  # type: ignore[method-assign]
+    assert small.look() == 0, "the one that was begun first comes first"
+    small.clock.forward(storing.RETRY_MS)
+    assert small.look() == 1, "and then the other one"
+    for text in ("two", "three"):
+        taken.append(small.print(text, "good"))
+        small.clock.forward(storing.RETRY_MS)
+        small.look()
+    assert [small.read(*one) for one in taken] == ["one", "two", "three"]
+    assert small.storer.failing, "there is something that it does not take"
+    assert caplog.text.count("has no second copy until") == 1, "it is said once"
+    small.store.store.put = put  # type: ignore[method-assign]
+    small.clock.forward(storing.RETRY_MOST_MS)
+    assert (small.look(), small.storer.failing) == (1, False)
+    assert "takes output again" in caplog.text
+
+
+class Slow:
+    """A store whose puts take until they are released."""
+
+    def __init__(self, small: House) -> None:
+        self.release = threading.Event()
+        self._small = small
+        self._put = small.store.store.put
+        small.store.store.put = self.put  # type: ignore[method-assign]
+
+    def put(self, key: str, source: Source) -> int:
+        self.release.wait(30)
+        return self._put(key, source)
+
+    async def end(self) -> None:
+        self.release.set()
+        for thread in threading.enumerate():
+            if thread.name == "output-store":
+                await asyncio.to_thread(thread.join)
+
+
+@pytest.mark.parametrize("ends_well", [True, False])
+def test_a_put_that_ends_late_counts_and_is_not_made_again_meanwhile(
+    small: House, monkeypatch: pytest.MonkeyPatch, ends_well: bool
+) -> None:
+    monkeypatch.setattr(storing, "PUT_S", 0.01)
+    monkeypatch.setattr(storing, "SLOWEST_BYTES_PER_S", 1 << 40)
+    ref = small.print("x" * 2_000)
+    slow = Slow(small)
+
+    async def main() -> None:
+        await small.storer.look()
+        assert (small.storer.refused, small.storer.failing, small.storer.objects) == (1, True, 0)
+        small.clock.forward(storing.RETRY_MOST_MS)
+        await small.storer.look()
+        assert small.storer.refused == 1, "it goes on, so it is not made a second time"
+        small.store.down = not ends_well
+        await slow.end()
+        small.store.down = False
+        monkeypatch.undo()
+        monkeypatch.setattr(storing, "BYTES_PER_S", 1 << 40)
+        await small.storer.look()
+        await small.storer.look()
+
+    asyncio.run(main())
+    assert len(small.store.puts) == 1
+    assert (small.storer.failing, small.storer.objects, small.read(*ref)) == (False, 1, "x" * 2_000)
+    small.output.close()
+    small.begin()
+    assert small.look() == 0, "it was noted"
+
+
+def test_a_store_that_hangs_has_two_puts_at_most(small: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storing, "PUT_S", 0.01)
+    monkeypatch.setattr(storing, "SLOWEST_BYTES_PER_S", 1 << 40)
+    names = ("one", "two", "three")
+    small.own = {owner_of(name): 2 for name in names}
+    for name in names:
+        small.print("x" * 2_000, name)
+    slow = Slow(small)
+
+    async def main() -> None:
+        for _ in range(4):
+            await small.storer.look()
+            small.clock.forward(storing.RETRY_MOST_MS)
+        assert small.storer.refused == 2
+        await slow.end()
+        await small.storer.look()
+
+    asyncio.run(main())
+    assert small.look() == 0
+    assert (len(small.store.puts), small.storer.objects, small.storer.failing) == (3, 3, False)
+
+
+def test_a_put_has_time_for_what_is_in_it(small: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+    make = small.storer._calls.make
+
+    async def timed(call: Callable[[], None], timeout_s: float) -> None:
+        limits.append(timeout_s)
+        await make(call, timeout_s)
+
+    monkeypatch.setattr(small.storer._calls, "make", timed)
+    small.print("x" * 2**17)
+    small.look()
+    assert storing.PUT_S + 2 < limits[0] < storing.PUT_S + 3
+
+
+def test_a_disk_that_does_not_take_the_note_is_not_the_stores_fault(
+    small: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write = small.sent.write
+    monkeypatch.setattr(small.sent, "write", full)
+    refs = []
+    for text in ("one", "two"):
+        refs.append(small.print(text))
+        assert small.look() == 1, "nothing waits for the note"
+    assert [small.read(*ref) for ref in refs] == ["one", "two"]
+    assert (small.storer.refused, small.storer.failing, small.storer.unsent.waiting_bytes) == (0, False, 0)
+    assert caplog.text.count("cannot be noted on this node's disk: [Errno 28]") == 1
+    monkeypatch.setattr(small.sent, "write", write)
+    small.look()
+    small.output.close()
+    small.begin()
+    assert small.look() == 0
 
 
 def test_a_store_is_not_said_to_fail_for_what_is_gone(small: House) -> None:
