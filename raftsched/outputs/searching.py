@@ -42,9 +42,23 @@ class Needle:
         if len(text) <= SHOWN_MAX:
             return text
         plain = self._raw.decode("utf-8", "replace")
-        at = text.find(plain) if self._folded is None else text.casefold().find(self._folded)
+        at = text.find(plain) if self._folded is None else _find_folded(text, self._folded)
         begin = max(0, min(at - SHOWN_MAX // 4, len(text) - SHOWN_MAX))
         return text[begin : begin + SHOWN_MAX]
+
+
+def _find_folded(text: str, folded: str) -> int:
+    """Returns where a text begins whose case does not matter: a character may be several when it is folded."""
+    whole = text.casefold()
+    at = whole.find(folded)
+    if len(whole) == len(text) or at < 0:
+        return at
+    passed = 0
+    for place, character in enumerate(text):
+        passed += len(character.casefold())
+        if passed > at:
+            return place
+    return at
 
 
 def found_in(text: Text, needle: Needle) -> Iterator[Match]:

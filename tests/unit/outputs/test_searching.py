@@ -60,6 +60,14 @@ def test_a_long_line_is_shown_in_part(store: OutputStore, monkeypatch: pytest.Mo
     assert [match.line for match in found_in(text, Needle("short"))] == [2], "it is counted as one line"
 
 
+@pytest.mark.parametrize("before", ["ß", "İ", "ﬃ", "x"])
+def test_the_part_that_is_shown_holds_it_though_case_changes_lengths(store: OutputStore, before: str) -> None:
+    text = printed(store, pack(STDOUT, f"{before * 3_000}NEEDLE{'ß' * 3_000}".encode()))
+    (match,) = found_in(text, Needle("needle", ignore_case=True))
+    assert match.text.startswith(f"{before * 100}NEEDLEß")
+    assert len(match.text) == searching.SHOWN_MAX
+
+
 def test_characters_in_any_case_and_bytes_that_are_none(store: OutputStore) -> None:
     text = printed(store, pack(STDOUT, "GRÜSSE\n".encode() + b"\xff\xfeneedle\n"))
     assert [match.line for match in found_in(text, Needle("grüße", ignore_case=True))] == [1]
