@@ -43,10 +43,10 @@ from raftsched.worker.output import NOWHERE
 from raftsched.worker.reading import Text
 
 TEXT_MAX = 1_000  # bytes that are searched for
-BYTES_MAX = 64 * 2**20  # of output that is read for one answer,
-OUTPUTS_MAX = 1_000  # and so many outputs at most
+BYTES_MAX = 64 * 2**20  # of output: after so many no other instance is begun in one answer,
+OUTPUTS_MAX = 1_000  # nor after so many outputs
 LINES_MAX = 10  # of one output that are answered
-TIME_S = 5.0  # that a node reads for one answer; it ends the output that it is in
+TIME_S = 5.0  # that a node reads for one answer; it ends the instance that it is in
 ANSWER_S = 60.0  # that another node has
 WAIT_S = 10.0  # for the search before
 WAITING_MAX = 8  # searches at one node
@@ -108,10 +108,12 @@ class _Output(NamedTuple):
 
 
 class _Walk(NamedTuple):
-    """The outputs to be read for one answer, and the last instance that was looked at; None: there are no more."""
+    """The outputs to be read for one answer, and the last instance that was looked at; None: there are no more.
+    `above`: the key below which it began."""
 
     outputs: list[_Output]
     last: bytes | None
+    above: bytes | None
 
 
 class _Asked:
@@ -134,12 +136,14 @@ class _Asked:
         size, last = 0, None
         for looked, (key, raw) in enumerate(self._rows(view, before)):
             if looked >= SCAN_MAX or len(outputs) >= OUTPUTS_MAX or size >= BYTES_MAX:
-                return _Walk(outputs, last)
+                return _Walk(outputs, last, before)
+            if before is None:
+                before = key + b"\0"  # what comes since is not part of this one
             found = [_Output(row, a) for row in self._kept(view, raw) for a in row.attempts if _is_kept(a)]
             outputs += found
             size += sum(one.attempt.output.size for one in found if one.attempt.output is not None)
             last = key
-        return _Walk(outputs, None)
+        return _Walk(outputs, None, before)
 
     def _rows(self, view: ReadView, before: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         if self.job is None:
@@ -255,15 +259,16 @@ SEARCHES: web.AppKey[Searches] = web.AppKey("searches", Searches)
 )
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Lines that hold `q`, as it is, of attempts that have ended; with `ignore_case` in whatever case. Each node reads
-    what it has, at most 64 MiB and 1,000 outputs for one answer, and `next` says where the following one goes on. Ten
-    lines of an output are answered. ?job takes an id, "namespace/name", or a name together with ?namespace."""
+    what it has; after 64 MiB, 1,000 outputs or five seconds no other instance is begun, and `next` says where the
+    following answer goes on. Ten lines of an output are answered. ?job takes an id, "namespace/name", or a name
+    together with ?namespace."""
     asked, request = _Asked(call.query), call.request
     if HOP in request.headers and caller().peer:
         return reply_value(await _for_another(ctx, request, asked))
     before = call.query.cursor(_LISTING)
     with ctx.read() as view:
         walk = asked.walk(view, before)
-    search = _Search(ctx, request, asked, before, walk)
+    search = _Search(ctx, request, asked, walk)
     await search.run()
     return reply_value(search.answer(call.query.limit(), call.query.filters()))
 
@@ -286,11 +291,10 @@ async def _for_another(ctx: ApiContext, request: web.Request, asked: _Asked) -> 
 class _Search:
     """One answer: what each node has is asked for at the same time."""
 
-    def __init__(self, ctx: ApiContext, request: web.Request, asked: _Asked, before: bytes | None, walk: _Walk) -> None:
+    def __init__(self, ctx: ApiContext, request: web.Request, asked: _Asked, walk: _Walk) -> None:
         self._ctx = ctx
         self._request = request
         self._asked = asked
-        self._before = before
         self._walk = walk
         self._of: dict[str, list[_Output]] = {}
         for one in walk.outputs:
@@ -353,7 +357,7 @@ class _Search:
         last = self._of[of][-1].row.key
         headers = {
             HOP: ctx.node_id,
-            RANGE: f"{(self._before or b'').hex()}-{last.hex()} {of}",
+            RANGE: f"{(self._walk.above or b'').hex()}-{last.hex()} {of}",
             **peer_header(ctx, node, url.raw_path_qs),
         }
         limit = aiohttp.ClientTimeout(total=ANSWER_S, sock_connect=CONNECT_S)
@@ -371,14 +375,14 @@ class _Search:
         raise Problem("output-unavailable", f"Node {node} answers {answer.status}.")
 
     def answer(self, limit: int, filters: Mapping[str, str]) -> OutputSearchOut:
-        """Returns what was found, up to the first instance that some node did not come to."""
+        """Returns what was found, up to the first instance that some node did not come to. Where that is the first of
+        all, the next answer begins where this one did."""
         stop = self._first_left_out()
         found = {
             (name, number): (lines, more) for part in self._parts.values() for name, number, lines, more in part.items
         }
         items: list[OutputFoundOut] = []
-        last = self._walk.last
-        before: bytes | None = None
+        last, before = self._walk.last, self._walk.above
         with self._ctx.read() as view:
             names = JobNames(view)
             for row, attempt in self._walk.outputs:

@@ -114,6 +114,54 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyP
     among(tmp_path, test)
 
 
+def test_what_ends_meanwhile_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that is asked sees more than the one that asks it: what it has looked at may be enough for one answer."""
+
+    async def test(first: Client, second: Client, third: Client) -> None:
+        runs = [await ran(first, "n1", f"needle {n}\n") for n in range(3)][::-1]
+        monkeypatch.setattr(searching, "BYTES_MAX", 20)
+        ask = searching._Search._ask
+        late: list[str] = []
+
+        async def later(search: searching._Search, node: str, of: str) -> searching._Part:
+            if not late:
+                late.append(await ran(first, "n2", "something that is large\n"))
+            return await ask(search, node, of)
+
+        monkeypatch.setattr(searching._Search, "_ask", later)
+        answer = await found(second, "q=needle")
+        seen = ids(answer)
+        while answer["next"] is not None:
+            answer = await found(second, f"q=needle&cursor={answer['next']}")
+            seen += ids(answer)
+        assert seen == runs
+
+    among(tmp_path, test)
+
+
+@pytest.mark.parametrize("query", ["q=needle", "q=needle&job=default/a"])
+def test_an_answer_that_came_to_nothing_goes_on_at_the_same_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    async def test(first: Client, second: Client, third: Client) -> None:
+        runs = [await ran(first, "n1", f"needle {n}\n") for n in range(3)][::-1]
+        ask = searching._Search._ask
+
+        async def none(search: searching._Search, node: str, of: str) -> searching._Part:
+            return searching._Part([], "ff" * 16, 0, 0)
+
+        for passed in (0, 1):
+            cursor = f"&cursor={(await found(second, f'{query}&limit=1'))['next']}" if passed else ""
+            monkeypatch.setattr(searching._Search, "_ask", none)
+            answer = await found(second, f"{query}{cursor}")
+            assert ids(answer) == []
+            monkeypatch.setattr(searching._Search, "_ask", ask)
+            answer = await found(second, f"{query}&cursor={answer['next']}")
+            assert (ids(answer), answer["next"]) == (runs[passed:], None)
+
+    among(tmp_path, test)
+
+
 def test_many_lines_of_one_output(tmp_path: Path) -> None:
     async def test(first: Client, second: Client, third: Client) -> None:
         await ran(first, "n2", "needle\n" * 11)
