@@ -37,6 +37,11 @@ def probe_key(cluster: str, node: str) -> str:
     return f"{prefix_of(cluster, node)}probe"
 
 
+def mark_key(cluster: str, node: str) -> str:
+    """Returns the key of the object by which a node sees that the store has what it put (marks.py)."""
+    return f"{prefix_of(cluster, node)}mark"
+
+
 def place_in(cluster: str, key: str) -> Place | None:
     """Returns the place that a key of this cluster says; None: it is not of this form, or of another cluster."""
     found = _KEY.fullmatch(key)

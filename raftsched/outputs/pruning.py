@@ -62,7 +62,7 @@ class _Oldest:
 
 
 class _Listed:
-    """What a list is looked through for: the objects that are too old, the oldest ones, and the bytes of all of them.
+    """Takes from a list what it is read for: the objects that are too old, the oldest ones, and the bytes of all.
     It does not hold all objects, since there may be millions."""
 
     def __init__(self, ages: _Ages, now_ms: int, *, for_room: bool) -> None:

@@ -97,6 +97,17 @@ class Sent:
                 return
         parts.append(part)
 
+    def store_of(self, node: str) -> bytes | None:
+        """Returns the store that a node had when something was sent to it last; None: nothing was."""
+        return next((part.store for parts in self._parts.values() for part in parts if part.node == node), None)
+
+    def rename(self, node: str, store: bytes, new: bytes) -> None:
+        """Notes that what tells a node's store from others is from now on `new`."""
+        for part in (part for parts in self._parts.values() for part in parts):
+            if (part.node, part.store) == (node, store):
+                part.store = new
+                self.changed = True
+
     def write(self) -> None:
         """Brings it to the disk, if anything has changed. Raises OSError."""
         if not self.changed:

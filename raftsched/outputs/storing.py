@@ -20,7 +20,8 @@ from raftsched.clock import Clock
 from raftsched.objectstore.store import ObjectStore, ObjectStoreError
 from raftsched.outputs.calls import Calls
 from raftsched.outputs.copying import BYTES_PER_S, LOOK_S, RETRY_MOST_MS, RETRY_MS
-from raftsched.outputs.objects import key_of
+from raftsched.outputs.marks import id_of, new_mark, see_mark
+from raftsched.outputs.objects import key_of, mark_key
 from raftsched.outputs.places import STORE_BYTES, Place
 from raftsched.outputs.sent import Part, Sent
 from raftsched.outputs.stretches import Stretch, next_stretch
@@ -31,6 +32,9 @@ OBJECT_BYTES = 8 * 2**20  # so much is put at once; a single record may be more
 PATIENCE_MS = 30_000  # less than that waits so long for more
 PUT_S = 300.0  # a put that takes longer has failed,
 SLOWEST_BYTES_PER_S = 64 * 2**10  # and so much more time has one with more in it: an output may have 256 MiB
+MARK_S = 60.0  # that a look for the mark takes at most
+MARK_MS = 1_800_000  # how often it is seen whether the store still has what was put,
+MARK_AGAIN_MS = 300_000  # and after a time that this could not be seen
 CALLS = 2  # puts at one time: one of which nobody knows whether it ends, and the next one
 
 _AT_STORE = ""  # in notes of what was sent, where the name of a node would be
@@ -48,9 +52,11 @@ class _Failed(NamedTuple):
 class _Put:
     """One put, which may go on when nobody waits for it any more."""
 
-    def __init__(self, store: ObjectStore, key: str, segment: Synced, stretch: Stretch) -> None:
+    def __init__(self, store: ObjectStore, key: str, segment: Synced, stretch: Stretch, place: bytes) -> None:
+        """`place`: what tells this store from others."""
         self.segment = segment
         self.stretch = stretch
+        self.place = place
         self._put = partial(_put, store, key, segment, stretch)
         self.is_there = False  # the store has it
         self.is_over = False
@@ -83,7 +89,12 @@ class Storer:
         self._sent = sent
         self.unsent = Unsent(output, sent, copies)
         self._store = store
-        self._place = hashlib.sha256(store.where.encode()).digest()[:STORE_BYTES]
+        self._named = hashlib.sha256(store.where.encode()).digest()[:STORE_BYTES]  # the place before its mark was seen
+        self._place = sent.store_of(_AT_STORE) or self._named
+        self._mark = new_mark()  # if there is none
+        self._mark_at_ms = 0  # the mark is looked for then
+        self._unseen = False  # it could not be looked for
+        self._marks = Calls(1)
         self._cluster = cluster
         self._clock = clock
         self._calls = Calls(CALLS)
@@ -124,7 +135,11 @@ class Storer:
         self._note_late()
         wanted = await self.unsent.look({_AT_STORE: self._place})
         await self._write_sent()
-        await self.unsent.look_waiting(wanted)  # the puts may take long
+        await self.unsent.look_waiting(wanted)  # what follows may take long
+        if wanted and self._clock.boot_ms() >= self._mark_at_ms and await self._look_for_mark(cluster):
+            wanted = await self.unsent.look({_AT_STORE: self._place})
+            await self._write_sent()
+            await self.unsent.look_waiting(wanted)
         gaps = list(self.unsent.gaps(wanted))
         numbers = {segment.number for segment, _, _ in gaps}
         self._failed = {number: failed for number, failed in self._failed.items() if number in numbers}
@@ -138,6 +153,30 @@ class Storer:
             if self._may_put(segment.number) and not await self._put_all(cluster, segment, begin, end):
                 break  # the others come before this one the next time
         await self.unsent.look_waiting(wanted)
+
+    async def _look_for_mark(self, cluster: str) -> bool:
+        """Returns whether the store is another one than the notes say: what they have of it does not count."""
+        self._mark_at_ms = self._clock.boot_ms() + MARK_AGAIN_MS
+        if id_of(self._mark) == self._place:
+            self._mark = new_mark()
+        key = mark_key(cluster, self._node_id)
+        try:
+            place = id_of(await self._marks.make(partial(see_mark, self._store, key, self._mark), MARK_S))
+        except (ObjectStoreError, TimeoutError) as error:
+            why = f"no answer within {MARK_S:.0f} s" if isinstance(error, TimeoutError) else error
+            if not self._unseen:
+                log.warning("it cannot be seen whether %s still has what was put there: %s", self._store.where, why)
+            self._unseen = True
+            return False
+        self._unseen = False
+        self._mark_at_ms = self._clock.boot_ms() + MARK_MS
+        if place == self._place:
+            return False
+        self._sent.rename(_AT_STORE, self._named, place)  # of a time when there were no marks, or this one was not seen
+        if self._sent.store_of(_AT_STORE) not in (None, place):
+            log.warning("%s does not have what was put before: it is put again from the disk", self._store.where)
+        self._place = place
+        return True
 
     async def _write_sent(self) -> None:
         """Notes what was put. Where the disk does not take it, it is put again after a restart: nothing that the puts
@@ -183,7 +222,7 @@ class Storer:
         loop = asyncio.get_running_loop()
         began = loop.time()
         key = key_of(cluster, Place(self._node_id, self._store_id, segment.number, segment.owner, stretch.begin))
-        put = _Put(self._store, key, segment, stretch)
+        put = _Put(self._store, key, segment, stretch, self._place)
         size = stretch.end - stretch.begin
         limit_s = PUT_S + size / SLOWEST_BYTES_PER_S
         try:
@@ -197,7 +236,7 @@ class Storer:
         except ObjectStoreError as error:
             self._note_failed(segment.number, error)
             return False
-        self._note_put(segment, stretch)
+        self._note_put(put)
         await self._write_sent()
         await asyncio.sleep(max(0.0, size / BYTES_PER_S - (loop.time() - began)))
         return True
@@ -207,10 +246,11 @@ class Storer:
         for put in [put for put in self._late if put.is_over]:
             self._late.remove(put)
             if put.is_there:
-                self._note_put(put.segment, put.stretch)
+                self._note_put(put)
 
-    def _note_put(self, segment: Synced, stretch: Stretch) -> None:
+    def _note_put(self, put: _Put) -> None:
         """Notes it as one part with what is before it: where objects begin and end is for the store to say."""
+        segment, stretch = put.segment, put.stretch
         failed = self._failed.pop(segment.number, None)
         if failed is not None and not self._failed:
             log.warning("%s takes output again", self._store.where)
@@ -219,7 +259,7 @@ class Storer:
         self.sent_bytes += stretch.end - stretch.begin
         before = self._sent.behind(segment.number, stretch.begin, (_AT_STORE,))
         start = stretch.begin if before is None else before.start
-        self._sent.add(segment.number, Part(start, stretch.end, _AT_STORE, self._place))
+        self._sent.add(segment.number, Part(start, stretch.end, _AT_STORE, put.place))
 
     def _note_failed(self, number: int, why: object) -> None:
         self.refused += 1

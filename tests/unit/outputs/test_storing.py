@@ -21,7 +21,7 @@ from raftsched.objectstore.opening import open_store
 from raftsched.objectstore.store import Found, ObjectStore, ObjectStoreError, Source
 from raftsched.outputs import stored, storing
 from raftsched.outputs.calls import Calls
-from raftsched.outputs.objects import key_of, place_in, prefix_of
+from raftsched.outputs.objects import key_of, mark_key, place_in, prefix_of
 from raftsched.outputs.places import Place
 from raftsched.outputs.sent import Sent
 from raftsched.outputs.stored import StoredOutputs
@@ -36,6 +36,7 @@ from tests.support.clock import ManualClock
 
 DISK = b"disk-n1-"
 CLUSTER = "c0" * 16
+MARK = mark_key(CLUSTER, "n1")
 
 
 class Flaky:
@@ -54,7 +55,8 @@ class Flaky:
     def put(self, key: str, source: Source) -> int:
         self._up()
         size = self.store.put(key, source)
-        self.puts.append((key, size))
+        if key != MARK:
+            self.puts.append((key, size))
         return size
 
     def get(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
@@ -129,7 +131,13 @@ class House:
 
     @property
     def keys(self) -> list[str]:
-        return [found.key for found in self.store.list()]
+        """Of output."""
+        return [found.key for found in self.store.list() if found.key != MARK]
+
+    def empty(self) -> None:
+        """The store is made anew."""
+        for found in self.store.list():
+            self.store.delete(found.key)
 
 
 @pytest.fixture(params=["directory", "s3"])
@@ -271,6 +279,77 @@ def test_at_another_place_all_is_put_again(small: House, tmp_path: Path) -> None
     assert small.read(*one) == "one"
 
 
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_store_that_comes_back_empty_gets_all_again(
+    small: House, restarts: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    refs = [small.print(text) for text in ("one", "two")]
+    small.look()
+    for _ in range(2):  # and once more
+        small.empty()
+        assert small.look() == 0, "it is not looked at each time"
+        if restarts:
+            small.output.close()
+            small.begin()
+        small.clock.forward(storing.MARK_MS)
+        small.look(patient=True)
+        assert small.storer.unsent.waiting_bytes == small.output.size(), "it is said"
+        assert small.look() == 1
+        assert [small.read(*ref) for ref in refs] == ["one", "two"]
+        assert "does not have what was put before" in caplog.text
+        caplog.clear()
+    small.clock.forward(storing.MARK_MS)
+    assert small.look() == 0
+
+
+def test_the_note_of_a_time_without_marks_counts(house: House) -> None:
+    ref = house.print("of 0.2.0")
+    house.look()
+    named = house.storer._named
+    house.sent.rename("", house.storer._place, named)
+    house.sent.write()
+    house.store.delete(MARK)
+    house.output.close()
+    house.begin()
+    assert house.look() == 0
+    assert house.storer.unsent.waiting_bytes == 0
+    assert house.sent.store_of("") == house.storer._place != named
+    house.output.close()
+    house.begin()
+    house.empty()
+    assert (house.look(), house.read(*ref)) == (1, "of 0.2.0"), "from then on it is noticed"
+
+
+def test_a_mark_that_cannot_be_seen_changes_nothing(small: House, caplog: pytest.LogCaptureFixture) -> None:
+    small.print("one")
+    small.look()
+    small.output.close()
+    small.begin()
+    get = small.store.get
+
+    def refused(key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        raise ObjectStoreError("access denied")
+
+    small.store.get = refused  # type: ignore[method-assign]
+    for _ in range(2):
+        assert small.look() == 0
+        small.clock.forward(storing.MARK_AGAIN_MS)
+    two = small.print("two")
+    assert small.look() == 1
+    assert caplog.text.count("it cannot be seen whether") == 1
+    small.store.get = get  # type: ignore[method-assign]
+    small.clock.forward(storing.MARK_AGAIN_MS)
+    assert (small.look(), small.read(*two)) == (0, "two")
+
+
+def test_without_second_copies_there_is_no_mark(small: House) -> None:
+    small.most = 1
+    small.print("one")
+    small.look()
+    assert list(small.store.list()) == []
+    assert place_in(CLUSTER, MARK) is None, "it is never deleted by age"
+
+
 def test_a_store_that_is_down_is_tried_again_later(small: House) -> None:
     one = small.print("one")
     small.store.down = True
@@ -331,7 +410,8 @@ class Slow:
         small.store.store.put = self.put  # type: ignore[method-assign]
 
     def put(self, key: str, source: Source) -> int:
-        self.release.wait(30)
+        if key != MARK:
+            self.release.wait(30)
         return self._put(key, source)
 
     async def end(self) -> None:
@@ -387,9 +467,11 @@ def test_a_store_that_hangs_has_two_puts_at_most(small: House, monkeypatch: pyte
             small.clock.forward(storing.RETRY_MOST_MS)
         assert small.storer.refused == 2
         await slow.end()
-        await small.storer.look()
 
     asyncio.run(main())
+    monkeypatch.undo()
+    monkeypatch.setattr(storing, "BYTES_PER_S", 1 << 40)
+    assert small.look() == 1
     assert small.look() == 0
     assert (len(small.store.puts), small.storer.objects, small.storer.failing) == (3, 3, False)
 
