@@ -25,7 +25,7 @@ from raftsched.core.tables import Table
 from raftsched.store import checkpoint, records
 from raftsched.store.datafile import is_whole
 from raftsched.store.environment import BROKEN, DATA, table_name
-from raftsched.store.layout import LOCK, LOG, tables_directory
+from raftsched.store.layout import LOCK, LOG, LogMissing, require_none, tables_directory
 from raftsched.store.one_row import Unreadable, row_at
 from raftsched.store.records import OWN, STATE, Damaged, LogState, UnknownFormat
 
@@ -117,10 +117,10 @@ def _without_log(directory: Path) -> Examined | None:
     """Returns what it means that no file of a log is there. None: no start has ended yet."""
     if (directory / LOG).exists():
         return Examined(damaged="the file of the log is missing")
-    made = [(place, found) for place in sorted(directory.glob("tables-*")) if (found := checkpoint.find(place))]
-    for place, found in made:
-        if found.applied_index:  # else a start that ended too soon has made it, and the next one makes it again
-            return Examined(damaged=f"the log is missing, though {place.name} is of entry {found.applied_index}")
+    try:
+        require_none(directory)
+    except LogMissing as error:
+        return Examined(damaged=str(error))
     return None
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import lmdb
 
-from raftsched.store import records, tables
+from raftsched.store import checkpoint, records, tables
 from raftsched.store.datafile import CutOff, is_whole
 from raftsched.store.environment import DATA, Environment
 from raftsched.store.records import STATE, LogState, State
@@ -26,6 +26,11 @@ LOG = "log"
 NEXT = "next"
 _LOG_UNDER_WAY = "log.new"
 _FIRST = 1
+
+
+class LogMissing(Exception):
+    """The directory had a store whose log is gone, and with it what this node has promised. To begin anew would be to
+    vote twice."""
 
 
 def tables_directory(directory: Path, number: int) -> Path:
@@ -44,6 +49,8 @@ def prepare(directory: Path, *, map_bytes: int, sync: bool) -> None:
         remove(directory / "lock.mdb")
         shutil.rmtree(directory / NEXT, ignore_errors=True)
         return
+    if not (directory / DATA).exists():
+        require_none(directory)
     shutil.rmtree(directory / _LOG_UNDER_WAY, ignore_errors=True)
     shutil.rmtree(tables_directory(directory, _FIRST), ignore_errors=True)
     if (directory / DATA).exists():
@@ -51,6 +58,15 @@ def prepare(directory: Path, *, map_bytes: int, sync: bool) -> None:
         prepare(directory, map_bytes=map_bytes, sync=sync)
     else:
         make(directory, State(), LogState(), {}, map_bytes=map_bytes, sync=sync)
+
+
+def require_none(directory: Path) -> None:
+    """Raises LogMissing where there are tables of a log that is not there. Empty ones are those of a start that ended
+    too soon: the next one makes them again."""
+    for place in sorted(directory.glob("tables-*")):
+        found = checkpoint.find(place)
+        if found is not None and found.applied_index:
+            raise LogMissing(f"the log is missing, though {place.name} is of entry {found.applied_index}")
 
 
 def make(

@@ -177,13 +177,17 @@ def test_no_store(tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_gone(tmp_path: Path) -> None:
-    """Without any file of it the next start would begin anew; what the tables are of says that there was one."""
+    """A node that began anew would have forgotten whom it voted for; what the tables are of says that there was one."""
     shutil.rmtree(made(tmp_path / "s") / LOG)
     found = examine(tmp_path / "s")
     assert found is not None
     assert found.damaged == "the log is missing, though tables-1 is of entry 40"
+    with pytest.raises(StartupError, match="the log is missing, though tables-1 is of entry 40"):
+        Store.open(tmp_path / "s", sync=False)
+    assert tables_directory(tmp_path / "s", 1).exists(), "nothing is thrown away"
     shutil.rmtree(made(tmp_path / "t", 0) / LOG)
     assert examine(tmp_path / "t") is None
+    Store.open(tmp_path / "t", sync=False).close()
 
 
 def test_a_lock_that_is_gone(tmp_path: Path) -> None:
