@@ -133,7 +133,7 @@ def test_counted_as_walked(data: st.DataObject) -> None:
             wanted += due(job, window)
     load = Load(window.buckets, window.step_ms)
     for group in found.groups.values():
-        load.add(group)
+        sum(load.add(group))
     assert load.due() == [wanted[step] for step in range(window.buckets)]
 
 
@@ -144,7 +144,7 @@ def counted(window: Window, some: list[Job]) -> tuple[Forecast, list[int]]:
         if candidate is not None:
             list(found.count(candidate))
     for group in found.groups.values():
-        load.add(group)
+        sum(load.add(group))
     return found, load.due()
 
 

@@ -159,12 +159,15 @@ async def _answer(ctx: ApiContext, found: Forecast, turns: _Turns) -> ForecastOu
         totals[group.queue] += group.total
     shown = sorted(totals, key=lambda name: (-totals[name], name))[:QUEUES_MAX]
     loads = {name: Load(window.buckets, window.step_ms) for name in shown}
-    load = Load(window.buckets, window.step_ms)
+    load = Load(window.buckets, window.step_ms)  # of the queues that are not shown; then of all
     for group in groups:
-        for one in (load, loads.get(group.queue)):
-            found.work += 0 if one is None else one.add(group)
-        if turns.is_over:
-            await turns.pause()
+        for sums in loads.get(group.queue, load).add(group):
+            found.work += sums
+            if turns.is_over:
+                await turns.pause()
+    for one in loads.values():
+        load.include(one)
+        await turns.pause()
     due, busy = load.due(), load.busy()
     best = nlargest(PEAKS, (at for at in range(window.buckets) if due[at]), key=lambda at: (due[at], busy[at], -at))
     peaks = []

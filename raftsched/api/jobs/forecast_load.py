@@ -11,7 +11,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
+from operator import add
 from typing import NamedTuple
 
 from raftsched.schedule.due_counts import Due, Window
@@ -99,47 +100,60 @@ class Load:
         self._busy = [0] * (steps + 2)  # differences of such differences: a row of runs rises and falls evenly
         self._capped = [0] * steps
 
-    def add(self, group: Group) -> int:
-        """Adds a group. Returns about how many sums that took."""
-        jobs, due = group.jobs, group.shape.due
-        for first, end, count in due:
-            self._due[first] += count * jobs
-            self._due[end] -= count * jobs
-        if group.together_ms:
-            self._add_short(due, group.together_ms)
+    def add(self, group: Group) -> Iterator[int]:
+        """Adds a group. Yields about how many sums that took since the last time: a few for each step, at most."""
+        changes: Counter[int] = Counter()
+        for first, end, count in group.shape.due:
+            changes[first] += count
+            changes[end] -= count
+        for at, change in changes.items():
+            self._due[at] += change * group.jobs
+        yield len(changes)
+        bends = Counter({0: group.together_ms, 1: -group.together_ms})
+        capped: list[tuple[Work, int]] = []
         for work, number in group.works.items():
             if is_capped(group.shape, work, self._step_ms):
-                self._add_capped(due, work, number)
+                capped.append((work, number))
             else:
-                self._add_long(due, work.duration_ms, work.width * number)
-        capped = sum(is_capped(group.shape, work, self._step_ms) for work in group.works)
-        return len(due) * (1 + len(group.works)) + self._steps * capped
+                self._bend(bends, work.duration_ms, work.width * number)
+            yield 1
+        for by, bend in bends.items():
+            if bend and by <= self._steps:
+                for at, change in changes.items():
+                    if at + by <= self._steps:
+                        self._busy[at + by] += change * bend
+                yield len(changes)
+        if capped:
+            counts = list(_each(group.shape.due, self._steps))
+            before = [0, *accumulate(counts)]
+            for work, number in capped:
+                self._add_capped(counts, before, work, number)
+                yield self._steps
 
-    def _add_short(self, due: tuple[Due, ...], together_ms: int) -> None:
-        for first, end, count in due:
-            for at, sum_ms in ((first, count * together_ms), (end, -count * together_ms)):
-                self._busy[at] += sum_ms
-                self._busy[at + 1] -= sum_ms
-
-    def _add_long(self, due: tuple[Due, ...], duration_ms: int, slots: int) -> None:
+    def _bend(self, bends: Counter[int], duration_ms: int, slots: int) -> None:
+        """Adds where the slots of one run rise and fall, in steps from its beginning on. All runs have these in common,
+        so many durations cost no more than the steps in which they end."""
         whole, rest_ms = divmod(duration_ms, self._step_ms)
-        for first, end, count in due:
-            for at, weight in ((first, count * slots), (end, -count * slots)):
-                self._busy[at] += weight * self._step_ms
-                for later, change_ms in ((at + whole, rest_ms - self._step_ms), (at + whole + 1, -rest_ms)):
-                    if later <= self._steps:
-                        self._busy[later] += weight * change_ms
+        bends[0] += slots * self._step_ms
+        bends[min(whole, self._steps + 1)] += slots * (rest_ms - self._step_ms)
+        bends[min(whole, self._steps) + 1] -= slots * rest_ms
 
-    def _add_capped(self, due: tuple[Due, ...], work: Work, jobs: int) -> None:
+    def _add_capped(self, counts: list[int], before: list[int], work: Work, jobs: int) -> None:
+        """Adds jobs whose runs are held back. `counts`: due in each step; `before`: due before each."""
         whole, rest_ms = divmod(work.duration_ms, self._step_ms)
-        counts = list(_each(due, self._steps))
-        before = [0, *accumulate(counts)]
-        most_ms = (work.most or 0) * self._step_ms
-        for step in range(due[0].first, self._steps):
-            level_ms = (before[step + 1] - before[max(0, step + 1 - whole)]) * self._step_ms
-            if step >= whole:
-                level_ms += counts[step - whole] * rest_ms
-            self._capped[step] += min(level_ms, most_ms) * work.width * jobs
+        none = [0] * min(whole, self._steps)
+        most_ms, weight, step_ms = (work.most or 0) * self._step_ms, work.width * jobs, self._step_ms
+        under_way = zip(before[1:], chain(none, before[1:]), chain(none, counts), strict=False)
+        levels = ((begun - ended) * step_ms + ending * rest_ms for begun, ended, ending in under_way)
+        self._capped = [
+            sum_ms + min(level_ms, most_ms) * weight for sum_ms, level_ms in zip(self._capped, levels, strict=True)
+        ]
+
+    def include(self, other: Load) -> None:
+        """Adds what another has added, of the same steps."""
+        self._due = list(map(add, self._due, other._due))
+        self._busy = list(map(add, self._busy, other._busy))
+        self._capped = list(map(add, self._capped, other._capped))
 
     def due(self) -> list[int]:
         return list(accumulate(self._due))[: self._steps]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from raftsched.api.http.durations import format_time
 from raftsched.api.jobs import forecast
+from raftsched.api.jobs.forecast_load import Group, Load
 from raftsched.core import commands as c
 from raftsched.core.ids import parse_job
 from raftsched.core.model import HOUR_MS, MINUTE_MS, Outcome
@@ -270,5 +272,38 @@ def test_others_have_their_turn_between_slices(tmp_path: Path, monkeypatch: pyte
         assert (await told(call))["total"] == 480
         task.cancel()
         assert turns > 50
+
+    run(tmp_path, test)
+
+
+def test_jobs_with_the_same_times_and_other_durations_let_others_have_their_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = 30
+    seen: list[int] = []
+    add = Load.add
+
+    def counted(load: Load, group: Group) -> Iterator[int]:
+        for sums in add(load, group):
+            seen.append(turns)
+            yield sums
+
+    monkeypatch.setattr(Load, "add", counted)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def test(call: Client) -> None:
+        for number in range(jobs):
+            ran(call.cluster, await create(call, {"cron": "* * * * *"}), MINUTE_MS + 1 + number)
+        task = asyncio.create_task(others())
+        found = await told(call)
+        task.cancel()
+        assert (found["jobs"], found["unmeasured"]) == (jobs, 0)
+        assert len(set(seen)) >= jobs, "each has a turn of its own"
 
     run(tmp_path, test)

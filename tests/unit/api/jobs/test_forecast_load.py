@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from fractions import Fraction
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -46,10 +50,59 @@ def test_counted_as_walked(counts: list[int], works: list[Work]) -> None:
         group.add(number, "default", None, work, WINDOW)
     load = Load(STEPS, STEP)
     if group.total:
-        load.add(group)
+        sum(load.add(group))
     wanted = [sum(levels) for levels in zip(*(walked(counts, work) for work in works), strict=True)]
     assert load.due() == [count * len(works) for count in counts]
     assert load.busy() == pytest.approx([float(level) for level in wanted], abs=0.001)
+
+
+def operations(steps: Iterator[int]) -> list[int]:
+    """How many operations of the interpreter each step takes."""
+    found, count = [], 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        for _ in steps:
+            found.append(count)
+            count = 0
+    finally:
+        sys.settrace(before)
+    return [*found, count]
+
+
+@pytest.mark.parametrize("most", [None, 1])
+def test_no_step_takes_longer_the_more_jobs_a_group_has(most: int | None) -> None:
+    steps, jobs = 100, 300
+    group = Group("q", shape_of(tuple(Due(step, step + 1, 1 + step % 2) for step in range(steps))))
+    for number in range(jobs):
+        group.add(number, "default", None, Work(STEP + 1 + 7_000 * number, 1, most), Window(0, STEP, steps))
+    assert len(group.works) == jobs
+    assert max(operations(Load(steps, STEP).add(group))) < 100 * steps
+
+
+def test_jobs_that_end_in_the_same_steps_take_few_sums() -> None:
+    group = Group("q", shape_of(tuple(Due(step, step + 1, 1 + step % 2) for step in range(STEPS))))
+    for number in range(300):
+        group.add(number, "default", None, Work(STEP + 1 + number), WINDOW)
+    assert sum(Load(STEPS, STEP).add(group)) <= 300 + 4 * (STEPS + 1)
+
+
+def test_what_is_added_by_parts_is_the_same_together() -> None:
+    group = Group("q", shape_of((Due(0, 3, 2), Due(5, 6, 4))))
+    for number, work in enumerate((Work(500), Work(3 * STEP, 1, 1), Work(3 * STEP))):
+        group.add(number, "default", None, work, WINDOW)
+    one, two, both = Load(STEPS, STEP), Load(STEPS, STEP), Load(STEPS, STEP)
+    for load in (one, two, both, both):
+        sum(load.add(group))
+    one.include(two)
+    assert (one.due(), one.busy()) == (both.due(), both.busy())
 
 
 def test_a_run_that_ends_before_the_next_is_due_is_not_held_back() -> None:
@@ -64,7 +117,7 @@ def test_jobs_of_which_no_run_has_ended_are_due_and_take_nothing() -> None:
     group = Group("q", shape_of((Due(3, 4, 2),)))
     group.add(1, "default", "a", None, WINDOW)
     load = Load(STEPS, STEP)
-    load.add(group)
+    sum(load.add(group))
     assert load.due()[3] == 2
     assert load.busy() == [0.0] * STEPS
 
