@@ -167,14 +167,14 @@ class Forecast:
             return
         limit = job.policy.trigger.max_runs
         left = None if limit is None else max(0, limit - job.runs)
-        if left is not None and self.window.low_ms > self.now_ms:
-            before = Window(self.now_ms, self.window.low_ms - self.now_ms, 1)
-            spent = 0
-            for _, count in self._pieces(list(_sources(found, self.now_ms)), before):
-                spent += count
-                yield
-            left = max(0, left - spent)
         try:
+            if left is not None and self.window.low_ms > self.now_ms:
+                before = Window(self.now_ms, self.window.low_ms - self.now_ms, 1)
+                spent = 0
+                for _, count in self._pieces(list(_sources(found, self.now_ms)), before):
+                    spent += count
+                    yield
+                left = max(0, left - spent)
             key = tuple(self._for_all(source) for source in sources)
             if len(key) == 1:
                 key = (_alike(key[0], self.window),)

@@ -220,6 +220,7 @@ def test_times_of_a_zone_that_is_not_known_here_are_left_out(tmp_path: Path, mon
     async def test(call: Client) -> None:
         await create(call, {"every": "1h"})
         await create(call, {"cron": "0 * * * *", "timezone": "Europe/Madrid"})
+        await create(call, {"cron": "0 * * * *", "timezone": "Europe/Madrid", "max_runs": 100})
         known = zones.zone
 
         def zone(name: str) -> Any:
@@ -229,7 +230,10 @@ def test_times_of_a_zone_that_is_not_known_here_are_left_out(tmp_path: Path, mon
 
         monkeypatch.setattr(triggers, "zone", zone)
         found = await told(call)
-        assert (found["total"], found["left_out"], found["complete"]) == (23, 1, True)
+        assert (found["total"], found["left_out"], found["complete"]) == (23, 2, True)
+        tomorrow = format_time(call.cluster.clock.wall + 24 * HOUR_MS)
+        found = await told(call, f"?from={tomorrow}&for=24h&step=1h")
+        assert (found["total"], found["left_out"], found["complete"]) == (24, 2, True)
 
     run(tmp_path, test)
 
