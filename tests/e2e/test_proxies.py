@@ -11,6 +11,7 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,9 @@ class Front:
             return False
 
 
+Program = Callable[[Front], tuple[list[str], list[str]]]
+
+
 def nginx(front: Front) -> tuple[list[str], list[str]]:
     file = front.put("nginx.conf")
     whole = front.directory / "whole.conf"
@@ -114,41 +118,63 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("program", [nginx, haproxy, caddy])
-def test_a_proxy_passes_requests_and_events_on(
-    program: Callable[[Front], tuple[list[str], list[str]]], node: Cluster, tmp_path: Path
-) -> None:
+@contextmanager
+def running(program: Program, front: Front) -> Iterator[None]:
+    """The proxy, once it has found the node that is there."""
     if shutil.which(program.__name__) is None:
         pytest.skip(f"{program.__name__} is not installed")
-    front = Front(tmp_path, node.nodes[0].http_port)
     check, command = program(front)
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "[WARNING]" not in done.stdout + done.stderr
-    running = subprocess.Popen(
+    process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        env={**os.environ, "HOME": str(tmp_path)},
+        env={**os.environ, "HOME": str(front.directory)},
     )  # fmt: skip
     try:
         wait("the proxy finds the node that is there", front.listens)
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@contextmanager
+def followed(front: Front) -> Iterator[http.client.HTTPResponse]:
+    """The events, as they come."""
+    connection = front.connection()
+    headers = {"Accept": "text/event-stream", "Sec-Fetch-Site": "same-origin"}
+    connection.request("GET", "/v1/events", headers=headers)
+    with closing(connection), connection.getresponse() as stream:
+        assert (stream.status, stream.getheader("Content-Type", "")[:17]) == (200, "text/event-stream")
+        yield stream
+
+
+@pytest.mark.parametrize("program", [nginx, haproxy, caddy])
+def test_a_proxy_passes_requests_and_events_on(program: Program, node: Cluster, tmp_path: Path) -> None:
+    front = Front(tmp_path, node.nodes[0].http_port)
+    with running(program, front):
         for _ in range(6):  # also when it is the turn of one that is not
             assert front.ask("GET", "/v1/cluster")[0] == 200
 
-        events = front.connection()
-        events.request("GET", "/v1/events", headers={"Accept": "text/event-stream", "Sec-Fetch-Site": "same-origin"})
-        stream = events.getresponse()
-        assert (stream.status, stream.getheader("Content-Type", "")[:17]) == (200, "text/event-stream")
+        for _ in range(3):  # what a node cannot do for one caller leaves it there for the others
+            status, said = front.ask("GET", f"/v1/cluster/log?after={2**53}")
+            assert (status, json.loads(said)["code"]) == (503, "behind")
+            assert front.ask("GET", "/v1/cluster")[0] == 200
+
         job = {"name": program.__name__, "trigger": {"manual": True}, "handler": {"shell": "true"}}
-        wait(
-            "a node takes a write", lambda: front.ask("PUT", f"/v1/namespaces/default/jobs/{job['name']}", job)[0] < 300
-        )
-        while not re.match(rb"data:.*" + program.__name__.encode(), line := stream.readline()):
-            assert line, "the stream has ended"
-        stream.close()
-        events.close()
+        path = f"/v1/namespaces/default/jobs/{job['name']}"
+        with followed(front) as stream:
+            wait("a node takes a write", lambda: front.ask("PUT", path, job)[0] < 300)
+            while not re.match(rb"data:.*" + program.__name__.encode(), line := stream.readline()):
+                assert line, "the stream has ended"
 
         page, body = front.ask("GET", "/ui/")
         assert (page, b"<html" in body) == (200, True)
-    finally:
-        running.terminate()
-        running.wait(30)
+
+
+def test_who_has_too_many_connections_to_nginx_is_told_so(node: Cluster, tmp_path: Path) -> None:
+    front = Front(tmp_path, node.nodes[0].http_port)
+    front.replaced["limit_conn raftsched_connections 100;"] = "limit_conn raftsched_connections 1;"
+    with running(nginx, front), followed(front):
+        assert front.ask("GET", "/v1/cluster")[0] == 429
