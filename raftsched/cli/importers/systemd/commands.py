@@ -17,7 +17,8 @@ _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 _NUMBERED = re.compile(r"x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})", re.ASCII)
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 _ALONE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
-_TEMPORARY = {"T": "/tmp", "V": "/var/tmp"}  # nosec B108
+_TMP, _VAR_TMP = "/tmp", "/var/tmp"  # nosec B108
+_TEMPORARY = {"T": _TMP, "V": _VAR_TMP}
 _SPECIFIER = re.compile(r"%(.?)", re.DOTALL)
 
 
