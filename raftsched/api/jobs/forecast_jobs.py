@@ -7,10 +7,10 @@ more than one, beside the look at their rows.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import accumulate, islice
 from math import gcd
 from typing import NamedTuple
 
@@ -81,6 +81,7 @@ class _Known(NamedTuple):
     """A job that others may follow: its due times, by the job with which the workflow begins, and what a run takes."""
 
     by_root: dict[str, tuple[Due, ...]]
+    total: int
     duration_ms: int
 
 
@@ -219,7 +220,7 @@ class Forecast:
             return
         if self.follows and job.name is not None:
             name = _name(job)
-            self._known.setdefault(name, _Known({name: shape.due}, found.duration_ms or 0))
+            self._known.setdefault(name, _Known({name: shape.due}, shape.total, found.duration_ms or 0))
         if self.queue not in (None, job.policy.queue):
             return
         group = self.groups.setdefault((job.policy.queue, key), Group(job.policy.queue, shape))
@@ -253,33 +254,40 @@ class Forecast:
         ahead = deque(place for place, count in enumerate(missing) if not count)
         while ahead:
             found = self._following[ahead.popleft()]
-            self._add_follower(found)
+            yield from self._add_follower(found)
             yield
             for place in waiting.pop(_name(found.job), ()):
                 missing[place] -= 1
                 if not missing[place]:
                     ahead.append(place)
 
-    def _add_follower(self, found: Candidate) -> None:
+    def _add_follower(self, found: Candidate) -> Iterator[None]:
+        """Yields after the times of each root: there may be hundreds."""
         after, name = found.job.policy.trigger.after, _name(found.job)
         if after is None or after.on is AfterOn.FAILED:
             return
-        targets = [self._known.get(target, _Known({}, 0)) for target in after.jobs]
+        targets = [self._known.get(target, _Known({}, 0, 0)) for target in after.jobs]
         if waits_for_all(after):
-            targets = [min(targets, key=lambda one: _total(one.by_root))]
+            targets = [min(targets, key=lambda one: one.total)]
         by_root: dict[str, tuple[Due, ...]] = {}
+        changes: Counter[int] = Counter()  # from one step to the next
         for target in targets:
             by = target.duration_ms // self.window.step_ms
             self.work += len(target.by_root)
             for root, due in target.by_root.items():
                 if root not in by_root:
                     by_root[root] = shifted(due, by, self.window.buckets)
+                    for first, end, count in by_root[root]:
+                        changes[first] += count
+                        changes[end] -= count
                     self.work += len(due)
-        together = runs_of((step, count) for due in by_root.values() for a, b, count in due for step in range(a, b))
+                    yield
+        together = runs_of(enumerate(accumulate(changes[step] for step in range(self.window.buckets))))
         self.work += sum(end - first for first, end, _ in together)
         limit = found.job.policy.trigger.max_runs
         due = together if limit is None else limited(together, max(0, limit - found.job.runs))
-        self._known[name] = _Known(by_root if len(by_root) <= ROOTS_MAX else {name: due}, found.duration_ms or 0)
+        known = by_root if len(by_root) <= ROOTS_MAX else {name: due}
+        self._known[name] = _Known(known, _total(known), found.duration_ms or 0)
         self._add(found, shape_of(due), found.job.id, estimated=True)
 
 
