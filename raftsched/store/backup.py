@@ -17,6 +17,8 @@ import lmdb
 import msgspec
 
 from raftsched.core.cluster import Meta
+from raftsched.core.entry import NewerLog, check_level
+from raftsched.core.levels import newest_level
 from raftsched.core.model import JobState
 from raftsched.core.rows import META_KEY, decode_meta
 from raftsched.core.tables import Table
@@ -195,6 +197,18 @@ def look(path: Path) -> Contents:
     if (state.applied_index, state.applied_term) != (label.index, label.term):
         raise NotABackup(f"{path} is of entry {state.applied_index}, and says that it is of entry {label.index}")
     return found
+
+
+def require_level(found: Contents, name: str) -> None:
+    """Raises NotABackup when a version made the backup that knows more than this one: what this one does not know of
+    its rows would be lost with the first change of them."""
+    try:
+        check_level(found.meta.level)
+    except NewerLog:
+        raise NotABackup(
+            f"{name} was made by version {found.label.version}, of a cluster of level {found.meta.level}, and this"
+            f" version knows the levels up to {newest_level()}: use {found.label.version} or a later one"
+        ) from None
 
 
 def contents_in(txn: Any, tables: Mapping[Table, Any] | Sequence[Any], label: Label) -> Contents:

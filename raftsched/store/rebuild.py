@@ -62,6 +62,7 @@ def rebuild(
     with copy.open("wb") as file:
         label = backup.verify(source, progress, file, keys)
     contents = backup.look(source)
+    backup.require_level(contents, str(source))
     was = snapshot.SnapshotMeta(label.index, label.term, label.size, b"")
     snapshot.unpack(copy, directory, was, map_bytes=map_bytes, sync=False)
     return go_on(Rebuilt(directory, contents, label.index, label.term), entries, map_bytes=map_bytes)

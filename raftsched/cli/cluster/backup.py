@@ -162,7 +162,7 @@ def verify(file: Path, identity: Path | None, key_file: Path | None, fmt: str) -
       raftsched cluster verify raftsched.backup -o json | jq .jobs
       raftsched cluster verify raftsched.backup --identity backup.identity --cluster-key-file cluster.key
     """
-    from raftsched.store.backup import NotABackup, look
+    from raftsched.store.backup import NotABackup, look, require_level
     from raftsched.store.backup import verify as read_all
 
     try:
@@ -170,6 +170,7 @@ def verify(file: Path, identity: Path | None, key_file: Path | None, fmt: str) -
         with _clear(file, identity) as clear, Progress("verify", clear.stat().st_size, sizes=True) as progress:
             read_all(clear, progress.at, keys=keys)
             found = look(clear)
+            require_level(found, str(clear))
     except NotABackup as error:
         raise Failure(str(error)) from None
     except OSError as error:

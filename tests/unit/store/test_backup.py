@@ -11,8 +11,9 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.cluster import Member
-from raftsched.core.commands import CloseSession, OpenLeadership, OpenSession, encode
+from raftsched.core.commands import CloseSession, OpenLeadership, OpenSession, RaiseLevel, encode
 from raftsched.core.entry import encode_entry
+from raftsched.core.levels import HISTORY, newest_level
 from raftsched.core.model import InstanceState
 from raftsched.core.new_cluster import INDEX_AHEAD, TOKENS_AHEAD
 from raftsched.core.rows import decode_instance, decode_meta
@@ -25,6 +26,7 @@ from raftsched.store.backup import TRAILER, NotABackup, label_of, look, trailer,
 from tests.support.invariants import violations
 from tests.support.memory_view import T0, World
 from tests.support.stores import commit
+from tests.unit.cli.house import run as cli
 
 
 class Saved:
@@ -125,6 +127,23 @@ def test_only_into_an_empty_directory(saved: Saved, tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="no such file"):
         restored(tmp_path / "none", tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+def test_what_a_later_version_made_is_refused_and_the_version_named(
+    saved: Saved, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = newest_level()
+    monkeypatch.setitem(HISTORY, known + 1, "of tomorrow")
+    world.ok(RaiseLevel(known + 1))
+    saved.apply(world)
+    path = saved.save(tmp_path / "b")
+    monkeypatch.delitem(HISTORY, known + 1)
+    says = f"by version 1.2.3, of a cluster of level {known + 1}, and this version knows the levels up to {known}"
+    with pytest.raises(StartupError, match=says):
+        restored(path, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    verified = cli("cluster", "verify", str(path))
+    assert (verified.exit_code, says in verified.stderr) == (1, True), verified.output
 
 
 def test_what_is_restored_is_its_owners_alone(saved: Saved, tmp_path: Path) -> None:
