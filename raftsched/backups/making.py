@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -10,7 +12,7 @@ from typing import Protocol
 from raftsched.backups.names import Full, Segment
 from raftsched.backups.points import Points, expired
 from raftsched.backups.repository import Repository
-from raftsched.store.backup import Contents, NotABackup, look, verify
+from raftsched.store.backup import Contents, Label, NotABackup, look, read_label, verify
 from raftsched.store.segment import decode
 
 
@@ -62,7 +64,8 @@ class Round:
         """Fetches all that the repository lacks. A full backup is due when the newest is so much older than the log,
         when there is none, or when the log has a gap to it."""
         points = self._repository.points(self._cluster.id)
-        gap, full = False, None
+        gap = False
+        made: Full | None = None
         at, term, at_ms = 0, 0, 0
         if points.fulls:
             at, term, at_ms = self._end(points)
@@ -72,15 +75,16 @@ class Round:
                 gap = True
         # A leader's clock may have gone back since.
         if gap or not points.fulls or abs(at_ms - points.fulls[-1].at_ms) >= full_every_ms:
-            full = self._full()
-            if points.fulls and not gap and at < full.index:
-                try:  # so that no point between the segments and this backup is missing
-                    at, term, at_ms = self._log(at, term, at_ms)
-                except LogGone:
-                    gap = True
-            if at < full.index:
-                at, at_ms = full.index, full.at_ms
-        return Made(at, at_ms, self._segments, full, gap, self._size)
+            with self._fetched() as (file, full):
+                if points.fulls and not gap and at < full.index:
+                    try:  # so that no point between the segments and this backup is missing
+                        at, term, at_ms = self._log(at, term, at_ms)
+                    except LogGone:
+                        gap = True
+                made = self._put(file)  # last: the next round goes on from it, and fetches nothing of before
+            if at < made.index:
+                at, at_ms = made.index, made.at_ms
+        return Made(at, at_ms, self._segments, made, gap, self._size)
 
     def _end(self, points: Points) -> tuple[int, int, int]:
         newest = points.fulls[-1]
@@ -109,21 +113,28 @@ class Round:
             at, term, at_ms = label.last, label.term, label.to_ms
         return at, term, at_ms
 
-    def _full(self) -> Full:
-        """Stores a backup, which has been read whole and looked into before."""
+    @contextmanager
+    def _fetched(self) -> Iterator[tuple[Path, Label]]:
+        """Gives a new backup of the cluster, which nobody has looked into yet, and what it says of itself."""
         file = self._scratch / "full"
         try:
             self._cluster.state(file)
-            found = self._checked(file)
-            label = found.label
+            with file.open("rb") as source:
+                label = read_label(source, str(file))
             if label.cluster_id != self._cluster.id:
                 raise NotABackup(f"the cluster sent a backup of {label.cluster_id}")
-            name = Full(label.cluster_id, label.index, label.term, found.meta.now_ms)
-            with file.open("rb") as source:
-                self._size += self._repository.put(name, source)
-            return name
+            yield file, label
         finally:
             file.unlink(missing_ok=True)
+
+    def _put(self, file: Path) -> Full:
+        """Stores a backup, which is read whole and looked into before."""
+        found = self._checked(file)
+        label = found.label
+        name = Full(label.cluster_id, label.index, label.term, found.meta.now_ms)
+        with file.open("rb") as source:
+            self._size += self._repository.put(name, source)
+        return name
 
     def _checked(self, file: Path) -> Contents:
         verify(file, keys=self._repository.keys)

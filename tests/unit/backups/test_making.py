@@ -161,6 +161,37 @@ def test_a_round_that_ends_at_any_put_or_delete_is_made_up_for(
     bed.same(bed.points.way_to(None))
 
 
+@pytest.mark.parametrize("last_put", [1, 2, 3])
+def test_a_round_that_ends_just_after_any_put_leaves_no_gap(
+    bed: Bed, last_put: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bed.saved.jobs(3)
+    bed.round()
+    bed.saved.jobs(4)
+    state, put, left = bed.saved.state, bed.store.put, last_put
+
+    def busy(target: Path) -> None:
+        bed.saved.jobs(3)  # of which no segment has anything yet
+        state(target)
+
+    def ends(key: str, source: Source) -> int:
+        nonlocal left
+        size = put(key, source)
+        left -= 1
+        if not left:
+            raise KeyboardInterrupt
+        return size
+
+    monkeypatch.setattr(bed.saved, "state", busy)
+    monkeypatch.setattr(bed.store, "put", ends)
+    with pytest.raises(KeyboardInterrupt):
+        bed.round(4 * MINUTE_MS)
+    monkeypatch.undo()
+    bed.saved.jobs(1)
+    bed.round()
+    assert bed.every_point() == list(range(5, bed.saved.store.applied_index + 1))
+
+
 def test_two_at_once_do_no_harm(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     bed.saved.jobs(3)
     bed.round()
