@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,8 +141,19 @@ class Round:
         return look(file)
 
 
-def retain(repository: Repository, cluster: str, keep_ms: int, keep_full: int, now_ms: int) -> int:
-    """Deletes what no point needs that is to be kept. Returns how many files that were. `now_ms`: the wall clock."""
-    gone = expired(repository.points(cluster), keep_ms, keep_full, now_ms)
-    repository.delete(gone)
+def retain(
+    repository: Repository,
+    cluster: str,
+    keep_ms: int,
+    keep_full: int,
+    now_ms: int,
+    before: Callable[[Points], None] = lambda points: None,
+) -> int:
+    """Deletes what no point needs that is to be kept. Returns how many files that were. `now_ms`: the wall clock.
+    `before` gets what is kept, when something is about to be deleted: nothing is if it raises."""
+    points = repository.points(cluster)
+    gone = expired(points, keep_ms, keep_full, now_ms)
+    if gone:
+        before(points)
+        repository.delete(gone)
     return len(gone)

@@ -21,6 +21,7 @@ from raftsched.quantities import size_text
 
 if TYPE_CHECKING:
     from raftsched.backups.making import Made
+    from raftsched.backups.points import Points
     from raftsched.backups.repository import Repository
     from raftsched.client.http import Client
 
@@ -39,6 +40,7 @@ class _Habit(NamedTuple):
     keep_ms: int | None
     keep_full: int
     verify: bool
+    proven: set[str]  # keys of full backups that this process has verified
 
 
 @click.command()
@@ -56,7 +58,7 @@ class _Habit(NamedTuple):
 )  # fmt: skip
 @click.option("--recipient", metavar="RECIPIENT", help="Seal all of it: only who has the identity can read it.")
 @click.option(
-    "--verify", is_flag=True, help="After each full backup restore it for a trial, before anything is deleted."
+    "--verify", is_flag=True, help="Restore each full backup for a trial: nothing is deleted before the newest one was."
 )
 @endpoint_option
 @identity_option
@@ -101,6 +103,7 @@ def run(
         None if keep is None else duration_ms("--keep", keep, 0),
         keep_full,
         verify,
+        set(),
     )
     every_ms = None if every is None else duration_ms("--every", every, _EVERY_LEAST_MS)
     if recipient is None:
@@ -141,10 +144,16 @@ def _round(client: Client, habit: _Habit) -> None:
             nodes = Nodes(client)
             made = Round(found, nodes, Path(scratch)).add(habit.full_every_ms)
             _tell(made)
-            if made.full is not None and habit.verify:
-                _verify(found, nodes.id, Path(scratch))
+
+            def verify(points: Points) -> None:
+                if habit.verify and points.fulls[-1].key not in habit.proven:
+                    habit.proven.add(_verify(found, points, Path(scratch)))
+
+            if made.full is not None:
+                verify(found.points(nodes.id))
             if habit.keep_ms is not None:
-                gone = retain(found, nodes.id, habit.keep_ms, habit.keep_full, SystemClock().wall_ms())
+                # An earlier round may have ended before it had verified, or with the news that a backup is bad.
+                gone = retain(found, nodes.id, habit.keep_ms, habit.keep_full, SystemClock().wall_ms(), verify)
                 if gone:
                     click.echo(f"deleted: {gone} {'file' if gone == 1 else 'files'} that nothing needs any more")
     except ClientError as error:
@@ -163,10 +172,12 @@ def _tell(made: Made) -> None:
     click.echo(f"backed up: {added}, {size_text(made.size)}, up to entry {made.index} of {time_text(made.at_ms)}")
 
 
-def _verify(found: Repository, cluster: str, scratch: Path) -> None:
-    """Raises NotABackup, NotKept."""
+def _verify(found: Repository, points: Points, scratch: Path) -> str:
+    """Returns the key of the full backup that was verified. Raises NotABackup, NotKept."""
     from raftsched.backups.verifying import verified
 
-    done = verified(found, found.points(cluster), scratch)
+    with TemporaryDirectory(dir=scratch) as work:
+        done = verified(found, points, Path(work))
     jobs = sum(done.state.contents.jobs.values())
     click.echo(f"verified: the state after entry {done.state.index} was restored, {jobs:,} jobs")
+    return done.way.full.key

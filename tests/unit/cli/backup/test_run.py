@@ -78,6 +78,41 @@ def test_one_round_says_what_it_added_and_that_it_lies_in_the_clear(saved: Saved
         assert "deleted: 2 files that nothing needs any more" in gap.stdout
 
 
+def test_nothing_is_deleted_before_the_newest_full_backup_was_verified(
+    saved: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault = tmp_path / "vault"
+    words = ["backup", "run", str(vault), "--keep", "0s", "--keep-full", "1", "--verify"]
+
+    def fulls() -> list[Path]:
+        return sorted(vault.glob("*/full-*"))
+
+    with node(saved, tmp_path) as stub:
+        first = run("--server", stub.url, *words)
+        assert "verified: the state after entry 5 " in first.stdout, "each full backup is, also where nothing is to go"
+        saved.jobs(2)
+        real = run_module._verify
+
+        def damaged(*of: Any) -> str:
+            raw = fulls()[-1].read_bytes()
+            fulls()[-1].write_bytes(raw[:9000] + bytes((raw[9000] ^ 1,)) + raw[9001:])
+            return real(*of)
+
+        monkeypatch.setattr(run_module, "_verify", damaged)
+        assert run("--server", stub.url, *words, "--full-every", "1m").exit_code == 1
+        monkeypatch.setattr(run_module, "_verify", real)
+        assert len(fulls()) == 2
+        again = run("--server", stub.url, *words)  # of another process, and of no full backup
+        assert (again.exit_code, "is damaged" in again.stderr) == (1, True)
+        assert len(fulls()) == 2
+        fulls()[-1].unlink()
+        saved.jobs(2)
+        good = run("--server", stub.url, *words, "--full-every", "1m")
+        assert "verified: the state after entry 9 " in good.stdout
+        assert good.stdout.count("verified:") == 1
+        assert [file.name[:21] for file in fulls()] == ["full-0000000000000009"]
+
+
 def test_to_s3_and_back(saved: Saved, tmp_path: Path) -> None:
     with node(saved, tmp_path) as stub, s3.serving() as service:
         env = service.environment()
