@@ -10,7 +10,8 @@ from raftsched.backups.names import Full
 from raftsched.backups.points import Points, Way
 from raftsched.backups.repository import Repository
 from raftsched.store.backup import NotABackup
-from raftsched.store.rebuild import Rebuilt, digest, go_on, rebuild
+from raftsched.store.digest import digest
+from raftsched.store.rebuild import Rebuilt, go_on, rebuild
 from raftsched.store.store import MAP_BYTES
 
 Progress = Callable[[str, int, int], None]  # what is read, bytes so far, and all of them

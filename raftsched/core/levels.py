@@ -4,7 +4,9 @@ Each version that adds commands or fields adds a level; they belong to the level
 level, too (`Meta.level`): the lowest of its members', raised by an entry of the log when all of them know a later one.
 Nobody proposes what is of a later level than the cluster's (`is_later`), so that nodes of two versions can work
 together, and a node can go back to the version before as long as the level is not raised. From then on versions that
-know less stop. Rows follow: apply writes a field of a later level only where the cluster's level has it.
+know less stop. Rows do not follow: apply writes all fields of its version, those of a later level at their defaults,
+and an earlier version leaves out of a row what it does not know when it writes it again. So the same row may have more
+fields on one node than on another; all versions read the same in it (store/digest.py).
 
 An entry carries the newest level of its commands, so that a node knows whether it can tell what the entry does
 (entry.py). All commands of the first level need no mention, and an entry without a level is of the first.

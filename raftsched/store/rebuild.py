@@ -6,7 +6,6 @@ interruption: whoever is interrupted begins anew.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ import lmdb
 import msgspec
 
 from raftsched.core.entry import NewerLog
-from raftsched.core.tables import Table
 from raftsched.security.keyring import Keyring
 from raftsched.store import backup, snapshot, tables
 from raftsched.store.backup import Contents, NotABackup
@@ -30,7 +28,6 @@ from raftsched.store.view import StoreView
 from raftsched.store.write_batch import LogEntry
 
 _UNGUARDED = Rules(synced=False, kept=False)  # no crash leads back to a checkpoint of these tables
-_LENGTH = 4
 
 
 @dataclass(frozen=True)
@@ -118,24 +115,6 @@ def _contents(directory: Path, was: Contents, index: int, term: int, map_bytes: 
             return backup.contents_in(txn, env.tables, label)
     finally:
         env.close()
-
-
-def digest(directory: Path, *, map_bytes: int) -> str:
-    """Returns the SHA-256 of all rows of all tables: equal for equal states, whichever node they are of."""
-    env = Environment(directory, map_bytes=map_bytes, sync=False, shared=False)
-    found = hashlib.sha256()
-    try:
-        with env.lmdb.begin(buffers=True) as txn:
-            for table in Table:
-                found.update(table.to_bytes(2, "big"))
-                with txn.cursor(env.tables[table]) as cursor:
-                    for key, value in cursor:
-                        found.update(len(key).to_bytes(_LENGTH, "big") + len(value).to_bytes(_LENGTH, "big"))
-                        found.update(key)
-                        found.update(value)
-    finally:
-        env.close()
-    return found.hexdigest()
 
 
 @contextmanager

@@ -60,9 +60,10 @@ BACKUPS: web.AppKey[Backups] = web.AppKey("backups", Backups)
     role="admin",
 )
 async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
-    """All tables of this node as of one log entry, the same on every node. A node makes one backup at a time and sends
-    it at up to 64 MiB a second. The last 1024 bytes describe it and hold the SHA-256 of everything before; a backup
-    that was cut off lacks them. It contains everything the cluster knows: keep it secret."""
+    """All tables of this node as of one log entry, which say the same on every node; the bytes may differ. A node makes
+    one backup at a time and sends it at up to 64 MiB a second. The last 1024 bytes describe it and hold the SHA-256 of
+    everything before; a backup that was cut off lacks them. It contains everything the cluster knows: keep it secret.
+    """
     request = call.request
     backups = request.app[BACKUPS]
     if backups.under_way:

@@ -23,8 +23,8 @@ def verify(
     """Restore the newest state from PLACE into $TMPDIR, say what is in it, and delete it again. No node is needed.
 
     Where there is an earlier full backup, and all of the log since, they are made into the state of the newest full
-    backup, too: COMPARED says of which and to which entry. Both must have the same rows. DIGEST is that of all rows:
-    it is equal for equal states, wherever they were made.
+    backup, too: COMPARED says of which and to which entry. Both must say the same in all rows. DIGEST is that of all
+    rows as this version reads them: for one version it is equal for equal states, whichever nodes made them.
 
     \b
       raftsched backup verify /mnt/backups

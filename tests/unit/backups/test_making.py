@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from raftsched.backups.making import Round, WentBack, retain
@@ -12,7 +14,10 @@ from raftsched.backups.names import Full, Segment
 from raftsched.backups.points import NotKept, Points, Way
 from raftsched.backups.repository import Repository
 from raftsched.backups.verifying import made, verified
+from raftsched.core.apply import tx
+from raftsched.core.cluster import Meta
 from raftsched.core.model import MINUTE_MS
+from raftsched.core.namespaces import Namespace, PutNamespace
 from raftsched.objectstore.directory import Directory
 from raftsched.objectstore.store import ObjectStoreError, Source
 from raftsched.security.keyring import Keyring
@@ -347,4 +352,34 @@ def test_a_state_that_the_log_does_not_lead_to_is_noticed(bed: Bed) -> None:
     bed.round(MINUTE_MS)
     with pytest.raises(NotABackup, match="is another in"):
         verified(bed.repository, bed.points, bed.scratch, map_bytes=MAP)
+    other.store.close()
+
+
+def test_a_row_that_an_earlier_version_wrote_says_the_same(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While versions are mixed, one node writes a field at its default, and another one does not know it."""
+    bed.saved.world.do(PutNamespace("ops", b"{}"))
+    bed.saved.jobs(3)
+    bed.round()
+    bed.saved.jobs(3)
+    other = Saved(bed.tmp_path / "other", KEYS)
+    other.world.log[:] = bed.saved.world.log
+    encode = tx.encode_row
+
+    def earlier(row: Any) -> bytes:
+        fields = msgspec.msgpack.decode(encode(row))
+        if isinstance(row, Namespace):
+            fields = fields[:-1]
+        elif isinstance(row, Meta):
+            at = row.__struct_fields__.index("settings")
+            fields[at] = fields[at][:-1]
+        return msgspec.msgpack.encode(fields)
+
+    with monkeypatch.context() as version:
+        version.setattr(tx, "encode_row", earlier)
+        other.follow()
+    bed.saved.state = other.state  # type: ignore[method-assign]
+    bed.round(MINUTE_MS)
+    monkeypatch.undo()
+    found = verified(bed.repository, bed.points, bed.scratch, map_bytes=MAP)
+    assert found.compared == (6, 9)
     other.store.close()
