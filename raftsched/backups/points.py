@@ -130,13 +130,21 @@ def expired(points: Points, keep_ms: int, keep_full: int, now_ms: int) -> Sequen
 
     All points of the last `keep_ms` stay, and so does the backup from which the oldest of them is made; the newest
     `keep_full` backups stay however old they are. Time is the log's newest, or `now_ms` where that is earlier: a
-    clock that was ahead for a while makes nothing old. A backup goes before its segments, which are of no use without
+    clock that was ahead for a while makes nothing old. Nor does one that was behind: what has an old time and follows
+    younger points in the log is no older than they are. A backup goes before its segments, which are of no use without
     it: whoever is interrupted leaves nothing that looks whole and is not."""
     if not points.fulls:
         return []
     newest_ms = max(stretch.to_ms for stretch in points.stretches())
-    since_ms = min(newest_ms, now_ms) - keep_ms
-    old_enough = [place for place, full in enumerate(points.fulls) if full.at_ms <= since_ms]
+    until_ms = min(newest_ms, now_ms)
+    since_ms = until_ms - keep_ms
+    young = [full.index for full in points.fulls if since_ms < full.at_ms <= until_ms]
+    for one in points.segments:
+        latest_ms = one.to_ms if one.to_ms <= until_ms else one.from_ms  # what is ahead of time gets no older for long
+        if since_ms < latest_ms <= until_ms:
+            young.append(one.first)
+    first = min(young, default=points.fulls[-1].index + 1)
+    old_enough = [at for at, full in enumerate(points.fulls) if full.at_ms <= since_ms and full.index < first]
     oldest = max(0, min(old_enough[-1] if old_enough else 0, len(points.fulls) - max(1, keep_full)))
     base = points.fulls[oldest]
     segments = [one for one in points.segments if one.last <= base.index]

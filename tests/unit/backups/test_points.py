@@ -80,6 +80,21 @@ def test_a_clock_that_was_ahead_makes_nothing_old() -> None:
     assert expired(points, 100 * S, 1, 41 * S) == []
 
 
+def test_a_clock_that_was_behind_makes_nothing_old_of_what_came_before() -> None:
+    behind = Points.of([full(100), log(101, 200), full(200), full(300, -9_000), log(301, 310, -9_000, 310)])
+    assert expired(behind, 250 * S, 1, 310 * S) == [], "all are of these 250 s, but for one that the clock made old"
+    assert expired(behind, 150 * S, 1, 310 * S) == [], "100 to 160 alone are older, and what follows needs 100"
+    assert expired(behind, 50 * S, 1, 310 * S)[:2] == [full(100), full(200)]
+    log_alone = Points.of([full(100), log(101, 200), full(201, -9_000), log(202, 210)])
+    assert expired(log_alone, 100 * S, 1, 210 * S) == []
+
+
+def test_a_clock_that_was_ahead_for_a_while_keeps_nothing_for_as_long() -> None:
+    away = [log(11, 20, 11, 9_000), full(20, 9_000), log(21, 30, 21, 9_001)]
+    ahead = Points.of([full(10), *away, full(40), log(41, 90)])
+    assert expired(ahead, 45 * S, 1, 90 * S)[:2] == [full(10), full(20, 9_000)]
+
+
 def test_at_random_nothing_kept_is_lost_and_each_step_of_deleting_is_safe() -> None:
     rng = random.Random(7)
     for _ in range(300):
