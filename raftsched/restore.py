@@ -98,6 +98,11 @@ def _require_empty(data: Path) -> None:
         return
     except NotADirectoryError:
         raise StartupError(f"{data} is not a directory.") from None
+    if there == [_UNDER_WAY]:
+        raise StartupError(
+            f"{data / _UNDER_WAY} is what a restore left that was killed; unless one is under way now, remove it and"
+            " restore again."
+        )
     if there:
         names = ", ".join(there[:3]) + (", ..." if len(there) > 3 else "")
         raise StartupError(f"{data} is not empty ({names}); a backup is restored to a directory of its own.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from raftsched.cli.lazy import LazyGroup
+from raftsched.cli.terminal.ending import ending_in_order
 
 _LATER = {
     "list": ("backup.listing", "list_points", "Show which points in time can be restored."),
@@ -16,7 +17,8 @@ _LATER = {
 
 
 @click.group(cls=LazyGroup, later=_LATER)
-def backup() -> None:
+@click.pass_context
+def backup(ctx: click.Context) -> None:
     """Back the cluster up as a habit, and restore any point in time.
 
     PLACE is a directory, or s3://BUCKET/PREFIX (with 'raftsched[s3]' installed; credentials come from AWS_ACCESS_KEY_ID
@@ -28,3 +30,4 @@ def backup() -> None:
       raftsched backup list /mnt/backups
       raftsched backup show /mnt/backups --at 2026-01-31T14:00:00Z tick
     """
+    ctx.with_resource(ending_in_order())

@@ -15,6 +15,7 @@ import click
 
 from raftsched.cli.failures import Failure
 from raftsched.cli.remote import format_option, options, remote
+from raftsched.cli.terminal.ending import ending_in_order
 from raftsched.cli.terminal.output import print_fields, print_for_programs
 from raftsched.cli.terminal.progress import Progress, progress_option
 from raftsched.errors import Exit, StartupError
@@ -38,6 +39,7 @@ _SILENT_S = 120.0  # a node writes its copy before it sends the first byte
 @click.option("--local", is_flag=True, help="What the node has, even without a leader; it may lack the newest.")
 @progress_option
 @remote
+@ending_in_order()
 def backup(client: Client, file: str, recipient: str | None, local: bool) -> None:
     """Write the whole state of the cluster to FILE ('-': stdout): jobs, instances, queues, settings; no outputs.
 
@@ -154,6 +156,7 @@ def _clear(file: Path, identity: Path | None) -> Iterator[Path]:
 @key_file_option
 @format_option
 @progress_option
+@ending_in_order()
 def verify(file: Path, identity: Path | None, key_file: Path | None, fmt: str) -> None:
     """Read a backup, say whether it is whole, and what is in it. No node is needed.
 
@@ -224,6 +227,7 @@ new_node_options = options(
 @key_file_option
 @new_node_options
 @progress_option
+@ending_in_order()
 def restore(
     file: Path, identity: Path | None, key_file: Path | None, data: Path, node: str, raft: str, paused: bool
 ) -> None:

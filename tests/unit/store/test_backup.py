@@ -124,6 +124,9 @@ def test_only_into_an_empty_directory(saved: Saved, tmp_path: Path) -> None:
     for data, says in ((tmp_path / "new", "is not empty"), (path, "is not a directory")):
         with pytest.raises(StartupError, match=says):
             restored(path, data)
+    (tmp_path / "killed" / "restoring").mkdir(parents=True)
+    with pytest.raises(StartupError, match=r"killed/restoring is what a restore left that was killed; .* remove it"):
+        restored(path, tmp_path / "killed")
     with pytest.raises(StartupError, match="no such file"):
         restored(tmp_path / "none", tmp_path / "other")
     assert not (tmp_path / "other").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,6 +138,33 @@ def test_places_that_hold_nothing_or_too_much_are_one_line(saved: Saved, tmp_pat
     other = run("backup", "verify", str(tmp_path / "vault"), "--cluster", "0a")
     assert "holds the state after entry 5 of 0101" in other.stderr, "a file under another's name"
     assert run("backup", "verify", "gs://x").exit_code == 2
+
+
+class _Unheeded(Exception):
+    pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("words", [["verify"], ["show"], ["restore", "--id", "n1", "--raft", "127.0.0.1:1"]])
+def test_who_is_told_to_end_leaves_nothing_behind(
+    saved: Saved, tmp_path: Path, words: list[str], number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unheeded(*_: object) -> None:
+        raise _Unheeded
+
+    def end(*_: object) -> None:
+        signal.raise_signal(number)
+
+    before = signal.signal(number, unheeded)
+    try:
+        monkeypatch.setattr("raftsched.store.backup.look", end)
+        data = ["--data", str(tmp_path / "new")] if words[0] == "restore" else []
+        result = run("backup", words[0], str(tmp_path / "vault"), *words[1:], *data)
+        assert result.exit_code == 128 + number, result.exception
+        assert signal.getsignal(number) is unheeded
+    finally:
+        signal.signal(number, before)
+    assert not (tmp_path / "new").exists()
 
 
 def test_sealed_ones_need_the_identity(saved: Saved, tmp_path: Path) -> None:
