@@ -152,11 +152,11 @@ def output_shipping(facts: Facts) -> Iterator[Finding]:
 
 
 def backup(facts: Facts) -> Iterator[Finding]:
-    """Judges by what nodes were asked for: of a cluster that nobody backs up, nothing is known."""
+    """Judges by what nodes were told: of a cluster that nobody backs up, nothing is known."""
     newest_s = max((told[BACKUP] for told in facts.told.values() if BACKUP in told), default=0.0)
     age_ms = facts.now_ms - int(newest_s * 1000)
     if not newest_s:
-        yield Finding("backup", "ok", "no node was asked for one since it started; raftsched backup run makes them")
+        yield Finding("backup", "ok", "no node was told of one since it started; raftsched backup run makes them")
     elif age_ms > BACKUP_MS:
         do = "what should make them does not run, or fails: raftsched backup run, by hand, says why"
         yield Finding("backup", "warn", f"nobody has kept one{lasting(age_ms)}", do)

@@ -28,7 +28,7 @@ AT_ONCE = 2  # segments that one node makes at a time: each is in memory as entr
 
 
 class Segments(Collector):
-    """The segments that one node is making, and how far those who asked have kept the log."""
+    """The segments that one node is making, and how far those who asked have kept the log, by what they say."""
 
     def __init__(self) -> None:
         self.under_way = 0
@@ -44,7 +44,7 @@ class Segments(Collector):
 
     def collect(self) -> Iterator[Metric]:
         if self._kept_to_ms:
-            words = "The log's time up to which somebody has kept it elsewhere, as far as this node was asked."
+            words = "The log's time up to which it is kept elsewhere, as far as this node was told."
             yield GaugeMetricFamily("raftsched_backup_log_time_seconds", words, self._kept_to_ms / 1000)
 
 
@@ -66,9 +66,10 @@ SEGMENTS: web.AppKey[Segments] = web.AppKey("segments", Segments)
 async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
     """The entries behind the one with the index `after`, about 8 MiB of them at most, compressed, with a checksum, and
     signed where the cluster has a key. Ask again with the index of the last one until the answer is 204. With a backup
-    as of `after` they make the state after any of them. A node keeps the newest part of its log: 410 `log-gone` says
-    that the entry is older, and that another backup is needed; 503 `behind` that this node has not applied that entry.
-    They contain everything that was asked of the cluster: keep them secret."""
+    as of `after` they make the state after any of them. Who asks says that all up to `after` is kept elsewhere. A node
+    keeps the newest part of its log: 410 `log-gone` says that the entry is older, and that another backup is needed;
+    503 `behind` that this node has not applied that entry. They contain everything that was asked of the cluster: keep
+    them secret."""
     after = call.query.integer("after", 0, 2**53) or 0
     applied = ctx.applied()
     if after > applied:

@@ -14,7 +14,6 @@ from typing import BinaryIO
 from aiohttp import web
 
 from raftsched.api.auth.callers import caller, note_as
-from raftsched.api.cluster.log_segments import SEGMENTS
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
@@ -62,8 +61,8 @@ BACKUPS: web.AppKey[Backups] = web.AppKey("backups", Backups)
 async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
     """All tables of this node as of one log entry, which say the same on every node; the bytes may differ. A node makes
     one backup at a time and sends it at up to 64 MiB a second. The last 1024 bytes describe it and hold the SHA-256 of
-    everything before; a backup that was cut off lacks them. It contains everything the cluster knows: keep it secret.
-    """
+    everything before; a backup that was cut off lacks them. Ask `/v1/cluster/log` with its index as `after` once it is
+    kept: metrics count from when somebody says so. It contains everything the cluster knows: keep it secret."""
     request = call.request
     backups = request.app[BACKUPS]
     if backups.under_way:
@@ -83,7 +82,6 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
         if last is not None:
             await send(request, response, last)
             await response.write_eof()
-            request.app[SEGMENTS].kept(ctx.meta().now_ms)
         return response
     finally:
         backups.over(number)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from raftsched.cli.backup.place import check_recipient, duration_ms, endpoint_option, place_argument, repository
-from raftsched.cli.cluster.backup import identity_option, key_file_option
+from raftsched.cli.cluster.backup import identity_option, key_file_option, tell_kept
 from raftsched.cli.failures import Failure, failure
 from raftsched.cli.remote import remote
 from raftsched.client.errors import ClientError
@@ -144,6 +144,8 @@ def _round(client: Client, habit: _Habit) -> None:
             nodes = Nodes(client)
             made = Round(found, nodes, Path(scratch)).add(habit.full_every_ms)
             _tell(made)
+            if made.segments or made.full is not None:
+                tell_kept(client, made.index)
 
             def verify(points: Points) -> None:
                 if habit.verify and points.fulls[-1].key not in habit.proven:

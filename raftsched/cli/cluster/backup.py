@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -67,7 +67,17 @@ def backup(client: Client, file: str, recipient: str | None, local: bool) -> Non
         if isinstance(sink, Sealing):
             sink.end()
     index = headers.get("raftsched-snapshot-index", "?")
+    if index.isdigit() and file != "-":
+        tell_kept(client, int(index))
     click.echo(f"backed up: entry {index}, {size_text(size)}", err=file == "-")
+
+
+def tell_kept(client: Client, index: int) -> None:
+    """Tells a node that all up to an entry is kept elsewhere, which its metrics show. Nothing depends on it."""
+    from raftsched.client.errors import ClientError
+
+    with suppress(ClientError):
+        client.request("GET", "/v1/cluster/log", query={"after": index, "consistency": "leader"})
 
 
 def _sealing(out: BinaryIO, recipient: str) -> Sealing:

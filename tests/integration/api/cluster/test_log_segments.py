@@ -143,8 +143,14 @@ def test_who_has_kept_the_log_and_until_when_is_in_the_metrics(tmp_path: Path) -
         call.cluster.clock.boot += 5_000
         assert await kept() == began_ms / 1000
         await segment(call, f"after={at - 1}")
+        call.cluster.clock.boot += 5_000
+        assert await kept() == began_ms / 1000
         async with call.session.get(f"{call.url}/v1/cluster/snapshot") as answer:
+            index = answer.headers["Raftsched-Snapshot-Index"]
             await answer.read()
+        call.cluster.clock.boot += 5_000
+        assert await kept() == began_ms / 1000, "it was sent, and may be lost on the way"
+        await segment(call, f"after={index}")
         call.cluster.clock.boot += 5_000
         assert (await kept() or 0) >= (began_ms + 60_000) / 1000
 

@@ -65,11 +65,13 @@ def test_one_round_says_what_it_added_and_that_it_lies_in_the_clear(saved: Saved
         assert "backed up: a full backup, " in first.stdout
         assert "up to entry 5 of 2025-11-20T" in first.stdout
         assert first.stderr == f"all that {vault} gets can be read by who can read {vault}; --recipient seals it\n"
+        assert saved.asked == [5], "the node is told what is kept"
         again = run("--server", stub.url, "backup", "run", vault)
         assert "backed up: nothing new, 0 bytes, up to entry 5" in again.stdout
         saved.jobs(1)
         log = run("--server", stub.url, "backup", "run", vault)
         assert "backed up: 1 segment of the log, " in log.stdout
+        assert saved.asked == [5, 5, 5, 6, 6]
         saved.jobs(10)
         saved.drop_below(9)
         gap = run("--server", stub.url, "backup", "run", vault, "--verify", "--keep", "0s", "--keep-full", "1")

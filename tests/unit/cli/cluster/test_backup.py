@@ -41,6 +41,20 @@ def test_a_backup_is_there_when_it_is_whole(tmp_path: Path) -> None:
     assert (result.exit_code, "no such file or directory" in result.stderr) == (1, True)
 
 
+def test_a_node_is_told_what_is_kept(tmp_path: Path) -> None:
+    headers = {"Raftsched-Snapshot-Index": "17"}
+    with serve(lambda r: (200, WHOLE if "/snapshot" in r.path else b""), headers=headers) as stub:
+        result = run("--server", stub.url, "cluster", "backup", str(tmp_path / "b"))
+        assert result.output.startswith("backed up: entry 17")
+        assert stub.requests[-1].path == "/v1/cluster/log?after=17&consistency=leader"
+        stub.requests.clear()
+        run("--server", stub.url, "cluster", "backup", "-")
+        assert len(stub.requests) == 1, "nobody knows whether what is read from here is kept"
+    refused = problem(503, "overloaded", "Segments are being made.")
+    with serve(lambda r: (200, WHOLE) if "/snapshot" in r.path else refused, headers=headers) as old:
+        assert run("--server", old.url, "cluster", "backup", str(tmp_path / "b")).exit_code == 0
+
+
 @pytest.mark.parametrize("words", [["verify"], ["restore", "--data", "new", "--id", "n1", "--raft", "127.0.0.1:1"]])
 def test_what_is_no_backup_is_one_line(tmp_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
