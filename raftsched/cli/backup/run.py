@@ -80,8 +80,9 @@ def run(
     """Add to PLACE what it lacks: what the cluster's log has since the last time, and a full backup where one is due.
 
     Any node is asked, and another one when it fails. A node keeps the newest part of its log; if PLACE is further
-    behind than that, a full backup is made instead, and it is said that no point between the two can be restored. Run
-    it often enough, or let nodes keep more (--log-keep-bytes). It may be stopped at any moment, and run twice at once.
+    behind than that of all nodes, a full backup is made instead, and it is said that no point between the two can be
+    restored. Run it often enough, or let nodes keep more (--log-keep-bytes). It may be stopped at any moment, and run
+    twice at once.
     With --every a round that fails is said and made up for by the next one; without, the exit code says so, as a job
     of the cluster itself needs it. An admin's token is needed.
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from raftsched.cli.failures import Failure
 from raftsched.client.errors import ClientError
 from raftsched.client.http import Client
+from raftsched.client.servers import Server, parse_servers
 
 if TYPE_CHECKING:
     from raftsched.client.http import Answer
@@ -23,39 +26,58 @@ class Nodes:
     def __init__(self, client: Client) -> None:
         self._client = client
         client.timeout = _SILENT_S
-        self.id = self._id()
-
-    def _id(self) -> str:
-        found = self._client.get("/v1/cluster").get("cluster_id")
-        if not isinstance(found, str) or len(found) != 32:
-            raise Failure("the cluster was not formed yet: there is nothing to back up")
-        return found
+        self._has_log: list[Client] = []  # the one that had what others no longer have
+        view = client.get("/v1/cluster")
+        self.id = _id(view)
+        self._named = _named(view, client.servers)
 
     def log(self, after: int) -> tuple[bytes, int]:
-        from raftsched.backups.making import LogGone
+        from raftsched.backups.making import LogGone, WentBack
 
         gone: ClientError | None = None
-        for client in [self._client, *self._each()]:
+        for client in [*self._has_log, self._client, *self._each()]:
             try:
                 answer = _segment(client, after)
-            except ClientError as error:
-                if error.code == "log-gone":  # another node may keep more of it
+            except (ClientError, WentBack) as error:
+                if isinstance(error, ClientError) and error.code == "log-gone":  # another node may keep more of it
                     gone = error
-                    continue
-                if gone is None or client is self._client:
+                elif gone is None and client is self._client:
                     raise
-                continue  # it was asked for what the others do not have
+                continue  # else it was asked for what the others do not have
+            if gone is not None:
+                self._has_log = [client]
             return answer.body, int(answer.headers.get("raftsched-index", "0"))
         raise LogGone(str(gone))
 
-    def _each(self) -> list[Client]:
+    def _each(self) -> Iterator[Client]:
         client = self._client
-        return [Client([one], timeout=client.timeout, token=client.token, trust=client.trust) for one in client.servers]
+        for one in dict.fromkeys([*client.servers, *self._named]):
+            yield Client([one], timeout=client.timeout, token=client.token, trust=client.trust)
 
     def state(self, target: Path) -> None:
         with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
             for piece in self._client.stream("/v1/cluster/snapshot", _NEWEST, silent_s=_SILENT_S):
                 out.write(piece)
+
+
+def _id(view: Mapping[str, Any]) -> str:
+    found = view.get("cluster_id")
+    if not isinstance(found, str) or len(found) != 32:
+        raise Failure("the cluster was not formed yet: there is nothing to back up")
+    return found
+
+
+def _named(view: Mapping[str, Any], given: Sequence[Server]) -> list[Server]:
+    """Returns the addresses of all nodes as one of them says. None where a proxy stands before them; by https alone
+    where one of those given is https: no node can turn encryption off."""
+    if any(server.path for server in given):
+        return []
+    found: list[Server] = []
+    for node in view.get("nodes") or ():
+        with suppress(ValueError):
+            found += parse_servers(node.get("http") or "")
+    sealed = any(server.scheme == "https" for server in given)
+    return [server for server in found if server.scheme == "https" or not sealed]
 
 
 def _segment(client: Client, after: int) -> Answer:

@@ -13,6 +13,7 @@ import pytest
 
 from raftsched.backups.making import LogGone, WentBack
 from raftsched.cli.backup import run as run_module
+from raftsched.cli.backup import source
 from raftsched.cli.failures import Failure
 from raftsched.client.http import Client
 from raftsched.client.servers import parse_servers
@@ -139,6 +140,36 @@ def test_another_node_is_asked_for_a_log_that_one_no_longer_has(saved: Saved, tm
         saved.jobs(1)
         result = run("--server", servers, "backup", "run", str(tmp_path / "vault"))
         assert "backed up: 1 segment of the log" in result.stdout
+
+
+def test_nodes_that_only_the_cluster_names_are_asked_for_the_log(saved: Saved, tmp_path: Path) -> None:
+    saved.jobs(9)
+    with node(saved, tmp_path) as rich:
+
+        def answers(request: Request) -> Any:
+            if request.path == "/v1/cluster":
+                named = [{"id": "n1", "http": None}, {"id": "n2", "http": "ftp://x"}, {"id": "n3", "http": rich.url}]
+                return 200, {"cluster_id": saved.id, "nodes": named}
+            return problem(410, "log-gone", "Gone.") if "/log?" in request.path else None
+
+        with node(saved, tmp_path, answers) as poor:
+            first = run("--server", poor.url, "backup", "run", str(tmp_path / "vault"))
+            assert first.exit_code == 0, (first.stderr, first.exception)
+            saved.jobs(8)  # of two segments
+            poor.requests.clear()
+            result = run("--server", poor.url, "backup", "run", str(tmp_path / "vault"))
+            assert "backed up: 2 segments of the log" in result.stdout, result.stderr
+            asked = [request.path for request in poor.requests if "/log?" in request.path]
+            assert len([path for path in asked if "after=14&" in path]) == 2, "as any node, and by its own address"
+            assert not [path for path in asked if "after=19&" in path], "the one that had the log is asked at once"
+
+
+def test_no_node_turns_encryption_off_or_leads_around_a_proxy() -> None:
+    view = {"nodes": [{"http": "http://10.0.0.1:7401"}, {"http": "https://10.0.0.2:7401"}]}
+    named = lambda given: [str(one) for one in source._named(view, parse_servers(given))]  # noqa: E731
+    assert named("http://a:1") == ["http://10.0.0.1:7401", "https://10.0.0.2:7401"]
+    assert named("http://a:1,https://b:1") == ["https://10.0.0.2:7401"]
+    assert named("https://a:1/raftsched") == []
 
 
 def test_a_cluster_that_went_back_is_a_conflict(saved: Saved, tmp_path: Path) -> None:
