@@ -83,7 +83,7 @@ def restore(
             raise
         work.rmdir()
     except NotABackup as error:
-        raise StartupError(f"{error}.") from None
+        raise StartupError(f"{error}.") from error
     except (OSError, ValueError) as error:
         what = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
         raise StartupError(f"{source} cannot be restored to {data}: {what}.") from None

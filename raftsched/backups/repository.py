@@ -14,9 +14,9 @@ from raftsched.backups.points import NotKept, Points, Way
 from raftsched.core.entry import time_of
 from raftsched.objectstore.store import ObjectStore, Source
 from raftsched.security.keyring import Keyring
-from raftsched.security.sealed_backup import MAGIC, NotOpened, Sealing, opened
+from raftsched.security.sealed_backup import MAGIC, NotOpened, OtherRecipient, Sealing, opened
 from raftsched.store import LogEntry
-from raftsched.store.backup import NotABackup, read_label
+from raftsched.store.backup import NotABackup, NotWhole, read_label
 from raftsched.store.segment import FILE_MAX, SegmentLabel, decode
 
 _READ = 1 << 20  # bytes
@@ -83,7 +83,7 @@ class Repository:
         with target.open("rb") as file:
             label = read_label(file, self._name(full))
         if (label.cluster_id, label.index, label.term) != (full.cluster, full.index, full.term):
-            raise NotABackup(f"{self._name(full)} holds the state after entry {label.index} of {label.cluster_id}")
+            raise NotWhole(f"{self._name(full)} holds the state after entry {label.index} of {label.cluster_id}")
 
     def entries(self, way: Way) -> Iterator[list[LogEntry]]:
         """Yields the entries of a way that follow its backup, each once and in order, segment by segment."""
@@ -147,8 +147,10 @@ class Repository:
             if self._identity is None:
                 raise NotABackup(f"{self._name(name)} is sealed; say --identity FILE")
             yield opened(cast(BinaryIO, pieces), self._identity)
-        except NotOpened as error:
+        except OtherRecipient as error:
             raise NotABackup(f"{self._name(name)} {error}") from None
+        except NotOpened as error:
+            raise NotWhole(f"{self._name(name)} {error}") from None
         finally:
             pieces.close()
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from raftsched.backups.names import Full
-from raftsched.backups.points import Points, Way
+from raftsched.backups.points import NotKept, Points, Way
 from raftsched.backups.repository import Repository
-from raftsched.store.backup import NotABackup
+from raftsched.store.backup import NotABackup, NotWhole
 from raftsched.store.digest import digest
 from raftsched.store.rebuild import Rebuilt, go_on, rebuild
 from raftsched.store.store import MAP_BYTES
@@ -48,9 +49,28 @@ def made(
     try:
         return rebuild(file, work, work / "tables", entries, map_bytes=map_bytes, keys=repository.keys)
     except ValueError as error:
-        raise NotABackup(str(error).replace(str(file), f"{repository.where}/{way.full.key}")) from None
+        kind = NotWhole if isinstance(error, NotWhole) else NotABackup
+        raise kind(str(error).replace(str(file), f"{repository.where}/{way.full.key}")) from None
     finally:
         file.unlink(missing_ok=True)
+
+
+@contextmanager
+def another_way(points: Points, way: Way) -> Iterator[None]:
+    """Says of a full backup that is not whole that others lead to the same state, where they do. Raises NotWhole."""
+    try:
+        yield
+    except NotWhole as error:
+        if way.full.key not in str(error):  # a segment is not whole, which the others need, too
+            raise
+        others = Points(tuple(one for one in points.fulls if one != way.full), points.segments)
+        try:
+            full = others.way_to(way.index).full
+        except NotKept:
+            raise error from None
+        raise NotWhole(
+            f"{error}; move it away: the backup of entry {full.index} and the log lead to the same state"
+        ) from None
 
 
 def verified(
@@ -59,7 +79,8 @@ def verified(
     """Restores the newest state below `directory`. Where an earlier backup and the log lead to the backup that it is
     made from, they must give the same rows. Raises NotKept, NotABackup, ObjectStoreError, OSError."""
     newest = points.way_to(None)
-    alone = made(repository, Way(newest.full, (), newest.full.index), directory, progress, map_bytes)
+    with another_way(points, newest):
+        alone = made(repository, Way(newest.full, (), newest.full.index), directory, progress, map_bytes)
     rows, compared = digest(alone.directory, map_bytes=map_bytes), None
     earlier = _earlier(points, newest.full)
     if earlier is not None:

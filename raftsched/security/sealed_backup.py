@@ -28,6 +28,10 @@ class NotOpened(ValueError):
     """The reason, in one line, why a sealed backup cannot be read."""
 
 
+class OtherRecipient(NotOpened):
+    """Another identity may open it."""
+
+
 def new_identity() -> tuple[str, str]:
     """Returns a new identity, which opens backups, and its recipient, for whom they are sealed."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -125,25 +129,27 @@ def opened(source: BinaryIO, identity: str) -> Iterator[bytes]:
         try:
             yield cipher.decrypt(_nonce(number, last=not following), chunk, header)
         except (InvalidTag, ValueError):
-            raise NotOpened(_why(cipher, number, chunk, header, last=not following)) from None
+            raise _why(cipher, number, chunk, header, last=not following) from None
         if not following:
             return
         number, chunk = number + 1, following
 
 
-def _why(cipher: ChaCha20Poly1305, number: int, chunk: bytes, header: bytes, *, last: bool) -> str:
+def _why(cipher: ChaCha20Poly1305, number: int, chunk: bytes, header: bytes, *, last: bool) -> NotOpened:
     from cryptography.exceptions import InvalidTag
 
     at = len(header) + number * (CHUNK + _TAG)
     if last and number and len(chunk) < _TAG:
-        return "is cut off"
+        return NotOpened("is cut off")
     try:
         cipher.decrypt(_nonce(number, last=not last), chunk, header)
     except (InvalidTag, ValueError):
         if number == 0:
-            return "was sealed for another recipient than this identity, or is damaged in its first bytes"
-        return f"is damaged, or cut off, at byte {at:,} or right after it"
-    return "is cut off" if last else f"has something behind its end, from byte {at + len(chunk):,} on"
+            return OtherRecipient(
+                "was sealed for another recipient than this identity, or is damaged in its first bytes"
+            )
+        return NotOpened(f"is damaged, or cut off, at byte {at:,} or right after it")
+    return NotOpened("is cut off" if last else f"has something behind its end, from byte {at + len(chunk):,} on")
 
 
 def _cipher(shared: bytes, header: bytes, public: bytes) -> ChaCha20Poly1305:

@@ -43,6 +43,10 @@ class NotABackup(ValueError):
     """The file is not a usable backup; the text says in one line what is wrong with it."""
 
 
+class NotWhole(NotABackup):
+    """The file is not, or is no longer, what was stored. Another one may be."""
+
+
 class Label(msgspec.Struct, kw_only=True):
     """The content of the trailer."""
 
@@ -129,16 +133,16 @@ def read_label(file: BinaryIO, name: str) -> Label:
         try:
             label = msgspec.json.decode(last[len(_MARK) : -_SUM - 1].rstrip(), type=Label)
         except (msgspec.DecodeError, msgspec.ValidationError):
-            raise NotABackup(f"{name} is damaged: what stands at its end cannot be read") from None
+            raise NotWhole(f"{name} is damaged: what stands at its end cannot be read") from None
         if label.format != _FORMAT:
             raise NotABackup(f"{name} has format {label.format} of backups; this version reads {_FORMAT}")
         if label.size != size - TRAILER:
-            raise NotABackup(f"{name} is damaged: {size - TRAILER} bytes instead of {label.size}")
+            raise NotWhole(f"{name} is damaged: {size - TRAILER} bytes instead of {label.size}")
         return label
     file.seek(16)
     if file.read(4) == _MAGIC:
-        raise NotABackup(f"{name} is cut off: what stands at the end of a backup is not there")
-    raise NotABackup(f"{name} is not a backup of raftsched")
+        raise NotWhole(f"{name} is cut off: what stands at the end of a backup is not there")
+    raise NotWhole(f"{name} is not a backup of raftsched")
 
 
 def verify(
@@ -159,7 +163,7 @@ def verify(
         while left:
             piece = file.read(min(_PIECE, left))
             if not piece:
-                raise NotABackup(f"{path} became shorter while it was read")
+                raise NotWhole(f"{path} became shorter while it was read")
             digest.update(piece)
             if copy is not None:
                 copy.write(piece)
@@ -169,7 +173,7 @@ def verify(
     before = digest.digest()
     digest.update(last[: -_SUM - 1])
     if last[-_SUM - 1 :] != digest.hexdigest().encode() + b"\n":
-        raise NotABackup(f"{path} is damaged: its checksum is another than when it was made")
+        raise NotWhole(f"{path} is damaged: its checksum is another than when it was made")
     if keys is not None:
         ours = (_mac(key, label, before) for key in keys.derive_all(PURPOSE))
         check_signed(str(path), label.key, label.mac, ours, keys)
@@ -191,11 +195,11 @@ def look(path: Path) -> Contents:
                 state = decode_state(raw or b"")
                 found = contents_in(txn, tables, label)
     except (lmdb.Error, Damaged, msgspec.DecodeError) as error:
-        raise NotABackup(f"{path} holds no state of a cluster: {error}") from None
+        raise NotWhole(f"{path} holds no state of a cluster: {error}") from None
     except UnknownFormat as error:
         raise NotABackup(f"{path} {error}") from None
     if (state.applied_index, state.applied_term) != (label.index, label.term):
-        raise NotABackup(f"{path} is of entry {state.applied_index}, and says that it is of entry {label.index}")
+        raise NotWhole(f"{path} is of entry {state.applied_index}, and says that it is of entry {label.index}")
     return found
 
 

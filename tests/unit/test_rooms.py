@@ -98,7 +98,7 @@ OFFLINE = {
     "cli/backup/run.py": {"backups"},
     "cli/backup/source.py": {"backups"},
     "cli/backup/verify.py": {"backups"},
-    "cli/backup/restore.py": {"backups", "restore"},
+    "cli/backup/restore.py": {"backups", "restore", "store"},
     "cli/backup/show.py": {"backups", "store", "core", "api"},
 }
 

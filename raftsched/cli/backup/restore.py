@@ -45,8 +45,10 @@ def restore(
     from random import SystemRandom
 
     from raftsched.backups.repository import time_text
+    from raftsched.backups.verifying import another_way
     from raftsched.clock import SystemClock
     from raftsched.restore import restore as make
+    from raftsched.store.backup import NotWhole
 
     address = raft_address(node, raft)
     opened = repository(place, endpoint, identity=identity, key_file=key_file)
@@ -55,20 +57,24 @@ def restore(
         way = way_at(found, points, at)
         file = Path(work, "backup")
         progress.total = way.full.size
-        found.fetch(way.full, file, progress.at)
-        try:
-            done = make(
-                file,
-                data,
-                node,
-                address,
-                paused=paused,
-                progress=lambda size: progress.at(size, "restored"),
-                rng=SystemRandom(),
-                now_ms=SystemClock().wall_ms(),
-                keys=found.keys,
-                entries=found.entries(way),
-            )
-        except StartupError as error:  # it says what is wrong with the copy
-            raise Failure(error.detail.replace(str(file), f"{found.where}/{way.full.key}").rstrip(".")) from None
+        with another_way(points, way):
+            found.fetch(way.full, file, progress.at)
+            try:
+                done = make(
+                    file,
+                    data,
+                    node,
+                    address,
+                    paused=paused,
+                    progress=lambda size: progress.at(size, "restored"),
+                    rng=SystemRandom(),
+                    now_ms=SystemClock().wall_ms(),
+                    keys=found.keys,
+                    entries=found.entries(way),
+                )
+            except StartupError as error:  # it says what is wrong with the copy
+                says = error.detail.replace(str(file), f"{found.where}/{way.full.key}").rstrip(".")
+                if isinstance(error.__cause__, NotWhole):
+                    raise NotWhole(says) from None
+                raise Failure(says) from None
     tell_restored(done, data, node, f"after entry {way.index} of {time_text(done.contents.meta.now_ms)}", paused=paused)

@@ -60,7 +60,7 @@ def show(
       raftsched backup show /mnt/backups --at 2026-01-31T14:00:00Z -N ops
       raftsched backup show /mnt/backups ops/tick --at 123456 > tick.json
     """
-    from raftsched.backups.verifying import made
+    from raftsched.backups.verifying import another_way, made
     from raftsched.store.rebuild import reading
 
     opened = repository(place, endpoint, identity=identity, key_file=key_file)
@@ -68,7 +68,8 @@ def show(
         _, points = points_of(found, cluster)
         way = way_at(found, points, at)
         progress.total = way.full.size
-        state = made(found, way, Path(work), lambda what, done, total: progress.at(done))
+        with another_way(points, way):
+            state = made(found, way, Path(work), lambda what, done, total: progress.at(done))
         progress.end()
         with reading(state.directory) as view:
             jobs = _jobs(view, state.contents.meta.now_ms, namespace)

@@ -107,6 +107,27 @@ def test_restore_makes_a_node_of_a_point_in_time(saved: Saved, tmp_path: Path) -
     assert not (tmp_path / "other").exists()
 
 
+def test_where_other_files_lead_to_the_same_state_as_one_that_is_damaged_it_is_said(
+    saved: Saved, tmp_path: Path
+) -> None:
+    vault, data = str(tmp_path / "vault"), tmp_path / "new"
+    saved.jobs(1)
+    back_up(saved, tmp_path, 0)
+    (first, second) = sorted((tmp_path / "vault" / ID).glob("full-*"))
+    second.write_bytes(second.read_bytes()[:-9])
+    commands = [["verify"], ["show"], ["restore", "--data", str(data), "--id", "n1", "--raft", "127.0.0.1:1"]]
+    says = "; move it away: the backup of entry 5 and the log lead to the same state\n"
+    for name, *words in commands:
+        refused = run("backup", name, vault, *words)
+        assert (refused.exit_code, refused.stderr.startswith(f"raftsched: {second} is cut off")) == (1, True)
+        assert refused.stderr.endswith(says), refused.stderr
+    first.unlink()
+    for name, *words in commands:
+        refused = run("backup", name, vault, *words)
+        assert (refused.exit_code, "move it away" in refused.stderr) == (1, False)
+    assert not data.exists()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
