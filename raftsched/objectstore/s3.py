@@ -128,6 +128,8 @@ class S3:
     @contextmanager
     def _errors(self, key: str, what: str) -> Iterator[None]:
         """Raises ObjectStoreError for what the library may raise."""
+        from xml.etree.ElementTree import ParseError
+
         from minio.error import InvalidResponseError, MinioException, S3Error
         from urllib3.exceptions import HTTPError, MaxRetryError
 
@@ -149,6 +151,10 @@ class S3:
             raise ObjectStoreError(f"{place} {what}: {_line(str(error))}") from None
         except _NoCredentials as error:
             raise ObjectStoreError(str(error)) from None
+        except (ParseError, ValueError) as error:  # a page to log in at, for example, with status 200
+            raise ObjectStoreError(
+                f"{place} {what}: no answer of S3 ({_line(str(error))}); is the endpoint right?"
+            ) from None
 
 
 class _BrokenOff(ObjectStoreError):

@@ -108,6 +108,16 @@ def test_refusals_say_what_s3_said(store: ObjectStore, service: s3.S3, monkeypat
         list(open_store("s3://elsewhere").list())
 
 
+@pytest.mark.parametrize("body", [b"", b"<html><body>Log in</body></html>", b"not <<< xml", b'{"a": 1}', b"\xff\xfe"])
+def test_what_answers_well_and_is_no_s3_is_said(
+    store: ObjectStore, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3._Handler, "_list", lambda self, query: self._send(200, body, {}))
+    with pytest.raises(ObjectStoreError, match="s3://vault/backups cannot be listed: no answer of S3 ") as said:
+        list(store.list())
+    assert "is the endpoint right?" in str(said.value)
+
+
 def test_credentials_come_from_the_environment_or_its_files_and_their_lack_is_said(
     service: s3.S3, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
