@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from raftsched.cli.cluster.backup import identity_option, key_file_option
+from raftsched.cli.cluster.backup import identity_option, key_file_option, no_room
 from raftsched.cli.failures import Failure
 from raftsched.cli.remote import options
 from raftsched.errors import Exit, StartupError
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from raftsched.backups.points import Points, Way
     from raftsched.backups.repository import Repository
 
-place_argument = click.argument("place", metavar="PLACE", envvar="RAFTSCHED_BACKUPS")
+PLACE_OF_ENVIRONMENT = "RAFTSCHED_BACKUPS"
+place_argument = click.argument("place", metavar="PLACE", envvar=PLACE_OF_ENVIRONMENT)
 endpoint_option = click.option(
     "--s3-endpoint", "endpoint", metavar="URL", help="Where S3 is (RAFTSCHED_S3_ENDPOINT).  [default: AWS]"
 )
@@ -67,8 +68,16 @@ def repository(
     except StartupError as error:
         raise Failure(error.detail.rstrip(".")) from None
     except OSError as error:
+        if (full := no_room(error)) is not None:  # what PLACE cannot take is an ObjectStoreError
+            raise full from None
         where = f"{error.filename}: " if error.filename else ""
         raise Failure(f"{where}{(error.strerror or str(error)).lower()}") from None
+
+
+def is_place(word: str) -> bool:
+    """Returns whether a word that may be a PLACE or something else is one: a URL, a path by its first character, or a
+    directory that is there."""
+    return "://" in word or word.startswith(("/", ".")) or Path(word).is_dir()
 
 
 def points_of(found: Repository, cluster: str | None) -> tuple[str, Points]:

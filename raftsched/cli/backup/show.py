@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.backup.place import at_option, points_of, reading_options, repository, way_at
+from raftsched.cli.backup.place import (
+    PLACE_OF_ENVIRONMENT,
+    at_option,
+    is_place,
+    points_of,
+    reading_options,
+    repository,
+    way_at,
+)
 from raftsched.cli.failures import Failure
 from raftsched.cli.remote import format_option
 from raftsched.cli.terminal.output import Column, print_json, print_rows
@@ -53,6 +62,9 @@ def show(
 ) -> None:
     """Show the jobs as they were at a point in time, or one JOB (an id, NAMESPACE/NAME, or a NAME) with all its fields.
 
+    A NAME alone is one in the namespace of -N, else in 'default'. Where RAFTSCHED_BACKUPS says the place, a word alone
+    is the JOB, unless it is a URL, a path that begins with / or ., or a directory.
+
     The state is made in $TMPDIR, looked at, and deleted again. No node is needed, and nothing changes. To bring back a
     job that was deleted or changed by mistake, apply what is shown of it.
 
@@ -63,6 +75,9 @@ def show(
     from raftsched.backups.verifying import another_way, made
     from raftsched.store.rebuild import reading
 
+    from_environment = os.environ.get(PLACE_OF_ENVIRONMENT)
+    if job is None and from_environment and not is_place(place):
+        place, job = from_environment, place
     opened = repository(place, endpoint, identity=identity, key_file=key_file)
     with opened as found, TemporaryDirectory(prefix="raftsched-") as work, Progress("fetch", sizes=True) as progress:
         _, points = points_of(found, cluster)
@@ -74,7 +89,7 @@ def show(
         with reading(state.directory) as view:
             jobs = _jobs(view, state.contents.meta.now_ms, namespace)
             if job is not None:
-                print_json(_one(jobs, job))
+                print_json(_one(jobs, job, namespace or "default"))
                 return
             rows = list(islice(jobs, limit + 1))
     print_rows(fmt, rows[:limit], _COLUMNS, lambda j: str(j["id"]), "there were no jobs")
@@ -100,11 +115,11 @@ def _jobs(view: StoreView, now_ms: int, namespace: str | None) -> Iterator[dict[
             yield json.loads(job_json(row, now_ms, calendar))
 
 
-def _one(jobs: Iterator[dict[str, Any]], said: str) -> dict[str, Any]:
-    """Raises Failure."""
+def _one(jobs: Iterator[dict[str, Any]], said: str, namespace: str) -> dict[str, Any]:
+    """Returns the job of an id or a name; `namespace`: of a name alone. Raises Failure."""
     for job in jobs:
         if said in (job["id"], f"{job['namespace']}/{job['name']}") or (
-            said == job["name"] and job["namespace"] == "default"
+            said == job["name"] and job["namespace"] == namespace
         ):
             return job
     raise Failure(f"there was no job {said!r}", Exit.NOT_FOUND)

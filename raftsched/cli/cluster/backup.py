@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -78,6 +79,13 @@ def tell_kept(client: Client, index: int) -> None:
 
     with suppress(ClientError):
         client.request("GET", "/v1/cluster/log", query={"after": index, "consistency": "leader"})
+
+
+def no_room(error: OSError) -> Failure | None:
+    """Returns what to say where $TMPDIR is full, which gets the whole state; None: it is not. LMDB gives no number."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT) and os.strerror(errno.ENOSPC) not in str(error):
+        return None
+    return Failure(f"no space left in {gettempdir()}, which gets the whole state: set TMPDIR to where there is more")
 
 
 def _sealing(out: BinaryIO, recipient: str) -> Sealing:
@@ -154,6 +162,8 @@ def _clear(file: Path, identity: Path | None) -> Iterator[Path]:
                     out.write(piece)
         except NotOpened as error:
             raise Failure(f"{file} {error}") from None
+        except OSError as error:
+            raise no_room(error) or error from None
         try:
             yield copy
         except (ValueError, StartupError) as error:  # it says what is wrong with the copy

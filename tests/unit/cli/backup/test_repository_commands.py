@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 from collections.abc import Iterator
@@ -73,6 +74,15 @@ def test_show_has_the_jobs_of_then(saved: Saved, tmp_path: Path) -> None:
     assert (len(few.stdout.splitlines()), "more than 2 jobs" in few.stderr) == (3, True)
     one = json.loads(run("backup", "show", vault, "ops/last").stdout)
     assert (one["name"], one["state"], one["revision"]) == ("last", "SCHEDULED", 1)
+    assert json.loads(run("backup", "show", vault, "-N", "ops", "last").stdout) == one
+    assert json.loads(run("backup", "show", vault, "first").stdout)["name"] == "first"
+    assert run("backup", "show", vault, "last").exit_code == 3, "which of the namespaces?"
+    here = {"RAFTSCHED_BACKUPS": vault}
+    assert json.loads(run("backup", "show", "ops/last", env=here).stdout) == one
+    assert len(json.loads(run("backup", "show", "-o", "json", env=here).stdout)["items"]) == 6
+    elsewhere = {"RAFTSCHED_BACKUPS": str(tmp_path / "none")}
+    assert len(json.loads(run("backup", "show", vault, "-o", "json", env=elsewhere).stdout)["items"]) == 6
+    assert json.loads(run("backup", "show", vault, one["id"], env=elsewhere).stdout) == one
     gone = run("backup", "show", vault, "ops/last", "--at", "5")
     assert (gone.exit_code, gone.stderr) == (3, "raftsched: there was no job 'ops/last'\n")
 
@@ -159,6 +169,22 @@ def test_places_that_hold_nothing_or_too_much_are_one_line(saved: Saved, tmp_pat
     other = run("backup", "verify", str(tmp_path / "vault"), "--cluster", "0a")
     assert "holds the state after entry 5 of 0101" in other.stderr, "a file under another's name"
     assert run("backup", "verify", "gs://x").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left on device"), OSError("tables: No space left on device")]
+)
+@pytest.mark.parametrize("command", ["verify", "show"])
+def test_a_temporary_directory_that_is_full_is_named(
+    saved: Saved, tmp_path: Path, command: str, error: OSError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("raftsched.store.snapshot.unpack", full)
+    result = run("backup", command, str(tmp_path / "vault"))
+    says = f"no space left in {tmp_path}/tmp, which gets the whole state: set TMPDIR to where there is more"
+    assert (result.exit_code, result.stderr) == (1, f"raftsched: {says}\n")
 
 
 class _Unheeded(Exception):
