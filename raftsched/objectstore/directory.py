@@ -38,7 +38,7 @@ class Directory:
 
     def put(self, key: str, source: Source) -> int:
         require_key(key)
-        self._look()
+        self._look(key)
         with self._errors(key, "cannot be written"):
             coming = self._root / _COMING
             if not coming.is_dir():
@@ -63,7 +63,7 @@ class Directory:
 
     def get(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         require_key(key)
-        self._look()
+        self._look(key)
         with self._errors(key, "cannot be read"):
             try:
                 file = (self._root / key).open("rb")
@@ -77,13 +77,13 @@ class Directory:
                     yield piece
 
     def list(self, prefix: str = "") -> Iterator[Found]:
-        self._look()
+        self._look(prefix)
         with self._errors(prefix, "cannot be listed"):
             yield from self._below(prefix.rpartition("/")[0], prefix)
 
     def delete(self, key: str) -> None:
         require_key(key)
-        self._look()
+        self._look(key)
         with self._errors(key, "cannot be deleted"), suppress(FileNotFoundError, NotADirectoryError):
             path = self._root / key
             path.unlink()
@@ -98,9 +98,17 @@ class Directory:
     def close(self) -> None:
         pass
 
-    def _look(self) -> None:
+    def _look(self, key: str) -> None:
+        """Raises ObjectStoreError where the directory has to be there and is not, or where a link stands on the way to
+        the key: lists of everything pass links over, and what is behind one would be there for some and not for
+        others."""
         if not self._makes and not self._root.is_dir():
             raise ObjectStoreError(f"{self._root} is no directory: make it, or mount what it is on")
+        folder = self._root
+        for part in key.split("/")[:-1]:
+            folder /= part
+            if folder.is_symlink():
+                raise ObjectStoreError(f"{folder} is a symbolic link, and must be a directory: mount one there instead")
 
     def _below(self, folder: str, prefix: str) -> Iterator[Found]:
         """Yields what is in a folder. Links are not followed: what they lead to is not this store's."""

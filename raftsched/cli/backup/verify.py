@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,8 +24,9 @@ def verify(
     """Restore the newest state from PLACE into $TMPDIR, say what is in it, and delete it again. No node is needed.
 
     Where there is an earlier full backup, and all of the log since, they are made into the state of the newest full
-    backup, too: COMPARED says of which and to which entry. Both must say the same in all rows. DIGEST is that of all
-    rows as this version reads them: for one version it is equal for equal states, whichever nodes made them.
+    backup, too: COMPARED says of which and to which entry. Both must say the same in all rows. MISSING names entries
+    that the log lacks: no point among them can be restored. DIGEST is that of all rows as this version reads them: for
+    one version it is equal for equal states, whichever nodes made them.
 
     \b
       raftsched backup verify /mnt/backups
@@ -42,6 +44,7 @@ def verify(
 
         which, points = points_of(found, cluster)
         done = verified(found, points, Path(work), draw)
+        missing = [(one.last + 1, later.first) for one, later in pairwise(points.stretches())]
         way, contents = done.way, done.state.contents
     said = {
         "cluster_id": which,
@@ -50,6 +53,7 @@ def verify(
         "full": way.full.index,
         "segments": len(way.segments),
         "compared": None if done.compared is None else {"from": done.compared[0], "to": done.compared[1]},
+        "missing": [{"from": first, "to": last} for first, last in missing],
         "signed": "ok" if key_file is not None else "not checked",
         "jobs": contents.jobs,
         "instances": contents.instances,
@@ -59,6 +63,9 @@ def verify(
     if not print_for_programs(fmt, said, which):
         jobs = ", ".join(f"{count:,} {state}" for state, count in contents.jobs.items())
         compared = "nothing to compare with yet"
+        if any(last == way.full.index for _, last in missing):
+            compared = "nothing to compare with: the log does not lead here from the backup before"
         if done.compared is not None:
             compared = f"{done.compared[0]} and the log give the same state as {done.compared[1]}"
-        print_fields({**said, "jobs": jobs or "none", "compared": compared})
+        lacks = ", ".join(f"{first} to {last}" for first, last in missing) or "none"
+        print_fields({**said, "jobs": jobs or "none", "compared": compared, "missing": lacks})

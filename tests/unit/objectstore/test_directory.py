@@ -69,6 +69,16 @@ def test_links_are_not_followed_and_empty_folders_go(tmp_path: Path) -> None:
     (tmp_path / "vault" / "link").symlink_to(tmp_path / "outside")
     (tmp_path / "vault" / "file").symlink_to(tmp_path / "outside" / "secret")
     assert [found.key for found in store.list()] == ["a/b/c"]
+    tries: list[Callable[[], object]] = [
+        lambda: store.put("link/new", io.BytesIO(b"x")),
+        lambda: list(store.list("link/")),
+        lambda: b"".join(store.get("link/secret")),
+        lambda: store.delete("link/secret"),
+    ]
+    for one in tries:
+        with pytest.raises(ObjectStoreError, match="vault/link is a symbolic link, and must be a directory"):
+            one()
+    assert os.listdir(tmp_path / "outside") == ["secret"]
     store.delete("a/b/c")
     assert not (tmp_path / "vault" / "a").exists()
     store.put("a/b", io.BytesIO(b"x"))

@@ -91,12 +91,18 @@ def test_verify_restores_for_a_trial(saved: Saved, tmp_path: Path) -> None:
     vault = str(tmp_path / "vault")
     said = json.loads(run("backup", "verify", vault, "-o", "json").stdout)
     assert (said["index"], said["full"], said["segments"], said["jobs"]) == (8, 5, 1, {"SCHEDULED": 6})
-    assert said["compared"] is None
+    assert (said["compared"], said["missing"]) == (None, [])
+    assert "nothing to compare with yet" in run("backup", "verify", vault).stdout
     saved.jobs(1)
     back_up(saved, tmp_path, 0)
     said = json.loads(run("backup", "verify", vault, "-o", "json").stdout)
     assert (said["index"], said["full"], said["compared"]) == (9, 9, {"from": 5, "to": 9})
     assert "5 and the log give the same state as 9" in run("backup", "verify", vault).stdout
+    (_, segment) = sorted((tmp_path / "vault" / ID).glob("log-*"))
+    segment.unlink()
+    assert json.loads(run("backup", "verify", vault, "-o", "json").stdout)["missing"] == [{"from": 9, "to": 9}]
+    told = run("backup", "verify", vault)
+    assert (told.exit_code, "9 to 9" in told.stdout, "does not lead here" in told.stdout) == (0, True, True)
 
 
 def test_restore_makes_a_node_of_a_point_in_time(saved: Saved, tmp_path: Path) -> None:
