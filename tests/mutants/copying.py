@@ -58,9 +58,9 @@ COPYING = (
     Mutant(
         "damaged_output_is_copied",
         "what is damaged is not sent",
-        "outputs/stretches.py",
-        "            if whole:\n",
-        "            if True:\n",
+        "worker/records.py",
+        "whole = stop <= end and _digest(fd, at + HEADER_SIZE, stop) == HEADER.unpack(head[: HEADER.size])[5]",
+        "whole = stop <= end",
         _COPYING,
         None,
     ),
