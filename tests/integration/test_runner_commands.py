@@ -304,11 +304,18 @@ def test_what_it_says_of_itself(tmp_path: Path, limits: Limits | None) -> None:
         async with Bed(tmp_path) as bed:
             gate = tmp_path / "gate"
             os.mkfifo(gate)
-            bed.runner.on_said = lambda token, said: heard.append((token, said))
+            spoken = asyncio.Event()
+
+            def note(token: int, said: Said) -> None:
+                heard.append((token, said))
+                spoken.set()
+
+            bed.runner.on_said = note
             task = Exec(
                 ("/bin/sh", "-c", script, "sh", str(gate)), {"RAFTSCHED_REPORT_FILE": "/dev/fd/3"}, limits=limits
             )
             token = bed.launch(task)
+            await within(spoken.wait())  # else all that it says may be read at its end
             await within(asyncio.to_thread(gate.write_text, "\n"))
             end = await bed.end(token)
             assert (end.outcome, end.exit_code, end.error) == (Outcome.FAILED, 3, "busy")
