@@ -54,4 +54,4 @@ def test_what_was_not_written_is_written_the_next_time(tmp_path: Path, monkeypat
     sent.write()
     marks.write()
     assert list(Sent(tmp_path / "stored", b"store").gaps(1, 150)) == [(100, 150)]
-    assert Marks(tmp_path / "shipped", b"store", {}).of(1) == Mark(100)
+    assert Marks(tmp_path / "shipped", b"store", {1: 150}).of(1) == Mark(100)
