@@ -151,14 +151,12 @@ class Store:
                 raise StartupError(str(error)) from None
             if isinstance(error, CutOff):
                 raise StartupError(str(CorruptLog(f"The store in {directory} is cut off", directory))) from None
-            if isinstance(error, layout.LogMissing):
-                raise StartupError(str(CorruptLog(f"Of the store in {directory} {error}", directory))) from None
             if isinstance(error, Damaged):
                 what = f"The state record of this node (in {directory}) is damaged: {error}"
                 raise StartupError(str(CorruptLog(what, directory))) from None
             if isinstance(error, records.UnknownFormat):
                 raise StartupError(f"The store in {directory} {error}.") from None
-            if isinstance(error, BROKEN):
+            if isinstance(error, (*BROKEN, layout.LogMissing)):
                 raise StartupError(
                     str(CorruptLog(f"The store in {directory} is damaged: {error}", directory))
                 ) from None
