@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.support.costs"]
+
 # A busy machine is no failure; and a failure says how to see it again.
 settings.register_profile("raftsched", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("raftsched")

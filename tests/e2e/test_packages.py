@@ -28,6 +28,7 @@ from tests.support.amounts import some
 from tests.support.modules import ROOT
 from tests.support.ports import free_ports
 from tests.support.pythons import interpreter, versions
+from tests.support.started import started
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -119,6 +120,7 @@ class Installed:
         self.version = version
         self.directory = directory
         self.python = directory / "env" / "bin" / "python"
+        started("venv")
         subprocess.run([python, "-I", "-m", "venv", "--without-pip", directory / "env"], check=True)
         command = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--no-compile"]
         command += ["--only-binary", ":all:", "--no-binary", FROM_SOURCE, "--retries", "1", str(wheel)]

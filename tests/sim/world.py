@@ -26,6 +26,7 @@ from tests.sim.network import Network
 from tests.sim.profiles import PROFILES, Profile
 from tests.sim.strangers import Stranger
 from tests.sim.trace import open_trace
+from tests.support.started import started
 
 FORMED_WITHIN_S = 12.0  # connections take 2 s to be made, elections are chance
 LEADS_ON_S = 0.5  # beyond the time after which a leader resigns that no majority answers
@@ -322,6 +323,7 @@ def scratch() -> Iterator[Path]:
 
 def play(world: World, seconds: float, outcome: Outcome) -> None:
     """So many seconds of storm, and the calm; what came of it goes into `outcome`."""
+    started("simulator")
     try:
         world.run(seconds)
         outcome.converged = True

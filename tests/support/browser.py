@@ -16,6 +16,7 @@ from typing import Any, Literal
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, WebError, expect, sync_playwright
 
 from tests.support.cluster import NodeProcess
+from tests.support.started import started
 
 # The first one is the engine without what a window needs: a test costs half as much processor time with it.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -52,6 +53,7 @@ def chromium(*flags: str, calm: bool = False) -> Iterator[Browser]:
             script.write_text(f'#!/bin/sh\nexec nice -n 19 {path} "$@"\n')
             script.chmod(0o755)
             path = str(script)
+        started("browser")
         browser = playwright.chromium.launch(executable_path=path, args=list(flags))
         try:
             yield browser

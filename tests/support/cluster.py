@@ -18,6 +18,7 @@ from typing import Any
 from raftsched.security.keyring import KEY_FILE, own_key
 from tests.support.authority import Files, ca_file, certificate, put
 from tests.support.ports import free_ports
+from tests.support.started import started
 
 READY_S = 60.0
 AS_MYSELF = ("--run-as=root",) if os.geteuid() == 0 else ()  # jobs of tests write where the tests do
@@ -71,6 +72,7 @@ class NodeProcess:
             environment = self.cluster.environment
             if self.source is not None:
                 environment = {**environment, "PYTHONPATH": str(self.source)}
+            started("node")
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=self.source
             )
@@ -192,6 +194,7 @@ class Cluster:
         return node
 
     def __enter__(self) -> Cluster:
+        started("cluster")
         try:
             for node in self.nodes:
                 node.start()
