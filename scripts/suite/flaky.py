@@ -17,11 +17,11 @@ from scripts.suite.pool import Ended, Pool
 
 
 @contextmanager
-def busy(cores: int) -> Iterator[None]:
-    """Keeps so many cores busy, each by a process of its own."""
+def busy(cores: int) -> Iterator[list[int]]:
+    """Keeps so many cores busy, each by a process of its own, and yields their ids."""
     spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)]
     try:
-        yield
+        yield [process.pid for process in spinning]
     finally:
         for process in spinning:
             process.kill()

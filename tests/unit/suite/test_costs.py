@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from scripts.suite import records
 from scripts.suite.bundles import ROOT
-from scripts.suite.flaky import flaky
+from scripts.suite.flaky import busy, flaky
 
 TESTS = """
 import os, subprocess, sys, pytest
@@ -27,7 +29,10 @@ def test_is_skipped(): pytest.skip("no such thing")
 """
 
 
-def ran(tmp_path: Path) -> list[records.Record]:
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[records.Record]:
+    """Returns what was recorded of these tests."""
+    tmp_path = tmp_path_factory.mktemp("costs")
     file = tmp_path / "test_some.py"
     file.write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-p", "tests.support.costs", "-p", "no:cacheprovider", "--rootdir"]
@@ -41,8 +46,7 @@ def ran(tmp_path: Path) -> list[records.Record]:
     return records.read(folder)
 
 
-def test_each_test_has_its_outcome_its_time_and_its_lane(tmp_path: Path) -> None:
-    found = ran(tmp_path)
+def test_each_test_has_its_outcome_its_time_and_its_lane(found: list[records.Record]) -> None:
     outcomes = {test["name"].partition("::")[2]: test["outcome"] for test in records.tests(found)}
     assert outcomes == {"test_passes": "passed", "test_fails": "failed", "test_is_skipped": "skipped"}
     assert {record["lane"] for record in found} == {"1: some"}
@@ -54,8 +58,7 @@ def test_each_test_has_its_outcome_its_time_and_its_lane(tmp_path: Path) -> None
     assert records.by_kind(found) == [("node", 1)]
 
 
-def test_the_dearest_are_named_and_folders_added_up(tmp_path: Path) -> None:
-    found = ran(tmp_path)
+def test_the_dearest_are_named_and_folders_added_up(found: list[records.Record]) -> None:
     table = records.dearest(found, 2).splitlines()
     assert len(table) == 3
     assert {line.split()[-1] for line in table[1:]} & {"test_some.py::test_passes"}
@@ -64,12 +67,12 @@ def test_the_dearest_are_named_and_folders_added_up(tmp_path: Path) -> None:
     assert "Started: 1 node" in text
 
 
-def test_durations_are_kept_by_file(tmp_path: Path) -> None:
-    found = records.durations(ran(tmp_path))
-    assert list(found) == ["test_some.py"]
+def test_durations_are_kept_by_file(found: list[records.Record], tmp_path: Path) -> None:
+    durations = records.durations(found)
+    assert list(durations) == ["test_some.py"]
     kept = tmp_path / "durations.json"
-    records.write_durations(kept, found)
-    assert json.loads(kept.read_text()) == {"test_some.py": list(found["test_some.py"])}
+    records.write_durations(kept, durations)
+    assert json.loads(kept.read_text()) == {"test_some.py": list(durations["test_some.py"])}
 
 
 def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
@@ -90,7 +93,7 @@ def test_flaky_tells_each_failure_with_its_seed_and_log(tmp_path: Path) -> None:
         "    assert file.exists() or file.write_text('x') == 0\n"
     )
     command = (sys.executable, "-m", "pytest", "-p", "tests.support.costs", "-p", "no:cacheprovider")
-    code = flaky([f"{flaps}::test_flaps", f"{flaps}::test_good"], 2, 1, command, folder, said.append)
+    code = flaky([f"{flaps}::test_flaps", f"{flaps}::test_good"], 2, 0, command, folder, said.append)
     assert code == 1
     failed = [line for line in said if "test_flaps.py::test_flaps" in line]
     assert len(failed) == 1
@@ -100,3 +103,9 @@ def test_flaky_tells_each_failure_with_its_seed_and_log(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     assert flaky([f"{flaps}::test_good"], 1, 0, command, other, said.append) == 0
+
+
+def test_cores_are_busy_while_it_runs() -> None:
+    with busy(2) as pids:
+        assert all((Path("/proc") / str(pid)).exists() for pid in pids)
+    assert not any((Path("/proc") / str(pid)).exists() for pid in pids)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,14 @@ def small(root: Path) -> Path:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     return root
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _graph_of_the_repository() -> Iterator[None]:
+    """Reads all modules once: that takes seconds."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(selection, "importers", cache(selection.importers))
+        yield
 
 
 def chosen(path: str, root: Path) -> set[str]:
