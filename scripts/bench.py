@@ -37,6 +37,7 @@ from scripts.benches import (
     lives,
     page,
     periodic,
+    restart,
     restore,
     run,
     scale,
@@ -151,6 +152,16 @@ def killed_leaders(loop: Loop, given: argparse.Namespace) -> bool:
     with started() as cluster:
         lost: int = loop(failover.bench_failover(cluster, given.kills))
     return lost == 0
+
+
+def restarts(loop: Loop, given: argparse.Namespace) -> bool:
+    if "node" in given.parts:
+        with tempfile.TemporaryDirectory(prefix="raftsched-bench-") as directory:
+            restart.bench_node_start(Path(directory), given.starts)
+    if "cluster" in given.parts:
+        with started() as cluster:
+            loop(restart.bench_killed_cluster(cluster, given.kills))
+    return True
 
 
 def slow_disks(loop: Loop, given: argparse.Namespace) -> bool:
@@ -326,6 +337,11 @@ def parser() -> argparse.ArgumentParser:
 
     made = part("failover", "kill -9 of the leader to the next write", killed_leaders, failover)
     made.add_argument("--kills", type=int, default=50, help="how many leaders are killed (50; about 2 s each)")
+
+    made = part("restart", "a node's start, and kill -9 of all nodes to the next write", restarts, restart)
+    made.add_argument("--parts", nargs="+", choices=restart.PARTS, default=restart.PARTS, help="which (all)")
+    made.add_argument("--starts", type=int, default=10, help="node: starts of each kind (10)")
+    made.add_argument("--kills", type=int, default=10, help="cluster: how often all are killed (10)")
 
     made = part("slowdisk", "create rate while each flush takes longer", slow_disks, slowdisk)
     made.add_argument("--delay-ms", type=float, default=5.0, help="added to each flush and each O_DSYNC write (5)")

@@ -28,8 +28,10 @@ BACK_S = 60.0  # for the killed node to catch up
 class Writers:
     """Closed loops on every node; they go on through every failure."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, each: int = WRITERS) -> None:
+        """`each`: writers per node."""
         self._cluster = cluster
+        self._each = each
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting: list[tuple[float, asyncio.Future[float]]] = []  # (sent after, gets when it was acknowledged)
         self.acknowledged: set[str] = set()
@@ -37,7 +39,7 @@ class Writers:
 
     async def __aenter__(self) -> Writers:
         for node in self._cluster.nodes:
-            self._tasks += [asyncio.create_task(self._write(node)) for _ in range(WRITERS)]
+            self._tasks += [asyncio.create_task(self._write(node)) for _ in range(self._each)]
         return self
 
     async def __aexit__(self, *_: object) -> None:

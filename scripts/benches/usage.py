@@ -117,6 +117,11 @@ def used(nodes: list[NodeProcess]) -> dict[str, Used]:
     return found
 
 
+def cpu_s(pid: int) -> float:
+    """Returns what one process took, without those below it."""
+    return _cpu_s(pid)[0]
+
+
 def processes_of(pid: int) -> list[int]:
     """Returns the process and all below it."""
     return [pid, *_below(pid, _children())]

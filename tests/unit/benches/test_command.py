@@ -18,6 +18,7 @@ PARTS = (
     *(
         "keys",
         "failover",
+        "restart",
         "slowdisk",
         "lateness",
         "catchup",
