@@ -165,8 +165,13 @@ class Replica:
         self._on_applied: list[OnApplied] = []
         self._on_role: list[Action] = []
         self._role: tuple[int, str | None, bool] = (self.engine.term, None, False)
-        introduce = self._introduce_again
-        self._forming = Forming(self.formation, note=self.journal.put_local, hold=self.hold, introduce=introduce)
+        self._forming = Forming(
+            self.formation,
+            note=self.journal.put_local,
+            hold=self.hold,
+            introduce=self._introduce_again,
+            may_vote=self.engine.try_soon,
+        )
         self._forming.note(first_records)
 
     @staticmethod

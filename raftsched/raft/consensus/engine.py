@@ -65,7 +65,9 @@ class Engine:
         self._pre_votes: set[str] = set()
         self._pre_round = 0
         self._heard_at = float("-inf")  # monotonic seconds: the last word of a leader
-        self._tries = 0  # to elect another, since the leader's connection ended, and one more; 0: it did not
+        # To elect a leader, since this node started or its leader's connection ended, and one more; 0: neither, or a
+        # leader was heard since.
+        self._tries = 1
         self._core = GuardedSyncObj(self.node_id, self.peers, journal, hard_state, rng, options, self._on_tick)
         self._lead = LeaderReplication(self._core, membership, host, journal, clock, options, guards, self.measures)
         if membership.is_majority([self.node_id]):
@@ -146,9 +148,9 @@ class Engine:
         elif now >= self._core.deadline:
             self._core.leader = None  # not heard of for so long; a follower that is cut off must not pass for one
             self._postpone_next_try(now)
-            self._tries += self._tries > 0
             if not self._may_campaign():
                 return
+            self._tries += self._tries > 0
             if self._guards.pre_vote:
                 self._ask_pre_votes()
             else:
@@ -170,7 +172,13 @@ class Engine:
         self._lead.connection_changed(peer)
         if self.is_leader:
             self._host.send(peer, Ping(self.term, self._clock.boot_ms(), self._host.log_ms()))
-        elif self._tries and self.leader_id is None:  # with this one there may be a majority
+        else:
+            self.try_soon()
+
+    def try_soon(self) -> None:
+        """Makes an election due soon where this node looks for a leader: with a new connection, or with its own vote,
+        there may be a majority. A leader shows itself as soon as it is connected, and those that hear one refuse."""
+        if self._tries and self.leader_id is None and not self.is_leader:
             self._expect_election(0, self._options.election_lost_min_ms)
 
     def disconnected(self, peer: str) -> None:
@@ -293,8 +301,8 @@ class Engine:
 
     def _postpone_next_try(self, now: float) -> None:
         """Sets when to try again if this election comes to nothing, because two candidates stood at once or a voter is
-        not connected yet. After the leader's connection has ended the first pauses are short; each is twice as long as
-        the one before, up to the usual timeout."""
+        not connected yet. After a start, or the end of the leader's connection, the first pauses are short; each is
+        twice as long as the one before, up to the usual timeout."""
         timeout = self._core.election_timeout()
         if self._tries:
             options = self._options

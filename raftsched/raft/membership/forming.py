@@ -10,7 +10,8 @@ from raftsched.raft.membership.formation import AGREED, Formation
 
 class Forming:
     """Runs the steps. `note` puts an own record into the next write batch, `hold` calls back when all records noted so
-    far are durable, `introduce` introduces this node again to its connected peers."""
+    far are durable, `introduce` introduces this node again to its connected peers, `may_vote` is called when this node
+    votes from now on."""
 
     def __init__(
         self,
@@ -19,11 +20,13 @@ class Forming:
         note: Callable[[str, bytes | None], None],
         hold: Callable[[Callable[[], None]], None],
         introduce: Callable[[], None],
+        may_vote: Callable[[], None],
     ) -> None:
         self._formation = formation
         self._note = note
         self._hold = hold
         self._introduce = introduce
+        self._may_vote = may_vote
         self._agreeing = False  # that all remember the same disks is on its way to the disk
 
     def note(self, records: dict[str, bytes | None]) -> None:
@@ -54,3 +57,4 @@ class Forming:
     def _agreed(self) -> None:
         self._formation.agreed = True
         self._introduce()
+        self._may_vote()

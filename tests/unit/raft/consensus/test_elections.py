@@ -75,6 +75,26 @@ def test_the_end_of_the_leaders_connection_brings_the_election_forward(tmp_path:
     assert b.engine.term == 3
 
 
+def test_who_has_just_started_elects_as_soon_as_there_is_a_majority(tmp_path: Path) -> None:
+    """Nobody leads after all were killed; a leader would have shown itself on the first connection."""
+    options = RaftOptions()
+    b = Solo(tmp_path, options=options)
+    b.pass_time(options.election_lost_min_ms / 1000 + 0.02)
+    assert b.take(codec.PreVoteRequest, "c")
+    assert b.engine.term == 0, "who hears a leader says no, and nothing has changed"
+    b.pass_time(options.election_lost_max_ms / 1000 + 0.02)
+    assert b.take(codec.PreVoteRequest, "c"), "the others may have started a moment later"
+
+
+def test_who_has_just_started_leaves_a_leader_alone(tmp_path: Path) -> None:
+    options = RaftOptions()
+    b = Solo(tmp_path, options=options)
+    b.feed("a", codec.Ping(3, 1))
+    b.replica.connected(hello("c"), 2)
+    b.pass_time(options.election_min_ms / 1000 - 0.02)
+    assert not b.take(codec.PreVoteRequest)
+
+
 def test_who_is_alone_waits_for_nobody(tmp_path: Path) -> None:
     alone = Solo(tmp_path, peers="b")
     alone.pass_time(0.02)

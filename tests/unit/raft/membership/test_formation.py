@@ -13,6 +13,7 @@ from raftsched.errors import StartupError
 from raftsched.raft import codec
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.membership.formation import ADDRESSES_MAX, Formation, peers_hash
+from raftsched.raft.options import RaftOptions
 from tests.support.raft_replica import ManualWriter, Solo, disk, hello
 
 both = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
@@ -80,6 +81,23 @@ def test_a_node_votes_when_all_others_said_that_they_remember_the_same_disks(tmp
     assert votes(b) or not guarded
     again = b.crash(tmp_path)
     assert again.replica.may_vote(), "a majority suffices from then on"
+
+
+def test_who_votes_from_now_on_elects_at_once(tmp_path: Path) -> None:
+    """However long the others took to come: until then it has tried nothing."""
+    options = RaftOptions()
+    b = Solo(tmp_path, options=options, is_member=False)
+    for peer in "ac":
+        b.replica.connected(stranger(peer), 1)
+    b.settle()
+    b.pass_time(5 * options.election_max_ms / 1000)
+    for peer in "ac":
+        b.feed(peer, stranger(peer, remembered=seen_by(b)))
+    b.sent.clear()
+    b.pass_time(options.election_lost_min_ms / 1000 + 0.02)
+    assert b.take(codec.PreVoteRequest, "c")
+    b.pass_time(options.election_lost_max_ms / 1000 + 0.02)
+    assert b.take(codec.PreVoteRequest, "c"), "the others may have heard of it a moment later"
 
 
 def test_that_all_remember_the_same_disks_is_on_the_disk_before_the_first_vote(tmp_path: Path) -> None:
