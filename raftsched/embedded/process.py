@@ -55,6 +55,7 @@ async def serve(config: NodeConfig, systemd: Systemd) -> int:
     stopping = asyncio.create_task(asked.wait())
     systemd.status("starts")
     try:
+        _import_node()
         starting = asyncio.create_task(node.start())
         await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
@@ -80,6 +81,16 @@ async def serve(config: NodeConfig, systemd: Systemd) -> int:
         stopping.cancel()
         systemd.close()
     return 0
+
+
+def _import_node() -> None:
+    """Imports what a node is made of, without the collector of cycles: what is imported stays. Looking at it over and
+    over, here and when the node has started, is a sixth of what a start costs."""
+    gc.disable()
+    import raftsched.node  # noqa: F401
+
+    gc.freeze()
+    gc.enable()
 
 
 def _settle_down() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -13,10 +14,10 @@ from raftsched import __version__
 from raftsched.clock import Clock
 from raftsched.config.node import NodeConfig
 from raftsched.node.metrics import SINCE
-from raftsched.shipping.marks import Marks
-from raftsched.shipping.opening import receiver_of
-from raftsched.shipping.shipper import Shipper
 from raftsched.worker.output import OutputStore
+
+if TYPE_CHECKING:
+    from raftsched.shipping.shipper import Shipper
 
 log = logging.getLogger("raftsched.node")
 
@@ -27,6 +28,11 @@ def shipper_of(config: NodeConfig, output: OutputStore, store_id: bytes, clock: 
     ship = config.output_ship
     if ship is None:
         return None
+    # Most nodes ship nothing, and start without it.
+    from raftsched.shipping.marks import Marks
+    from raftsched.shipping.opening import receiver_of
+    from raftsched.shipping.shipper import Shipper
+
     receiver = receiver_of(ship, config.id, socket.gethostname(), f"raftsched/{__version__}")
     ends = {segment.number: segment.size for segment in output.synced()}
     log.info("output is shipped to %s", ship.to)

@@ -12,7 +12,6 @@ from raftsched.config.node import NodeConfig
 from raftsched.core.rows import read_meta
 from raftsched.errors import StartupError
 from raftsched.node.metrics import SINCE
-from raftsched.objectstore.opening import open_store
 from raftsched.objectstore.store import NotUsable, ObjectStore
 from raftsched.outputs.places import STORE_BYTES
 from raftsched.outputs.pruning import Pruner
@@ -29,6 +28,8 @@ def output_store_of(config: NodeConfig) -> ObjectStore | None:
     """Returns the store that the configuration names; None: it names none. Raises StartupError."""
     if not config.output_store:
         return None
+    from raftsched.objectstore.opening import open_store  # and S3 with it, which most nodes start without
+
     try:
         return open_store(config.output_store, config.s3_endpoint, makes=False)
     except NotUsable as error:

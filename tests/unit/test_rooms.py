@@ -85,6 +85,7 @@ NODE_STARTERS = {
     "cli/dev/cluster.py",
     "cli/main.py",
     "embedded/node.py",
+    "embedded/process.py",
     "testing/nodes.py",
 }
 

@@ -13,7 +13,6 @@ from aiohttp import web
 from raftsched.api.auth.access import METRICS_PATH, peer_header
 from raftsched.api.auth.peers import trust, url_of
 from raftsched.api.cluster.cluster import NodeOut, seen
-from raftsched.api.cluster.doctor_facts import facts_of
 from raftsched.api.cluster.health import SCRAPES
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
@@ -22,7 +21,6 @@ from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ
 from raftsched.api.openapi.operation import operation
 from raftsched.api.runs.output_source import CLIENT
-from raftsched.doctor import examine, samples_of, worst
 
 ASK_S = 1.0  # how long the nodes have to tell their metrics, and
 FRESH_S = 2.0  # how long it counts for all who ask this node
@@ -59,6 +57,10 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Each check is `ok`, `warn` (it works, but not as it should, or not for long) or `fail`. The node that is asked
     asks the others for their metrics, at most every two seconds, and waits a second for them. `raftsched doctor` shows
     the same, looks from its machine whether nodes answer, and at that machine, too."""
+    # The checks, which a node starts without: it takes a few ms to import them.
+    from raftsched.api.cluster.doctor_facts import facts_of
+    from raftsched.doctor import examine, worst
+
     cluster = await seen(ctx, call.request)
     told, silent = await call.request.app[METRICS].of(ctx, call.request, cluster.nodes)
     facts = await facts_of(ctx, call.request, cluster, told, silent)
@@ -94,6 +96,8 @@ METRICS: web.AppKey[NodeMetrics] = web.AppKey("node_metrics", NodeMetrics)
 
 async def _ask(ctx: ApiContext, request: web.Request, node: NodeOut) -> dict[str, float] | None:
     """Returns what the node tells, nothing when it answers without its metrics; None: it does not answer."""
+    from raftsched.doctor import samples_of  # as in `get`
+
     if node.id == ctx.node_id:
         return samples_of(request.app[SCRAPES].text(ctx).decode())
     if not node.http:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from aiohttp import web
@@ -21,9 +22,11 @@ from raftsched.api.jobs.parse import read_plain
 from raftsched.api.jobs.schema import Namespace, Text, Zone
 from raftsched.api.openapi.operation import BODIES, operation
 from raftsched.core.selection import DEFAULT_NAMESPACE
-from raftsched.crontabs.line import Switches
-from raftsched.crontabs.reading import Crontab, Entry, read_in_steps
 from raftsched.schedule import TriggerError
+
+if TYPE_CHECKING:
+    from raftsched.crontabs.line import Switches
+    from raftsched.crontabs.reading import Crontab, Entry
 
 TEXT_MAX = 128 * 1024  # bytes
 LINES_MAX = 2_000  # that are neither blank nor comments
@@ -32,14 +35,6 @@ JOBS_BYTES = 4 * 1024 * 1024  # of the commands and variables of all jobs: each 
 BODY_MAX = 512 * 1024  # bytes; what is escaped takes more room than the text
 SLICE = 20  # lines between two turns of the event loop
 _NO_USER = '"user_column": false'
-_SWITCHES = Switches(
-    user='"user_column": true',
-    no_user=_NO_USER,
-    no_user_column=_NO_USER,
-    seconds='"seconds": true',
-    no_seconds='"seconds": false',
-    timezone='"timezone"',
-)
 
 _PREFIX = re.compile(r"[a-z0-9._-]{0,30}", re.ASCII)
 _PREFIX_RULE = "at most 30 of a-z, 0-9, '.', '_' and '-'"
@@ -102,6 +97,8 @@ async def convert(ctx: ApiContext, call: Call[CrontabIn]) -> web.Response:
         raise Problem("invalid-body", errors=errors)
     namespace = given.namespace or DEFAULT_NAMESPACE
     check_permitted(namespace)
+    from raftsched.crontabs.reading import read_in_steps  # a few ms, which a node starts without
+
     steps = read_in_steps(
         data,
         source=given.file,
@@ -109,7 +106,7 @@ async def convert(ctx: ApiContext, call: Call[CrontabIn]) -> web.Response:
         system=given.user_column,
         seconds=given.seconds,
         prefix=given.prefix,
-        switches=_SWITCHES,
+        switches=_switches(),
     )
     tab = await _last(steps)
     lines = [CrontabLineOut(r.line, r.text, "refused", None, None, r.reason, []) for r in tab.refused]
@@ -124,6 +121,20 @@ async def convert(ctx: ApiContext, call: Call[CrontabIn]) -> web.Response:
     for at, note in tab.notes:
         by_number[at].notes.append(note)
     return reply_value(CrontabOut(tab.system, lines))
+
+
+@cache
+def _switches() -> Switches:
+    from raftsched.crontabs.line import Switches  # as in `convert`
+
+    return Switches(
+        user='"user_column": true',
+        no_user=_NO_USER,
+        no_user_column=_NO_USER,
+        seconds='"seconds": true',
+        no_seconds='"seconds": false',
+        timezone='"timezone"',
+    )
 
 
 def _wrong(given: CrontabIn, data: bytes) -> Iterator[FieldError]:
