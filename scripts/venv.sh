@@ -1,6 +1,7 @@
 # Sourced by the other scripts: makes .venv with everything that requirements.lock names, once per change of it.
 # Needs Python 3.11 or newer with the venv module, and nothing else.
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+unset PYTHONDONTWRITEBYTECODE # nodes are started some hundred times: each would compile all of its modules
 
 find_python() {
   local candidate
