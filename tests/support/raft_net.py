@@ -92,6 +92,7 @@ class Node:
         self.net = net
         self.name = name
         self.alive = True
+        self.listens = False  # once its start is on its disk: nobody meets a start that a kill makes undone
         self.paused_until = 0.0
         self.inbox: list[tuple[str, int, codec.Frame]] = []
         self._awake = False
@@ -115,8 +116,15 @@ class Node:
         )
         self.replica.subscribe(lambda _: net.check_applied(name))
         self.replica.subscribe_role(self._check_leader)
+        self.replica.hold(self._listen)
         net.at(0.0, self._tick)
         self.wake()
+
+    def _listen(self) -> None:
+        self.listens = True
+        for other in self.net.names:
+            if other != self.name:
+                self.net.at(self.net.rng.uniform(0.005, 0.05), self.net.connect, self.name, other)
 
     def _fatal(self, error: BaseException) -> None:
         raise Violation(f"{self.name} stopped: {error!r}") from error
@@ -251,8 +259,8 @@ class Net:
 
     def connect(self, a: str, b: str) -> None:
         pair = self.pair(a, b)
-        if a not in self.nodes or b not in self.nodes or pair in self.links:
-            return
+        if not all(name in self.nodes and self.nodes[name].listens for name in pair) or pair in self.links:
+            return  # who is not there yet dials once it is
         if pair in self.cut:
             self.at(0.2, self.connect, a, b)
             return
@@ -313,9 +321,6 @@ class Net:
             return
         self.checked[name] = 0
         self.nodes[name] = Node(self, name)
-        for other in self.names:
-            if other != name:
-                self.at(self.rng.uniform(0.005, 0.05), self.connect, name, other)
 
     def kill(self, name: str) -> None:
         node = self.nodes.pop(name, None)

@@ -60,6 +60,18 @@ def test_a_node_killed_while(tmp_path: Path, phase: str) -> None:
         catch_up(net)
 
 
+def test_a_node_killed_as_often_as_it_starts(tmp_path: Path) -> None:
+    """Also while its start is on its way to the disk: what a kill makes undone was met by nobody."""
+    with far_behind(tmp_path) as (net, behind):
+        for turn in range(200):
+            net.start(behind)
+            net.run((5 + turn % 20) / 1000)
+            net.kill(behind)
+            net.run(0.02)
+        net.start(behind)
+        catch_up(net)
+
+
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_connection_reset_while(tmp_path: Path, phase: str) -> None:
     with far_behind(tmp_path) as (net, behind):
