@@ -26,7 +26,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from scripts import build
 from tests.support.amounts import some
 from tests.support.modules import ROOT
-from tests.support.ports import free_ports
+from tests.support.ports import dev_port
 from tests.support.pythons import interpreter, versions
 from tests.support.started import started
 
@@ -147,7 +147,7 @@ class Installed:
     @contextmanager
     def dev(self) -> Iterator[str]:
         """One node of `raftsched dev`, ready; leaving is Ctrl-C."""
-        port = next(port for port in free_ports(20) if port < 31_000)
+        port = dev_port()
         command = [self.python.parent / "raftsched", "dev", "--nodes", "1", "--no-samples", "--port", str(port)]
         dev = subprocess.Popen(
             command, cwd=self.directory, env=self.environment, stdin=subprocess.DEVNULL,

@@ -22,7 +22,7 @@ import raftsched
 from raftsched.client.errors import ClientError
 from tests.support.authority import Files, ca_file, certificate, put
 from tests.support.cluster import Cluster, NodeProcess
-from tests.support.ports import free_ports
+from tests.support.ports import dev_port
 
 pytestmark = pytest.mark.e2e
 
@@ -240,7 +240,7 @@ def test_clients_show_certificates(sealed: Cluster, tmp_path: Path) -> None:
 
 
 def test_dev_makes_its_certificates(tmp_path: Path) -> None:
-    port = next(p for p in free_ports(20) if p < 65_000)
+    port = dev_port()
     dev = subprocess.Popen(
         [sys.executable, "-m", "raftsched", "dev", "--tls", "--nodes", "1", "--port", str(port), "--no-samples"],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path,

@@ -18,20 +18,33 @@ _held: list[int] = []  # descriptors of the locks, until this process ends
 
 def free_ports(count: int) -> list[int]:
     """Returns ports at which nobody listens, and which no other process of tests is given while this one lives."""
-    _LOCKS.mkdir(exist_ok=True)
     ports: list[int] = []
     while len(ports) < count:
         port = random.SystemRandom().randrange(_FIRST, _LAST)
-        lock = os.open(_LOCKS / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            socket.create_server(("127.0.0.1", port)).close()
-        except OSError:  # another process has the port or its lock, or this one has
-            os.close(lock)
-            continue
-        _held.append(lock)
-        ports.append(port)
+        if _take(port):
+            ports.append(port)
     return ports
+
+
+def dev_port() -> int:
+    """Returns a port for `raftsched dev --port`: those that its three nodes take beside it are free as well."""
+    while True:
+        (port,) = free_ports(1)
+        if all(_take(port + more) for more in (1, 2, 100, 101, 102)):
+            return port
+
+
+def _take(port: int) -> bool:
+    _LOCKS.mkdir(exist_ok=True)
+    lock = os.open(_LOCKS / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:  # another process has the port or its lock, or this one has
+        os.close(lock)
+        return False
+    _held.append(lock)
+    return True
 
 
 def closed_port() -> int:

@@ -18,10 +18,8 @@ from pathlib import Path
 flags = dict(arg.removeprefix("--").split("=", 1) for arg in sys.argv[1:])
 me = flags["id"]
 peers = dict(item.split("=", 1) for item in flags["peers"].split(","))
-raft = socket.create_server(("127.0.0.1", int(flags["raft"].rpartition(":")[2])))
-raft.listen(100)
-shared = Path(flags["data"]).parent / "stub-terms.json"
-Path(flags["data"]).mkdir(exist_ok=True)
+data = Path(flags["data"])
+shared = data.parent / "stub-terms.json"
 
 # a job that made a session of its own and ignores TERM
 subprocess.Popen(
@@ -52,12 +50,14 @@ def leader() -> tuple[str | None, int]:
         except OSError:
             continue
     terms = json.loads(shared.read_text()) if shared.exists() else []
-    if not terms and len(alive) + len(removed()) < len(peers):
+    if not alive or (not terms and len(alive) + len(removed()) < len(peers)):
         return None, 0  # as a cluster forms: once all have answered
     current = terms[-1] if terms and terms[-1] in alive else alive[0]
     if not terms or terms[-1] != current:
         terms.append(current)
-        shared.write_text(json.dumps(terms))
+        new = shared.with_name(f"{shared.name}-{me}")
+        new.write_text(json.dumps(terms))
+        new.replace(shared)
     return current, len(terms)
 
 
@@ -75,5 +75,10 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+if data.is_dir():  # it was killed: the others, if there are any, have elected another leader, however soon it is back
+    leader()
+data.mkdir(exist_ok=True)
+raft = socket.create_server(("127.0.0.1", int(flags["raft"].rpartition(":")[2])))
+raft.listen(100)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 HTTPServer(("127.0.0.1", int(flags["http"].rpartition(":")[2])), Handler).serve_forever()

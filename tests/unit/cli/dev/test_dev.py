@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from raftsched.cli.dev.cluster import check_ports, describe_end
+from raftsched.cli.dev.cluster import describe_end
 from raftsched.cli.dev.samples import sample_jobs
 from raftsched.cli.dev.state import DevState, Process
 from raftsched.cli.main import cli
-from raftsched.errors import StartupError
-from tests.support.ports import free_ports
+from tests.support.patience import patient
+from tests.support.ports import dev_port
 
 STUB = Path(__file__).parents[3] / "support" / "stub_node.py"
 START = f"""
@@ -32,19 +32,6 @@ dev_cluster.RESTART_S = 0.1
 from raftsched.cli.main import cli
 cli.main(sys.argv[1:], prog_name="raftsched")
 """
-
-
-def free_port() -> int:
-    """Three free ports in a row, and the three 100 above."""
-    for _ in range(100):
-        (port,) = free_ports(1)
-        if port < 65_000:
-            try:
-                check_ports(DevState.new(3, port))
-            except StartupError:
-                continue
-            return port
-    raise AssertionError("no free ports")
 
 
 def stub_processes(directory: Path) -> set[int]:
@@ -74,14 +61,14 @@ class Dev:
     def read_until(self, text: str) -> None:
         assert self.process.stdout is not None
         while text.encode() not in self.output:
-            ready, _, _ = select.select([self.process.stdout], [], [], 60)
+            ready, _, _ = select.select([self.process.stdout], [], [], patient(60))
             piece = os.read(self.process.stdout.fileno(), 65_536) if ready else b""
             assert piece, f"no {text!r} in:\n{self.output.decode()}"
             self.output += piece
 
-    def end(self, timeout: float = 60) -> int:
+    def end(self) -> int:
         assert self.process.stdout is not None
-        code = self.process.wait(timeout)
+        code = self.process.wait(patient(60))
         self.process.stdout.close()
         return code
 
@@ -107,7 +94,7 @@ def dev(directory: Path, *args: str) -> Iterator[Dev]:
 
 @pytest.mark.slow
 def test_a_life_of_a_dev_cluster(tmp_path: Path) -> None:
-    with dev(tmp_path, "--port", str(free_port())) as d:
+    with dev(tmp_path, "--port", str(dev_port())) as d:
         d.read_until("ready; Ctrl-C")
         state = DevState.load(tmp_path)
         assert state is not None
@@ -148,7 +135,7 @@ def test_a_life_of_a_dev_cluster(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_node_that_was_taken_out_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "stub-removed").write_text("n1")
-    with dev(tmp_path, "--port", str(free_port())) as d:
+    with dev(tmp_path, "--port", str(dev_port())) as d:
         d.read_until("ready; Ctrl-C")
         assert b"n1.log  (no member any more)" in d.output
         url = DevState.load(tmp_path).members[1].url  # type: ignore[union-attr]
@@ -165,7 +152,7 @@ def test_a_node_that_was_taken_out_is_not_waited_for(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_everything(tmp_path: Path, number: signal.Signals) -> None:
-    with dev(tmp_path, "--port", str(free_port()), "--nodes", "1") as d:
+    with dev(tmp_path, "--port", str(dev_port()), "--nodes", "1") as d:
         d.read_until("ready; Ctrl-C")
         d.process.send_signal(number)
         assert d.end() == 0
@@ -173,7 +160,7 @@ def test_signals_end_everything(tmp_path: Path, number: signal.Signals) -> None:
 
 
 def test_the_nodes_die_with_a_killed_dev(tmp_path: Path) -> None:
-    with dev(tmp_path, "--port", str(free_port())) as d:
+    with dev(tmp_path, "--port", str(dev_port())) as d:
         d.read_until("ready; Ctrl-C")
         state = DevState.load(tmp_path)
         assert state is not None
@@ -181,11 +168,11 @@ def test_the_nodes_die_with_a_killed_dev(tmp_path: Path) -> None:
         d.end()
         for member in state.members:
             assert member.process is not None
-            assert member.process.wait(30)
+            assert member.process.wait(patient(30))
 
 
 def test_a_taken_port_is_said_and_nothing_is_started(tmp_path: Path) -> None:
-    port = free_port()
+    port = dev_port()
     with socket.create_server(("127.0.0.1", port + 101)), dev(tmp_path, "--port", str(port)) as d:
         d.read_until(f"port {port + 101} is taken")
         assert d.end() == 1
@@ -193,7 +180,7 @@ def test_a_taken_port_is_said_and_nothing_is_started(tmp_path: Path) -> None:
 
 
 def test_a_node_that_ends_while_starting_is_an_error_with_its_last_words(tmp_path: Path) -> None:
-    port = free_port()
+    port = dev_port()
     (tmp_path / "n1").write_text("in the way of the data directory")
     with dev(tmp_path, "--port", str(port), "--nodes", "1") as d:
         d.read_until("FileExistsError")
@@ -213,7 +200,7 @@ def test_a_process_is_more_than_its_pid() -> None:
         assert other.wait(0)
         assert not found.wait(0)
         assert found.send(signal.SIGKILL)
-        assert found.wait(30)
+        assert found.wait(patient(30))
         assert child.wait() == -signal.SIGKILL
         assert not found.send(signal.SIGKILL)
     finally:
