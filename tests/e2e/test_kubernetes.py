@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from raftsched.security.keyring import new_key
-from tests.support.machines import Machine, network, wait
+from tests.support.machines import Machine, network
 from tests.support.manifests import NAMESPACE, container_of, documents, environment, mounts
+from tests.support.patience import wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -97,12 +98,12 @@ def test_pods_are_a_cluster_whatever_their_addresses(pods: dict[str, Machine]) -
 
     # One after the other: none is ready before all three are there.
     start(first, NODES, NAMES[0])
-    wait("the first is alive", lambda: probed(first, "startupProbe"))
+    wait_until(lambda: probed(first, "startupProbe"), "the first to be alive")
     assert not probed(first, "readinessProbe")
     start(second, NODES, NAMES[1])
     start(third, NODES, NAMES[2])
     for pod in (first, second, third):
-        wait("a pod is ready", lambda p=pod: probed(p, "readinessProbe"))  # type: ignore[misc]
+        wait_until(lambda p=pod: probed(p, "readinessProbe"), "a pod to be ready")  # type: ignore[misc]
         assert probed(pod, "livenessProbe")
 
     # As docs/kubernetes.md goes on.
@@ -119,6 +120,7 @@ def test_pods_are_a_cluster_whatever_their_addresses(pods: dict[str, Machine]) -
     second.move("10.244.0.102")
     names(pods)
     start(second, NODES, NAMES[1])
-    wait("it is ready again", lambda: probed(second, "readinessProbe"))
+    wait_until(lambda: probed(second, "readinessProbe"), "it to be ready again")
 
-    wait("the worker is there", lambda: WORKER in first.must(f"{as_admin} raftsched {server} workers list -o name"))
+    workers = f"{as_admin} raftsched {server} workers list -o name"
+    wait_until(lambda: WORKER in first.must(workers), "the worker to be there", every=0.2)

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import http.client
 import json
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from tests.support.cluster import Cluster, NodeProcess
+from tests.support.patience import patient, wait_until
 
 NOTHING_DONE = {"no-leader", "overloaded", "stopping", "behind"}  # 503: to be sent again
-PATIENCE_S = 30.0
 DEFAULTS: dict[str, Any] = {"owner": None, "priority": 5, "labels": {}, "queue": "default", "overlap": "forbid"}
 AFTER = {  # state and what is asked -> state; what is not here is refused
     **{("NEW", "pause"): "NEW", ("NEW", "resume"): "SCHEDULED", ("NEW", "expire"): "EXPIRED"},
@@ -153,12 +152,12 @@ class Caller:
         target = path + (f"?{urlencode(query)}" if query else "")
         raw = None if body is None else json.dumps(body).encode()
         sent = {**({"Content-Type": "application/json"} if body is not None else {}), **(headers or {})}
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
+
+        def answer() -> Reply | None:
             reply = self._send(node, method, target, raw, sent)
-            if not (reply.status == 503 and reply.code in NOTHING_DONE) or time.monotonic() > deadline:
-                break
-            time.sleep(0.02)
+            return None if reply.status == 503 and reply.code in NOTHING_DONE else reply
+
+        reply = wait_until(answer, lambda: f"a node that can do {method} {target}\n{self.cluster.logs()}")
         assert reply.status < 500, f"{method} {target}: {reply.status} {reply.json}\n{self.cluster.logs()}"
         if method != "GET" and reply.status < 300:
             self.index = int(reply.headers["raftsched-index"])
@@ -168,7 +167,7 @@ class Caller:
         self.calls += 1
         connection = self._connections.get(node.id)
         if connection is None:
-            connection = http.client.HTTPConnection("127.0.0.1", node.http_port, timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", node.http_port, timeout=patient(30))
             self._connections[node.id] = connection
         connection.request(method, target, raw, headers)
         response = connection.getresponse()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 
 from tests.support.api_model import AFTER, Caller, ModelJob, Reply
 from tests.support.cluster import Cluster, NodeProcess
+from tests.support.patience import wait_until
 
 JOBS_MAX = 40
 PAGES_MAX = 1_000
@@ -107,18 +107,18 @@ class ApiSteps(RuleBasedStateMachine):
 
     def wait_operation(self, node: NodeProcess, operation: str) -> dict[str, Any]:
         """Until it has ended."""
-        deadline = time.monotonic() + 30
-        while True:
+
+        def ended() -> Reply | None:
             reply = self.caller(node, "GET", f"/v1/operations/{operation}", query={"consistency": "leader"})
             assert reply.status == 200, reply.json
-            if reply.json["state"] != "RUNNING":
-                assert reply.json["state"] == "DONE", reply.json
-                row: dict[str, Any] = reply.json
-                # it was the leader that wrote last, and what is read after this must have it
-                self.caller.index = max(self.caller.index, int(reply.headers["raftsched-index"]))
-                return row
-            assert time.monotonic() < deadline, reply.json
-            time.sleep(0.01)
+            return reply if reply.json["state"] != "RUNNING" else None
+
+        reply = wait_until(ended, "the operation to end")
+        assert reply.json["state"] == "DONE", reply.json
+        # it was the leader that wrote last, and what is read after this must have it
+        self.caller.index = max(self.caller.index, int(reply.headers["raftsched-index"]))
+        row: dict[str, Any] = reply.json
+        return row
 
     def done(self, action: str, chosen: list[ModelJob], row: dict[str, Any]) -> None:
         may = [job for job in chosen if job.may(action)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import time
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any, Literal
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, WebError, expect, sync_playwright
 
 from tests.support.cluster import NodeProcess
+from tests.support.patience import patient_ms, wait_until
 from tests.support.started import started
 
 # The first one is the engine without what a window needs: a test costs half as much processor time with it.
@@ -26,7 +26,7 @@ MISSING = (
 )
 WIDTHS = (360, 800, 1400)
 HEIGHT = 900
-WAIT_MS = 30_000  # for what must come; a busy machine is no failure
+WAIT_MS = 30_000  # for what must come, where nothing else is at work
 _BREACH = "breach of the content security policy"
 # Runs before the page's own scripts, and no policy binds it.
 _WATCH = f"""addEventListener("securitypolicyviolation", (e) =>
@@ -46,7 +46,7 @@ def chromium(*flags: str, calm: bool = False) -> Iterator[Browser]:
     path = executable()
     if path is None:
         raise RuntimeError(MISSING)
-    expect.set_options(timeout=WAIT_MS)
+    expect.set_options(timeout=patient_ms(WAIT_MS))
     with TemporaryDirectory(prefix="raftsched-browser-") as directory, sync_playwright() as playwright:
         if calm:
             script = Path(directory) / "chromium"
@@ -85,7 +85,7 @@ class Tab:
             timezone_id=zone,
             permissions=["clipboard-read", "clipboard-write"],
         )
-        self.context.set_default_timeout(WAIT_MS)
+        self.context.set_default_timeout(patient_ms(WAIT_MS))
         self.context.add_init_script(_WATCH)
         self.context.on("request", self._on_request)
         self.context.on("console", self._on_console)
@@ -126,11 +126,7 @@ class Tab:
 
     def wait(self, script: str, *args: Any) -> Any:
         """The result of a function once it is true. Playwright's own wait needs a policy that lets text run."""
-        deadline = time.monotonic() + WAIT_MS / 1000
-        while not (found := self.page.evaluate(script, *args)):
-            assert time.monotonic() < deadline, f"waited in vain for {script}"
-            self.page.wait_for_timeout(20)
-        return found
+        return wait_until(lambda: self.page.evaluate(script, *args), script)
 
     def call(self, module: str, function: str, *args: Any) -> Any:
         """The result of an exported function of a module, as "core/format.js", in a tab of sources."""

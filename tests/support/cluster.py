@@ -10,17 +10,17 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from raftsched.security.keyring import KEY_FILE, own_key
 from tests.support.authority import Files, ca_file, certificate, put
+from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_ports
 from tests.support.started import started
 
-READY_S = 60.0
+READY_S = PATIENCE_S
 AS_MYSELF = ("--run-as=root",) if os.geteuid() == 0 else ()  # jobs of tests write where the tests do
 
 
@@ -228,17 +228,8 @@ class Cluster:
 
     def wait(self, what: str, condition: Callable[[], Any], timeout: float = READY_S) -> Any:
         """Polls until the condition gives something true and returns it; says what was waited for, with the logs."""
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                value = condition()
-            except (OSError, http.client.HTTPException):
-                value = None
-            if value:
-                return value
-            if time.monotonic() > deadline:
-                raise AssertionError(f"waited {timeout:.0f} s in vain for: {what}\n{self.logs()}")
-            time.sleep(0.02)
+        silent = (OSError, http.client.HTTPException)
+        return wait_until(condition, lambda: f"{what}\n{self.logs()}", seconds=timeout, passing=silent)
 
     def wait_ready(self) -> None:
         for node in self.alive():

@@ -11,6 +11,8 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.support.patience import PATIENCE_S, patient
+
 
 @dataclass(frozen=True)
 class Got:
@@ -34,10 +36,10 @@ class Collector:
     spans: list[Got] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def wait_for(self, wanted: Callable[[list[Got]], list[Got]], timeout_s: float = 60.0) -> list[Got]:
+    def wait_for(self, wanted: Callable[[list[Got]], list[Got]]) -> list[Got]:
         """Returns what `wanted` finds among the spans, as soon as there is any."""
         with self.changed:
-            assert self.changed.wait_for(lambda: bool(wanted(self.spans)), timeout_s), sorted(
+            assert self.changed.wait_for(lambda: bool(wanted(self.spans)), patient(PATIENCE_S)), sorted(
                 s.name for s in self.spans
             )
             return wanted(self.spans)

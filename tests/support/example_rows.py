@@ -12,17 +12,16 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.examples import SHELL, Block, commands
+from tests.support.patience import patient, wait_until
 from tests.support.ports import free_ports
 
 HEADER = ("You want", "Paste", "You see")
-PATIENCE_S = 30.0
 _LOOK_S = 0.2
 _CELLS = re.compile(r"(?<!\\)\|")
 _CODE = re.compile(r"`([^`]+)`")
@@ -127,25 +126,29 @@ class Terminal:
             printed += done.printed
             if done.exit_code != 0:
                 return Outcome(printed, done.exit_code)
-        last, until = row.commands[-1], time.monotonic() + PATIENCE_S
-        while True:
+        last, seen = row.commands[-1], Outcome(printed, 0)
+
+        def shown() -> bool:
+            nonlocal seen
             done = self._run(last)
             seen = Outcome(printed + done.printed, done.exit_code)
-            if failure(row, seen) is None or not _READS.match(last) or time.monotonic() > until:
-                return seen
-            time.sleep(_LOOK_S)
+            return failure(row, seen) is None or not _READS.match(last)
+
+        wait_until(shown, lambda: str(failure(row, seen)), every=_LOOK_S)
+        return seen
 
     def _run(self, command: str) -> Outcome:
         for stated, real in self._addresses.items():
             command = command.replace(stated, real)
+        seconds = patient(60)
         try:
             done = subprocess.run(
                 ["bash", "-c", command],
                 cwd=self._directory, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_S, check=False,
+                stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return Outcome(f"{command}: it has not ended after {PATIENCE_S:g} s\n", 124)  # as timeout(1) has it
+            return Outcome(f"{command}: it has not ended after {seconds:g} s\n", 124)  # as timeout(1) has it
         return Outcome(done.stdout, done.returncode)
 
 
@@ -165,15 +168,13 @@ def listening(program: Path) -> Iterator[tuple[int, int]]:
     environment = {**os.environ, "PORT": str(port), "MAIL_PORT": str(mails)}
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
         try:
-            until = time.monotonic() + PATIENCE_S
-            while True:
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except ConnectionRefusedError:
-                    if process.poll() is not None or time.monotonic() > until:
-                        raise
-                    time.sleep(_LOOK_S)
+
+            def answers() -> bool:
+                assert process.poll() is None, f"{program} ended"
+                socket.create_connection(("127.0.0.1", port)).close()
+                return True
+
+            wait_until(answers, f"{program} to answer", passing=(ConnectionRefusedError,))
             yield port, mails
         finally:
             process.kill()

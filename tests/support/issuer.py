@@ -16,6 +16,8 @@ from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
+from tests.support.patience import patient
+
 AUDIENCE = "raftsched"
 CLIENT = "raftsched-cli"
 
@@ -194,12 +196,12 @@ def issuing_beside() -> Iterator[FakeIssuer]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
-    issuer, loop, done = ready.get(timeout=30)
+    issuer, loop, done = ready.get(timeout=patient(30))
     try:
         yield issuer
     finally:
         loop.call_soon_threadsafe(done.set)
-        thread.join(30)
+        thread.join(patient(30))
 
 
 def as_setting(issuer: FakeIssuer, **more: Any) -> dict[str, Any]:

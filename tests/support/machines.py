@@ -7,15 +7,15 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from tests.support.patience import patient
+
 PACKAGE = Path(__file__).parents[2]
-READY_S = 60.0
 # of /etc: what programs look into
 ETC = ("passwd", "group", "hosts", "nsswitch.conf", "localtime", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl")
 COMMANDS = {
@@ -64,8 +64,8 @@ class Machine:
 
     def do(self, command: str, given: str = "") -> tuple[int, str, str]:
         done = subprocess.run(
-            self._argv(command), env=self._environment(), input=given, capture_output=True, text=True, timeout=90,
-            check=False,
+            self._argv(command), env=self._environment(), input=given, capture_output=True, text=True,
+            timeout=patient(90), check=False,
         )  # fmt: skip
         return done.returncode, done.stdout, done.stderr
 
@@ -98,7 +98,7 @@ class Machine:
                 os.killpg(process.pid, signal.SIGTERM)
         for process in self.started:
             try:
-                process.wait(20)
+                process.wait(patient(20))
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -168,10 +168,3 @@ def put_commands(directory: Path, scripts: Mapping[str, str]) -> None:
 
 def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-
-
-def wait(what: str, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + READY_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for: {what}"
-        time.sleep(0.2)

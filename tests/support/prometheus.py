@@ -18,6 +18,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.patience import patient
 from tests.support.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +36,7 @@ def program(name: str) -> str:
 def promtool(*arguments: str, cwd: Path | None = None) -> tuple[int, str]:
     """Returns the exit code and all that it says."""
     done = subprocess.run(
-        [program("promtool"), *arguments], cwd=cwd, capture_output=True, text=True, timeout=60, check=False
+        [program("promtool"), *arguments], cwd=cwd, capture_output=True, text=True, timeout=patient(60), check=False
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -104,7 +105,7 @@ def serving(directory: Path, config: Mapping[str, Any]) -> Iterator[Server]:
         yield Server(port)
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(patient(30))
 
 
 _NAME = re.compile(r"(?<![\w:$])(raftsched[a-z0-9_:]+)(?:\{([^}]*)\})?")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from raftsched.raft.transport.tls import Wire
 from raftsched.raft.writer import Done, ThreadWriter, Writer
 from raftsched.security.keyring import Keyring
 from raftsched.store import Store
+from tests.support.patience import patient_ms, until
+from tests.support.ports import free_ports
 
 FAST = RaftOptions(
     election_min_ms=150,
@@ -28,14 +30,20 @@ FAST = RaftOptions(
     handshake_ms=500,
 )
 BARRIER = encode(Barrier())
-PATIENCE_S = 30.0
 
 
 def listening() -> socket.socket:
+    """A bound socket; its port is nobody else's while a node that had it starts again."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind(("127.0.0.1", 0))
+    sock.bind(("127.0.0.1", *free_ports(1)))
     return sock
+
+
+def at_ease(options: RaftOptions) -> RaftOptions:
+    """The options with elections as much later as this machine is slower: nobody is elected because it was busy."""
+    names = ("election_min_ms", "election_max_ms", "handshake_ms")
+    return replace(options, **{name: patient_ms(getattr(options, name)) for name in names})
 
 
 def address_of(sock: socket.socket) -> str:
@@ -52,7 +60,7 @@ class Cluster:
     ) -> None:
         self.writers = writers
         self.directory = directory
-        self.options = options
+        self.options = at_ease(options)
         self.sockets = {name: listening() for name in names}
         self.addresses = {name: address_of(sock) for name, sock in self.sockets.items()}
         self.nobody = listening()  # accepts nothing
@@ -139,10 +147,3 @@ class _SlowWriter(ThreadWriter):
             super().submit(lambda: (job(), turn.wait())[0], done)
         else:
             super().submit(job, done)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Waits for a condition that the loop's own events bring about."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)

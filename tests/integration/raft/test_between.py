@@ -15,7 +15,8 @@ from raftsched.core.commands import RunNow, encode
 from raftsched.raft import Raft
 from raftsched.raft.transport.tls import KeyTls, Plain, Wire
 from raftsched.security import certificates
-from tests.support.raft_cluster import Cluster, address_of, until
+from tests.support.patience import until, within
+from tests.support.raft_cluster import Cluster, address_of
 
 MARKER = b"body-of-a-job-" * 20
 Changes = Callable[[bytes], bytes]
@@ -151,7 +152,7 @@ def test_the_first_changed_byte_ends_the_connection(tmp_path: Path, how: str, ca
             state = b.term, b.applied_index
             times = between.taken
             between.change = change
-            await asyncio.wait_for(done.wait(), 20)
+            await within(done.wait())
             await until(lambda: b.refused()["tls"] == 1)
             assert sum(b.refused().values()) == 1
             await until(lambda: between.taken > times)

@@ -20,7 +20,8 @@ from raftsched.errors import NoLeader, RaftschedError, StartupError
 from raftsched.raft import Raft
 from raftsched.security.keyring import Keyring
 from raftsched.store import Store
-from tests.support.raft_cluster import BARRIER, FAST, PATIENCE_S, Cluster, address_of, listening, until
+from tests.support.patience import PATIENCE_S, patient, until
+from tests.support.raft_cluster import BARRIER, FAST, Cluster, address_of, listening
 
 
 def test_every_node_takes_proposals_and_all_agree(tmp_path: Path) -> None:
@@ -237,7 +238,7 @@ def test_a_bad_configuration_stops_the_start(tmp_path: Path, peers: dict[str, st
 
 async def compacted(leader: Raft, store: Store) -> None:
     """Commits entries until the log of the leader lacks ten at the least: a checkpoint of its tables has them."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(patient(PATIENCE_S)):
         while store.log_bounds()[0] <= 10:
             await leader.propose([BARRIER])
 

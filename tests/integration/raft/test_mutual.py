@@ -16,7 +16,8 @@ from raftsched.raft.transport.tls import KeyTls, MutualTls
 from raftsched.security import certificates
 from raftsched.security.certificates import Pair
 from tests.integration.raft.test_transport import Bed, Peer
-from tests.support.raft_cluster import BARRIER, Cluster, until
+from tests.support.patience import until
+from tests.support.raft_cluster import BARRIER, Cluster
 
 NOW_MS = SystemClock().wall_ms()
 DAY_MS = 86_400_000

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from raftsched.core.commands import Accepted
 from raftsched.raft import Raft, RaftOptions
-from tests.support.raft_cluster import BARRIER, FAST, Cluster, SlowDisks, until
+from tests.support.patience import patient, until
+from tests.support.raft_cluster import BARRIER, FAST, Cluster, SlowDisks
 
 OPTIONS = RaftOptions(
     election_min_ms=800,
@@ -19,13 +20,13 @@ OPTIONS = RaftOptions(
 )
 
 
-async def outlast_elections(disks: SlowDisks, leader: Raft) -> None:
+async def outlast_elections(disks: SlowDisks, leader: Raft, election_max_ms: int) -> None:
     """Lets each write go when the leader's heartbeats have been answered for longer than any election timeout."""
     while True:
         await until(disks.waiting)
         writes = list(disks.waiting())
         begun = leader.quorum_sent_at_ms() or 0
-        await until(lambda begun=begun: (leader.quorum_sent_at_ms() or 0) > begun + OPTIONS.election_max_ms)  # type: ignore[misc]
+        await until(lambda begun=begun: (leader.quorum_sent_at_ms() or 0) > begun + election_max_ms)  # type: ignore[misc]
         for write in writes:
             write.set()
 
@@ -42,10 +43,10 @@ def test_writes_longer_than_an_election_timeout_cause_no_election(tmp_path: Path
             for node in cluster.nodes.values():
                 node.subscribe_role(lambda node=node: elections.append((node.node_id, node.term)))  # type: ignore[misc]
             disks.slow = True
-            releasing = asyncio.create_task(outlast_elections(disks, leader))
+            releasing = asyncio.create_task(outlast_elections(disks, leader, cluster.options.election_max_ms))
             try:
                 answers = await asyncio.gather(
-                    *(node.propose([BARRIER], timeout=60) for node in cluster.nodes.values())
+                    *(node.propose([BARRIER], timeout=patient(60)) for node in cluster.nodes.values())
                 )
             finally:
                 releasing.cancel()

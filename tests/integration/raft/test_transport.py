@@ -24,7 +24,8 @@ from raftsched.raft.transport.link import proof
 from raftsched.raft.transport.tls import KeyTls, Plain, Wire
 from raftsched.raft.transport.transport import Transport
 from raftsched.security import certificates
-from tests.support.raft_cluster import BARRIER, FAST, Cluster, address_of, listening, until
+from tests.support.patience import until, within
+from tests.support.raft_cluster import BARRIER, FAST, Cluster, address_of, listening
 from tests.support.raft_replica import hello
 
 KEY = b"the cluster's key"
@@ -108,7 +109,7 @@ class Peer:
         """None: the connection ended."""
         while not self.got:
             try:
-                data = await asyncio.wait_for(self.reader.read(1 << 16), 20)
+                data = await within(self.reader.read(1 << 16))
             except (ConnectionError, ssl.SSLError):
                 data = b""
             if not data:
@@ -323,7 +324,7 @@ def test_a_node_dials_who_does_not_dial_it() -> None:
             server = await asyncio.start_server(greet, "127.0.0.1", 0)
             port = server.sockets[0].getsockname()[1]
             bed.transport.set_peers({"a": f"127.0.0.1:{port}"})
-            await asyncio.wait_for(arrived.wait(), 10)
+            await within(arrived.wait())
             bed.transport.set_peers({})
             server.close()
             await server.wait_closed()
@@ -359,7 +360,7 @@ def test_who_is_dialled_proves_that_it_has_the_key(key: bytes) -> None:
 
             server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
             bed.transport.set_peers({"a": f"127.0.0.1:{server.sockets[0].getsockname()[1]}"})
-            end = await asyncio.wait_for(said, 10)
+            end = await within(said)
             assert isinstance(end, codec.Hello if key == KEY else codec.Refused)
             bed.transport.set_peers({})
             server.close()
@@ -463,7 +464,7 @@ def test_only_the_newest_connection_of_a_peer_is_heard(guarded: bool) -> None:
 async def closed(reader: asyncio.StreamReader) -> bool:
     """Without a word."""
     try:
-        return await asyncio.wait_for(reader.read(), 20) == b""
+        return await within(reader.read()) == b""
     except ConnectionError:
         return True
 

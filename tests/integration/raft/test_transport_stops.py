@@ -10,11 +10,12 @@ import warnings
 import pytest
 
 from tests.integration.raft.test_transport import Bed
+from tests.support.patience import patient
 
 
 def _dialled(port: int) -> socket.socket:
-    dialled = socket.create_connection(("127.0.0.1", port), timeout=20)
-    dialled.settimeout(20)
+    dialled = socket.create_connection(("127.0.0.1", port), timeout=patient(20))
+    dialled.settimeout(patient(20))
     return dialled
 
 
