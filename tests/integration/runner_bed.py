@@ -7,19 +7,17 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import Awaitable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from raftsched.clock import SystemClock
+from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.worker.output import OutputStore
 from raftsched.worker.runner import RunEnd, Runner, RunSpec
 from raftsched.worker.wire import Exec, Python, Task
+from tests.support.patience import within
 
-T = TypeVar("T")
-
-PATIENCE_S = 30.0
 LONG_MS = 600_000
 MARK = "RAFTSCHED_TEST_BED"
 # What a node may have in its environment that is nobody else's.
@@ -177,6 +175,10 @@ class Bed:
     def lease(self, ms: int = LONG_MS, session: int = 1) -> None:
         self.runner.set_lease(session, self.clock.boot_ms() + ms)
 
+    def end_lease(self) -> None:
+        """It is over in a moment. What was to begin under it has begun, however long that took."""
+        self.lease(KILL_BEFORE_MS + 50)
+
     def python_script(self, script: str, *args: str) -> Exec:
         argv = (sys.executable, "-S", "-c", script, str(self._fifo), *args)
         return Exec(argv, {MARK: self.mark})
@@ -248,10 +250,6 @@ class Bed:
         self.ends[token] = end
         self.order.append(token)
         self._waiting[token].set_result(end)
-
-
-async def within(awaitable: Awaitable[T], seconds: float = PATIENCE_S) -> T:
-    return await asyncio.wait_for(awaitable, seconds)
 
 
 async def readable(fd: int) -> None:

@@ -14,7 +14,8 @@ from raftsched.core.model import Outcome, Verdict
 from raftsched.errors import RaftschedError
 from raftsched.worker.users import Confines
 from raftsched.worker.wire import Exec, Limits, Python
-from tests.integration.runner_bed import LONG_MS, NODES_OWN, Bed, within
+from tests.integration.runner_bed import LONG_MS, NODES_OWN, Bed
+from tests.support.patience import until, within
 
 
 def test_output_streams_and_exit_code(tmp_path: Path) -> None:
@@ -211,8 +212,7 @@ def test_output_can_be_read_while_it_runs_and_until_the_end_is_known(tmp_path: P
             bed.runner.on_started = lambda token, at_ms: told.set()
             token = bed.launch(Exec(("/bin/sh", "-c", "echo first; cat $1; echo last", "sh", str(go)), {}))
             await within(told.wait())  # 200 ms after the start, which is when output reaches the disk too
-            while not bed.output.live(token):  # noqa: ASYNC110  (a file has no event)
-                await asyncio.sleep(0.01)
+            await until(lambda: bed.output.live(token))
             assert bed.output.live(token) == b"first\n"
             assert bed.output.live(token, offset=2, limit=2) == b"rs"
             await asyncio.to_thread(go.write_text, "second\n")

@@ -13,7 +13,8 @@ from raftsched.core.model import Outcome
 from raftsched.worker.executors.http import retry_after_of
 from raftsched.worker.runner import RunEnd
 from raftsched.worker.wire import Http
-from tests.integration.runner_bed import Bed, within
+from tests.integration.runner_bed import Bed
+from tests.support.patience import patient_ms, within
 
 Answer = Callable[[str, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -226,8 +227,9 @@ def test_timeout_and_kill_close_the_connection(tmp_path: Path) -> None:
 
     async def body() -> None:
         async with Bed(tmp_path) as bed, Server(answer) as server:
-            end = await bed.run(server.get(), timeout_ms=300)
-            assert (end.outcome, end.error) == (Outcome.TIMED_OUT, "timed out after 0.3 s")
+            timeout_ms = patient_ms(300)  # the process that asks has to get as far as that
+            end = await bed.run(server.get(), timeout_ms=timeout_ms)
+            assert (end.outcome, end.error) == (Outcome.TIMED_OUT, f"timed out after {timeout_ms / 1000:g} s")
             await within(server.gone.wait())
             server.gone.clear()
             arrived.clear()
@@ -242,13 +244,18 @@ def test_timeout_and_kill_close_the_connection(tmp_path: Path) -> None:
 
 
 def test_the_lease_end_closes_the_connection(tmp_path: Path) -> None:
+    arrived = asyncio.Event()
+
     async def answer(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        arrived.set()
         await reader.readexactly(1)
 
     async def body() -> None:
         async with Bed(tmp_path) as bed, Server(answer) as server:
-            bed.lease(1_200)
-            assert (await bed.run(server.get())).outcome is Outcome.LOST
+            token = bed.launch(server.get())
+            await within(arrived.wait())
+            bed.end_lease()
+            assert (await bed.end(token)).outcome is Outcome.LOST
             await within(server.gone.wait())
 
     asyncio.run(body())

@@ -13,7 +13,8 @@ import pytest
 from raftsched.core.model import Outcome
 from raftsched.worker.limits import OOM_SCORE, blamed
 from raftsched.worker.wire import ERROR_MAX, Exec, Limits, Python, failure
-from tests.integration.runner_bed import PATIENCE_S, STAYS, Bed
+from tests.integration.runner_bed import STAYS, Bed
+from tests.support.patience import until
 
 MIB = 2**20
 FUNCTIONS = Path(__file__).parent / "runner_functions"
@@ -153,9 +154,7 @@ def test_without_memory_the_kernel_takes_the_run_and_not_its_keeper(tmp_path: Pa
                 (pid,) = await bed.pids(1)
                 assert score(pid) == expected
                 keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-                async with asyncio.timeout(PATIENCE_S):
-                    while score(keeper) != own:  # noqa: ASYNC110  (it takes it back while the run starts)
-                        await asyncio.sleep(0.01)
+                await until(lambda keeper=keeper: score(keeper) == own)  # type: ignore[misc]  (while the run starts)
             end = await bed.run(Python("jobs:oom_score", b"{}", {}))
             assert end.result == b"%d" % expected
             assert score(bed.runner.pid) == own

@@ -11,8 +11,9 @@ from raftsched.core.allowed import Allowed
 from raftsched.core.model import Outcome
 from raftsched.worker.runner import RunEnd
 from raftsched.worker.wire import TLS_LATER, TLS_NONE, Mail
-from tests.integration.runner_bed import Bed, within
+from tests.integration.runner_bed import Bed
 from tests.support.mail_server import MailServer, mail_server
+from tests.support.patience import patient_ms, within
 
 MESSAGE = b"From: r@a.test\r\nTo: a@b.test\r\nSubject: hello\r\n\r\nfirst\r\n.\r\n.hidden dot\r\n"
 TO = ("a@b.test", "c@b.test")
@@ -88,7 +89,7 @@ def test_a_server_that_says_nothing_is_left(tmp_path: Path) -> None:
         listening = await asyncio.start_server(silent, "127.0.0.1", 0)
         server = MailServer(listening.sockets[0].getsockname()[1])
         async with Bed(tmp_path) as bed:
-            end = await bed.run(to(server), timeout_ms=300)
+            end = await bed.run(to(server), timeout_ms=patient_ms(300))
             assert end.outcome == Outcome.TIMED_OUT
             await within(gone.wait())
         listening.close()

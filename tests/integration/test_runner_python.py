@@ -18,6 +18,7 @@ from raftsched.worker.leftovers import VARIABLE
 from raftsched.worker.runner import RunEnd
 from raftsched.worker.wire import Python
 from tests.integration.runner_bed import MARK, NODES_OWN, Bed
+from tests.support.patience import patient_ms
 
 HERE = Path(__file__).parent / "runner_functions"
 
@@ -206,10 +207,11 @@ def test_timeout_and_kill_replace_the_process(tmp_path: Path) -> None:
     async def body() -> None:
         async with bed(tmp_path) as b:
             before = result(await b.run(call("pid")))
-            token = b.launch(call("stubborn", fifo=str(tmp_path / "pids")), timeout_ms=400, grace_ms=20)
+            timeout_ms = patient_ms(400)  # it has to get as far as to tell
+            token = b.launch(call("stubborn", fifo=str(tmp_path / "pids")), timeout_ms=timeout_ms, grace_ms=20)
             assert await b.pids(1) == [before]
             end = await b.end(token)
-            assert (end.outcome, end.error) == (Outcome.TIMED_OUT, "timed out after 0.4 s")
+            assert (end.outcome, end.error) == (Outcome.TIMED_OUT, f"timed out after {timeout_ms / 1000:g} s")
             token = b.launch(call("stubborn", fifo=str(tmp_path / "pids")))
             (pid,) = await b.pids(1)
             assert pid != before

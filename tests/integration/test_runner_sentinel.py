@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import Outcome
 from raftsched.errors import StartupError
 from raftsched.worker import runner as runner_module
 from raftsched.worker.wire import Exec, Python
-from tests.integration.runner_bed import LONG_MS, SCATTERED, STAYS, Bed, death, within
+from tests.integration.runner_bed import LONG_MS, SCATTERED, STAYS, Bed, death
+from tests.support.patience import patient_ms, within
 
 FUNCTIONS = Path(__file__).parent / "runner_functions"
-LEASE_MS = 1_500
 
 
 def parent(pid: int) -> int:
@@ -89,9 +90,9 @@ def test_stopped_in_one_moment_until_the_lease_is_over(
 ) -> None:
     async def body() -> None:
         async with Bed(tmp_path, pythonpath=[FUNCTIONS]) as bed:
-            bed.lease(LEASE_MS)
             scene = await Scene.of(bed, python)
             at_once(signal.SIGSTOP, *(getattr(scene, name) for name in stopped.split()))
+            bed.end_lease()
             await death(*scene.pids)
             if "supervisor" not in stopped:
                 assert (await bed.end(1)).outcome is Outcome.LOST
@@ -113,7 +114,7 @@ def test_stopped_in_one_moment_until_the_lease_is_over(
 def test_together_with_the_node(tmp_path: Path, others: str, how: signal.Signals) -> None:
     async def body() -> None:
         bed = Bed(tmp_path)
-        lease_ms = LEASE_MS if how is signal.SIGSTOP else LONG_MS
+        lease_ms = KILL_BEFORE_MS + patient_ms(500) if how is signal.SIGSTOP else LONG_MS
         argv = [sys.executable, "-m", "tests.integration.runner_node"]
         argv += [str(tmp_path), str(tmp_path / "pids"), str(lease_ms), bed.mark, "raftsched"]
         node = subprocess.Popen(argv, cwd=Path(__file__).parents[2])

@@ -13,25 +13,24 @@ from pathlib import Path
 
 import pytest
 
+from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import Outcome
 from raftsched.errors import StartupError
+from raftsched.worker.keeper import BEGAN_AFTER_MS
 from raftsched.worker.wire import Exec, Python
 from tests.integration.runner_bed import (
     CLEANS_UP,
     COMET_C,
     LEAVES_BEHIND,
     LONG_MS,
-    PATIENCE_S,
     SCATTERED,
     STAYS,
     STUBBORN,
     Bed,
     death,
     readable,
-    within,
 )
-
-LEASE_MS = 1_500
+from tests.support.patience import patient, patient_ms, until, within
 
 
 @pytest.mark.parametrize("python", [False, True])
@@ -40,11 +39,12 @@ def test_a_timeout_ends_the_whole_tree(tmp_path: Path, python: bool) -> None:
         async with Bed(tmp_path, pythonpath=[Path(__file__).parent / "runner_functions"]) as bed:
             scatters = Python("jobs:scatters", f'{{"fifo":"{tmp_path / "pids"}"}}'.encode(), {})
             task = scatters if python else bed.python_script(SCATTERED)
-            token = bed.launch(task, timeout_ms=3_000, grace_ms=50)  # it has to get as far as to scatter
+            timeout_ms = patient_ms(500)  # it has to get as far as to scatter
+            token = bed.launch(task, timeout_ms=timeout_ms, grace_ms=50)
             pids = await bed.pids(3 if python else 4)
             end = await bed.end(token)
             assert end.outcome is Outcome.TIMED_OUT
-            assert end.error == "timed out after 3 s"
+            assert end.error == f"timed out after {timeout_ms / 1000:g} s"
             assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")], "reported before all were dead"
 
     asyncio.run(body())
@@ -86,9 +86,7 @@ def test_orphans_that_end_while_the_run_goes_on_are_not_kept(tmp_path: Path) -> 
         async with Bed(tmp_path) as bed:
             token = bed.launch(Exec(("/bin/sh", "-c", script, "sh", str(tmp_path / "pids")), {}))
             (main,) = await bed.pids(1)
-            async with asyncio.timeout(PATIENCE_S):
-                while zombies(_parent(main)):  # noqa: ASYNC110  (nobody tells of a process that was waited for)
-                    await asyncio.sleep(0.05)
+            await until(lambda: not zombies(_parent(main)))
             assert _alive(main)
             bed.runner.kill(token, "", grace_ms=LONG_MS)
             assert (await bed.end(token)).exit_code == 128 + signal.SIGTERM
@@ -145,9 +143,9 @@ def test_children_left_behind_die_and_the_end_waits_for_them(tmp_path: Path, cod
 def test_the_lease_end_kills(tmp_path: Path) -> None:
     async def body() -> None:
         async with Bed(tmp_path) as bed:
-            bed.lease(LEASE_MS)
             token = bed.launch(bed.python_script(SCATTERED))
             pids = await bed.pids(4)
+            bed.end_lease()
             assert (await bed.end(token)).outcome is Outcome.LOST
             await death(*pids)
 
@@ -157,15 +155,15 @@ def test_the_lease_end_kills(tmp_path: Path) -> None:
 def test_a_renewal_keeps_a_run_alive_and_counts_for_its_session_only(tmp_path: Path) -> None:
     async def body() -> None:
         async with Bed(tmp_path) as bed:
-            bed.lease(LEASE_MS)
+            lease_ms = KILL_BEFORE_MS + patient_ms(500)
+            bed.lease(lease_ms)
             kept = bed.launch(bed.python_script(STAYS))
             await bed.pids(1)
             bed.lease(LONG_MS)
             # The old deadline passes; a run that ends after it shows that the first one was not touched by it.
-            waits = await bed.run(Exec(("sleep", "1.7"), {}))
+            waits = await bed.run(Exec(("sleep", str(lease_ms / 1000)), {}))
             assert waits.outcome is Outcome.SUCCEEDED
             assert kept not in bed.ends
-            bed.lease(LEASE_MS)
             bed.lease(LONG_MS, session=2)
             refused = await bed.run(Exec(("true",), {}), session=1)
             assert refused.outcome is Outcome.LOST
@@ -180,7 +178,6 @@ def test_a_renewal_keeps_a_run_alive_and_counts_for_its_session_only(tmp_path: P
 def test_a_stopped_supervisor_does_not_keep_runs_alive(tmp_path: Path, python: bool) -> None:
     async def body() -> None:
         async with Bed(tmp_path, pythonpath=[Path(__file__).parent / "runner_functions"]) as bed:
-            bed.lease(LEASE_MS)
             if python:
                 task = Python("jobs:stay", f'{{"fifo":"{tmp_path / "pids"}"}}'.encode(), {})
                 bed.launch(task)
@@ -190,6 +187,7 @@ def test_a_stopped_supervisor_does_not_keep_runs_alive(tmp_path: Path, python: b
                 pids = await bed.pids(4)
             assert bed.runner.pid is not None
             os.kill(bed.runner.pid, signal.SIGSTOP)
+            bed.end_lease()
             await death(*pids)
             os.kill(bed.runner.pid, signal.SIGCONT)
 
@@ -230,7 +228,7 @@ def test_a_supervisor_killed_while_it_did_not_read(tmp_path: Path) -> None:
             assert bed.runner.pid is not None
             os.kill(bed.runner.pid, signal.SIGSTOP)
             keeper = _parent(next(pid for pid in pids if _parent(_parent(pid)) == bed.runner.pid))
-            await asyncio.sleep(0.3)  # longer than BEGAN_AFTER_MS: the keeper has said that the run began
+            await asyncio.sleep(patient(1.5 * BEGAN_AFTER_MS / 1000))  # the keeper has said that the run began
             os.kill(bed.runner.pid, signal.SIGKILL)
             await death(*pids, keeper)
 
@@ -280,7 +278,7 @@ def test_node_killed_or_stopped(tmp_path: Path, how: signal.Signals, supervisor_
 
     async def body() -> None:
         bed = Bed(tmp_path)
-        lease_ms = LEASE_MS if how is signal.SIGSTOP else LONG_MS
+        lease_ms = KILL_BEFORE_MS + patient_ms(500) if how is signal.SIGSTOP else LONG_MS
         argv = [sys.executable, "-m", "tests.integration.runner_node"]
         argv += [str(tmp_path), str(tmp_path / "pids"), str(lease_ms), bed.mark]
         node = subprocess.Popen(argv, cwd=Path(__file__).parents[2])

@@ -20,7 +20,8 @@ from raftsched.worker.leftovers import VARIABLE, end_leftovers
 from raftsched.worker.run_as import look_up
 from raftsched.worker.users import Confines
 from raftsched.worker.wire import Exec, Limits, Python
-from tests.integration.runner_bed import SCATTERED, STAYS, STUBBORN, Bed, death, within
+from tests.integration.runner_bed import SCATTERED, STAYS, STUBBORN, Bed, death
+from tests.support.patience import patient, within
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
 
@@ -180,7 +181,7 @@ def test_what_nothing_guards_is_found_as_its_user() -> None:
         assert child.stdout is not None
         assert child.stdout.read(1)
         assert end_leftovers(mark, [user]) == [child.pid]
-        assert child.wait(30) == -signal.SIGKILL
+        assert child.wait(patient(30)) == -signal.SIGKILL
         assert os.open("/proc/self/environ", os.O_RDONLY) > 0, "this thread is itself again"
     finally:
         child.kill()
