@@ -12,6 +12,7 @@ import pytest
 import raftsched
 from raftsched.client.models_bulk import Operation
 from tests.support.local_api import LocalCluster, serving
+from tests.support.patience import patient
 
 JOB: raftsched.JobSpec = {"trigger": {"every": "1h"}, "handler": {"shell": "true"}}
 
@@ -41,7 +42,7 @@ def test_the_same_for_many_jobs(tmp_path: Path) -> None:
         assert (done.state, done.changed, done.final) == ("DONE", 5, True)
         assert await client.jobs.state("default/j0") == "SUSPENDED"
         some = await client.jobs.act("resume", ids=ids[:2])
-        assert (await some.wait(timeout=10)).changed == 2
+        assert (await some.wait(timeout=patient(10))).changed == 2
         assert some.operation.final
         assert [o.id async for o in client.operations.list()] == [some.id, done.id]
         assert (await client.operations.get(done.id)) == done

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from raftsched.testing import cluster
+from tests.support.patience import until
 
 
 def test_output_is_read_after_its_node_has_stopped(tmp_path: Path) -> None:
@@ -17,11 +18,8 @@ def test_output_is_read_after_its_node_has_stopped(tmp_path: Path) -> None:
             run = await client.instances.wait(await client.jobs.run(job), timeout=60)
             assert (run.state, await client.instances.output(run)) == ("SUCCEEDED", b"it is here\n")
             assert run.output is not None
-            async with asyncio.timeout(60):
-                while not any(  # noqa: ASYNC110 the other node's disk says it, and nobody else
-                    path.stat().st_size for path in tmp_path.glob("*/output-copies/*/seg-*")
-                ):
-                    await asyncio.sleep(0.05)
+            # the other node's disk says it, and nobody else
+            await until(lambda: any(path.stat().st_size for path in tmp_path.glob("*/output-copies/*/seg-*")))
             await next(node for node in nodes if node.id == run.output.node).stop()
             for node in nodes:
                 if node.id != run.output.node:

@@ -18,11 +18,15 @@ from aiohttp import web
 
 from raftsched.api.auth import issuer as issuers
 from raftsched.api.auth import strangers
+from raftsched.api.auth.access import still_holds
+from raftsched.api.auth.callers import Caller
+from raftsched.api.context import ApiContext
 from raftsched.api.http import streams
 from tests.integration.api.http.test_fastpath import short_way_taken
 from tests.support import sse
 from tests.support.issuer import CLIENT, FakeIssuer, as_setting, ec_key, ed_key, issuing, jwk_of, rsa_key, text
 from tests.support.local_api import Client, run
+from tests.support.patience import until
 from tests.support.tokens import As, guarded, post_job
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
@@ -475,7 +479,14 @@ def test_a_change_holds_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("way", ["ended", "changed", "off"])
 def test_a_stream_ends_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    looks: list[Caller] = []
+
+    def counted(ctx: ApiContext, who: Caller) -> bool:
+        looks.append(who)
+        return still_holds(ctx, who)
+
     monkeypatch.setattr(streams, "LOOK_S", 0.01)
+    monkeypatch.setattr(streams, "still_holds", counted)
 
     async def test(bed: Bed) -> None:
         who = bed.who("all")
@@ -484,7 +495,8 @@ def test_a_stream_ends_with_its_token(tmp_path: Path, monkeypatch: pytest.Monkey
             reading = asyncio.create_task(_all(answer))
             if way == "ended":
                 bed.later(300 + 29)
-                await asyncio.sleep(0.05)
+                before = len(looks)
+                await until(lambda: len(looks) > before + 1)
                 assert not reading.done(), "there is a little leeway"
                 bed.later(1)
             elif way == "changed":

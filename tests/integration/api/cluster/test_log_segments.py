@@ -18,6 +18,7 @@ from raftsched.store import LogEntry, WriteBatch
 from raftsched.store.backup import NotABackup
 from raftsched.store.segment import MEDIA_TYPE, SegmentLabel, decode
 from tests.support.local_api import Client, run
+from tests.support.patience import patient
 
 PATH = "/v1/cluster/log"
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
@@ -97,7 +98,7 @@ def test_a_node_makes_few_at_a_time(tmp_path: Path) -> None:
 
         def slow(first: int, size: int) -> Sequence[LogEntry]:
             begun.release()
-            go_on.wait(30)
+            go_on.wait(patient(30))
             return entries(first, size)
 
         call.context.copies.entries = slow

@@ -15,6 +15,7 @@ from raftsched.errors import NoLeader
 from raftsched.store import SnapshotMeta
 from raftsched.store.backup import TRAILER, look, verify
 from tests.support.local_api import Client, LocalCluster, run, serving
+from tests.support.patience import patient
 
 PATH = "/v1/cluster/snapshot"
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
@@ -56,7 +57,7 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 
         def slow(target: Path) -> SnapshotMeta:
             begun.set()
-            go_on.wait(30)
+            go_on.wait(patient(30))
             return copy(target)
 
         call.context.copies.copy = slow

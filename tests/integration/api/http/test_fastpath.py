@@ -18,6 +18,7 @@ from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table
 from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcome
 from tests.support.local_api import Client, run
+from tests.support.patience import within
 from tests.support.ports import free_ports
 from tests.support.tokens import make
 
@@ -50,7 +51,7 @@ def talk(directory: Path, test: Talk) -> None:
     async def connected(call: Client) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(call.url.rpartition(":")[2]))
         try:
-            await asyncio.wait_for(test(reader, writer, call), 30)
+            await within(test(reader, writer, call))
         finally:
             writer.close()
             await writer.wait_closed()

@@ -10,6 +10,7 @@ import pytest
 
 from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcome
 from tests.support.local_api import Client, run
+from tests.support.patience import within
 
 HANDLER = {"exec": ["true"]}
 JOB = {"trigger": {"in": "30m"}, "handler": HANDLER}
@@ -430,7 +431,7 @@ def test_garbage_on_the_wire_is_never_5xx(tmp_path: Path) -> None:
         for request in requests:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(request)
-            answer = await asyncio.wait_for(reader.read(4096), 10)
+            answer = await within(reader.read(4096))
             writer.close()
             await writer.wait_closed()
             assert answer.startswith(b"HTTP/1."), request[:80]

@@ -17,6 +17,7 @@ from raftsched.api.http.acceptor import ACCEPTED_MAX
 from raftsched.config.bounds import Bounds
 from tests.integration.api.http.test_fastpath import JOB, ORDINARY, read_answer, request
 from tests.support.local_api import Client, run
+from tests.support.patience import within
 from tests.support.tokens import guarded
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -51,7 +52,7 @@ def visit(directory: Path, test: Callable[[Visitor], Awaitable[None]], bounds: B
     async def connected(call: Client) -> None:
         visitor = Visitor(call)
         try:
-            await asyncio.wait_for(test(visitor), 30)
+            await within(test(visitor))
         finally:
             await visitor.close()
 

@@ -15,6 +15,7 @@ from raftsched.core.model import DAY_MS, Outcome
 from raftsched.core.tables import far_day
 from tests.support.local_api import Client, LocalCluster, run
 from tests.support.memory_view import after, policy
+from tests.support.patience import until
 from tests.support.tokens import guarded, limited
 
 
@@ -135,17 +136,20 @@ def test_one_answer_does_for_all_who_ask_at_once(tmp_path: Path) -> None:
 
 def test_a_node_looks_once_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(call: Client) -> None:
-        look, looks = now._look, []
+        look, looks, go = now._look, [], asyncio.Event()
 
         async def counted(ctx: ApiContext, namespace: str | None) -> now.NowOut:
             looks.append(namespace)
-            await asyncio.sleep(0.2)
+            await go.wait()
             return await look(ctx, namespace)
 
+        asked: list[str | None] = []
         monkeypatch.setattr(now, "_look", counted)
+        monkeypatch.setattr(now, "check_namespace", asked.append)  # the last that is done before one waits
         waiting = [asyncio.create_task(glance(call)) for _ in range(10)]
-        await asyncio.sleep(0.1)
+        await until(lambda: len(asked) == 10)
         assert looks == [None]
+        go.set()
         await asyncio.gather(*waiting)
         assert looks == [None, None], "those who came while it looked share the next look"
 

@@ -18,6 +18,7 @@ from raftsched.raft.membership.configuration import removed
 from raftsched.worker import spool
 from raftsched.worker.output import NOWHERE, Record
 from tests.support.local_api import Client, LocalCluster, serving
+from tests.support.patience import within
 
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
 FRAMES = spool.pack(spool.STDOUT, b"one\ntwo\n") + spool.pack(spool.STDERR, b"oops\n")
@@ -167,7 +168,7 @@ def test_following_waits_for_the_start(tmp_path: Path) -> None:
         token = getattr(answer, "number", None)
         assert token is not None
         end(cluster, token, FRAMES)
-        assert await asyncio.wait_for(following, 20) == (200, TEXT)
+        assert await within(following) == (200, TEXT)
 
     between(tmp_path, test)
 
