@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from raftsched.client.connection import BrokenAnswer, Connection, NoAnswer
 from raftsched.client.servers import Server
+from tests.support.patience import patient
 
 
 @contextmanager
@@ -37,7 +38,7 @@ def answering(*pieces: bytes, take: int = 65_536) -> Iterator[tuple[Server, list
         try:
             yield Server("http", "127.0.0.1", listening.getsockname()[1]), got
         finally:
-            thread.join(30)
+            thread.join(patient(30))
 
 
 def ask(server: Server, method: str = "GET", body: bytes | None = None) -> Connection:
@@ -220,7 +221,7 @@ def test_streaming_waits_no_longer_than_it_is_told() -> None:
             with one:
                 one.recv(65_536)
                 one.sendall(HEAD + b"\r\nfirst")
-                release.wait(30)
+                release.wait(patient(30))
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -232,4 +233,4 @@ def test_streaming_waits_no_longer_than_it_is_told() -> None:
             next(pieces)
         release.set()
         connection.close()
-        thread.join(30)
+        thread.join(patient(30))

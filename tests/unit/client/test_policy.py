@@ -18,6 +18,7 @@ from raftsched.client.nodes import Nodes
 from raftsched.client.policy import PAUSE_MAX_S, Exchange, Rules
 from raftsched.client.servers import Server, parse_servers
 from raftsched.client.wire import own_key
+from tests.support.patience import patient
 from tests.support.stub_server import Reply, Request, problem, serve
 from tests.unit.client.test_transport import closed_port
 
@@ -181,7 +182,7 @@ def stubs(case: Case) -> Iterator[tuple[list[str], list[str]]]:
 
 def by_command_line(case: Case) -> tuple[str, int | str]:
     with stubs(case) as (urls, asked):
-        client = http.Client(parse_servers(",".join(urls)), timeout=case.timeout)
+        client = http.Client(parse_servers(",".join(urls)), timeout=patient(case.timeout))
         headers, repeatable = (own_key(), True) if case.keyed else ({}, None)
         body = None if case.method in ("GET", "DELETE") else {}
         try:
@@ -197,7 +198,7 @@ def by_sdk(case: Case) -> tuple[str, int | str]:
     async def main() -> int | str:
         headers, repeatable = (own_key(), True) if case.keyed else ({}, None)
         body = None if case.method in ("GET", "DELETE") else b"{}"
-        async with raftsched.AsyncClient(urls, timeout=case.timeout, discover=False) as client:
+        async with raftsched.AsyncClient(urls, timeout=patient(case.timeout), discover=False) as client:
             try:
                 answer = await client.transport.send(
                     case.method, "/v1/x", body=body, headers=headers, repeatable=repeatable

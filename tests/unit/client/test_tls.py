@@ -23,10 +23,10 @@ from raftsched.client.trust import Trust, from_environment, in_clear
 from raftsched.errors import Exit
 from raftsched.security.certificates import Pair
 from tests.support.authority import ca_file, certificate, put
+from tests.support.patience import patient
 from tests.support.stub_server import serve
 
 TOKEN = "rs_secret"
-PATIENCE_S = 3.0  # of a client that goes on trying
 ELSEWHERE = "192.0.2.1:7401"  # RFC 5737: nobody is there; nothing may be sent, so nothing is waited for
 
 
@@ -81,14 +81,14 @@ def by_command_line(url: str, **trust: Any) -> Any:
 
 def by_async(url: str, **trust: Any) -> Any:
     async def ask() -> Any:
-        async with raftsched.AsyncClient(url, discover=False, timeout=PATIENCE_S, **trust) as client:
+        async with raftsched.AsyncClient(url, discover=False, timeout=patient(3.0), **trust) as client:
             return json.loads((await client.transport.send("GET", "/v1/x")).body)
 
     return asyncio.run(ask())
 
 
 def by_sync(url: str, **trust: Any) -> Any:
-    with raftsched.Client(url, discover=False, timeout=PATIENCE_S, **trust) as client:
+    with raftsched.Client(url, discover=False, timeout=patient(3.0), **trust) as client:
         assert list(client.jobs.list()) == []
         return {"path": "/v1/x", "items": []}
 
@@ -181,7 +181,7 @@ def test_new_files_are_taken_by_a_client_that_goes_on(tmp_path: Path, monkeypatc
     trusted.write_bytes(ca_file("others").read_bytes())
 
     async def main(url: str) -> None:
-        async with raftsched.AsyncClient(url, discover=False, timeout=10, ca_file=trusted) as client:
+        async with raftsched.AsyncClient(url, discover=False, timeout=patient(10), ca_file=trusted) as client:
             with pytest.raises(ClientError, match="is not trusted"):
                 await client.transport.send("GET", "/v1/x")
             trusted.write_bytes(b"")
@@ -209,15 +209,15 @@ def test_a_mixed_list_goes_on_with_the_next(ask: Callable[..., Any], tmp_path: P
 
 def send_token(way: str, servers: str, *, insecure: bool = False) -> None:
     if way == "command line":
-        Client(parse_servers(servers), timeout=1, token=TOKEN, trust=Trust(insecure=insecure)).get("/v1/x")
+        Client(parse_servers(servers), timeout=patient(1), token=TOKEN, trust=Trust(insecure=insecure)).get("/v1/x")
         return
     if way == "sync":
-        with raftsched.Client(servers, token=TOKEN, timeout=0.2, insecure=insecure) as client:
+        with raftsched.Client(servers, token=TOKEN, timeout=patient(0.5), insecure=insecure) as client:
             list(client.jobs.list())
         return
 
     async def ask() -> None:
-        async with raftsched.AsyncClient(servers, token=TOKEN, timeout=0.2, insecure=insecure) as client:
+        async with raftsched.AsyncClient(servers, token=TOKEN, timeout=patient(0.5), insecure=insecure) as client:
             assert [job async for job in client.jobs.list()] == []
 
     asyncio.run(ask())
@@ -270,7 +270,7 @@ def test_a_node_that_is_learned_of_gets_no_token_in_clear() -> None:
 
     async def main() -> None:
         with serve(answer, headers={"Raftsched-Leader": "n2"}) as stub:
-            async with raftsched.AsyncClient(stub.url, token=TOKEN, timeout=5) as client:
+            async with raftsched.AsyncClient(stub.url, token=TOKEN, timeout=patient(5)) as client:
                 assert [job async for job in client.jobs.list()] == []
                 assert client.transport._shared.learning is not None
                 await client.transport._shared.learning

@@ -14,6 +14,7 @@ import pytest
 import raftsched
 from raftsched.client import creates
 from tests.support import ports
+from tests.support.patience import patient
 from tests.support.stub_server import Reply, Request, problem, serve
 
 JOB: raftsched.JobSpec = {"trigger": {"in": "30m"}, "handler": {"shell": "true"}}
@@ -32,7 +33,7 @@ def closed_port() -> str:
 
 
 def client(*urls: str, timeout: float = 10.0) -> raftsched.AsyncClient:
-    return raftsched.AsyncClient(urls, timeout=timeout, discover=False)
+    return raftsched.AsyncClient(urls, timeout=patient(timeout), discover=False)
 
 
 def script(*replies: Reply | Callable[[Request], Reply]) -> Callable[[Request], Reply]:
@@ -94,7 +95,7 @@ def test_what_is_asked_for_meanwhile_goes_together() -> None:
 
         def first(request: Request) -> Reply:
             loop.call_soon_threadsafe(arrived.set)
-            assert go_on.wait(30)
+            assert go_on.wait(patient(30))
             return 201, MADE
 
         with serve(script(first, batch)) as stub:
@@ -227,10 +228,11 @@ def test_a_call_may_have_a_time_of_its_own() -> None:
         with serve(answer) as stub:
             async with client(stub.url) as c:
                 try:
-                    with pytest.raises(raftsched.UnavailableError, match=r"within 0\.05 s"):
-                        await c.within(0.05).jobs.get("default/a")
+                    brief = patient(0.1)  # it has to be sent in that time
+                    with pytest.raises(raftsched.UnavailableError, match=f"within {brief:g} s"):
+                        await c.within(brief).jobs.get("default/a")
                     with pytest.raises(raftsched.UnknownOutcomeError):
-                        await c.within(0.05).jobs.create(JOB)
+                        await c.within(brief).jobs.create(JOB)
                     slow = [asyncio.create_task(c.jobs.create(JOB)) for _ in range(2)]
                     await asyncio.sleep(0)
                     with pytest.raises(raftsched.UnavailableError, match="was not sent"):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from raftsched.crontabs.line import Refusal, setting
 from raftsched.crontabs.reading import Crontab, read_crontab
+from tests.support.patience import patient
 from tests.unit.crontabs.test_reading import only, read
 
 FILES = Path(__file__).parents[2] / "data" / "crontabs"
@@ -315,4 +316,4 @@ def test_a_setting_is_a_pair_a_refusal_or_no_setting(line: str) -> None:
 def test_a_long_line_takes_no_longer_than_as_many_short_ones(line: str) -> None:
     began = time.process_time()
     read(f"{line}\n* * * * * root true")
-    assert time.process_time() - began < 1.0
+    assert time.process_time() - began < patient(1.0)  # by its square it would be minutes

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from scripts.website import markdown, pages
+from tests.support.patience import patient
 
 ROOT = Path(__file__).parents[3]
 CONFIG = (ROOT / "mkdocs.yml").read_text()
@@ -97,7 +98,7 @@ def test_a_heading_of_the_readme_that_is_on_no_page_is_an_error(monkeypatch: pyt
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(place)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=patient(240), check=False)
     assert done.returncode == 0, done.stdout + done.stderr  # a page in no navigation, a link or an anchor that is wrong
     return place
 

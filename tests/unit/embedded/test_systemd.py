@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.embedded.systemd import VARIABLES, Systemd
+from tests.support.patience import patient
 
 SECOND = "1000000"
 OFTEN = "300000"
@@ -34,7 +35,7 @@ def in_a_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 def manager(tmp_path: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bound:
         bound.bind(str(tmp_path / "notify"))
-        bound.settimeout(30)
+        bound.settimeout(patient(30))
         yield bound
 
 
@@ -98,7 +99,7 @@ async def test_an_abstract_socket_is_one_too() -> None:
     name = f"raftsched-{secrets.token_hex(8)}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(f"\0{name}")
-        manager.settimeout(30)
+        manager.settimeout(patient(30))
         systemd = Systemd.of({"NOTIFY_SOCKET": f"@{name}"})
         systemd.status("starts")
         assert heard(manager) == ["STATUS=starts"]
@@ -140,7 +141,7 @@ async def test_what_could_not_be_sent_goes_with_the_next(tmp_path: Path) -> None
     systemd.status("one")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(path))
-        manager.settimeout(30)
+        manager.settimeout(patient(30))
         systemd.status("two")
         assert heard(manager) == ["READY=1", "STATUS=two"]
         for number in range(10_000):

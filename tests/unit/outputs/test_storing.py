@@ -33,6 +33,7 @@ from raftsched.worker.segments import owner_of
 from raftsched.worker.spool import STDERR, STDOUT, pack
 from tests.support import s3
 from tests.support.clock import ManualClock
+from tests.support.patience import patient
 
 DISK = b"disk-n1-"
 CLUSTER = "c0" * 16
@@ -411,7 +412,7 @@ class Slow:
 
     def put(self, key: str, source: Source) -> int:
         if key != MARK:
-            self.release.wait(30)
+            self.release.wait(patient(30))
         return self._put(key, source)
 
     async def end(self) -> None:
@@ -621,7 +622,7 @@ def test_a_store_that_hangs_holds_up_nobody(small: House, monkeypatch: pytest.Mo
     hangs = threading.Event()
 
     def hanging(prefix: str = "") -> Iterator[Found]:
-        hangs.wait(30)
+        hangs.wait(patient(30))
         return iter(())
 
     small.store.list = hanging  # type: ignore[method-assign]
@@ -724,14 +725,14 @@ def test_a_call_counts_until_it_ends() -> None:
 
     def hang() -> str:
         running.release()
-        release.wait(30)
+        release.wait(patient(30))
         return "late"
 
     async def main() -> None:
         calls = Calls(1)
         with pytest.raises(TimeoutError):
             await calls.make(hang, 0.05)
-        assert running.acquire(timeout=10)
+        assert running.acquire(timeout=patient(10))
         with pytest.raises(TimeoutError):
             await calls.make(lambda: "another", 0.05)
         release.set()

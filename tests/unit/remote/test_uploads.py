@@ -15,6 +15,7 @@ from raftsched.remote.protocol import OutputPlace, Printed, UploadOut
 from raftsched.remote.uploads import Uploads
 from raftsched.worker.output import OutputStore, Record
 from raftsched.worker.spool import STDERR, STDOUT, Capture, pack
+from tests.support.patience import within
 from tests.unit.remote.test_outputs import Node
 
 
@@ -106,7 +107,7 @@ def run(directory: Path, test: Callable[[Worker], Awaitable[None]], limit: int =
     async def main() -> None:
         worker = Worker(directory, limit)
         try:
-            await asyncio.wait_for(test(worker), 60)
+            await within(test(worker))
         finally:
             await worker.uploads.close()
             for node in worker.nodes:

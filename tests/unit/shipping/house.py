@@ -16,6 +16,7 @@ from raftsched.worker.segments import owner_of
 from raftsched.worker.spool import STDERR, STDOUT, pack
 from raftsched.worker.whose import Whose
 from tests.support.clock import ManualClock
+from tests.support.patience import within
 
 STORE = b"disk-n1-"
 
@@ -116,11 +117,7 @@ class House:
 
 
 def run(what: Coroutine[Any, Any, Any]) -> Any:
-    async def bounded() -> Any:
-        async with asyncio.timeout(20):
-            return await what
-
-    return asyncio.run(bounded())
+    return asyncio.run(within(what))
 
 
 __all__ = ["STORE", "House", "NotTaken", "Receiver", "Refused", "entry", "owner_of", "packed", "run"]

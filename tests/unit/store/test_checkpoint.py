@@ -25,6 +25,7 @@ from raftsched.store.layout import tables_directory
 from raftsched.store.tables import Tables
 from tests.support import stores
 from tests.support.memory_view import T0
+from tests.support.patience import patient
 from tests.support.stores import commit
 from tests.unit.store.test_state import create, dump
 
@@ -67,7 +68,7 @@ def elsewhere(call: Callable[[], T]) -> T:
     results: list[T] = []
     thread = threading.Thread(target=lambda: results.append(call()))
     thread.start()
-    thread.join(30)
+    thread.join(patient(30))
     return results[0]
 
 
@@ -226,14 +227,14 @@ class TestOtherThreads:
                 for _ in range(2):
                     seen.append((view.applied_index, len(list(view.scan(Table.JOBS)))))
                     opened.set()
-                    go_on.wait(30)
+                    go_on.wait(patient(30))
 
         reader = threading.Thread(target=look)
         reader.start()
-        opened.wait(30)
+        opened.wait(patient(30))
         commit(store, create(2))
         go_on.set()
-        reader.join(30)
+        reader.join(patient(30))
         assert seen == [(1, 1), (1, 1)]
 
     def test_much_at_once_is_published_by_itself(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

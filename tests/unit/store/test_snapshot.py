@@ -16,6 +16,7 @@ from raftsched.core.tables import Table
 from raftsched.store import Fresh, LogEntry, SnapshotMeta, Store, WriteBatch, records, snapshot
 from raftsched.store.environment import DATA
 from raftsched.store.layout import LOG
+from tests.support.patience import patient
 from tests.support.stores import carry_out, commit
 from tests.unit.store.test_state import create, dump
 
@@ -317,7 +318,7 @@ class TestWhoElseIsThere:
         reader.start()
         opened.wait()
         other.swap(fresh)
-        reader.join(10)
+        reader.join(patient(10))
         assert seen == [1, 1, 29]
 
     @pytest.mark.parametrize("what", ["swap", "grow", "close"])
@@ -356,8 +357,8 @@ class TestWhoElseIsThere:
         copied = 0
         while data := os.read(end, 1 << 20):
             copied += len(data)
-        copier.join(10)
-        actor.join(10)
+        copier.join(patient(10))
+        actor.join(patient(10))
         os.close(end)
         assert not copier.is_alive()
         assert not actor.is_alive()

@@ -19,6 +19,7 @@ from raftsched.core.entry import encode_entry
 from raftsched.core.tables import Table
 from raftsched.store import LogEntry, Store, WriteBatch
 from tests.support.memory_view import T0, every, policy
+from tests.support.patience import patient
 from tests.support.stores import commit
 
 
@@ -110,7 +111,7 @@ class TestGrowth:
         for index in range(1, 40):
             commit(store, create(index, os.urandom(32_000)))
         grown.set()
-        reader.join(10)
+        reader.join(patient(10))
         assert not reader.is_alive()
         assert len(inner) == 1
         store.close()

@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from raftsched.tracing.exporting import Exporting
 from raftsched.tracing.tracer import Tracer
 from tests.support.clock import ManualClock
+from tests.support.patience import patient
 
 LOUD = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
 
@@ -32,7 +33,7 @@ class Collector(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         if not self.goes_on.is_set():
             self.hangs.set()
-            assert self.goes_on.wait(60)
+            assert self.goes_on.wait(patient(60))
         if self.raises:
             raise OSError("no route")
         if not self.works:
@@ -100,7 +101,7 @@ def test_a_collector_that_hangs_holds_nobody_up(
     collector.goes_on.clear()
     with tracing(collector) as (exporting, tracer):
         tracer.start("first").end()
-        assert collector.hangs.wait(60)
+        assert collector.hangs.wait(patient(60))
         for _ in range(100):
             tracer.start("more").end()
         (full,) = lines(caplog)

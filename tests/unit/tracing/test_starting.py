@@ -12,6 +12,7 @@ import pytest
 from raftsched.clock import SystemClock
 from raftsched.errors import StartupError
 from raftsched.tracing.starting import endpoint_of, start_tracing
+from tests.support.patience import patient
 
 
 def refused(**environ: str) -> str:
@@ -78,5 +79,7 @@ def test_nothing_of_it_is_loaded_where_it_is_off() -> None:
         "import sys, raftsched.node.node, raftsched.remote.process, raftsched.embedded.process\n"
         "sys.exit(' '.join(m for m in sys.modules if m.startswith(('opentelemetry', 'requests'))) or 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=patient(120), check=False
+    )
     assert done.returncode == 0, done.stderr

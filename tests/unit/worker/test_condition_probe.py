@@ -16,6 +16,7 @@ from raftsched.core.allowed import Allowed
 from raftsched.core.model import Condition, ConditionKind
 from raftsched.worker import condition_probe
 from raftsched.worker.condition_probe import ConditionProbe, GivenUp
+from tests.support.ports import closed_port
 
 ANYWHERE = Allowed(http=("any",))
 
@@ -142,8 +143,7 @@ class TestServers:
         assert get(f"{base}/200", 404) == f"GET {base}/200 answered 200; 404 is wanted."
 
     def test_nobody_listens(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as closed:
-            port = closed.getsockname()[1]
+        port = closed_port()
         assert get(f"http://127.0.0.1:{port}/") == f"GET http://127.0.0.1:{port}/ failed: Connection refused."
 
     def test_no_such_host(self) -> None:

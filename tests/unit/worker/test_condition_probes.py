@@ -27,6 +27,7 @@ from raftsched.worker.run_as import RunAs
 from raftsched.worker.tasks import NODES_OWN
 from raftsched.worker.users import User
 from tests.support.memory_view import MemoryView, World
+from tests.support.patience import patient
 
 
 class Bed:
@@ -71,11 +72,11 @@ class Bed:
         self.tell("n1", encode(Check(key, until, (Condition(ConditionKind.PATH, str(target)),))))
 
     async def report(self) -> c.ReportConditions:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(patient(30)):
             return await self.reports.get()
 
     async def idle(self) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(patient(30)):
             while self.checks._looking:
                 self.moved.clear()
                 await self.moved.wait()

@@ -14,6 +14,7 @@ from raftsched.worker.in_process import PREFIX, InProcessRunner
 from raftsched.worker.ports import Runs
 from raftsched.worker.runner import RunEnd, RunSpec
 from raftsched.worker.wire import Limits, Python
+from tests.support.patience import within
 
 
 async def noop() -> None:
@@ -32,7 +33,7 @@ async def run(task: Python) -> RunEnd:
     inside.on_ended = lambda token, end: ended.set_result(end)
     inside.set_lease(1, clock.boot_ms() + 60_000)
     inside.launch(RunSpec(token=1, session=1, task=task, timeout_ms=60_000))
-    end = await asyncio.wait_for(ended, 30)
+    end = await within(ended)
     inside.set_lease(1, 0)
     return end
 

@@ -17,6 +17,7 @@ from raftsched.worker.keeper import CannotStart, KeeperContext, Tree, keep_attem
 from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.processes import become_subreaper, term_tree
 from raftsched.worker.service import Confines, Shared, _become_service
+from tests.support.patience import patient
 
 LAUNCH = wire.Launch(7, 1, "exec", 60_000, 1_000, b"")
 
@@ -96,7 +97,7 @@ def test_a_service_is_reached_by_sigterm() -> None:
             if pid == 0:
                 _become_service(keeper, 1, 2, theirs, shared, serve, Confines())
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        ours.settimeout(20)
+        ours.settimeout(patient(20))
         assert ours.recv(1_000) == b"[]"
         os.waitpid(pid, 0)
 

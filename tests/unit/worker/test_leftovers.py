@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from raftsched.worker.leftovers import VARIABLE, end_leftovers, mark_of
+from tests.support.patience import patient
 
 STAYS = "import signal; print(flush=True); signal.pause()"
 
@@ -30,7 +31,7 @@ def test_who_has_the_mark_is_ended_and_nobody_else(tmp_path: Path) -> None:
     others = [process(**{VARIABLE: marks[1]}), process(**{VARIABLE: marks[0] + "0"}), process(OTHER=marks[0])]
     try:
         assert sorted(end_leftovers(marks[0])) == sorted(child.pid for child in mine)
-        assert [child.wait(30) for child in mine] == [-signal.SIGKILL] * 2
+        assert [child.wait(patient(30)) for child in mine] == [-signal.SIGKILL] * 2
         assert end_leftovers(marks[0]) == []
         assert [child.poll() for child in others] == [None] * 3
     finally:

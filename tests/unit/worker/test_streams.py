@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.support.patience import patient
+
 STREAMS = """
 import sys
 from raftsched.worker.executors.interpreter import Streams
@@ -36,7 +38,7 @@ assert Values() == usual
 
 
 def _python(source: str) -> bytes:
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, check=False, timeout=30)
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, check=False, timeout=patient(30))
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout
 

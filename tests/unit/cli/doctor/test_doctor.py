@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from raftsched.cli.doctor import cluster as doctor_cluster
 from tests.support.stub_server import Request, problem, serve
 from tests.unit.cli.house import run
 
@@ -90,8 +89,7 @@ def test_some_checks_only() -> None:
     assert set(found) == {"leader", "reachable", *MACHINE}
 
 
-def test_nodes_that_do_not_answer_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_cluster, "NODE_WAIT_S", 0.05)
+def test_nodes_that_do_not_answer_from_here() -> None:
     found = states(examine(Cluster(elsewhere=["127.0.0.1:1", "", "no address"]), "-o", "json"))
     assert found["reachable"][:2] == (
         "warn",

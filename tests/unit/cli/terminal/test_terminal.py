@@ -18,6 +18,7 @@ from raftsched.cli.terminal import progress
 from raftsched.cli.terminal.output import print_table
 from raftsched.cli.terminal.progress import Progress
 from raftsched.quantities import size_text
+from tests.support.patience import patient
 from tests.support.stub_server import Reply, Request, serve
 from tests.unit.cli.house import ID, JOB, listening, run
 
@@ -45,7 +46,7 @@ def test_who_reads_no_further_gets_no_traceback(fmt: str) -> None:
         process.stdout.close()
         said = process.stderr.read()
         process.stderr.close()
-        process.wait(30)
+        process.wait(patient(30))
     assert said == b""
 
 
@@ -55,7 +56,7 @@ def test_ctrl_c_is_quiet(words: list[str]) -> None:
 
     def answer(request: Request) -> tuple[int, object]:
         asked.set()
-        go_on.wait(30)
+        go_on.wait(patient(30))
         return 0, None
 
     with serve(answer) as stub:
@@ -64,9 +65,9 @@ def test_ctrl_c_is_quiet(words: list[str]) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        assert asked.wait(30)
+        assert asked.wait(patient(30))
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=patient(30))
         go_on.set()
     assert (process.returncode, out, err) == (130, b"", b"")
 
@@ -86,7 +87,7 @@ def drawn(*words: str, answer: Callable[[Request], Reply]) -> str:
             if not piece:
                 break
             seen += piece
-        assert process.wait(30) == 0, seen
+        assert process.wait(patient(30)) == 0, seen
     os.close(ours)
     return seen.decode()
 
