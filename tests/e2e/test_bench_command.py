@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.support.cluster import Cluster
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.e2e
 
@@ -19,7 +20,7 @@ def test_bench_measures_and_takes_its_jobs_away(cluster: Cluster, what: str) -> 
     words = ["bench", what, "--server", server, "--count", "30", "-o", "json"]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "raftsched", *words],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=patient(120), check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)

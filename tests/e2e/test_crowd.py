@@ -14,6 +14,7 @@ import pytest
 
 import raftsched
 from tests.support.cluster import Cluster
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.e2e
 
@@ -70,7 +71,7 @@ def crowd(ports: Sequence[int]) -> Iterator[Crowd]:
 def bootstrapped(servers: Sequence[str]) -> str:
     """The token of an admin; from here on requests need one."""
     command = [sys.executable, "-m", "raftsched", "--server", ",".join(servers), "tokens", "bootstrap"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patient(60), check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -90,7 +91,8 @@ def test_who_has_a_token_is_served_among_a_crowd() -> None:
             cluster.wait("it is back", restarted.ready)
             sent_away = guests.sent_away.copy()
             for number in range(REQUESTS):
-                with raftsched.Client(servers[number % 3 :] + servers[: number % 3], token=token) as client:
+                order = servers[number % 3 :] + servers[: number % 3]
+                with raftsched.Client(order, token=token, timeout=patient(60)) as client:
                     if number % 2:
                         assert client.jobs.get(f"default/job-{number - 1}").name == f"job-{number - 1}"
                     else:

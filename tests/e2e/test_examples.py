@@ -34,6 +34,7 @@ from tests.support.examples import (
     jobs_of,
     put_files,
 )
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.e2e
 
@@ -135,7 +136,7 @@ class Place:
         return subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
             cwd=self.directory, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=120, check=False,
+            timeout=patient(120), check=False,
         )  # fmt: skip
 
 

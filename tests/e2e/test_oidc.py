@@ -12,6 +12,7 @@ import pytest
 from raftsched.clock import SystemClock
 from tests.support.cluster import Cluster
 from tests.support.issuer import CLIENT, as_setting, issuing_beside, rsa_key
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.e2e
 
@@ -25,7 +26,9 @@ def test_a_login_is_good_on_every_node_until_the_setting_goes(tmp_path: Path) ->
 
     def ask(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "raftsched", *words]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=patient(60), check=False
+        )
 
     with Cluster(3) as cluster, issuing_beside() as issuer:
         issuer.now = SystemClock().wall_ms() // 1_000

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 import urllib.request
 import zipfile
@@ -26,6 +25,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from scripts import build
 from tests.support.amounts import some
 from tests.support.modules import ROOT
+from tests.support.patience import patient, wait_until
 from tests.support.ports import dev_port
 from tests.support.pythons import interpreter, versions
 from tests.support.started import started
@@ -139,7 +139,13 @@ class Installed:
         """Returns what a program of the environment prints."""
         command = [str(self.python.parent / arguments[0]), *arguments[1:]]
         done = subprocess.run(
-            command, cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=60, check=False
+            command,
+            cwd=self.directory,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=patient(60),
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -164,7 +170,7 @@ class Installed:
             yield f"http://127.0.0.1:{port}"
         finally:
             dev.send_signal(signal.SIGINT)
-            rest, _ = dev.communicate(timeout=60)
+            rest, _ = dev.communicate(timeout=patient(60))
         assert dev.returncode == 0, rest
 
     def processes(self) -> list[str]:
@@ -204,7 +210,7 @@ def installed(request: Any, built: dict[str, Path], tmp_path_factory: pytest.Tem
 def ask(url: str, body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=patient(30)) as answer:
         return json.load(answer)
 
 
@@ -216,14 +222,18 @@ def test_a_wheel_installed_by_itself_is_a_cluster_that_runs_jobs(installed: Inst
     with installed.dev() as url:
         job = ask(f"{url}/v1/jobs", {"trigger": {"manual": True}, "handler": {"python": "platform:python_version"}})
         run = ask(f"{url}/v1/jobs/{job['id']}/run", {})["id"]
-        until = time.monotonic() + 60
-        while (row := ask(f"{url}/v1/instances/{run}"))["state"] != "SUCCEEDED" and time.monotonic() < until:
-            time.sleep(0.05)
-        assert row["state"] == "SUCCEEDED", row
+        row: dict[str, Any] = {}
+
+        def succeeded() -> bool:
+            nonlocal row
+            row = ask(f"{url}/v1/instances/{run}")
+            return row["state"] == "SUCCEEDED"
+
+        wait_until(succeeded, lambda: f"the run to succeed: {row}", every=0.05)
         assert (
             row["result"] == installed.run("python", "-c", "import platform; print(platform.python_version())").strip()
         )
-        with urllib.request.urlopen(f"{url}/ui/", timeout=30) as page:
+        with urllib.request.urlopen(f"{url}/ui/", timeout=patient(30)) as page:
             assert b"<html" in page.read()
         assert installed.processes()
     assert not installed.processes(), "something is left"

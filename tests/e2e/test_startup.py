@@ -18,6 +18,7 @@ import pytest
 
 from tests.e2e.steps import at, create
 from tests.support.cluster import Cluster
+from tests.support.patience import patient
 from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.e2e
@@ -29,7 +30,7 @@ def start(*flags: str, env: dict[str, str] | None = None) -> tuple[int, str]:
         [sys.executable, "-m", "raftsched", "node", *flags],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patient(60),
         env={**os.environ, **(env or {})},
         check=False,
     )
@@ -207,7 +208,7 @@ def ask(
     """Again and again, while the node lives."""
     while True:
         assert node.poll() is None, node.stderr and node.stderr.read()
-        connection = http_client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http_client.HTTPConnection("127.0.0.1", port, timeout=patient(10))
         try:
             connection.request(method, path, body, {"Content-Type": "application/json"})
             answer = connection.getresponse()

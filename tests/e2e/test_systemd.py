@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.steps import create, run, wait_final
 from tests.support.cluster import AS_MYSELF, Cluster
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.e2e
 
@@ -23,7 +24,7 @@ class Manager:
     def __init__(self, address: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(f"\0{address[1:]}" if address[0] == "@" else address)
-        self.socket.settimeout(60)
+        self.socket.settimeout(patient(60))
         self.environment = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "300000"}
         self.said: list[str] = []
 

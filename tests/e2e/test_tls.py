@@ -22,6 +22,7 @@ import raftsched
 from raftsched.client.errors import ClientError
 from tests.support.authority import Files, ca_file, certificate, put
 from tests.support.cluster import Cluster, NodeProcess
+from tests.support.patience import patient
 from tests.support.ports import dev_port
 
 pytestmark = pytest.mark.e2e
@@ -41,7 +42,7 @@ def command(*args: str, cwd: Path | None = None, env: dict[str, str] | None = No
     clean["XDG_CONFIG_HOME"] = str(cwd or "/nonexistent")
     return subprocess.run(
         [sys.executable, "-m", "raftsched", *args],
-        capture_output=True, text=True, check=False, timeout=60, cwd=cwd, env={**clean, **(env or {})},
+        capture_output=True, text=True, check=False, timeout=patient(60), cwd=cwd, env={**clean, **(env or {})},
     )  # fmt: skip
 
 
@@ -51,7 +52,7 @@ def urls(nodes: Sequence[NodeProcess]) -> str:
 
 def serial(node: NodeProcess) -> str:
     """Of the certificate that it shows now."""
-    connection = http.client.HTTPSConnection("127.0.0.1", node.http_port, timeout=10, context=node.cluster.tls)
+    connection = http.client.HTTPSConnection("127.0.0.1", node.http_port, timeout=patient(10), context=node.cluster.tls)
     try:
         connection.connect()
         found = connection.sock.getpeercert()
@@ -156,7 +157,7 @@ def test_nodes_ask_each_other_by_it(sealed: Cluster) -> None:
 def test_a_certificate_is_replaced_while_streams_are_open(sealed: Cluster) -> None:
     node = sealed.nodes[0]
     before = serial(node)
-    stream = http.client.HTTPSConnection("127.0.0.1", node.http_port, timeout=30, context=sealed.tls)
+    stream = http.client.HTTPSConnection("127.0.0.1", node.http_port, timeout=patient(30), context=sealed.tls)
     stream.request("GET", "/v1/events?follow=true", headers={"Accept": "text/event-stream"})
     events = stream.getresponse()
     assert events.status == 200
@@ -263,5 +264,5 @@ def test_dev_makes_its_certificates(tmp_path: Path) -> None:
         assert "https" in command("dev", "status", cwd=tmp_path).stdout
     finally:
         dev.send_signal(signal.SIGINT)
-        dev.communicate(timeout=60)
+        dev.communicate(timeout=patient(60))
     assert dev.returncode == 0

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,11 +16,11 @@ import pytest
 
 import raftsched
 from raftsched.security.keyring import KEY_FILE, own_key
+from tests.support.patience import patient, wait_until
 from tests.support.ports import free_ports
 
 ROOT = Path(raftsched.__file__).parent.parent
 SHOP = ROOT / "examples" / "webshop"
-WAIT_S = 90.0
 
 
 class Process:
@@ -46,7 +45,7 @@ class Process:
             )
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.web, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.web, timeout=patient(30))
         try:
             raw = None if body is None else json.dumps(body)
             connection.request(method, path, raw, {"Content-Type": "application/json"} if raw else {})
@@ -72,24 +71,17 @@ def three(directory: Path) -> Iterator[list[Process]]:
             one.process.terminate()
         for one in processes:
             try:
-                one.process.wait(30)
+                one.process.wait(patient(30))
             except subprocess.TimeoutExpired:
                 one.process.kill()
                 one.process.wait()
 
 
 def wait(what: str, condition: Callable[[], Any], processes: list[Process]) -> Any:
-    deadline = time.monotonic() + WAIT_S
-    while True:
-        try:
-            if found := condition():
-                return found
-        except (OSError, http.client.HTTPException):
-            pass
-        if time.monotonic() > deadline:
-            logs = "\n".join(f"--- {one.id}\n{one.log.read_text()[-3000:]}" for one in processes)
-            raise AssertionError(f"waited {WAIT_S:.0f} s in vain for: {what}\n{logs}")
-        time.sleep(0.05)
+    def failed() -> str:
+        return "\n".join((what, *(f"--- {one.id}\n{one.log.read_text()[-3000:]}" for one in processes)))
+
+    return wait_until(condition, failed, passing=(OSError, http.client.HTTPException))
 
 
 @pytest.mark.e2e
@@ -121,4 +113,4 @@ def test_orders_that_nobody_paid_are_cancelled_though_the_process_that_leads_is_
         wait("a report of the one that was paid", lambda: 1 in others[0].ask("GET", "/sales")[1]["reports"], others)
         for one in others:
             one.process.terminate()
-        assert [one.process.wait(30) for one in others] == [0, 0]
+        assert [one.process.wait(patient(30)) for one in others] == [0, 0]
