@@ -13,10 +13,13 @@ from typing import Any
 
 from raftsched.clock import SystemClock
 from raftsched.core.leasing import KILL_BEFORE_MS
+from raftsched.core.model import Outcome
+from raftsched.worker.keeper import REAP_MS
+from raftsched.worker.lease import LOOK_MS
 from raftsched.worker.output import OutputStore
 from raftsched.worker.runner import RunEnd, Runner, RunSpec
 from raftsched.worker.wire import Exec, Python, Task
-from tests.support.patience import within
+from tests.support.patience import until, within
 
 LONG_MS = 600_000
 MARK = "RAFTSCHED_TEST_BED"
@@ -176,8 +179,15 @@ class Bed:
         self.runner.set_lease(session, self.clock.boot_ms() + ms)
 
     def end_lease(self) -> None:
-        """It is over in a moment. What was to begin under it has begun, however long that took."""
-        self.lease(KILL_BEFORE_MS + 50)
+        """It is over soon, and all who watch it have looked before. What was to begin under it has begun by now,
+        however long that took."""
+        self.lease(KILL_BEFORE_MS + max(LOOK_MS, REAP_MS) + 50)
+
+    async def lost(self, token: int) -> None:
+        """Until the run has ended with its lease. On a busy machine the sentinel may be awake before those who are to
+        end it and to tell; then it ends the supervisor, and nobody tells."""
+        await until(lambda: token in self.ends or not self.runner.alive)
+        assert token not in self.ends or self.ends[token].outcome is Outcome.LOST
 
     def python_script(self, script: str, *args: str) -> Exec:
         argv = (sys.executable, "-S", "-c", script, str(self._fifo), *args)

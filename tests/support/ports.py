@@ -7,13 +7,14 @@ import os
 import random
 import socket
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 # Below those that Linux gives to connections by itself (net.ipv4.ip_local_port_range): a port that a node gave up for
 # a moment is not taken by a connection meanwhile.
 _FIRST, _LAST = 12_000, 32_000
 _LOCKS = Path(tempfile.gettempdir()) / f"raftsched-ports-{os.getuid()}"
-_held: list[int] = []  # descriptors of the locks, until this process ends
+_held: dict[int, int] = {}  # port -> descriptor of its lock
 
 
 def free_ports(count: int) -> list[int]:
@@ -43,8 +44,14 @@ def _take(port: int) -> bool:
     except OSError:  # another process has the port or its lock, or this one has
         os.close(lock)
         return False
-    _held.append(lock)
+    _held[port] = lock
     return True
+
+
+def give_back(ports: Iterable[int]) -> None:
+    """Others may have them again."""
+    for port in ports:
+        os.close(_held.pop(port))
 
 
 def closed_port() -> int:

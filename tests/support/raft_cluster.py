@@ -18,7 +18,7 @@ from raftsched.raft.writer import Done, ThreadWriter, Writer
 from raftsched.security.keyring import Keyring
 from raftsched.store import Store
 from tests.support.patience import patient_ms, until
-from tests.support.ports import free_ports
+from tests.support.ports import free_ports, give_back
 
 FAST = RaftOptions(
     election_min_ms=150,
@@ -32,11 +32,10 @@ FAST = RaftOptions(
 BARRIER = encode(Barrier())
 
 
-def listening() -> socket.socket:
-    """A bound socket; its port is nobody else's while a node that had it starts again."""
+def listening(port: int = 0) -> socket.socket:
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind(("127.0.0.1", *free_ports(1)))
+    sock.bind(("127.0.0.1", port))
     return sock
 
 
@@ -61,7 +60,8 @@ class Cluster:
         self.writers = writers
         self.directory = directory
         self.options = at_ease(options)
-        self.sockets = {name: listening() for name in names}
+        self._ports = free_ports(len(names))  # nobody else's while a node that had one starts again
+        self.sockets = {name: listening(port) for name, port in zip(names, self._ports, strict=True)}
         self.addresses = {name: address_of(sock) for name, sock in self.sockets.items()}
         self.nobody = listening()  # accepts nothing
         self.nodes: dict[str, Raft] = {}
@@ -76,6 +76,7 @@ class Cluster:
             await self.stop(name)
         for sock in (self.nobody, *self.sockets.values()):
             sock.close()
+        give_back(self._ports)
 
     async def start(self, *names: str, key: bytes = b"secret", wire: Wire | None = None) -> None:
         for name in names or self.addresses:
