@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
 
 import pytest
 
+from raftsched.client import http
 from raftsched.client.errors import ClientError, FieldError
 from raftsched.client.http import Client
 from raftsched.client.servers import Server, parse_servers
@@ -249,7 +251,7 @@ def test_another_node_is_asked_for_what_was_just_written() -> None:
 def test_who_is_told_to_come_again_later_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also with what may not be repeated: nothing of it was done. Another node is not asked instead."""
     slept: list[float] = []
-    monkeypatch.setattr("raftsched.client.http.time.sleep", slept.append)
+    monkeypatch.setattr(http, "time", SimpleNamespace(sleep=slept.append))
     asked: list[Request] = []
 
     def answer(request: Request) -> tuple[int, object]:
@@ -263,7 +265,7 @@ def test_who_is_told_to_come_again_later_does(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(("code", "after"), [("rate-limited", "11"), ("rate-limited", ""), ("too-many", "1")])
 def test_not_longer_than_the_time_for_an_answer(code: str, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftsched.client.http.time.sleep", lambda _: pytest.fail("waits"))
+    monkeypatch.setattr(http, "time", SimpleNamespace(sleep=lambda _: pytest.fail("waits")))
     with serve(lambda r: problem(429, code, "Later."), headers={"Retry-After": after}) as stub:
         error = failing(client(stub.url))
         assert (error.status, error.code, error.exit) == (429, code, Exit.UNAVAILABLE)

@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -20,6 +21,7 @@ from raftsched.client.servers import Server, parse_servers
 from raftsched.client.wire import own_key
 from tests.support.patience import patient
 from tests.support.stub_server import Reply, Request, problem, serve
+from tests.unit.client.pauses import skip_pauses
 from tests.unit.client.test_transport import closed_port
 
 DOWN = "down"  # refuses connections, all the time
@@ -234,12 +236,13 @@ def test_the_policy(case: Case, rounds: bool) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_command_line(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftsched.client.http.time.sleep", lambda _: None)
+    monkeypatch.setattr(http, "time", SimpleNamespace(sleep=lambda _: None))
     held_against(case, False, by_command_line(case))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_sdk(case: Case) -> None:
+def test_the_sdk(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_pauses(monkeypatch)
     held_against(case, True, by_sdk(case))
 
 

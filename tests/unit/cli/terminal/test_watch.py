@@ -9,13 +9,31 @@ import select
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from raftsched.cli.terminal import watching
+from raftsched.client import events
 from raftsched.client.errors import ClientError
+from tests.support.patience import patient
 from tests.support.stub_server import Request, problem, serve
 from tests.unit.cli.house import BY_NAME, JOB, listening, run
+
+
+@pytest.fixture(autouse=True)
+def nobody_listens_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Who waits for events ends with its process; here with its test, else it would ask the servers of later ones."""
+    over = threading.Event()
+    monkeypatch.setattr(events, "time", SimpleNamespace(sleep=over.wait))
+    yield
+    over.set()
+    for thread in threading.enumerate():
+        if thread.name == "events":
+            thread.join(patient(30))
+            assert not thread.is_alive()
 
 
 def looks(monkeypatch: pytest.MonkeyPatch, count: int) -> list[float]:
