@@ -212,14 +212,14 @@ def test_timeout_and_kill_replace_the_process(tmp_path: Path) -> None:
             assert await b.pids(1) == [before]
             end = await b.end(token)
             assert (end.outcome, end.error) == (Outcome.TIMED_OUT, f"timed out after {timeout_ms / 1000:g} s")
-            token = b.launch(call("stubborn", fifo=str(tmp_path / "pids")))
+            token = b.launch(call("stubborn", fifo=str(tmp_path / "pids")), grace_ms=20)
             (pid,) = await b.pids(1)
             assert pid != before
             waiting = b.launch(call("echo"))
             b.runner.kill(waiting, "killed on request")
             end = await b.end(waiting)
             assert (end.outcome, end.started_at_ms, end.error) == (Outcome.KILLED, None, "killed on request")
-            b.runner.kill(token, "enough", grace_ms=20)
+            b.runner.kill(token, "enough")
             end = await b.end(token)
             assert (end.outcome, end.error) == (Outcome.KILLED, "enough")
             assert not os.path.exists(f"/proc/{pid}")

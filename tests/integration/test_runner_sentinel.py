@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -193,6 +194,7 @@ def test_a_start_that_failed_can_be_tried_again(fails: str, tmp_path: Path, monk
             died = asyncio.Event()
             bed.runner.on_died = died.set
             await within(died.wait())
+            gc.collect()  # what other tests left is closed now
             before = set(os.listdir("/proc/self/fd"))
             where = {
                 "clear_live": bed.output,

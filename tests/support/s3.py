@@ -70,6 +70,7 @@ def serving() -> Iterator[S3]:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     service: S3
+    disable_nagle_algorithm = True  # else a body waits 40 ms for the acknowledgement of its head
 
     def log_message(self, *of: object) -> None:
         pass

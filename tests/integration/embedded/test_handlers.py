@@ -17,13 +17,14 @@ from raftsched.errors import StartupError
 from raftsched.testing import cluster
 from tests.integration.embedded import chores
 from tests.integration.embedded.house import children
+from tests.support.patience import patient
 
 ROOT = Path(raftsched.__file__).parent.parent
 
 
 async def call(node: raftsched.Node, name: str, **params: Any) -> raftsched.Instance:
     job = await node.jobs.create(trigger={"manual": True}, handler={"call": name}, params=params)
-    return await node.instances.wait(await node.jobs.run(job), timeout=60)
+    return await node.instances.wait(await node.jobs.run(job), timeout=patient(60))
 
 
 def test_handlers_run_in_supervised_processes_beside_the_program(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_a_call_waits_for_a_node_that_has_the_handler(tmp_path: Path) -> None:
             await able.stop()
             able.handler("add")(chores.add)
             await nodes.start(able)
-            instance = await leader.instances.wait(run, timeout=60)
+            instance = await leader.instances.wait(run, timeout=patient(60))
             assert (instance.state, instance.node) == ("SUCCEEDED", able.id)
 
     asyncio.run(main())
@@ -162,7 +163,7 @@ async def main():
         await nodes.start(nodes[0])
         await nodes[0].ready()
         job = await nodes[0].jobs.create(trigger={"manual": True}, handler={"call": "deed"})
-        print((await nodes[0].instances.wait(await nodes[0].jobs.run(job), timeout=60)).result)
+        print((await nodes[0].instances.wait(await nodes[0].jobs.run(job), timeout=patient(60))).result)
 
 asyncio.run(main())
 """
@@ -173,5 +174,5 @@ def test_what_a_program_finds_beside_its_script_its_handlers_processes_find(tmp_
     (tmp_path / "deeds.py").write_text("def deed():\n    return 'done'\n")
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, tmp_path / "program.py"]
-    done = subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, check=False, timeout=patient(120))
     assert done.stdout == "done\n", done.stderr

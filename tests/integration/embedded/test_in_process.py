@@ -19,6 +19,7 @@ from raftsched.worker import wire
 from raftsched.worker.in_process import PREFIX, InProcessRunner
 from raftsched.worker.runner import RunEnd, RunSpec
 from tests.integration.embedded import chores
+from tests.support.patience import patient
 
 
 async def start(node: raftsched.Node, name: str, timeout: str = "1m", **params: Any) -> raftsched.Run:
@@ -53,19 +54,19 @@ def test_handlers_among_the_programs_objects(tmp_path: Path) -> None:
             await node.ready()
 
             run = await start(node, "note", number=7)
-            done = await node.instances.wait(run, timeout=60)
+            done = await node.instances.wait(run, timeout=patient(60))
             assert (done.state, done.result) == ("SUCCEEDED", {"number": 7, "pid": os.getpid()}), done.error
             assert seen[0]["RAFTSCHED_INSTANCE_ID"] == run.id
             assert seen[0]["RAFTSCHED_FENCING_TOKEN"] == str(done.attempts[0].token)
             assert "RAFTSCHED_INSTANCE_ID" not in raftsched.run_variables()
-            other = await node.instances.wait(await start(node, "add", left=1, right=1), timeout=60)
+            other = await node.instances.wait(await start(node, "add", left=1, right=1), timeout=patient(60))
             assert other.result["pid"] != os.getpid()
 
-            failed = await node.instances.wait(await start(node, "note", numb=1), timeout=60)
+            failed = await node.instances.wait(await start(node, "note", numb=1), timeout=patient(60))
             assert failed.state == "FAILED"
             assert "numb" in (failed.error or "")
 
-            late = await node.instances.wait(await start(node, "hang", timeout="1s"), timeout=60)
+            late = await node.instances.wait(await start(node, "hang", timeout="1s"), timeout=patient(60))
             assert (late.state, late.error) == ("TIMED_OUT", "timed out after 1 s")
             assert ended.is_set()
 
@@ -73,7 +74,7 @@ def test_handlers_among_the_programs_objects(tmp_path: Path) -> None:
             killed = await start(node, "hang")
             await begun.wait()
             await node.instances.kill(killed)
-            assert (await node.instances.wait(killed, timeout=60)).state == "KILLED"
+            assert (await node.instances.wait(killed, timeout=patient(60))).state == "KILLED"
 
             begun.clear()
             ended.clear()

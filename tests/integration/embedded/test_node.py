@@ -20,6 +20,7 @@ from raftsched.errors import StartupError
 from raftsched.testing import cluster
 from raftsched.worker.runner import Runner
 from tests.integration.embedded.house import belongings, children, open_files, sockets
+from tests.support.patience import patient
 from tests.support.ports import free_ports
 
 
@@ -40,7 +41,7 @@ def test_a_node_of_ones_own_makes_runs_and_tells_without_a_socket(tmp_path: Path
             assert job.created
             assert job.name == "greet"
             run = await node.jobs.run(job)
-            instance = await node.instances.wait(run, timeout=60)
+            instance = await node.instances.wait(run, timeout=patient(60))
             assert instance.state == "SUCCEEDED"
             assert instance.node == "n1"
             assert await node.instances.output(run) == b"hello\n"
@@ -128,7 +129,7 @@ def test_the_program_keeps_all_that_is_its_own(tmp_path: Path) -> None:
         async with alone(tmp_path) as node:
             await node.ready()
             job = await node.jobs.create(trigger={"manual": True}, handler={"python": "os:getpid"})
-            instance = await node.instances.wait(await node.jobs.run(job), timeout=60)
+            instance = await node.instances.wait(await node.jobs.run(job), timeout=patient(60))
             assert instance.result != os.getpid()
             assert belongings() == before
         assert belongings() == before
@@ -264,7 +265,7 @@ def test_a_node_whose_supervisor_is_killed_starts_another_one(tmp_path: Path) ->
             os.kill(pid, signal.SIGKILL)
             job = await node.jobs.create(trigger={"manual": True}, handler={"shell": "true"})
             run = await node.jobs.run(job)
-            assert (await node.instances.wait(run, timeout=60)).state == "SUCCEEDED"
+            assert (await node.instances.wait(run, timeout=patient(60))).state == "SUCCEEDED"
 
     asyncio.run(main())
 
@@ -339,11 +340,11 @@ def test_three_nodes_in_one_program_go_on_when_one_is_stopped_and_take_it_back()
             assert (await others[0].jobs.get("default/kept")).id == made.id
             run = await others[1].jobs.run("default/kept")
             reads_after(others[0], others[1])
-            assert (await others[0].instances.wait(run, timeout=60)).state == "SUCCEEDED"
+            assert (await others[0].instances.wait(run, timeout=patient(60))).state == "SUCCEEDED"
             await nodes.start(first)
             await nodes.ready()
             reads_after(first, others[0])
-            assert (await first.instances.wait(run, timeout=60)).state == "SUCCEEDED"
+            assert (await first.instances.wait(run, timeout=patient(60))).state == "SUCCEEDED"
             assert nodes[first.id] is first
             assert len(nodes) == 3
         assert children() == before

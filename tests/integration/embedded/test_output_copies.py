@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from raftsched.testing import cluster
-from tests.support.patience import until
+from tests.support.patience import patient, until
 
 
 def test_output_is_read_after_its_node_has_stopped(tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_output_is_read_after_its_node_has_stopped(tmp_path: Path) -> None:
             client = nodes[0].client
             await client.cluster.set_settings(output_copies=2)
             job = await client.jobs.create(trigger={"manual": True}, handler={"exec": ["echo", "it is here"]})
-            run = await client.instances.wait(await client.jobs.run(job), timeout=60)
+            run = await client.instances.wait(await client.jobs.run(job), timeout=patient(60))
             assert (run.state, await client.instances.output(run)) == ("SUCCEEDED", b"it is here\n")
             assert run.output is not None
             # the other node's disk says it, and nobody else

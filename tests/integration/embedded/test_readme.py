@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import raftsched
+from tests.support.patience import patient
 from tests.support.ports import free_ports
 
 ROOT = Path(raftsched.__file__).parent.parent
@@ -36,7 +37,9 @@ def test_the_program_with_a_node_inside(tmp_path: Path) -> None:
     )
     env = {**{k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED")}, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-W", "error", "-m", "shop.app"]
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=patient(120), check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "{'sent': 7}\n"
 
@@ -46,6 +49,8 @@ def test_the_test_with_a_cluster(tmp_path: Path) -> None:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "RAFTSCHED"))}
     env |= {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "raftsched.testing.plugin", str(tmp_path)]
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=patient(120), check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout

@@ -14,6 +14,7 @@ import pytest
 import raftsched
 from raftsched.testing import cluster, running_cluster
 from tests.integration.embedded.house import children, open_files
+from tests.support.patience import patient
 
 ROOT = Path(raftsched.__file__).parent.parent
 # As users write them: with an event loop of their own, without one, and with a cluster that tests share.
@@ -65,7 +66,9 @@ def test_the_plugin_serves_tests_of_users(tmp_path: Path) -> None:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "RAFTSCHED"))}
     env |= {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "raftsched.testing.plugin", str(tmp_path)]
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(
+        command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=patient(200), check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 passed" in done.stdout
 

@@ -14,6 +14,7 @@ from raftsched.client.transport import encode
 from raftsched.security.local_token import read_local_token
 from raftsched.testing import cluster
 from raftsched.testing.nodes import Cluster
+from tests.support.patience import patient
 
 JOB: Any = {"trigger": {"manual": True}, "handler": {"shell": "echo hello"}}
 
@@ -53,7 +54,7 @@ def test_three_nodes(tmp_path: Path) -> None:
                     await ask(client, "GET", "/v1/jobs?consistency=leader")  # it knows the token
                     job = await client.jobs.create({**JOB, "name": f"at-{node.id}"})
                     run = await client.jobs.run(job)
-                    done = await client.instances.wait(run, timeout=60)
+                    done = await client.instances.wait(run, timeout=patient(60))
                     assert done.state == "SUCCEEDED"
                     assert await client.instances.output(run) == b"hello\n"
                     with pytest.raises(raftsched.AuthError, match="admin"):

@@ -13,6 +13,7 @@ from raftsched.errors import StartupError
 from raftsched.testing import cluster
 from tests.integration.embedded import chores
 from tests.integration.embedded.house import children
+from tests.support.patience import patient
 
 
 def test_a_worker_in_a_program_runs_what_it_has_handlers_for(tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ def test_a_worker_in_a_program_runs_what_it_has_handlers_for(tmp_path: Path) -> 
                 results = []
                 for name, params in (("add", {"left": 1, "right": 2}), ("own-pid", {})):
                     job = await node.jobs.create(trigger={"manual": True}, handler={"call": name}, params=params)
-                    run = await node.instances.wait(await node.jobs.run(job), timeout=60)
+                    run = await node.instances.wait(await node.jobs.run(job), timeout=patient(60))
                     assert run.state == "SUCCEEDED", run
                     results.append(run.result)
                 assert results[0]["sum"] == 3
@@ -65,7 +66,7 @@ def test_as_much_output_is_kept_as_the_settings_say_here_as_there(tmp_path: Path
                     handler={"exec": ["head", "-c", "100000", "/dev/zero"]},
                     placement={"labels": labels},
                 )
-                run = await node.instances.wait(await node.jobs.run(job), timeout=60)
+                run = await node.instances.wait(await node.jobs.run(job), timeout=patient(60))
                 assert run.state == "SUCCEEDED", run
                 assert run.output is not None
                 return run.output.truncated

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from raftsched.cli.cluster import health
 from raftsched.security.local_token import ADDRESS_FILE
 from tests.support.stub_server import Request, serve
 from tests.unit.cli.house import asked, routes, run
@@ -69,7 +70,8 @@ def test_no_token_is_sent(tmp_path: Path) -> None:
     assert "authorization" not in stub.requests[0].headers
 
 
-def test_it_waits_until_the_node_is_ready() -> None:
+def test_it_waits_until_the_node_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "PAUSE_S", 0.01)
     answers = iter([(503, WAITS), (0, None), (200, {"ready": True})])
 
     def answer(_: Request) -> tuple[int, object]:
