@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import raftsched
-from raftsched.clock import SystemClock
 from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import Outcome
 from raftsched.testing import cluster
@@ -20,6 +19,7 @@ from raftsched.worker.in_process import PREFIX, InProcessRunner
 from raftsched.worker.runner import RunEnd, RunSpec
 from tests.integration.embedded import chores
 from tests.support.patience import patient
+from tests.unit.worker.world import LoopClock, run_jumping
 
 
 async def start(node: raftsched.Node, name: str, timeout: str = "1m", **params: Any) -> raftsched.Run:
@@ -135,7 +135,8 @@ class Bed:
     def __init__(self, **functions: Any) -> None:
         self.ends: dict[int, RunEnd] = {}
         self.ended = asyncio.Event()
-        self.inside = InProcessRunner(Others(), functions, SystemClock(), grace_ms=50)  # type: ignore[arg-type]
+        self.clock = LoopClock()  # which jumps when nothing is left to do
+        self.inside = InProcessRunner(Others(), functions, self.clock, grace_ms=50)  # type: ignore[arg-type]
         self.inside.on_ended = self._on_ended
 
     def _on_ended(self, token: int, end: RunEnd) -> None:
@@ -155,14 +156,14 @@ def test_a_run_ends_before_its_lease_does() -> None:
     async def main() -> None:
         bed = Bed(forever=forever)
         await bed.inside.start()
-        bed.inside.set_lease(3, SystemClock().boot_ms() + 60_000)
+        bed.inside.set_lease(3, bed.clock.boot_ms() + 60_000)
         bed.launch("forever", 1)
-        bed.inside.set_lease(3, SystemClock().boot_ms() + KILL_BEFORE_MS + 50)
+        bed.inside.set_lease(3, bed.clock.boot_ms() + KILL_BEFORE_MS + 50)
         await bed.ended.wait()
         assert bed.ends[1].outcome is Outcome.LOST
-        assert SystemClock().boot_ms() < bed.inside._lease[1], "while the lease still holds"
+        assert bed.clock.boot_ms() < bed.inside._lease[1], "while the lease still holds"
 
-    asyncio.run(main())
+    run_jumping(main)
 
 
 def test_a_node_that_stops_gives_its_grace_first() -> None:
@@ -172,7 +173,7 @@ def test_a_node_that_stops_gives_its_grace_first() -> None:
             return 7
 
         bed = Bed(forever=forever, ends=ends)
-        bed.inside.set_lease(3, SystemClock().boot_ms() + 60_000)
+        bed.inside.set_lease(3, bed.clock.boot_ms() + 60_000)
         bed.launch("forever", 1)
         bed.launch("ends", 2)
         bed.inside.wind_down(1_000)
@@ -182,20 +183,20 @@ def test_a_node_that_stops_gives_its_grace_first() -> None:
         assert (bed.ends[1].outcome, bed.ends[1].error) == (Outcome.KILLED, "Its node stopped.")
         assert (bed.ends[2].outcome, bed.ends[2].result) == (Outcome.SUCCEEDED, b"7")
 
-    asyncio.run(main())
+    run_jumping(main)
 
 
 def test_a_run_of_another_session_ends() -> None:
     async def main() -> None:
         bed = Bed(forever=forever)
-        bed.inside.set_lease(3, SystemClock().boot_ms() + 60_000)
+        bed.inside.set_lease(3, bed.clock.boot_ms() + 60_000)
         bed.launch("forever", 1)
         await asyncio.sleep(0)
         bed.inside.set_lease(0, 0)
         await bed.inside.fence()
         assert bed.ends[1].outcome is Outcome.LOST
 
-    asyncio.run(main())
+    run_jumping(main)
 
 
 def test_what_does_not_end_when_it_is_cancelled_is_told_all_the_same() -> None:
@@ -208,14 +209,14 @@ def test_what_does_not_end_when_it_is_cancelled_is_told_all_the_same() -> None:
                     await enough.wait()
 
         bed = Bed(stubborn=stubborn)
-        bed.inside.set_lease(3, SystemClock().boot_ms() + 60_000)
+        bed.inside.set_lease(3, bed.clock.boot_ms() + 60_000)
         bed.launch("stubborn", 1, timeout_ms=10)
         await bed.ended.wait()
         assert bed.ends[1].outcome is Outcome.TIMED_OUT
         assert "may still be at work" in (bed.ends[1].error or "")
         enough.set()
 
-    asyncio.run(main())
+    run_jumping(main)
 
 
 def test_a_handler_without_a_lease_is_not_left_to_run() -> None:
@@ -225,4 +226,4 @@ def test_a_handler_without_a_lease_is_not_left_to_run() -> None:
         await bed.ended.wait()
         assert bed.ends[1].outcome is Outcome.LOST
 
-    asyncio.run(main())
+    run_jumping(main)
