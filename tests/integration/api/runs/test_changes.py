@@ -210,9 +210,11 @@ def test_a_node_makes_each_digest_once_for_all_and_none_for_nobody(
         assert encoded == [1]
         for answer in answers:
             answer.close()
+        await call("POST", "/v1/jobs", JOB)  # else it is a heartbeat that finds out that nobody reads
         await asyncio.wait([task for task in asyncio.all_tasks() if task.get_name() == "digests"])
+        before = len(made)
         await call("POST", "/v1/jobs", JOB)
-        assert len(made) == 1
+        assert len(made) == before
 
     run(tmp_path, test)
 
