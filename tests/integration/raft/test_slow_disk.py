@@ -11,8 +11,8 @@ from tests.support.patience import patient, until
 from tests.support.raft_cluster import BARRIER, FAST, Cluster, SlowDisks
 
 OPTIONS = RaftOptions(
-    election_min_ms=800,
-    election_max_ms=1_000,
+    election_min_ms=300,
+    election_max_ms=400,
     heartbeat_ms=50,
     tick_ms=FAST.tick_ms,
     connect_min_ms=FAST.connect_min_ms,

@@ -8,11 +8,12 @@ import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from raftsched.clock import SystemClock
-from raftsched.worker import wire
+from raftsched.worker import keeper, wire
 from raftsched.worker.keeper import CannotStart, KeeperContext, Tree, keep_attempt
 from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.processes import become_subreaper, term_tree
@@ -147,3 +148,25 @@ def test_a_tree_is_told_to_end_when_something_in_it_listens(
     program: str, if_caught: bool, expected: tuple[bool, int]
 ) -> None:
     assert _in_a_tree(program, if_caught) == expected
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_sigterm_for_the_whole_node_may_come_later_to_its_keeper(
+    context: KeeperContext, monkeypatch: pytest.MonkeyPatch, comes: bool
+) -> None:
+    """A run that died of it waits for the keeper's own. Only where that comes it was meant for the node."""
+    ours, theirs = socket.socketpair()
+    tree = Tree(context, theirs, 1)
+    tree.status = signal.SIGTERM  # as waitpid(2) says it
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        if comes:
+            tree._note_term(signal.SIGTERM, None)
+
+    monkeypatch.setattr(keeper, "time", SimpleNamespace(sleep=sleep))
+    assert tree.for_node is comes
+    assert waited == [keeper._TERM_LATE_S]
+    ours.close()
+    theirs.close()
