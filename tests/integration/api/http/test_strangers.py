@@ -17,7 +17,7 @@ from raftsched.api.http.acceptor import ACCEPTED_MAX
 from raftsched.config.bounds import Bounds
 from tests.integration.api.http.test_fastpath import JOB, ORDINARY, read_answer, request
 from tests.support.local_api import Client, run
-from tests.support.patience import within
+from tests.support.patience import patient, within
 from tests.support.tokens import guarded
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -73,7 +73,7 @@ def test_idle_connections_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_crowd_is_told_that_it_finds_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody's connection is closed before his request is answered."""
-    monkeypatch.setattr(connections, "SILENT_S", 30.0)
+    monkeypatch.setattr(connections, "SILENT_S", patient(30.0))
 
     async def test(visitor: Visitor) -> None:
         crowd = [await visitor.connect() for _ in range(60)]

@@ -25,6 +25,7 @@ from tests.integration.api.runs.test_output import FRAMES, TEXT, end, start
 from tests.support.authority import Files, authority, ca_file, certificate, put
 from tests.support.clock import ManualClock
 from tests.support.local_api import LocalCluster, serving
+from tests.support.patience import patient, until
 
 JOB = json.dumps({"trigger": {"manual": True}, "handler": {"exec": ["true"]}}).encode()
 WAIT_S = 20.0
@@ -51,9 +52,7 @@ class Served:
         return await asyncio.open_connection("127.0.0.1", self.port)
 
     async def until(self, what: Callable[[], bool]) -> None:
-        async with asyncio.timeout(WAIT_S):
-            while not what():  # noqa: ASYNC110 (what the server counts is no event of ours)
-                await asyncio.sleep(0.005)
+        await until(what)  # what the server counts is no event of ours
 
 
 class RealClock(ManualClock):
@@ -228,7 +227,7 @@ def test_a_handshake_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     async def test(served: Served) -> None:
         silent, begun = await served.plain(), await served.plain()
         begun[1].write(b"\x16\x03\x01\x02\x00")
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(patient(WAIT_S)):
             assert await silent[0].read() == b""
             assert await begun[0].read() == b""
         await served.until(lambda: served.entrance.refusals.counts["timeout"] == 2)
@@ -447,8 +446,8 @@ def test_a_handshake_that_is_interrupted_leaves_nothing_open(
 ) -> None:
     """So many turns of the event loop after the client has begun. Its goodbye is heard, so nothing is cut off."""
     complaints: list[str] = []
-    monkeypatch.setattr(entrance, "SHUTDOWN_S", 2 * WAIT_S)
-    monkeypatch.setattr(fastpath, "GOODBYE_S", WAIT_S / 4)
+    monkeypatch.setattr(entrance, "SHUTDOWN_S", patient(2 * WAIT_S))
+    monkeypatch.setattr(fastpath, "GOODBYE_S", patient(WAIT_S / 4))
     monkeypatch.setattr(fastpath, "CUT_OFF_S", 0.0)
     monkeypatch.setattr(fastpath.Connection, "abort", lambda connection: complaints.append("cut off"))
 
