@@ -163,7 +163,7 @@ async def main():
         await nodes.start(nodes[0])
         await nodes[0].ready()
         job = await nodes[0].jobs.create(trigger={"manual": True}, handler={"call": "deed"})
-        print((await nodes[0].instances.wait(await nodes[0].jobs.run(job), timeout=patient(60))).result)
+        print((await nodes[0].instances.wait(await nodes[0].jobs.run(job), timeout=60)).result)
 
 asyncio.run(main())
 """
