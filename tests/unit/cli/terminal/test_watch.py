@@ -142,7 +142,7 @@ def test_on_a_terminal_it_is_drawn_in_place_and_the_last_picture_stays() -> None
 
 def _read(fd: int) -> bytes:
     """Empty at the end."""
-    ready, _, _ = select.select([fd], [], [], 30)
+    ready, _, _ = select.select([fd], [], [], patient(30))
     assert ready, "nothing came"
     try:
         return os.read(fd, 65_536)
