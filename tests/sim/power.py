@@ -73,7 +73,8 @@ class UnsyncedTables:
     def opened(self) -> None:
         """A process has opened them. Files that were not there before were synced when they were made."""
         for path in self._files():
-            self._synced.setdefault(str(path), path.read_bytes())
+            if str(path) not in self._synced:
+                self._synced[str(path)] = path.read_bytes()
 
     @contextmanager
     def watched(self) -> Iterator[None]:

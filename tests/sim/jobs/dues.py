@@ -180,7 +180,7 @@ class Dues:
 
     def look_for_suspended(self, view: ReadView, now_ms: int) -> None:
         """Failures in a row may have suspended a job."""
-        for job_id in [one for one in self._open if one in self._may_suspend]:
+        for job_id in self._open.keys() & self._may_suspend:
             raw = view.get(Table.JOBS, u64(job_id))
             if raw is not None and decode_job(raw).state is JobState.SUSPENDED:
                 self._over(now_ms, job_id)
