@@ -1,5 +1,5 @@
-"""The trial of sending again: one request fifty times at once over all nodes while the leader is killed with -9. It has
-to be done once, and every answer has to say so, or that it is not known."""
+"""The trial of sending again: fifty requests at once over all nodes while the leader is killed with -9, all of them the
+same or some of each kind. Each kind has to be done once, and every answer has to say so, or that it is not known."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Request:
 class Round:
     """`held` when it was done once; `met` when the kill was felt."""
 
-    kind: str
+    kinds: str
     killed: str
     after: int  # requests written when the leader was killed
     answers: Counter[str] = field(default_factory=Counter)
@@ -56,7 +56,7 @@ class Round:
 
     def __str__(self) -> str:
         told = ", ".join(f"{what}: {times}" for what, times in sorted(self.answers.items()))
-        return f"{self.kind}: {self.killed} killed after {self.after} were written; {told}"
+        return f"{self.kinds}: {self.killed} killed after {self.after} were written; {told}"
 
 
 def request_of(kind: str, cluster: Cluster, mark: str) -> Request:
@@ -113,31 +113,28 @@ def _next(answer: Any) -> str | None:
 class _Volley:
     """Each sender writes its request, is counted, and only then reads its answer."""
 
-    def __init__(self, request: Request, after: int, kill: Callable[[], None]) -> None:
-        self._request = request
+    def __init__(self, after: int, kill: Callable[[], None]) -> None:
         self._after = after
         self._kill = kill
         self._written = 0
         self._lock = threading.Lock()
         self._start = threading.Barrier(SENDERS)
-        self.answers: list[tuple[str, Reply | None]] = []  # node, None: the connection broke
+        self.answers: list[tuple[Request, str, Reply | None]] = []  # node, None: the connection broke
 
-    def fire(self, nodes: list[NodeProcess]) -> None:
-        threads = [threading.Thread(target=self._send, args=(node,)) for node in nodes]
+    def fire(self, sent: list[tuple[NodeProcess, Request]]) -> None:
+        threads = [threading.Thread(target=self._send, args=one) for one in sent]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    def _send(self, node: NodeProcess) -> None:
+    def _send(self, node: NodeProcess, request: Request) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", node.http_port, timeout=ANSWER_S)
         reply = None
         try:
             self._start.wait()
-            raw = json.dumps(self._request.body).encode()
-            connection.request(
-                "POST", self._request.path, raw, {"Content-Type": "application/json", **self._request.headers}
-            )
+            raw = json.dumps(request.body).encode()
+            connection.request("POST", request.path, raw, {"Content-Type": "application/json", **request.headers})
             self._count()
             response = connection.getresponse()
             reply = Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
@@ -146,7 +143,7 @@ class _Volley:
         finally:
             connection.close()
             with self._lock:
-                self.answers.append((node.id, reply))
+                self.answers.append((request, node.id, reply))
 
     def _count(self) -> None:
         with self._lock:
@@ -156,28 +153,32 @@ class _Volley:
             self._kill()
 
 
-def run_round(cluster: Cluster, rng: random.Random, kind: str) -> Round:
-    """All nodes are up before and after it."""
-    mark = f"once-{rng.getrandbits(48):x}"
-    request = request_of(kind, cluster, mark)
+def run_round(cluster: Cluster, rng: random.Random, *kinds: str) -> Round:
+    """Returns what came of fifty requests, the same number of each kind. All nodes are up before and after it."""
+    requests = [request_of(kind, cluster, f"once-{rng.getrandbits(48):x}") for kind in kinds]
     leader = cluster.leader()
     assert leader.process is not None
-    result = Round(kind, leader.id, rng.randint(1, SENDERS - 10))
-    nodes = [cluster.nodes[i % len(cluster.nodes)] for i in range(SENDERS)]
-    rng.shuffle(nodes)
-    volley = _Volley(request, result.after, leader.process.kill)
-    volley.fire(nodes)
+    result = Round(", ".join(kinds), leader.id, rng.randint(1, SENDERS - 10))
+    sent = [(cluster.nodes[i % len(cluster.nodes)], requests[i % len(requests)]) for i in range(SENDERS)]
+    rng.shuffle(sent)
+    volley = _Volley(result.after, leader.process.kill)
+    volley.fire(sent)
     leader.kill()  # waits for its end
-    told = {t for node, reply in volley.answers if (t := _judge(result, request, node, reply)) is not None}
+    told: dict[int, set[str]] = {id(request): set() for request in requests}
+    for request, node, reply in volley.answers:
+        if (said := _judge(result, request, node, reply)) is not None:
+            told[id(request)].add(said)
     for node in cluster.alive():
-        told.add(_repeat(cluster, node, request))
+        for request in requests:
+            told[id(request)].add(_repeat(cluster, node, request))
     leader.start()
     cluster.wait_ready()
     for node in cluster.nodes:
-        told.add(_repeat(cluster, node, request))
-        there = request.there(node)
-        if told != {there}:
-            result.wrong.append(f"{node.id} has {there}; answered were {sorted(told)}")
+        for request in requests:
+            answers = told[id(request)]
+            answers.add(_repeat(cluster, node, request))
+            if answers != {there := request.there(node)}:
+                result.wrong.append(f"{node.id} has {there}; answered were {sorted(answers)}")
     return result
 
 
