@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.steps import at, create
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, NodeProcess
 from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.e2e
@@ -45,40 +45,41 @@ def small_disks(tmp_path: Path) -> Iterator[Path]:
             subprocess.run(["umount", "-l", str(directory)], check=False)
 
 
-def test_full_disk_refuses_and_recovers(small_disks: Path) -> None:
+def fill(node: NodeProcess) -> Path:
+    """Leaves too little room on the node's disk to go on writing. Returns the file to delete."""
+    filler = node.data / "filler"
+    filler.write_bytes(b"\0" * (shutil.disk_usage(node.data).free - (16 << 20)))
+    return filler
+
+
+def test_a_full_leader_hands_over_and_a_full_majority_refuses_until_there_is_room(small_disks: Path) -> None:
     job = {"trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}}
     with Cluster(3, directory=small_disks) as cluster:
         leader = cluster.leader()
         made = create(leader, job)
-        other, roomy = cluster.followers_of(leader)
-        fillers = [node.data / "filler" for node in (leader, other)]
-        for filler in fillers:
-            filler.write_bytes(b"\0" * (shutil.disk_usage(filler.parent).free - (16 << 20)))
-        reply = cluster.wait("507", lambda: (r := leader.request("POST", "/v1/jobs", job)).status == 507 and r)
-        assert reply.headers["content-type"].startswith("application/problem+json")
-        assert "disk" in reply.json["detail"]
+        fillers = [fill(leader)]
+        cluster.wait("another leader", lambda: cluster.leader().id != leader.id)
+        for other in cluster.followers_of(leader):
+            cluster.wait("201", lambda other=other: other.request("POST", "/v1/jobs", job).status == 201)
+        assert leader.alive
+        roomy, second = cluster.followers_of(leader)
+        fillers.append(fill(second))
+        for short in (leader, second):
+            reply = cluster.wait(
+                "507", lambda short=short: (r := short.request("POST", "/v1/jobs", job)).status == 507 and r
+            )
+            assert reply.headers["content-type"].startswith("application/problem+json")
+            assert "disk" in reply.json["detail"]
         # Two of three are short: whoever leads, a node with room of its own refuses as well.
         cluster.wait("507 from the third", lambda: roomy.request("POST", "/v1/jobs", job).status == 507)
-        assert leader.alive
-        assert leader.get(f"/v1/jobs/{made['id']}")["id"] == made["id"]
+        for short in (leader, second):
+            assert short.alive
+            assert short.get(f"/v1/jobs/{made['id']}")["id"] == made["id"]
         for filler in fillers:
             filler.unlink()
         again = cluster.wait("room again", lambda: (r := leader.request("POST", "/v1/jobs", job)).status == 201 and r)
         for node in cluster.nodes:
             assert cluster.wait("it to arrive", lambda node=node: node.find(f"/v1/jobs/{again.json['id']}"))
-
-
-def test_a_leader_without_room_hands_over_to_one_that_has_some(small_disks: Path) -> None:
-    job = {"trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}}
-    with Cluster(3, directory=small_disks) as cluster:
-        leader = cluster.leader()
-        create(leader, job)
-        filler = leader.data / "filler"
-        filler.write_bytes(b"\0" * (shutil.disk_usage(leader.data).free - (16 << 20)))
-        cluster.wait("another leader", lambda: cluster.leader().id != leader.id)
-        for other in cluster.followers_of(leader):
-            cluster.wait("201", lambda other=other: other.request("POST", "/v1/jobs", job).status == 201)
-        assert leader.alive
 
 
 def test_a_start_without_room_is_one_line(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""The small edition of jepsen-like/run.py: three real nodes on loopback, all faults that can be done there."""
+"""The small edition of jepsen-like/run.py: three real nodes on loopback whose network is cut.
+
+Processes that end, stop or lack room have tests of their own (test_faults, test_freeze, test_full_disk)."""
 
 from __future__ import annotations
 
@@ -15,15 +17,15 @@ import pytest
 from scripts.trials.guards import children
 
 RUN = Path(__file__).resolve().parents[2] / "jepsen-like" / "run.py"
-SECONDS = 90
-FAULTS_MIN = 8
+SECONDS = 20  # one cut fits for sure: it lasts 12 s at most
+CUTS = "partition-leader,partition-one,partition-one-way"
 
 
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
-def test_everything_promised_holds_under_faults(tmp_path: Path) -> None:
+def test_everything_promised_holds_while_the_network_is_cut(tmp_path: Path) -> None:
     verdict = tmp_path / "verdict.json"
-    command = [sys.executable, str(RUN), "--nodes", "3", "--time", str(SECONDS), "--network", "loopback"]
+    command = [sys.executable, str(RUN), "--time", str(SECONDS), "--network", "loopback", "--nemesis", CUTS]
     kept = ["--dir", str(tmp_path / "trial"), "--json", str(verdict)]
     done = subprocess.run([*command, *kept], capture_output=True, text=True, check=False)
     print(done.stdout)  # the seed, and what failed
@@ -33,7 +35,7 @@ def test_everything_promised_holds_under_faults(tmp_path: Path) -> None:
     looked_at = {rule["rule"]: rule["looked_at"] for rule in said["rules"]}
     idle = [rule for rule, number in looked_at.items() if number == 0 and rule != "what was refused never runs"]
     assert not idle, f"nothing to look at for: {idle}"
-    assert int(said["facts"]["faults"].split(" ")[0]) >= FAULTS_MIN
+    assert int(said["facts"]["faults"].split(" ")[0]) >= 1
 
 
 @pytest.mark.e2e
