@@ -110,16 +110,3 @@ def test_when_that_node_dies_the_others_are_asked_and_at_last_it_is_given_up(clu
     assert [a["outcome"] for a in row["attempts"]] == ["lost"]
     node.start()
     cluster.wait("the node to be back", lambda: node.find("/v1/cluster") is not None)
-
-
-def test_a_wait_outlives_its_leader(cluster: Cluster, tmp_path: Path) -> None:
-    leader = cluster.leader()
-    file = tmp_path / "go"
-    instance = run(leader, create(leader, job({"path": str(file)}))["id"])
-    wait_for_words(cluster, leader, instance, f"No file matches {file}.")
-    leader.kill()
-    file.touch()
-    other = next(n for n in cluster.nodes if n is not leader)
-    cluster.wait("the other node to know of it", lambda: other.find(f"/v1/instances/{instance}"))
-    assert wait_final(cluster, other, instance)["state"] == "SUCCEEDED"
-    leader.start()

@@ -1,10 +1,8 @@
-"""What operators do, on real processes: labels, drain, queues, pausing the cluster over a failover, settings, from any
-node, by API and by command line."""
+"""What operators do, on real processes: labels, drain, queues, settings, from any node, by API and by command line."""
 
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from click.testing import CliRunner
 
 from raftsched.cli.main import cli
 from tests.e2e.conftest import HANDLERS
-from tests.e2e.steps import create, instances, run, seconds, wait_final
+from tests.e2e.steps import create, run, seconds, wait_final
 from tests.support.cluster import Cluster, NodeProcess
 
 pytestmark = pytest.mark.e2e
@@ -156,34 +154,6 @@ def test_a_queue_made_over_what_waits_holds_its_rate(cluster: Cluster) -> None:
     given = sorted(seconds(row["attempts"][0]["assigned_at"]) for row in rows)  # by the time of the log, so exact
     assert given[-1] - given[0] >= 4 * 0.5 - 0.001, given
     ask(leader, "queues", "delete", "steady")
-
-
-def test_a_paused_cluster_starts_nothing_also_under_another_leader(cluster: Cluster) -> None:
-    leader = cluster.leader()
-    every = create(leader, {"trigger": {"every": "1s"}, "handler": {"exec": ["true"]}})
-    manual = create(leader, {"trigger": {"manual": True}, "handler": {"exec": ["true"]}})
-    cluster.wait("the first run", lambda: instances(leader, every["id"]))
-    ask(cluster.followers_of(leader)[0], "cluster", "pause")
-    asked_for = run(leader, manual["id"])
-    before = {row["id"] for row in instances(leader, every["id"])}
-    leader.kill()
-    leader.start()
-    cluster.wait_ready()
-    leader = cluster.leader()
-    fresh = "/v1/cluster?consistency=leader"
-    page = cluster.wait(
-        "the new leader to answer", lambda: (r := leader.request("GET", fresh)).status == 200 and r.json
-    )
-    assert page["paused"]
-    assert "the cluster is paused" in ask(leader, "cluster", "status")
-    due = seconds(leader.get(f"/v1/jobs/{every['id']}")["next_fire_at"])
-    cluster.wait("it to be due", lambda: time.time() > due + 1.0)
-    assert {row["id"] for row in instances(leader, every["id"])} == before
-    assert leader.get(f"/v1/instances/{asked_for}")["state"] == "WAITING"
-    ask(leader, "cluster", "resume")
-    assert wait_final(cluster, leader, asked_for)["state"] == "SUCCEEDED"
-    cluster.wait("it to go on", lambda: len(instances(leader, every["id"])) > len(before) + 1)
-    assert leader.request("DELETE", f"/v1/jobs/{every['id']}").status == 200
 
 
 def test_settings_hold_on_every_node(cluster: Cluster) -> None:

@@ -1,5 +1,4 @@
-"""Runs that get another go: handed back by a node that stops, requeued from the dead letters, made up for; and those
-that do not: asked to end before the leader went."""
+"""Runs that get another go: handed back by a node that stops, requeued from the dead letters, made up for."""
 
 from __future__ import annotations
 
@@ -92,18 +91,6 @@ def test_a_run_that_ended_while_no_majority_heard_it_is_not_failed_by_kills(own:
     own.wait_ready()
     row = wait_final(own, other, instance)
     assert (row["state"], len(row["attempts"])) == ("SUCCEEDED", 1)
-
-
-def test_a_kill_survives_the_leader(own: Cluster) -> None:
-    """It is committed when it is answered; whoever leads then, the node that runs it has heard of it."""
-    leader = own.leader()
-    one, other = own.followers()
-    instance = running_on(own, one, other)
-    reply = leader.request("POST", f"/v1/instances/{instance}/kill")
-    assert reply.status == 202
-    leader.kill()
-    row = wait_final(own, other, instance)
-    assert (row["state"], row["reason"], len(row["attempts"])) == ("KILLED", "killed", 1)
 
 
 def test_a_dead_letter_is_requeued_under_the_job_as_it_is_now(cluster: Cluster) -> None:

@@ -12,6 +12,25 @@ _KEYRING = ("unit/security/test_keyring.py",)
 
 RUNNING = (
     Mutant(
+        "kill_of_the_log_not_seen",
+        "whoever leads, a worker ends the run that the log asks to end",
+        "worker/worker.py",
+        "                elif isinstance(action, KillAsked):\n"
+        "                    if action.session == session and action.token in self._started:\n",
+        "                elif isinstance(action, KillAsked):\n                    if False:\n",
+        ("unit/worker/test_worker_runs.py",),
+        None,
+    ),
+    Mutant(
+        "kill_before_the_snapshot_not_seen",
+        "a worker that learns by a snapshot that its run was asked to end ends it",
+        "worker/worker.py",
+        "if row is not None and decode_instance(row).kill_asked:",
+        "if False:",
+        ("unit/worker/test_worker_runs.py",),
+        None,
+    ),
+    Mutant(
         "ends_forgotten_by_a_restart",
         "what an earlier process of a node could not report is reported by the next",
         "worker/worker.py",

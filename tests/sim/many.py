@@ -111,6 +111,27 @@ def run(task: Task) -> tuple[Task, Outcome]:
         return task, Outcome(task.seed, task.nodes, task.profile, violation=f"{type(error).__name__}: {error}")
 
 
+class Budget:
+    """So many processor seconds of runs: how much a share of a test run looks at does not hang on what else the machine
+    does. It ends after LONGEST times as many seconds, too, for the sake of a machine that has hardly any time."""
+
+    LONGEST = 5
+
+    def __init__(self, seconds: float) -> None:
+        self._left_s = seconds
+        self._until = time.monotonic() + self.LONGEST * seconds
+
+    def spent(self, seconds: float) -> bool:
+        """Takes what a run has cost. Returns whether nothing is left."""
+        self._left_s -= seconds
+        return self._left_s <= 0 or self.wall_s <= 0
+
+    @property
+    def wall_s(self) -> float:
+        """How long the rest may take."""
+        return max(0.0, self._until - time.monotonic())
+
+
 def at_once() -> int:
     """How many runs at a time when nobody says: one per core, or as RAFTSCHED_SIM_PROCESSES says."""
     return int(os.environ.get("RAFTSCHED_SIM_PROCESSES") or os.cpu_count() or 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ class Outcome:
     violation: str | None = None
     converged: bool = False
     seconds: float = 0.0  # virtual
+    cost_s: float = 0.0  # processor time
     digest: str = ""
     events: int = 0
     faults: dict[str, int] = field(default_factory=dict)
@@ -324,6 +326,7 @@ def scratch() -> Iterator[Path]:
 def play(world: World, seconds: float, outcome: Outcome) -> None:
     """So many seconds of storm, and the calm; what came of it goes into `outcome`."""
     started("simulator")
+    began = time.process_time()
     try:
         world.run(seconds)
         outcome.converged = True
@@ -332,6 +335,7 @@ def play(world: World, seconds: float, outcome: Outcome) -> None:
         world.trace.event("--", "VIOLATION", str(violation))
     finally:
         world.close()
+    outcome.cost_s = time.process_time() - began
     outcome.seconds = world.scheduler.now
     outcome.digest, outcome.events = world.trace.digest(), world.trace.events
     outcome.faults, outcome.elections = world.nemesis.struck, world.elections

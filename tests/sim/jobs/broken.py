@@ -9,16 +9,19 @@ from unittest.mock import patch
 
 import msgspec
 
+from raftsched.core import admission, concurrency
 from raftsched.core import commands as c
-from raftsched.core import concurrency
-from raftsched.core.apply import attempts, cluster, dispatch, finish, firing, manual, run_keys
+from raftsched.core.apply import attempts, cluster, dispatch, finish, firing, manual, queues, run_keys
+from raftsched.core.apply import operations as apply_operations
 from raftsched.core.apply.due import set_due
 from raftsched.core.apply.tx import Tx
 from raftsched.core.model import FINAL, Delivery
 from raftsched.core.rows import decode_instance, read_meta
 from raftsched.core.tables import Table, u64
-from raftsched.leader import far_times, lanes, leases, scheduling, window
+from raftsched.leader import cluster as cluster_of_leader
+from raftsched.leader import far_times, lanes, leases, operations, placement, scheduling, state, window
 from raftsched.raft.consensus import heartbeat
+from raftsched.schedule import triggers
 from raftsched.worker import lease_holder, worker
 
 # ---------------------------------------------------------------- leases
@@ -261,6 +264,68 @@ def lost_without_end() -> Iterator[None]:
 
 
 @contextmanager
+def queues_without_limits() -> Iterator[None]:
+    """A queue lets start whatever waits in it."""
+
+    def blocked_reason(queue: Any, now_ms: int, ahead: int = 0) -> None:
+        return None
+
+    with (
+        patch.object(admission, "blocked_reason", blocked_reason),
+        patch.object(queues, "blocked_reason", blocked_reason),
+    ):
+        yield
+
+
+@contextmanager
+def next_leader_knows_of_no_pause() -> Iterator[None]:
+    """A new leader gives out runs while the cluster is paused, and apply lets it."""
+
+    def at_the_beginning(leader: str, settings: Any, paused: bool) -> Any:
+        return cluster_of_leader.Cluster(leader, settings, paused=False)
+
+    def refused_now(tx: Tx, node: str) -> c.Rejected | None:
+        rule = tx.node_rule(node)
+        return c.Rejected("drained") if rule is not None and rule.drained else None
+
+    with patch.object(state, "Cluster", at_the_beginning), patch.object(attempts, "_refused_now", refused_now):
+        yield
+
+
+@contextmanager
+def next_leader_fires_in_a_pause() -> Iterator[None]:
+    """A new leader fires jobs while the cluster is paused, and apply lets it."""
+
+    def at_the_beginning(leader: str, settings: Any, paused: bool) -> Any:
+        return cluster_of_leader.Cluster(leader, settings, paused=False)
+
+    def fire(tx: Tx, command: c.Fire) -> c.Answer:
+        paused, tx.meta.paused = tx.meta.paused, False
+        try:
+            return firing.fire(tx, command)
+        finally:
+            tx.meta.paused = paused
+
+    with patch.object(state, "Cluster", at_the_beginning), _handler(c.Fire, fire):
+        yield
+
+
+@contextmanager
+def nothing_is_drained() -> Iterator[None]:
+    """A drained node is given runs, and apply lets it."""
+    real = placement.offer
+
+    def offer(session: Any, rule: Any) -> Any:
+        return real(session, msgspec.structs.replace(rule, drained=False))
+
+    def refused_now(tx: Tx, node: str) -> c.Rejected | None:
+        return c.Rejected("cluster-paused") if tx.meta.paused else None
+
+    with patch.object(placement, "offer", offer), patch.object(attempts, "_refused_now", refused_now):
+        yield
+
+
+@contextmanager
 def at_most_once_forgotten() -> Iterator[None]:
     real = Tx.policy_of
 
@@ -323,6 +388,37 @@ def less_urgent_first() -> Iterator[None]:
         yield
 
 
+# ---------------------------------------------------------------- operations on many jobs
+
+
+@contextmanager
+def operations_end_with_their_leader() -> Iterator[None]:
+    """A new leader goes on with no operation that was begun."""
+    real = operations.Operations.__init__
+
+    def begin(self: Any, *args: Any) -> None:
+        real(self, *args)
+        self._open.clear()
+
+    with patch.object(operations.Operations, "__init__", begin):
+        yield
+
+
+@contextmanager
+def second_step_repeated() -> Iterator[None]:
+    """The second step of an operation is forgotten when it is done, and the third acts on the same jobs."""
+    real = apply_operations._next_ids
+
+    def next_ids(tx: Tx, operation: Any, rows: int, work: int) -> tuple[list[int], bool]:
+        chosen, more = real(tx, operation, rows, work)
+        if operation.steps == 1:
+            operation.examined -= len(chosen)
+        return chosen, more or operation.steps == 1
+
+    with patch.object(apply_operations, "_next_ids", next_ids):
+        yield
+
+
 # ---------------------------------------------------------------- firing
 
 
@@ -360,6 +456,14 @@ def only_future_loaded() -> Iterator[None]:
 def no_gaps() -> Iterator[None]:
     """Skipped times leave no record."""
     with patch.object(firing, "note_gap", lambda *args: None):
+        yield
+
+
+@contextmanager
+def nothing_is_excluded() -> Iterator[None]:
+    """Calendars exclude nothing."""
+    real = triggers.exclusion
+    with patch.object(triggers, "exclusion", lambda content, timezone: real(b"{}", timezone)):
         yield
 
 

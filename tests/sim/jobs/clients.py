@@ -121,7 +121,8 @@ class JobClient(Client):
         job = rng.choice(recurring if recurring and rng.random() < 0.7 else known)
         assert job.job_id is not None
         (body,) = job.may_be
-        match rng.choices(list(ASKED), list(ASKED.values()))[0]:
+        weights = ASKED | self._world.profile.asks
+        match rng.choices(list(weights), list(weights.values()))[0]:
             case "delete":
                 return job, ABSENT, c.DeleteJob(job.job_id)
             case "kill" if (key := self._some_instance()) is not None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 MISSED = "is covered by nothing"
 FIRED_TWICE = "has two scheduled runs for"
 TOO_MANY = "runs, and max_runs is"
+EXCLUDED = "has a run at a time that its calendar excludes"
 LEFT_OUT = "was missed, all that is missed is to run, and it is left out for an overlap"
 
 SHUT = "shut"  # a calendar that excludes the last so many of each so many milliseconds
@@ -201,6 +202,7 @@ class Dues:
                 rows.setdefault(row.job_id, []).append(row)
         for job_id, found in rows.items():
             self._once_each(job_id, found)
+            self._in_open_time(job_id, found)
             raw = view.get(Table.JOBS, u64(job_id))
             if raw is not None:
                 self._owed(decode_job(raw), found, active[job_id])
@@ -218,6 +220,15 @@ class Dues:
         limit = self._triggers[job_id][0]
         if limit is not None and len(runs) > limit:
             self._world.checks.fail(f"job {job_text(job_id)} has {len(runs)} {TOO_MANY} {limit}")
+
+    def _in_open_time(self, job_id: int, rows: list[Instance]) -> None:
+        """Where all of its times followed the calendar SHUT in each of its revisions."""
+        revisions = self._world.ledger.policies[job_id].values()
+        if any(trigger.calendar != SHUT for policy in revisions for trigger in policy.all_triggers):
+            return
+        for row in rows:
+            if not row.gap_count and is_shut(row.nominal_at_ms):
+                self._world.checks.fail(f"job {job_text(job_id)} {EXCLUDED}: {row.nominal_at_ms}")
 
     def _owed(self, job: Job, rows: list[Instance], active: list[tuple[int, int | None]]) -> None:
         """Under the misfire policy "all" a missed time waits for the runs before it, unless as many do as are caught up

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from raftsched.core import commands as c
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, SessionChanged
 from raftsched.core.entry import EntryResult, decode_entry
-from raftsched.core.ids import instance_text
+from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import ASKED_FOR, Delivery, Instance, JobState, Outcome, Overlap, Policy, StepKind
 from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table
@@ -212,6 +212,8 @@ class Ledger:
                 self.queues[command.name] = command
             case c.DeleteQueue():
                 self.queues.pop(command.name, None)
+            case c.Fire() if self.paused:
+                self._world.checks.fail(f"job {job_text(command.job_id)} is fired {WHILE_PAUSED}")
             case c.PauseCluster():
                 self.paused = command.paused
             case c.PutNodeRule():

@@ -15,13 +15,16 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from tests.sim.jobs import broken, broken_remote, dues, truth
-from tests.sim.jobs.calm import NEVER_ENDS
+from tests.sim.jobs.calm import NEVER_ENDS, NOT_CARRIED_OUT, RUN_AGAIN
 from tests.sim.jobs.ledger import (
     AT_MOST_ONCE,
     DONE_TWICE,
     KILLED_BEFORE,
     LOST_TOO_OFTEN,
+    OVER_LIMITS,
     RETRIED_TOO_OFTEN,
+    WHILE_DRAINED,
+    WHILE_PAUSED,
     WRONG_OUTCOME,
 )
 from tests.sim.jobs.order import LESS_URGENT
@@ -38,7 +41,7 @@ LEADS_TOO_LONG = (*APART, "still leads term")  # the same age makes a leader res
 
 @dataclass(frozen=True)
 class Mutation:
-    """`shows`: a violation counts when it says one of these. `rare`: fewer than one seed in eight shows it."""
+    """`shows`: a violation counts when it says one of these."""
 
     shows: tuple[str, ...]
     profile: str
@@ -46,25 +49,24 @@ class Mutation:
     switches: Switches = ALL
     nodes: int = 3
     seconds: float = 60.0
-    rare: bool = False
 
 
 MUTATIONS: dict[str, Mutation] = {
     # leases
     "quorum_age_from_sending": Mutation(LEADS_TOO_LONG, "growing-delay", broken.quorum_age_from_receipt, nodes=5),
     "grants_shrink_with_quorum_age": Mutation(APART, "islands", broken.whole_grants, nodes=5),
-    "new_leader_waits": Mutation(APART, "elections", broken.new_leader_in_a_hurry, rare=True),
+    "new_leader_waits": Mutation(APART, "elections", broken.new_leader_in_a_hurry),
     "held_lease_is_moved_on": Mutation(APART, "elections", broken.leases_not_moved_on),
     "margin": Mutation(APART, "slewed", broken.no_margin),
     "lease_from_sending": Mutation(APART, "late-grants", broken.lease_from_receipt),
-    "self_kill": Mutation(APART, "stops", switches=Switches(self_kill=False), rare=True),
+    "self_kill": Mutation(APART, "stops", switches=Switches(self_kill=False)),
     "kill_before_end": Mutation(APART, "slewed", switches=Switches(kill_before_end=False)),
     # sessions
     "end_of_newest_leadership": Mutation(APART, "old-ends", broken.ends_of_old_leaders),
     "assign_to_open_session": Mutation(LOST, "handed-back", broken.assign_to_closed_sessions),
     "earlier_run_is_over": Mutation(APART, "restarts", switches=Switches(lock=False)),
     # attempts
-    "token_of_report": Mutation((*APART, WRONG_OUTCOME), "stops", broken.reports_of_old_tokens, rare=True),
+    "token_of_report": Mutation((*APART, WRONG_OUTCOME), "stops", broken.reports_of_old_tokens),
     "kill_only_asks": Mutation(APART, "elections", broken.kill_ends),
     "killed_stays_killed": Mutation((KILLED_BEFORE,), "stops", broken.kill_forgotten),
     "started_is_remembered": Mutation((truth.STARTED_TWICE,), "elections", broken.started_forgotten),
@@ -92,6 +94,17 @@ MUTATIONS: dict[str, Mutation] = {
     "missed_ones_follow_one_another": Mutation((dues.LEFT_OUT,), "elections", broken.nothing_owed),
     "release_of_held": Mutation(LOST, "elections", broken.held_for_ever),
     "more_urgent_first": Mutation((LESS_URGENT,), "narrow", broken.less_urgent_first),
+    "limits_of_queues": Mutation((OVER_LIMITS,), "elections", broken.queues_without_limits),
+    # what operators say
+    "pause_outlives_its_leader": Mutation((WHILE_PAUSED,), "elections", broken.next_leader_knows_of_no_pause),
+    "pause_stops_schedules": Mutation(
+        ("is fired while the cluster is paused",), "elections", broken.next_leader_fires_in_a_pause
+    ),
+    "drained_nodes_rest": Mutation((WHILE_DRAINED,), "elections", broken.nothing_is_drained),
+    "operations_outlive_their_leader": Mutation((NOT_CARRIED_OUT,), "bulk", broken.operations_end_with_their_leader),
+    "steps_are_done_once": Mutation(
+        (RUN_AGAIN, "the tables do not fit: operation"), "bulk", broken.second_step_repeated
+    ),
     # keys
     "keys_are_remembered": Mutation((DONE_TWICE,), "elections", broken.keys_forgotten),
     # firing
@@ -99,6 +112,7 @@ MUTATIONS: dict[str, Mutation] = {
     "fire_compares_nominal": Mutation((dues.FIRED_TWICE,), "elections", broken.fires_anything),
     "past_times_are_loaded": Mutation(LOST, "elections", broken.only_future_loaded),
     "gaps_are_recorded": Mutation((dues.MISSED,), "elections", broken.no_gaps),
+    "calendars_exclude": Mutation((dues.EXCLUDED,), "calendars", broken.nothing_is_excluded),
     "calendar_counts_from_acceptance": Mutation((dues.MISSED,), "elections", broken.calendar_from_now),
 }
 

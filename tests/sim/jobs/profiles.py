@@ -55,6 +55,10 @@ class JobsProfile(Profile):
     workers: int = 0  # remote ones, beside the nodes
     worker_slots: tuple[int, ...] = (2, 4, 8)
     worker_ttl_ms: tuple[int, ...] = (5_000, 10_000, 3_000)
+    asks: dict[str, int] = field(
+        default_factory=dict
+    )  # how often clients ask for what, where not as jobs.clients has it
+    operation_jobs: int = 100  # that one step of it acts on, as in production
     slew: float = 0.0  # how far boot clocks may go wrong, as a part of time
 
     def draw(self, rng: random.Random) -> JobsProfile:
@@ -104,6 +108,25 @@ PROFILES: dict[str, JobsProfile] = {
         every_s=4.0,
         clients=4,
         think_s=0.6,
+    ),
+    "bulk": JobsProfile(
+        faults={"kill_leader": 3, "hand_over": 3, "pause_leader": 2},
+        swarm=False,
+        every_s=2.0,
+        clients=4,
+        think_s=0.6,
+        asks={"bulk": 25},
+        operation_jobs=1,
+        latency_s=(0.02, 0.05),
+    ),
+    "calendars": JobsProfile(
+        faults={"kill_leader": 1, "isolate": 1},
+        swarm=False,
+        every_s=5.0,
+        clients=4,
+        think_s=0.6,
+        recurring=12,
+        asks={"calendar": 25},
     ),
     "islands": JobsProfile(
         faults={"island": 3, "halves": 1}, swarm=False, every_s=5.0, run_s=25.0, run_timeouts_ms=LONG

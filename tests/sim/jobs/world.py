@@ -137,7 +137,12 @@ def simulate_jobs(
     outcome = Outcome(seed, nodes, profile)
     with scratch() as directory:
         world = JobsWorld(seed, nodes, profile, directory, switches, verbose)
-        with world.outside.watched(), world.order.watched(), patch("raftsched.core.tables.FAR_DAY_MS", FAR_DAY_MS):
+        with (
+            world.outside.watched(),
+            world.order.watched(),
+            patch("raftsched.core.tables.FAR_DAY_MS", FAR_DAY_MS),
+            patch("raftsched.leader.operations.JOBS", world.profile.operation_jobs),
+        ):
             play(world, seconds, outcome)
         outcome.runs, outcome.commands = len(world.truth.runs), world.ledger.counts
     return outcome
