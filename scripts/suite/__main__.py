@@ -52,7 +52,7 @@ FAULTS = (
     "tests/mutants",
     *(
         f"tests/e2e/test_{name}.py"
-        for name in ("faults", "freeze", "rolling", "endurance", "between_nodes", "full_disk", "whole_outage")
+        for name in ("faults", "freeze", "rolling", "endurance", "between_nodes", "full_disk", "under_faults")
     ),
 )
 STYLE = (

@@ -56,7 +56,10 @@ SUBJECTS = (
     ),
     Subject(("raftsched/shipping/",), ("tests/unit/shipping", *_e2e("shipping"))),
     Subject(("raftsched/tracing/",), ("tests/unit/tracing", *_e2e("tracing"))),
-    Subject(("raftsched/security/",), ("tests/unit/security", *_e2e("tls", "key_rotation", "between_nodes"))),
+    Subject(
+        ("raftsched/security/",),
+        ("tests/unit/security", "tests/integration/embedded/test_key_rotation.py", *_e2e("tls", "between_nodes")),
+    ),
     Subject(("raftsched/config/",), ("tests/unit/config", *_e2e("startup"))),
     Subject(
         ("raftsched/node/", "raftsched/embedded/", "raftsched/testing/"),
@@ -110,8 +113,9 @@ def table() -> str:
 
 def _short(tests: tuple[str, ...]) -> list[str]:
     """Returns the places as Markdown, those of tests/e2e with their common beginning said once."""
-    files = [test.removeprefix("tests/e2e/test_").removesuffix(".py") for test in tests if "/test_" in test]
-    places = [f"`{test}`" for test in tests if "/test_" not in test]
+    begin = "tests/e2e/test_"
+    files = [test.removeprefix(begin).removesuffix(".py") for test in tests if test.startswith(begin)]
+    places = [f"`{test}`" for test in tests if not test.startswith(begin)]
     if files:
         names = files[0] if len(files) == 1 else "{" + ",".join(files) + "}"
         places.append(f"`tests/e2e/test_{names}.py`")

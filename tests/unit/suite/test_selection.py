@@ -66,7 +66,7 @@ def test_the_table_leads_to_tests_of_whole_nodes() -> None:
     files = selection.select(["raftsched/shipping/syslog.py"])
     assert files is not None
     assert {"tests/e2e/test_shipping.py", "tests/unit/shipping/test_syslog.py"} <= set(files)
-    assert "tests/e2e/test_calendars.py" not in files
+    assert "tests/e2e/test_queues.py" not in files
 
 
 @pytest.mark.parametrize("path", ["tests/conftest.py", "something/new.txt"])
