@@ -25,6 +25,7 @@ from raftsched.errors import StartupError
 from raftsched.security.keyring import KEY_FILE, own_key
 
 STOP_S = 10.0  # from TERM to KILL
+LEFT_S = 2.0  # the same for what the nodes left behind, once they have ended
 GRACE = "2s"  # for what runs
 READY_S = 60.0
 RESTART_S = 3.0  # first pause before a restart; doubled up to RESTART_MAX_S for a node that keeps ending
@@ -218,7 +219,7 @@ class DevCluster:
                 child.kill()
             child.wait()
         # what they left behind: their own processes end with their pipes; what does not is killed here
-        deadline = self._clock.monotonic() + (0.0 if self._asked > 1 else 2.0)
+        deadline = self._clock.monotonic() + (0.0 if self._asked > 1 else LEFT_S)
         while self._reap_adopted() and self._clock.monotonic() < deadline:
             select.select([], [], [], 0.05)
         while adopted := self._reap_adopted():

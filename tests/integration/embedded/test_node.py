@@ -113,7 +113,7 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_left(tmp_path: Path) -> No
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:  # no node: that opens and closes files as it likes
             http = f"127.0.0.1:{taken.getsockname()[1]}"
-            before = children(), open_files()
+            before = children(), open_files(first=True)
             with pytest.raises(StartupError, match="the port is in use"):
                 await raftsched.Node(id="n1", data=tmp_path, http=http).start()
             assert (children(), open_files()) == before
@@ -145,7 +145,7 @@ def test_nothing_is_left_of_a_node_that_was_stopped(tmp_path: Path) -> None:
     async def main() -> None:
         await asyncio.to_thread(int)  # the loop's own thread is there before and after
         node = alone(tmp_path)  # its ports are the test's
-        before = children(), open_files(), threading.active_count(), len(asyncio.all_tasks())
+        before = children(), open_files(first=True), threading.active_count(), len(asyncio.all_tasks())
         async with node:
             await node.ready()
             script = "(setsid sh -c 'trap : TERM; while :; do sleep 1; done' &) ; echo here; sleep 1000"

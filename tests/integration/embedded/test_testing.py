@@ -90,7 +90,7 @@ def test_the_plugin_costs_a_run_without_clusters_next_to_nothing() -> None:
 
 
 def test_nothing_is_left_of_a_cluster_in_a_thread(tmp_path: Path) -> None:
-    before = children(), open_files()
+    before = children(), open_files(first=True)
     with running_cluster(3, directory=tmp_path) as running:
         assert running.client.cluster.status().formed
         assert len(children()) > len(before[0])

@@ -28,7 +28,7 @@ START = f"""
 import sys
 from raftsched.cli.dev import cluster as dev_cluster
 dev_cluster.DevCluster.__init__.__defaults__ = ((sys.executable, {str(STUB)!r}),)
-dev_cluster.RESTART_S = 0.1
+dev_cluster.RESTART_S = dev_cluster.LEFT_S = 0.1
 from raftsched.cli.main import cli
 cli.main(sys.argv[1:], prog_name="raftsched")
 """
