@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -119,7 +120,7 @@ def test_an_export_outlives_nodes_that_are_away(
         with pytest.raises(UnavailableError):
             Export(Away(copy.chain, copy.notes, copy.refusals), tmp_path / "once", None).run(None)  # type: ignore[arg-type]
         answers.extend(["no", "no", "yes"])
-        monkeypatch.setattr(audit_chain.time, "sleep", lambda seconds: None)
+        monkeypatch.setattr(audit_chain, "time", SimpleNamespace(sleep=lambda seconds: None))
         file = tmp_path / "audit.jsonl"
         with pytest.raises(AuthError):  # what is refused ends it
             Export(Away(copy.chain, copy.notes, copy.refusals), file, None).run(1.0)  # type: ignore[arg-type]

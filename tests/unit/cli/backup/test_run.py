@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -228,7 +229,7 @@ def test_a_habit_goes_on_after_a_round_that_fails(
             raise outcome
 
     monkeypatch.setattr(run_module, "_round", one)
-    monkeypatch.setattr(run_module.time, "sleep", slept.append)
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(sleep=slept.append))
     monkeypatch.setattr(run_module.signal, "signal", lambda *of: None)
     with pytest.raises(KeyboardInterrupt):
         run_module._go_on(Client(parse_servers("http://127.0.0.1:1")), None, 300.0)  # type: ignore[arg-type]
