@@ -14,7 +14,7 @@ T = TypeVar("T")
 PATIENCE_S = 60.0  # for what must come, on a machine as it should be
 _ROUNDS = 20_000
 _REFERENCE_S = 0.002  # processor time of the rounds on such a machine
-_SLOWEST = 20.0
+_SLOWEST = 12.0  # what failed is to be told in minutes
 
 
 @cache

@@ -18,7 +18,7 @@ from tests.support.patience import patient, until, wait_until, within
         (3.0, 0.1, 30.0),
         (0.2, 4.0, 40.0),
         (2.0, 4.0, 80.0),
-        (9.0, 9.0, 200.0),
+        (9.0, 9.0, 120.0),
     ],
 )
 def test_it_grows_with_the_machine_and_its_load(
