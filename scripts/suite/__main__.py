@@ -34,12 +34,12 @@ RUNS = ROOT / ".test-runs"
 RUNS_KEPT = 10
 PYTHON = sys.executable
 PYTEST = (PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:anyio", "--timeout", "1200")
-# The simulators' share of a run of everything, in seconds on one core.
+# The simulators' share of a run of everything, in seconds of processor.
 SIMULATORS = {
     "RAFTSCHED_SIM_PROCESSES": "1",
-    "RAFTSCHED_SIM_SECONDS": "60",
-    "RAFTSCHED_MUTATION_SECONDS": "20",
-    "RAFTSCHED_JOBS_SIM_SECONDS": "40",
+    "RAFTSCHED_SIM_SECONDS": "30",
+    "RAFTSCHED_MUTATION_SECONDS": "10",
+    "RAFTSCHED_JOBS_SIM_SECONDS": "30",
     "RAFTSCHED_JOBS_MUTATION_SECONDS": "20",
 }
 API = (
