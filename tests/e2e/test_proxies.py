@@ -18,7 +18,7 @@ import pytest
 
 from tests.support.authority import ca_file, certificate, put
 from tests.support.cluster import Cluster
-from tests.support.machines import wait
+from tests.support.patience import wait_until
 from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.e2e
@@ -132,7 +132,7 @@ def running(program: Program, front: Front) -> Iterator[None]:
         env={**os.environ, "HOME": str(front.directory)},
     )  # fmt: skip
     try:
-        wait("the proxy finds the node that is there", front.listens)
+        wait_until(front.listens, "the proxy finds the node that is there")
         yield
     finally:
         process.terminate()
@@ -165,7 +165,7 @@ def test_a_proxy_passes_requests_and_events_on(program: Program, node: Cluster, 
         job = {"name": program.__name__, "trigger": {"manual": True}, "handler": {"shell": "true"}}
         path = f"/v1/namespaces/default/jobs/{job['name']}"
         with followed(front) as stream:
-            wait("a node takes a write", lambda: front.ask("PUT", path, job)[0] < 300)
+            wait_until(lambda: front.ask("PUT", path, job)[0] < 300, "a node takes a write")
             while not re.match(rb"data:.*" + program.__name__.encode(), line := stream.readline()):
                 assert line, "the stream has ended"
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machines import Machine, network, wait
+from tests.support.machines import Machine, network
+from tests.support.patience import wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -49,7 +50,7 @@ def test_five_commands_each(machines: list[Machine]) -> None:
         machine.start(its[1])
     ready = "curl -sf --cacert /etc/raftsched/ca.crt https://{}:7401/readyz"
     for machine in machines:
-        wait(f"{machine.name} is ready", lambda m=machine: m.do(ready.format(m.address))[0] == 0)  # type: ignore[misc]
+        wait_until(lambda m=machine: m.do(ready.format(m.address))[0] == 0, f"{machine.name} is ready")  # type: ignore[misc]
 
     stranger = f"raftsched --server https://{first.address}:7401 --ca-file /etc/raftsched/ca.crt jobs list"
     code, _, error = third.do(stranger)
@@ -63,7 +64,7 @@ def test_five_commands_each(machines: list[Machine]) -> None:
     status = second.must(on_second[3])
     assert all(machine.name in status for machine in machines), status
     second.must(on_second[4])
-    wait("the job ran", lambda: "SUCCEEDED" in second.must("raftsched instances list --job hello"))
+    wait_until(lambda: "SUCCEEDED" in second.must("raftsched instances list --job hello"), "the job ran")
     third.must(on_third[2], secret)
     assert "hello" in third.must("raftsched jobs list")
     for machine in machines:
