@@ -57,7 +57,8 @@ class Cluster(Sequence[Node]):
         self._size = size
         self._directory = directory
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._settings = {"slots": SLOTS, "grace": "1s", "http_allow": "any", **settings}
+        slots = {} if settings.get("no_run") else {"slots": SLOTS}
+        self._settings = {**slots, "grace": "1s", "http_allow": "any", **settings}
         self._ports: dict[str, tuple[_Port, _Port]] = {}  # HTTP and Raft
         self._nodes: list[Node] = []
 

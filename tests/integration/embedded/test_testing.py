@@ -124,6 +124,12 @@ def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path)
     asyncio.run(main())
 
 
+def test_nodes_that_run_nothing() -> None:
+    with running_cluster(1, no_run=True) as running:
+        (node,) = running.client.nodes.list()
+        assert node.slots == 0
+
+
 @pytest.mark.parametrize("size", [0, 8, -1])
 def test_a_size_that_is_no_clusters_is_refused(size: int) -> None:
     with pytest.raises(ValueError, match=f"1 to 7 nodes here, not {size}"):
