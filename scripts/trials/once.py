@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.cluster import Cluster, NodeProcess, Reply
+from tests.support.api_nodes import Reply
+from tests.support.cluster import Cluster, NodeProcess
 from tests.support.documented import check
 
 SENDERS = 50

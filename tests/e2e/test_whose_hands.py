@@ -19,7 +19,8 @@ import pytest
 from raftsched.worker.processes import descendants
 from tests.e2e.conftest import HANDLERS
 from tests.e2e.steps import FINAL
-from tests.support.cluster import Cluster, Reply
+from tests.support.api_nodes import Reply
+from tests.support.cluster import Cluster
 
 pytestmark = [
     pytest.mark.e2e,

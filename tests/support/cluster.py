@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
 import signal
 import ssl
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from raftsched.security.keyring import KEY_FILE, own_key
+from tests.support.api_nodes import ApiCluster, ApiNode
 from tests.support.authority import Files, ca_file, certificate, put
-from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_ports
 from tests.support.started import started
 
-READY_S = PATIENCE_S
 AS_MYSELF = ("--run-as=root",) if os.geteuid() == 0 else ()  # jobs of tests write where the tests do
 
 
-class Reply:
-    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        self.status = status
-        self.headers = headers
-        self.body = body
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-class NodeProcess:
+class NodeProcess(ApiNode):
     """One `raftsched node` process."""
 
     def __init__(self, cluster: Cluster, node_id: str, http_port: int, raft_port: int) -> None:
@@ -78,8 +63,8 @@ class NodeProcess:
             )
 
     @property
-    def url(self) -> str:
-        return f"{'http' if self.cluster.tls is None else 'https'}://127.0.0.1:{self.http_port}"
+    def tls(self) -> ssl.SSLContext | None:
+        return self.cluster.tls
 
     @property
     def alive(self) -> bool:
@@ -101,53 +86,8 @@ class NodeProcess:
             self.kill()
             raise
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        headers: dict[str, str] | None = None,
-        timeout: float = 30.0,
-    ) -> Reply:
-        """One request on a connection of its own. Raises OSError when the node does not answer."""
-        tls = self.cluster.tls
-        connection = (
-            http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=timeout)
-            if tls is None
-            else http.client.HTTPSConnection("127.0.0.1", self.http_port, timeout=timeout, context=tls)
-        )
-        try:
-            sent = dict(headers or {})
-            raw = None
-            if body is not None:
-                raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-                sent.setdefault("Content-Type", "application/json")
-            connection.request(method, path, raw, sent)
-            response = connection.getresponse()
-            return Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
-        finally:
-            connection.close()
 
-    def get(self, path: str) -> Any:
-        """The JSON of a GET that must succeed."""
-        reply = self.request("GET", path)
-        assert reply.status == 200, (path, reply.status, reply.body)
-        return reply.json
-
-    def find(self, path: str) -> Any:
-        """The JSON of a GET; None while this node has not heard of it: it applies a moment after it is acknowledged."""
-        reply = self.request("GET", path)
-        assert reply.status in (200, 404), (path, reply.status, reply.body)
-        return reply.json if reply.status == 200 else None
-
-    def ready(self) -> bool:
-        try:
-            return self.request("GET", "/readyz", timeout=2).status == 200
-        except (OSError, http.client.HTTPException):
-            return False
-
-
-class Cluster:
+class Cluster(ApiCluster[NodeProcess]):
     """`with Cluster(3) as cluster:` starts and waits; leaving ends every process."""
 
     def __init__(
@@ -219,44 +159,3 @@ class Cluster:
                     node.kill()
         if self._temporary is not None:
             self._temporary.cleanup()
-
-    def node(self, node_id: str) -> NodeProcess:
-        return next(n for n in self.nodes if n.id == node_id)
-
-    def alive(self) -> list[NodeProcess]:
-        return [n for n in self.nodes if n.alive]
-
-    def wait(self, what: str, condition: Callable[[], Any], timeout: float = READY_S) -> Any:
-        """Polls until the condition gives something true and returns it; says what was waited for, with the logs."""
-        silent = (OSError, http.client.HTTPException)
-        return wait_until(condition, lambda: f"{what}\n{self.logs()}", seconds=timeout, passing=silent)
-
-    def wait_ready(self) -> None:
-        for node in self.alive():
-            self.wait(f"{node.id} is ready", node.ready)
-
-    def leader(self) -> NodeProcess:
-        """The node that the others agree on as leader, waiting for one."""
-
-        def agreed() -> NodeProcess | None:
-            said = {n.get("/v1/cluster")["leader"] for n in self.alive()}
-            if len(said) == 1 and (name := said.pop()) is not None and self.node(name).alive:
-                return self.node(name)
-            return None
-
-        found: NodeProcess = self.wait("an agreed leader", agreed)
-        return found
-
-    def followers(self) -> list[NodeProcess]:
-        leader = self.leader()
-        return [n for n in self.alive() if n is not leader]
-
-    def followers_of(self, leader: NodeProcess) -> list[NodeProcess]:
-        return [n for n in self.alive() if n is not leader]
-
-    def logs(self, tail: int = 25) -> str:
-        parts = []
-        for node in self.nodes:
-            text = node.log.read_text(errors="replace").splitlines() if node.log.exists() else []
-            parts.append(f"--- {node.id} (alive: {node.alive})\n" + "\n".join(text[-tail:]))
-        return "\n".join(parts)
