@@ -17,7 +17,7 @@ class LoopThread:
     def __init__(self) -> None:
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="raftsched client", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="raftsched client", daemon=True)
         self._thread.start()
 
     @property
@@ -52,8 +52,14 @@ class LoopThread:
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
+
+    def _serve(self) -> None:
+        """Ends the loop where it ran: the thread that stops it may have one of its own that runs."""
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()
 
 
 async def _next(source: AsyncIterator[_T]) -> tuple[_T] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import inspect
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from raftsched.client import sync
 from raftsched.client.operations import Underway
 from raftsched.client.sync.underway import Underway as SyncUnderway
 from scripts.make_sync import OWN, RENAMED, SOURCES, render
+from tests.support.stub_server import serve
 
 
 def public(value: object) -> set[str]:
@@ -49,3 +51,13 @@ def test_both_clients_have_the_same_resources_and_methods() -> None:
                 signature = inspect.signature(getattr(ours, method)).parameters
                 assert signature == inspect.signature(getattr(theirs, method)).parameters, f"{name}.{method}"
     assert public(Underway) == public(SyncUnderway)
+
+
+def test_it_is_closed_where_an_event_loop_runs() -> None:
+    """As in a notebook, or beside a browser that a test drives: that loop is of no concern to it."""
+
+    async def main() -> None:
+        with serve(lambda _: (200, {"items": [], "next": None})) as stub, raftsched.Client(stub.url) as client:
+            assert list(client.jobs.list()) == []
+
+    asyncio.run(main())
