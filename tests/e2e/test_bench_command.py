@@ -8,15 +8,15 @@ import sys
 
 import pytest
 
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 from tests.support.patience import patient
 
 pytestmark = pytest.mark.e2e
 
 
 @pytest.mark.parametrize("what", ["create", "run"])
-def test_bench_measures_and_takes_its_jobs_away(cluster: Cluster, what: str) -> None:
-    server = ",".join(f"http://127.0.0.1:{node.http_port}" for node in cluster.nodes)
+def test_bench_measures_and_takes_its_jobs_away(cluster: LocalCluster, what: str) -> None:
+    server = cluster.servers
     words = ["bench", what, "--server", server, "--count", "30", "-o", "json"]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "raftsched", *words],

@@ -19,6 +19,11 @@ from tests.support.cluster import Cluster, NodeProcess
 pytestmark = pytest.mark.e2e
 
 
+@pytest.fixture(scope="module")
+def cluster(processes: Cluster) -> Cluster:
+    return processes
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _look_often(cluster: Cluster) -> None:
     reply = cluster.leader().request("PATCH", "/v1/cluster/settings", {"condition_check": "1s"})

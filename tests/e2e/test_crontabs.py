@@ -9,13 +9,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from click.testing import CliRunner
 from cronsim import CronSim
 
-from raftsched.cli.main import cli
-from tests.support.cluster import Cluster
+from tests.e2e.steps import command
 from tests.support.cron_oracle import Oracle, clock_changes
 from tests.support.crontab_lines import DIRECTORY
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 
@@ -25,14 +24,14 @@ FROM = datetime(2027, 5, 3, 9, 17, 31, tzinfo=UTC)  # a quiet time of the year f
 HORIZON = timedelta(days=90)
 
 
-def run(cluster: Cluster, *words: str) -> tuple[int, str]:
+def run(cluster: LocalCluster, *words: str) -> tuple[int, str]:
     """(exit code, all that is printed) of the command line, speaking to the cluster. No process of its own: there are
     many files, and they are what is in question."""
-    done = CliRunner().invoke(cli, [*words, "--server", f"http://127.0.0.1:{cluster.nodes[0].http_port}"])
+    done = command(cluster.nodes[0].url, *words)
     return done.exit_code, done.output
 
 
-def all_jobs(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
+def all_jobs(cluster: LocalCluster, namespace: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     path: str | None = f"/v1/jobs?namespace={namespace}&limit=1000"
     while path:
@@ -43,7 +42,7 @@ def all_jobs(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def imported(cluster: Cluster) -> dict[str, list[dict[str, Any]]]:
+def imported(cluster: LocalCluster) -> dict[str, list[dict[str, Any]]]:
     """Namespace (the file's number) -> jobs, after importing every file twice."""
     result = {}
     for number, path in enumerate(sorted(DIRECTORY.glob("*.crontab"))):
@@ -69,7 +68,7 @@ def test_every_file_went_in(imported: dict[str, list[dict[str, Any]]]) -> None:
             assert "shell" in job["handler"]
 
 
-def test_next_times_agree_with_both_oracles(cluster: Cluster, imported: dict[str, list[dict[str, Any]]]) -> None:
+def test_next_times_agree_with_both_oracles(cluster: LocalCluster, imported: dict[str, list[dict[str, Any]]]) -> None:
     compared = 0
     start = int(FROM.timestamp())
     for name, jobs in imported.items():
@@ -98,7 +97,7 @@ def test_next_times_agree_with_both_oracles(cluster: Cluster, imported: dict[str
     assert compared > 90
 
 
-def test_what_cannot_be_imported_is_listed_and_the_rest_goes_in(cluster: Cluster, tmp_path: Path) -> None:
+def test_what_cannot_be_imported_is_listed_and_the_rest_goes_in(cluster: LocalCluster, tmp_path: Path) -> None:
     file = tmp_path / "mixed.crontab"
     file.write_bytes(
         b"\xef\xbb\xbf# with a byte order mark\r\n"

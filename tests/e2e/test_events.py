@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.steps import create, run, wait_final
 from tests.support.cluster import Cluster, NodeProcess
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 
@@ -58,7 +59,7 @@ def test_a_reader_survives_its_node(tmp_path: Path) -> None:
             assert kept(node, f"job={job['id']}&after={index}") == everything
 
 
-def test_what_a_run_prints_is_followed_through_a_node_that_does_not_run_it(cluster: Cluster) -> None:
+def test_what_a_run_prints_is_followed_through_a_node_that_does_not_run_it(cluster: LocalCluster) -> None:
     leader = cluster.leader()
     job = create(leader, {"trigger": {"manual": True}, "handler": {"shell": "echo one; sleep 0.6; echo two"}})
     instance = run(leader, job["id"])

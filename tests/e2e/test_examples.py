@@ -17,7 +17,6 @@ from raftsched.api.routes import ROUTES
 from raftsched.cli.terminal.documents import read_jobs
 from raftsched.config.node import load
 from tests.e2e.steps import wait_final
-from tests.support.cluster import Cluster
 from tests.support.example_rows import rows
 from tests.support.examples import (
     ELSEWHERE,
@@ -34,6 +33,7 @@ from tests.support.examples import (
     jobs_of,
     put_files,
 )
+from tests.support.local_cluster import LocalCluster
 from tests.support.patience import patient
 
 pytestmark = pytest.mark.e2e
@@ -73,7 +73,7 @@ DKRON = [{"name": "a", "schedule": "@daily", "executor": "shell", "executor_conf
 class Place:
     """A directory as the examples expect it, with the commands that they use, and a cluster with their jobs."""
 
-    def __init__(self, cluster: Cluster, directory: Path) -> None:
+    def __init__(self, cluster: LocalCluster, directory: Path) -> None:
         self.cluster = cluster
         self.directory = directory
         self.ports = [node.http_port for node in cluster.nodes]
@@ -141,7 +141,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Place:
+def place(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Place:
     return Place(cluster, tmp_path_factory.mktemp("place"))
 
 

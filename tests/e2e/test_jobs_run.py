@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,11 +13,12 @@ import pytest
 
 from tests.e2e.steps import at, create, instances, run, seconds, wait_final, wait_instances
 from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 
 
-def test_created_on_a_follower_readable_everywhere(cluster: Cluster) -> None:
+def test_created_on_a_follower_readable_everywhere(cluster: LocalCluster) -> None:
     follower = cluster.followers()[0]
     made = create(follower, {"name": "everywhere", "trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}})
     reply = follower.request("GET", f"/v1/jobs/{made['id']}")
@@ -29,7 +31,7 @@ def test_created_on_a_follower_readable_everywhere(cluster: Cluster) -> None:
         assert node.get("/v1/namespaces/default/jobs/everywhere")["id"] == made["id"]
 
 
-def test_who_was_told_that_his_job_is_there_finds_it(cluster: Cluster) -> None:
+def test_who_was_told_that_his_job_is_there_finds_it(cluster: LocalCluster) -> None:
     """The answer may come before this node's disk has the job; many ask at once, so that turns take a while."""
 
     async def ask(session: aiohttp.ClientSession, url: str) -> list[int]:
@@ -50,7 +52,7 @@ def test_who_was_told_that_his_job_is_there_finds_it(cluster: Cluster) -> None:
     assert asyncio.run(scenario()) == [[200] * 20] * 36
 
 
-def test_a_one_shot_runs_once_on_a_follower_and_expires(cluster: Cluster) -> None:
+def test_a_one_shot_runs_once_on_a_follower_and_expires(cluster: LocalCluster) -> None:
     leader = cluster.leader()
     made = create(leader, {"trigger": {"in": "1s"}, "handler": {"exec": ["echo", "once"]}})
     rows = wait_instances(cluster, leader, made["id"], 1)
@@ -66,7 +68,7 @@ def test_a_one_shot_runs_once_on_a_follower_and_expires(cluster: Cluster) -> Non
     assert job["last_instance"] == rows[0]["id"]
 
 
-def test_interval_and_cron_fire_on_their_grid(cluster: Cluster) -> None:
+def test_interval_and_cron_fire_on_their_grid(cluster: LocalCluster) -> None:
     leader = cluster.leader()
     handler = {"python": "reports:greet"}
     interval = create(leader, {"trigger": {"every": "1s"}, "handler": handler, "params": {"name": "interval"}})
@@ -81,13 +83,20 @@ def test_interval_and_cron_fire_on_their_grid(cluster: Cluster) -> None:
     assert seconds(rows[0]["scheduled_at"]) == int(seconds(rows[0]["scheduled_at"]))
 
 
-def test_limits_hold_and_are_named(cluster: Cluster) -> None:
-    leader = cluster.leader()
+@pytest.fixture
+def alone() -> Iterator[Cluster]:
+    with Cluster(1) as started:
+        yield started
+
+
+def test_limits_hold_and_are_named(alone: Cluster) -> None:
+    """Of a process that a node has for itself: only such a node may put runs into control groups."""
+    (leader,) = alone.nodes
     takes = [sys.executable, "-S", "-c", "x = bytearray(512 << 20)"]
     handler = {"exec": takes, "limits": {"memory": "128MiB", "cpu": "1m30s", "open_files": 64}}
     made = create(leader, {"trigger": {"in": "1ms"}, "handler": handler})
     assert made["handler"] == handler
-    (row,) = wait_instances(cluster, leader, made["id"], 1, state="FAILED")
+    (row,) = wait_instances(alone, leader, made["id"], 1, state="FAILED")
     whole = [node["limits_whole_runs"] for node in leader.get("/v1/nodes")["items"]]
     assert row["error"].startswith("exit code 1: probably for limits.memory, 128 MiB\n") or any(whole), row
     assert "limits.memory" in row["error"]
@@ -107,7 +116,7 @@ HANDLERS = [
 
 @pytest.mark.parametrize(("handler", "params", "state", "output", "code"), HANDLERS)
 def test_output_comes_back_from_any_node(
-    cluster: Cluster,
+    cluster: LocalCluster,
     handler: dict[str, object],
     params: dict[str, object],
     state: str,
@@ -128,7 +137,7 @@ def test_output_comes_back_from_any_node(
         assert row["error"]
 
 
-def test_http_handler(cluster: Cluster) -> None:
+def test_http_handler(cluster: LocalCluster) -> None:
     leader = cluster.leader()
     url = f"http://127.0.0.1:{cluster.nodes[0].http_port}/livez"
     made = create(leader, {"trigger": {"manual": True}, "handler": {"http": {"method": "GET", "url": url}}})
@@ -144,7 +153,7 @@ def test_http_handler(cluster: Cluster) -> None:
     assert wait_final(cluster, leader, run(leader, wrong["id"]))["state"] == "FAILED"
 
 
-def test_a_run_knows_who_it_is(cluster: Cluster) -> None:
+def test_a_run_knows_who_it_is(cluster: LocalCluster) -> None:
     leader = cluster.leader()
     made = create(
         leader,
@@ -167,7 +176,7 @@ def test_a_run_knows_who_it_is(cluster: Cluster) -> None:
     assert seconds(seen["RAFTSCHED_SCHEDULED_AT"]) == seconds(row["scheduled_at"])
 
 
-def test_a_timeout_kills_the_whole_tree(cluster: Cluster) -> None:
+def test_a_timeout_kills_the_whole_tree(cluster: LocalCluster) -> None:
     leader = cluster.leader()
     script = "trap '' TERM; (trap '' TERM; sleep 300) & setsid sleep 300 & echo $! ; wait"
     made = create(leader, {"trigger": {"manual": True}, "handler": {"shell": script}, "timeout": "1s"})
@@ -177,7 +186,7 @@ def test_a_timeout_kills_the_whole_tree(cluster: Cluster) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_kill_ends_a_running_instance(cluster: Cluster) -> None:
+def test_kill_ends_a_running_instance(cluster: LocalCluster) -> None:
     follower = cluster.followers()[0]
     made = create(follower, {"trigger": {"manual": True}, "handler": {"exec": ["sleep", "300"]}})
     instance = run(follower, made["id"])
@@ -186,7 +195,7 @@ def test_kill_ends_a_running_instance(cluster: Cluster) -> None:
     assert wait_final(cluster, follower, instance)["state"] == "KILLED"
 
 
-def test_retries_then_a_final_failure(cluster: Cluster) -> None:
+def test_retries_then_a_final_failure(cluster: LocalCluster) -> None:
     leader = cluster.leader()
     made = create(
         leader,
@@ -202,7 +211,7 @@ def test_retries_then_a_final_failure(cluster: Cluster) -> None:
     assert len({a["token"] for a in row["attempts"]}) == 3
 
 
-def test_pause_resume_edit_delete(cluster: Cluster) -> None:
+def test_pause_resume_edit_delete(cluster: LocalCluster) -> None:
     leader, follower = cluster.leader(), cluster.followers()[0]
     made = create(leader, {"name": "life", "trigger": {"every": "1s"}, "handler": {"exec": ["true"]}})
     path = f"/v1/jobs/{made['id']}"
@@ -223,7 +232,7 @@ def test_pause_resume_edit_delete(cluster: Cluster) -> None:
     assert instances(leader, again["id"]) == []
 
 
-def test_every_node_tells_how_far_all_are(cluster: Cluster) -> None:
+def test_every_node_tells_how_far_all_are(cluster: LocalCluster) -> None:
     leader = cluster.leader()
     for node in cluster.nodes:
         seen = node.get("/v1/cluster")

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from raftsched.cli.main import cli
 from tests.e2e.conftest import HANDLERS
-from tests.e2e.steps import create, run, seconds, wait_final
-from tests.support.cluster import Cluster, NodeProcess
+from tests.e2e.steps import ask, create, run, seconds, wait_final
+from tests.support.api_nodes import ApiNode
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 
@@ -23,20 +22,13 @@ def held_open(directory: Path) -> dict[str, Any]:
     return {"shell": f"until [ -e {files[0]} ] || [ -e {files[1]} ]; do sleep 0.02; done"}
 
 
-def ask(node: NodeProcess, *words: str) -> str:
-    """What the command line prints."""
-    result = CliRunner().invoke(cli, ["--server", f"http://127.0.0.1:{node.http_port}", *words])
-    assert result.exit_code == 0, (words, result.output)
-    return result.output
-
-
-def change(node: NodeProcess, method: str, path: str, body: Any = None) -> Any:
+def change(node: ApiNode, method: str, path: str, body: Any = None) -> Any:
     reply = node.request(method, path, body)
     assert reply.status in (200, 201), (path, reply.status, reply.body)
     return reply.json
 
 
-def wait_state(cluster: Cluster, node: NodeProcess, instance: str, state: str) -> dict[str, Any]:
+def wait_state(cluster: LocalCluster, node: ApiNode, instance: str, state: str) -> dict[str, Any]:
     def there() -> dict[str, Any] | None:
         row: dict[str, Any] | None = node.find(f"/v1/instances/{instance}")
         return row if row is not None and row["state"] == state else None
@@ -45,7 +37,7 @@ def wait_state(cluster: Cluster, node: NodeProcess, instance: str, state: str) -
     return found
 
 
-def test_a_drained_node_ends_what_it_has_and_takes_nothing_new(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_drained_node_ends_what_it_has_and_takes_nothing_new(cluster: LocalCluster, tmp_path: Path) -> None:
     leader = cluster.leader()
     node, other = cluster.followers_of(leader)[:2]
     ask(other, "nodes", "label", node.id, "pin=here")
@@ -78,7 +70,7 @@ def test_a_drained_node_ends_what_it_has_and_takes_nothing_new(cluster: Cluster,
     ask(other, "nodes", "label", node.id, "--reset")
 
 
-def test_fewer_slots_hold_from_the_next_start_on(cluster: Cluster, tmp_path: Path) -> None:
+def test_fewer_slots_hold_from_the_next_start_on(cluster: LocalCluster, tmp_path: Path) -> None:
     leader = cluster.leader()
     node = cluster.followers_of(leader)[0]
     change(leader, "PATCH", f"/v1/nodes/{node.id}", {"labels": {"small": "yes"}, "slots": 1})
@@ -96,7 +88,7 @@ def test_fewer_slots_hold_from_the_next_start_on(cluster: Cluster, tmp_path: Pat
 
 
 def test_more_slots_than_it_was_started_with(tmp_path: Path) -> None:
-    with Cluster(1, flags=["--slots", "1"], pythonpath=HANDLERS) as alone:
+    with LocalCluster(1, slots=1, pythonpath=HANDLERS) as alone:
         (node,) = alone.nodes
         ask(node, "nodes", "slots", "n1", "3")
         made = create(
@@ -113,7 +105,7 @@ def test_more_slots_than_it_was_started_with(tmp_path: Path) -> None:
         assert [wait_final(alone, node, instance)["state"] for instance in runs] == ["SUCCEEDED"] * 3
 
 
-def test_a_queue_lets_as_many_run_as_it_says(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_queue_lets_as_many_run_as_it_says(cluster: LocalCluster, tmp_path: Path) -> None:
     leader = cluster.leader()
     follower = cluster.followers_of(leader)[0]
     ask(follower, "queues", "set", "narrow", "--max-running", "2")
@@ -141,7 +133,7 @@ def test_a_queue_lets_as_many_run_as_it_says(cluster: Cluster, tmp_path: Path) -
     assert "without limits: narrow" in ask(follower, "queues", "delete", "narrow")
 
 
-def test_a_queue_made_over_what_waits_holds_its_rate(cluster: Cluster) -> None:
+def test_a_queue_made_over_what_waits_holds_its_rate(cluster: LocalCluster) -> None:
     leader = cluster.leader()
     job = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow", "queue": "steady"}
     made = create(leader, job)
@@ -156,7 +148,7 @@ def test_a_queue_made_over_what_waits_holds_its_rate(cluster: Cluster) -> None:
     ask(leader, "queues", "delete", "steady")
 
 
-def test_settings_hold_on_every_node(cluster: Cluster) -> None:
+def test_settings_hold_on_every_node(cluster: LocalCluster) -> None:
     leader = cluster.leader()
     follower = cluster.followers_of(leader)[0]
     assert ask(follower, "cluster", "settings", "set", "timeout_ceiling=10m") == "timeout_ceiling=10m\n"

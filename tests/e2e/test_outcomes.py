@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.steps import create, run, wait_final
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 
@@ -23,7 +23,7 @@ exit 5
 """
 
 
-def test_a_run_goes_on_where_it_was(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_run_goes_on_where_it_was(cluster: LocalCluster, tmp_path: Path) -> None:
     leader = cluster.leader()
     job = {
         "trigger": {"manual": True},

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from tests.e2e.steps import create, run, wait_final
-from tests.support.cluster import Cluster, NodeProcess
+from tests.support.local_cluster import LocalCluster, LocalNode
 
 pytestmark = pytest.mark.e2e
 
 
-def parts_of(node: NodeProcess, parent: str) -> list[dict[str, Any]]:
+def parts_of(node: LocalNode, parent: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = node.get(f"/v1/instances?parent={parent}")["items"]
     return found
 
 
-def test_a_failed_shard_alone_is_retried_and_rerun(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_failed_shard_alone_is_retried_and_rerun(cluster: LocalCluster, tmp_path: Path) -> None:
     leader, marks = cluster.leader(), tmp_path / "marks"
     index, count = "$RAFTSCHED_SHARD_INDEX", "$RAFTSCHED_SHARD_COUNT"
     job = {
@@ -46,7 +46,7 @@ def test_a_failed_shard_alone_is_retried_and_rerun(cluster: Cluster, tmp_path: P
     assert [item["id"] for item in listed] == [parent]
 
 
-def test_one_on_each_node(cluster: Cluster) -> None:
+def test_one_on_each_node(cluster: LocalCluster) -> None:
     leader = cluster.leader()
     job = {"trigger": {"manual": True}, "handler": {"shell": "true"}, "placement": {"on": "all"}}
     made = create(leader, job)["id"]

@@ -7,12 +7,12 @@ from itertools import pairwise
 import pytest
 
 from tests.e2e.steps import create, run, wait_final
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 
 
-def test_another_node_after_a_failure(cluster: Cluster) -> None:
+def test_another_node_after_a_failure(cluster: LocalCluster) -> None:
     leader = cluster.leader()
     made = create(
         leader,
@@ -31,7 +31,7 @@ def test_another_node_after_a_failure(cluster: Cluster) -> None:
         assert now["node"] != before["node"] or now["eligible"] == 1, places
 
 
-def test_what_no_node_can_take_says_so_until_one_can(cluster: Cluster) -> None:
+def test_what_no_node_can_take_says_so_until_one_can(cluster: LocalCluster) -> None:
     leader = cluster.leader()
     made = create(
         leader,

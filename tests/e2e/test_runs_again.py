@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.steps import create, run, wait_final
 from tests.support.cluster import Cluster, NodeProcess
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 
@@ -93,7 +94,7 @@ def test_a_run_that_ended_while_no_majority_heard_it_is_not_failed_by_kills(own:
     assert (row["state"], len(row["attempts"])) == ("SUCCEEDED", 1)
 
 
-def test_a_dead_letter_is_requeued_under_the_job_as_it_is_now(cluster: Cluster) -> None:
+def test_a_dead_letter_is_requeued_under_the_job_as_it_is_now(cluster: LocalCluster) -> None:
     leader, follower = cluster.leader(), cluster.followers()[0]
     job = {"name": "import", "trigger": {"manual": True}, "handler": {"shell": "exit 3"}, "overlap": "allow"}
     made = create(follower, job)
@@ -112,7 +113,7 @@ def test_a_dead_letter_is_requeued_under_the_job_as_it_is_now(cluster: Cluster) 
     assert leader.get("/v1/dead-letters?consistency=leader")["items"] == []
 
 
-def test_a_time_is_skipped_and_past_ones_are_made_up_for(cluster: Cluster) -> None:
+def test_a_time_is_skipped_and_past_ones_are_made_up_for(cluster: LocalCluster) -> None:
     follower = cluster.followers()[0]
     made = create(follower, {"name": "hourly", "trigger": {"cron": "0 * * * *"}, "handler": {"exec": ["true"]}})
     path = f"/v1/jobs/{made['id']}"

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from tests.e2e.steps import create, run, wait_final
-from tests.support.cluster import Cluster, NodeProcess
+from tests.support.api_nodes import AnyCluster, ApiNode
+from tests.support.cluster import Cluster
 from tests.support.examples import ROOT
+from tests.support.local_cluster import LocalCluster
 from tests.support.ports import free_ports
 from tests.support.receiver import Received, Receiver, receiving
 
@@ -25,7 +27,7 @@ FAILS = {"trigger": {"manual": True}, "handler": {"shell": "echo no paper >&2; e
 QUICK = ["100ms"] * 20
 
 
-def hook(node: NodeProcess, name: str, url: str, **fields: Any) -> str:
+def hook(node: ApiNode, name: str, url: str, **fields: Any) -> str:
     """Makes a webhook; its secret."""
     body = {"name": name, "url": url, "retry_delays": QUICK, "timeout": "60s", **fields}
     reply = node.request("POST", "/v1/webhooks", body)
@@ -33,12 +35,12 @@ def hook(node: NodeProcess, name: str, url: str, **fields: Any) -> str:
     return str(reply.json["secret"])
 
 
-def deliveries(node: NodeProcess, name: str) -> list[dict[str, Any]]:
+def deliveries(node: ApiNode, name: str) -> list[dict[str, Any]]:
     found = node.find(f"/v1/namespaces/_system/jobs/{name}/instances")
     return [] if found is None else list(found["items"])
 
 
-def delivered(cluster: Cluster, node: NodeProcess, name: str, count: int = 1) -> list[dict[str, Any]]:
+def delivered(cluster: AnyCluster, node: ApiNode, name: str, count: int = 1) -> list[dict[str, Any]]:
     def done() -> list[dict[str, Any]] | None:
         rows = deliveries(node, name)
         return rows if [row["state"] for row in rows] == ["SUCCEEDED"] * count else None
@@ -47,7 +49,7 @@ def delivered(cluster: Cluster, node: NodeProcess, name: str, count: int = 1) ->
     return rows
 
 
-def test_a_receiver_that_fails_at_first(cluster: Cluster) -> None:
+def test_a_receiver_that_fails_at_first(cluster: LocalCluster) -> None:
     node = cluster.nodes[0]
 
     def answer(receiver: Receiver, _: Received) -> tuple[int, bytes]:
@@ -82,7 +84,7 @@ def test_a_receiver_that_fails_at_first(cluster: Cluster) -> None:
         )
 
 
-def test_a_receiver_that_dies_in_the_middle(cluster: Cluster) -> None:
+def test_a_receiver_that_dies_in_the_middle(cluster: LocalCluster) -> None:
     """The first hears the event and is killed before it answers; the second is the one of the examples."""
     node = cluster.nodes[0]
     (port,) = free_ports(1)

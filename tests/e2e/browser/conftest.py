@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Error, Route
 
 import raftsched
+from tests.support.api_nodes import AnyCluster
 from tests.support.browser import MISSING, Tab, chromium, executable
 from tests.support.cluster import Cluster
 
@@ -33,7 +34,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def open_tab(request: pytest.FixtureRequest, browser: Browser, cluster: Cluster) -> Iterator[Opens]:
+def open_tab(request: pytest.FixtureRequest, browser: Browser, cluster: AnyCluster) -> Iterator[Opens]:
     """Opens tabs. What they see counts when the test is done."""
     tabs = request.node.stash[_TABS] = []
 

@@ -15,7 +15,7 @@ from scripts.make_page_roles import PATH, render
 from tests.e2e.browser.conftest import Opens
 from tests.e2e.browser.world import World
 from tests.support.browser import Tab
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 MANUAL = {"trigger": {"manual": True}, "handler": {"shell": "true"}}
@@ -29,7 +29,7 @@ def tab(open_tab: Opens) -> Tab:
 
 
 @pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> dict[str, str]:
+def admin(cluster: LocalCluster) -> dict[str, str]:
     """The admin that the first test makes: `secret`."""
     return {}
 
@@ -56,7 +56,9 @@ def create(page: Page, name: str, role: str, **more: str) -> str:
     return secret
 
 
-def test_tokens_are_turned_on_from_the_page_which_goes_on(cluster: Cluster, tab: Tab, admin: dict[str, str]) -> None:
+def test_tokens_are_turned_on_from_the_page_which_goes_on(
+    cluster: LocalCluster, tab: Tab, admin: dict[str, str]
+) -> None:
     page = tab.go("/ui/tokens")
     expect(page.locator("main")).to_contain_text("Requests need no token")
     loose = create(page, "made-by-anybody", "admin")
@@ -78,7 +80,7 @@ def test_tokens_are_turned_on_from_the_page_which_goes_on(cluster: Cluster, tab:
     expect(row(page, "made-by-anybody")).to_contain_text("revoked")
 
 
-def test_a_token_is_made_shown_once_and_revoked(cluster: Cluster, tab: Tab, admin: dict[str, str]) -> None:
+def test_a_token_is_made_shown_once_and_revoked(cluster: LocalCluster, tab: Tab, admin: dict[str, str]) -> None:
     tab.sign_in(admin["secret"])
     page = tab.go("/ui/tokens")
     secret = create(page, "robot", "viewer", grant="billing", **{"as": "editor"})
@@ -110,7 +112,7 @@ def test_what_is_wrong_with_a_token_is_said_where_it_is(tab: Tab, admin: dict[st
 
 
 def test_the_audit_is_filtered_by_its_address_and_shows_what_comes(
-    cluster: Cluster, tab: Tab, admin: dict[str, str]
+    cluster: LocalCluster, tab: Tab, admin: dict[str, str]
 ) -> None:
     world = World(cluster, admin["secret"])
     world.put("billing/first", MANUAL)
@@ -132,7 +134,7 @@ def test_the_audit_is_filtered_by_its_address_and_shows_what_comes(
     assert link.get_attribute("href") == f"/ui/jobs/{world.jobs['billing/second']}"
 
 
-def test_older_records_follow_as_one_scrolls(cluster: Cluster, tab: Tab, admin: dict[str, str]) -> None:
+def test_older_records_follow_as_one_scrolls(cluster: LocalCluster, tab: Tab, admin: dict[str, str]) -> None:
     world = World(cluster, admin["secret"])
     for number in range(230):
         world.ask("PUT", f"/v1/namespaces/many-{number:03}", {"owner": "ana"})
@@ -148,7 +150,7 @@ def test_older_records_follow_as_one_scrolls(cluster: Cluster, tab: Tab, admin: 
     assert names == [f"/v1/namespaces/many-{number:03}" for number in reversed(range(230))]
 
 
-def test_the_chain_and_the_refusals_are_shown(cluster: Cluster, tab: Tab, admin: dict[str, str]) -> None:
+def test_the_chain_and_the_refusals_are_shown(cluster: LocalCluster, tab: Tab, admin: dict[str, str]) -> None:
     bearer = {"Authorization": f"Bearer {admin['secret']}"}
     cluster.nodes[0].request("GET", "/v1/secrets", None, {"Authorization": "Bearer rs_nobody"})
     tab.sign_in(admin["secret"])
@@ -183,7 +185,9 @@ _MAY = """async ([url, who, asked]) => {
 }"""
 
 
-def test_the_page_takes_a_token_to_be_good_for_what_it_is(cluster: Cluster, tab: Tab, admin: dict[str, str]) -> None:
+def test_the_page_takes_a_token_to_be_good_for_what_it_is(
+    cluster: LocalCluster, tab: Tab, admin: dict[str, str]
+) -> None:
     """Reads and changes that name a namespace or none, asked for without a body that could change anything: the API
     answers 403 or not."""
     world = World(cluster, admin["secret"])

@@ -11,14 +11,14 @@ from raftsched.store import backup
 from tests.e2e.browser.world import World
 from tests.support import axe
 from tests.support.browser import Tab
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 JOBS = "/v1/namespaces/seen/jobs"
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Cluster) -> World:
+def world(cluster: LocalCluster) -> World:
     made = World(cluster)
     made.ask("PUT", "/v1/queues/shut", {"paused": True})
     manual = {"trigger": {"manual": True}}

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, Route, expect
 from tests.e2e.browser.conftest import Opens
 from tests.e2e.browser.world import World
 from tests.support.browser import Tab
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 REFUSED = r"status of (4(04|09|12|22)|504)"
@@ -20,7 +20,7 @@ JOB = {"trigger": {"cron": "0 2 * * *"}, "handler": {"shell": "true"}}
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Cluster) -> Iterator[World]:
+def world(cluster: LocalCluster) -> Iterator[World]:
     made = World(cluster)
     yield made
     made.end()

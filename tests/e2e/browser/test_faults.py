@@ -37,6 +37,11 @@ def marked(page: Page) -> bool:
     return bool(page.evaluate("() => window.marked === true"))
 
 
+@pytest.fixture(scope="module")
+def cluster(processes: Cluster) -> Cluster:
+    return processes
+
+
 def again(cluster: Cluster, *nodes: NodeProcess) -> None:
     for node in nodes:
         if not node.alive:

@@ -9,14 +9,14 @@ from tests.e2e.browser.conftest import Opens
 from tests.e2e.browser.world import World
 from tests.support import axe
 from tests.support.browser import WIDTHS, Tab
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 MANUAL = {"trigger": {"manual": True}, "handler": {"shell": "true"}}
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Cluster) -> World:
+def world(cluster: LocalCluster) -> World:
     made = World(cluster)
     for number in range(5):
         made.put(f"keys/job-{number}", MANUAL)

@@ -19,7 +19,7 @@ from tests.e2e.browser.conftest import Opens
 from tests.e2e.browser.world import EVIL, World
 from tests.support import axe
 from tests.support.browser import Tab
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 MANUAL: dict[str, Any] = {"trigger": {"manual": True}, "handler": {"shell": "echo done"}}
@@ -28,7 +28,7 @@ LONG = "while :; do sleep 0.1; done"
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Cluster) -> World:
+def world(cluster: LocalCluster) -> World:
     return World(cluster)
 
 

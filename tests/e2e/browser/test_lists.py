@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.browser.world import World
 from tests.support.browser import Tab
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 JOBS = 2_500  # more than a page of the API
@@ -18,7 +18,7 @@ MANUAL: dict[str, Any] = {"trigger": {"manual": True}, "handler": {"shell": "ech
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Cluster) -> World:
+def world(cluster: LocalCluster) -> World:
     found = World(cluster)
     for start in range(0, JOBS, 500):
         some = [

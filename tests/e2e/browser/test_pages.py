@@ -17,7 +17,7 @@ from tests.e2e.browser.conftest import Opens
 from tests.e2e.browser.world import World, build, path_of
 from tests.support import axe
 from tests.support.browser import HEIGHT, WIDTHS, Theme
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 SCREENSHOTS = os.environ.get("RAFTSCHED_SCREENSHOTS")
@@ -61,7 +61,7 @@ PAGES = {
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Cluster) -> Iterator[World]:
+def world(cluster: LocalCluster) -> Iterator[World]:
     made = build(cluster)
     yield made
     made.end()

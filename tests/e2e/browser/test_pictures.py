@@ -17,7 +17,7 @@ from playwright.sync_api import expect
 from tests.e2e.browser.conftest import Opens
 from tests.e2e.browser.world import World, build, path_of
 from tests.support.browser import Theme
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).resolve().parents[3]
@@ -47,7 +47,7 @@ PICTURES = {
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Cluster) -> Iterator[World]:
+def world(cluster: LocalCluster) -> Iterator[World]:
     made = build(cluster)
     yield made
     made.end()

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.e2e.browser.conftest import Opens
 from tests.e2e.browser.world import World
 from tests.support.browser import Tab
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 REFUSED = r"status of 4(04|09|12|22)"
@@ -19,7 +19,7 @@ MANUAL = {"trigger": {"manual": True}, "handler": {"shell": "while :; do sleep 0
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Cluster) -> Iterator[World]:
+def world(cluster: LocalCluster) -> Iterator[World]:
     made = World(cluster)
     yield made
     made.end()

@@ -8,13 +8,13 @@ from playwright.sync_api import Page, expect
 from tests.e2e.browser.world import World
 from tests.support import axe
 from tests.support.browser import Tab
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Cluster) -> World:
+def world(cluster: LocalCluster) -> World:
     return World(cluster)
 
 

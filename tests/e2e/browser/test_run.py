@@ -8,14 +8,14 @@ from playwright.sync_api import expect
 from tests.e2e.browser.world import World
 from tests.support import axe
 from tests.support.browser import Tab
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 TICKS = "i=0; while :; do i=$((i+1)); echo tick-$i; echo warn-$i >&2; sleep 0.1; done"
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Cluster) -> World:
+def world(cluster: LocalCluster) -> World:
     return World(cluster)
 
 

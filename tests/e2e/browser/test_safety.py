@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.browser.world import EVIL, World
 from tests.support.browser import HEIGHT, WIDTHS, Tab
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 PRINTS = (
@@ -20,7 +20,7 @@ PRINTS = (
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Cluster) -> Iterator[World]:
+def world(cluster: LocalCluster) -> Iterator[World]:
     made = World(cluster)
     made.ask("PUT", "/v1/namespaces/evil", {"owner": EVIL[:64], "description": EVIL})
     made.ask("PUT", "/v1/queues/evil", {"max_running": 1})
@@ -79,7 +79,7 @@ def test_a_run_shows_its_output_as_text_with_its_colours(world: World, tab: Tab)
     assert red.evaluate(colour) != plain.evaluate(colour)
 
 
-def test_a_sign_in_leads_nowhere_else(cluster: Cluster, tab: Tab) -> None:
+def test_a_sign_in_leads_nowhere_else(cluster: LocalCluster, tab: Tab) -> None:
     page = tab.go("/ui/sign-in?to=//127.0.0.9/ui")
     page.get_by_label("Token").fill("rs_x")
     tab.expects("status of 401")

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.browser.conftest import Opens
 from tests.e2e.browser.world import World
 from tests.support.browser import Tab
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 MANUAL = {"trigger": {"manual": True}, "handler": {"shell": "echo done"}}
@@ -20,7 +20,7 @@ MANUAL = {"trigger": {"manual": True}, "handler": {"shell": "echo done"}}
 class Guarded(World):
     """A world that wants tokens; `secrets` by their names."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: LocalCluster) -> None:
         super().__init__(cluster)
         self.secrets: dict[str, str] = {}
         self.token("root", "admin")
@@ -49,7 +49,7 @@ class Guarded(World):
 
 
 @pytest.fixture(scope="module")
-def guarded(cluster: Cluster) -> Guarded:
+def guarded(cluster: LocalCluster) -> Guarded:
     return Guarded(cluster)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from tests.support.browser import Tab
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 
-def test_the_shell_has_nothing_inline_and_names_only_its_own_files(cluster: Cluster) -> None:
+def test_the_shell_has_nothing_inline_and_names_only_its_own_files(cluster: LocalCluster) -> None:
     reply = cluster.nodes[0].request("GET", "/ui/")
     assert reply.status == 200
     html = reply.body.decode()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.cluster import Cluster
+from tests.support.api_nodes import AnyCluster
 
 # Colours, a link that is none, and what a page must not take for HTML.
 OUTPUT = (
@@ -76,7 +76,7 @@ PUTS: dict[str, dict[str, Any]] = {
 class World:
     """What was made, by name; and requests as whoever `secret` is of."""
 
-    def __init__(self, cluster: Cluster, secret: str = "") -> None:
+    def __init__(self, cluster: AnyCluster, secret: str = "") -> None:
         self.cluster = cluster
         self.headers = {"Authorization": f"Bearer {secret}"} if secret else {}
         self.jobs: dict[str, str] = {}  # "namespace/name" -> id
@@ -119,7 +119,7 @@ class World:
             self.ask("POST", f"/v1/jobs/{job}/expire", {"kill": True})
 
 
-def build(cluster: Cluster) -> World:
+def build(cluster: AnyCluster) -> World:
     world = World(cluster)
     for path, body in PUTS.items():
         world.ask("PUT", f"/v1/{path}", body)
