@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 from raftsched.clock import SystemClock
-from tests.support.cluster import Cluster
+from tests.e2e.steps import command
 from tests.support.issuer import CLIENT, as_setting, issuing_beside, rsa_key
-from tests.support.patience import patient
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 
@@ -20,33 +18,25 @@ JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "namespace": 
 
 
 def test_a_login_is_good_on_every_node_until_the_setting_goes(tmp_path: Path) -> None:
-    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}
-    for name in ("RAFTSCHED_SERVER", "RAFTSCHED_TOKEN", "RAFTSCHED_CONTEXT"):
-        environment.pop(name, None)
+    def ask(*words: str) -> Result:
+        return command(None, *words, home=tmp_path)  # all but the context lies there
 
-    def ask(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "raftsched", *words]
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=patient(60), check=False
-        )
-
-    with Cluster(3) as cluster, issuing_beside() as issuer:
+    with LocalCluster(3) as cluster, issuing_beside() as issuer:
         issuer.now = SystemClock().wall_ms() // 1_000
-        servers = ",".join(f"http://127.0.0.1:{node.http_port}" for node in cluster.nodes)
-        assert ask("contexts", "set", "here", servers, "--use").returncode == 0
+        assert ask("contexts", "set", "here", cluster.servers, "--use").exit_code == 0
         bootstrapped = ask("tokens", "bootstrap")
-        assert bootstrapped.returncode == 0, bootstrapped.stderr
+        assert bootstrapped.exit_code == 0, bootstrapped.stderr
         root = {"Authorization": f"Bearer {bootstrapped.stdout.strip()}"}
         node = cluster.nodes[0]
         assert node.request("PUT", "/v1/cluster/oidc", as_setting(issuer), headers=root).status == 200
 
         issuer.when_asked = lambda: issuer.let_in(sub="u-1", groups=["web"])
         done = ask("login", "--device", "--issuer", issuer.url, "--client-id", CLIENT)
-        assert done.returncode == 0, done.stderr
+        assert done.exit_code == 0, done.stderr
         assert "editor in web" in done.stdout
         made = ask("jobs", "create", "mine", "--namespace", "web", "--manual", "--shell", "true")
-        assert made.returncode == 0, made.stderr
-        assert ask("jobs", "create", "other", "--manual", "--shell", "true").returncode == 5
+        assert made.exit_code == 0, made.stderr
+        assert ask("jobs", "create", "other", "--manual", "--shell", "true").exit_code == 5
 
         def shown(token: str) -> dict[str, str]:
             return {"Authorization": f"Bearer {token}"}

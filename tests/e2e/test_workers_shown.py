@@ -7,28 +7,28 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.test_tokens import raftsched
-from tests.support.cluster import Cluster, NodeProcess
+from tests.e2e.steps import command
+from tests.support.local_cluster import LocalCluster, LocalNode
 
 pytestmark = pytest.mark.e2e
 
 
 def test_any_node_shows_it_and_its_runs(tmp_path: Any) -> None:
-    with Cluster(3, flags=["--no-run"]) as cluster:
+    with LocalCluster(3, no_run=True) as cluster:
 
         def done(*words: str, token: str) -> str:
-            result = raftsched(cluster, tmp_path, *words, token=token)
-            assert result.returncode == 0, (words, result.stderr)
+            result = command(cluster.servers, *words, token=token, home=tmp_path)
+            assert result.exit_code == 0, (words, result.stderr)
             return result.stdout.strip()
 
-        root = raftsched(cluster, tmp_path, "tokens", "bootstrap").stdout.strip()
+        root = command(cluster.servers, "tokens", "bootstrap", home=tmp_path).stdout.strip()
         cluster.wait(
             "tokens to be needed", lambda: all(n.request("GET", "/v1/jobs").status == 401 for n in cluster.nodes)
         )
         limits = ("--role", "worker", "--queues", "render,spare", "--namespaces", "media")
         worker = done("tokens", "create", "gpu", *limits, "-o", "name", token=root)
 
-        def ask(node: NodeProcess, method: str, path: str, token: str, body: Any = None) -> tuple[int, Any]:
+        def ask(node: LocalNode, method: str, path: str, token: str, body: Any = None) -> tuple[int, Any]:
             reply = node.request(method, path, body, headers={"Authorization": f"Bearer {token}"})
             return reply.status, json.loads(reply.body) if reply.body else None
 
@@ -50,7 +50,7 @@ def test_any_node_shows_it_and_its_runs(tmp_path: Any) -> None:
 
         for node in cluster.nodes:
 
-            def shown(node: NodeProcess = node) -> bool:
+            def shown(node: LocalNode = node) -> bool:
                 _, found = ask(node, "GET", f"/v1/instances/{instance['id']}", root)
                 return (found["node"], found["worker"]) == (None, "w1")
 
