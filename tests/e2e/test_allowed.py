@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.steps import create, run, wait_final
-from tests.support.cluster import Cluster
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 
@@ -26,10 +26,9 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def restricted(places: Path) -> Iterator[Cluster]:
-    flags = ["--executors", "exec,python,http", "--exec-allow", "/bin/*", "--cwd-allow", str(places / "in")]
-    flags += ["--python-allow", "math", "--http-deny", "loopback"]
-    with Cluster(1, flags=flags) as cluster:
+def restricted(places: Path) -> Iterator[LocalCluster]:
+    allowed = {"executors": ["exec", "python", "http"], "exec_allow": ["/bin/*"], "cwd_allow": [str(places / "in")]}
+    with LocalCluster(1, **allowed, python_allow=["math"], http_deny=["loopback"]) as cluster:
         cluster.wait("a session", lambda: cluster.nodes[0].get("/v1/nodes/n1")["session"])
         yield cluster
 
@@ -52,7 +51,9 @@ def job(handler: dict[str, Any]) -> dict[str, Any]:
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_what_no_node_would_start_waits_and_says_why(restricted: Cluster, handler: dict[str, Any], words: str) -> None:
+def test_what_no_node_would_start_waits_and_says_why(
+    restricted: LocalCluster, handler: dict[str, Any], words: str
+) -> None:
     node = restricted.nodes[0]
     instance = run(node, create(node, job(handler))["id"])
     told = node.get(f"/v1/instances/{instance}/explain")
@@ -60,7 +61,7 @@ def test_what_no_node_would_start_waits_and_says_why(restricted: Cluster, handle
     assert words in told["waiting_for"]["text"], told
 
 
-def test_names_and_links_are_followed_where_it_runs(restricted: Cluster, places: Path) -> None:
+def test_names_and_links_are_followed_where_it_runs(restricted: LocalCluster, places: Path) -> None:
     node = restricted.nodes[0]
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)
@@ -82,7 +83,7 @@ def test_names_and_links_are_followed_where_it_runs(restricted: Cluster, places:
 
 
 @pytest.mark.parametrize("handler", [{"exec": ["/bin/pwd"]}, {"python": "math:sqrt"}], ids=["exec", "python"])
-def test_what_is_allowed_runs(restricted: Cluster, places: Path, handler: dict[str, Any]) -> None:
+def test_what_is_allowed_runs(restricted: LocalCluster, places: Path, handler: dict[str, Any]) -> None:
     node = restricted.nodes[0]
     given = {**job({**handler, "cwd": str(places / "in")})}
     if "python" in handler:
@@ -93,7 +94,7 @@ def test_what_is_allowed_runs(restricted: Cluster, places: Path, handler: dict[s
     assert "allow" not in (ended["error"] or "")
 
 
-def test_a_node_shows_its_rules(restricted: Cluster) -> None:
+def test_a_node_shows_its_rules(restricted: LocalCluster) -> None:
     shown = restricted.nodes[0].get("/v1/nodes/n1")
     assert shown["handlers"] == ["exec", "python", "http"]
     assert shown["allowed"]["exec_allow"] == ["/bin/*"]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.steps import create, run, wait_final
-from tests.support.cluster import Cluster, NodeProcess
+from tests.support.local_cluster import LocalCluster, LocalNode
 
 pytestmark = pytest.mark.e2e
 
 SIZE = 9_000_000  # more than an object waits for
 
 
-def read(node: NodeProcess, path: str) -> tuple[int, str | None, int]:
+def read(node: LocalNode, path: str) -> tuple[int, str | None, int]:
     reply = node.request("GET", f"{path}/output")
     return reply.status, reply.headers.get("raftsched-served-by"), len(reply.body)
 
@@ -23,7 +23,7 @@ def read(node: NodeProcess, path: str) -> tuple[int, str | None, int]:
 def test_a_lost_disk_takes_no_output_with_it(tmp_path: Path) -> None:
     vault = tmp_path / "vault"
     vault.mkdir()
-    with Cluster(1, directory=tmp_path / "nodes", flags=["--output-store", str(vault)]) as cluster:
+    with LocalCluster(1, directory=tmp_path / "nodes", output_store=str(vault)) as cluster:
         (node,) = cluster.nodes
         for_all = {"output_copies": 2, "output_max_bytes": 2 * SIZE}
         assert node.request("PATCH", "/v1/cluster/settings", for_all).status == 200
@@ -34,7 +34,7 @@ def test_a_lost_disk_takes_no_output_with_it(tmp_path: Path) -> None:
         assert read(node, path) == (200, None, SIZE)
         metrics = node.request("GET", "/metrics").body.decode()
         assert "raftsched_output_store_failing 0.0" in metrics
-        node.terminate()
+        node.stop()
         shutil.rmtree(node.data / "output")
         node.start()
         cluster.wait_ready()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import Cluster
 from tests.support.example_rows import Outcome, Row, Terminal, failure, listening, rows
 from tests.support.examples import ROOT, put_files
+from tests.support.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.e2e
 
@@ -40,7 +40,11 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
     put_files(directory)
     chosen = [item.callspec.params["row"] for item in request.session.items if "outcomes" in item.fixturenames]
     alone = [row for row in chosen if any(command.startswith("raftsched cluster") for command in row.commands)]
-    with Cluster(1) as cluster, listening(directory / "listen.py") as ports, ThreadPoolExecutor(AT_ONE_TIME) as threads:
+    with (
+        LocalCluster(1) as cluster,
+        listening(directory / "listen.py") as ports,
+        ThreadPoolExecutor(AT_ONE_TIME) as threads,
+    ):
         environment = {**_environment(directory), "RAFTSCHED_SERVER": cluster.nodes[0].url}
         addresses = {
             "127.0.0.1:7401": f"127.0.0.1:{cluster.nodes[0].http_port}",

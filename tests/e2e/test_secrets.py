@@ -16,7 +16,7 @@ import pytest
 from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from tests.e2e.steps import wait_final
-from tests.support.cluster import Cluster, NodeProcess
+from tests.support.local_cluster import LocalCluster, LocalNode
 
 pytestmark = pytest.mark.e2e
 
@@ -76,12 +76,12 @@ def received() -> Iterator[tuple[str, list[tuple[dict[str, str], bytes]]]]:
         server.server_close()
 
 
-def put(node: NodeProcess, name: str, value: str) -> None:
+def put(node: LocalNode, name: str, value: str) -> None:
     reply = node.request("PUT", f"/v1/namespaces/billing/secrets/{name}", {"value": value})
     assert reply.status in (200, 201), reply.body
 
 
-def ran(cluster: Cluster, node: NodeProcess, job: dict[str, Any], params: Any = None) -> tuple[dict[str, Any], str]:
+def ran(cluster: LocalCluster, node: LocalNode, job: dict[str, Any], params: Any = None) -> tuple[dict[str, Any], str]:
     """The instance of one run of the job, and what it printed."""
     reply = node.request("PUT", f"/v1/namespaces/billing/jobs/{job['name']}", job)
     assert reply.status in (200, 201), reply.body
@@ -112,7 +112,7 @@ def test_runs_get_their_values_and_nothing_shows_them(
             "env": {"PW": {"$secret": "smtp"}, "CODE": "0"},
         },
     }
-    with Cluster(3, pythonpath=library, directory=tmp_path / "nodes") as cluster:
+    with LocalCluster(3, pythonpath=library, directory=tmp_path / "nodes") as cluster:
         node = cluster.followers()[0]
         put(node, "smtp", first)
         put(cluster.leader(), "token", token)
@@ -182,7 +182,7 @@ def test_runs_get_their_values_and_nothing_shows_them(
         assert (tmp_path / "nodes" / each).stat().st_mode & 0o777 == 0o700
 
 
-def answers(node: NodeProcess, row: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
+def answers(node: LocalNode, row: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
     """Of every GET that the API knows and that ends by itself."""
     for route in ROUTES:
         if route.method != "GET" or OPERATIONS[route.handler].streams:
@@ -200,11 +200,11 @@ def answers(node: NodeProcess, row: dict[str, Any]) -> Iterator[tuple[str, bytes
 
 
 def test_without_a_key_they_lie_as_they_are_and_work() -> None:
-    with Cluster(1, flags=["--insecure-raft"]) as cluster:
+    with LocalCluster(1, insecure_raft=True) as cluster:
         lie_as_they_are(cluster, cluster.leader())
 
 
-def lie_as_they_are(cluster: Cluster, node: NodeProcess) -> None:
+def lie_as_they_are(cluster: LocalCluster, node: LocalNode) -> None:
     put(node, "plain", "as it is")
     assert node.get("/v1/namespaces/billing/secrets/plain")["sealed"] is False
     job = {

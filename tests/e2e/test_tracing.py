@@ -10,18 +10,19 @@ import pytest
 from tests.e2e.steps import create, wait_final
 from tests.support.cluster import Cluster
 from tests.support.collector import collecting
+from tests.support.local_cluster import LocalCluster
 from tests.support.traces import CALLER, CALLER_SPAN, CALLER_TRACE
 
 pytestmark = pytest.mark.e2e
 
 
-def test_a_run_is_followed_from_its_request(tmp_path: Path) -> None:
+def test_a_run_is_followed_from_its_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = tmp_path / "told"
     job = {"name": "report", "trigger": {"in": "0s"}, "handler": {"shell": f'printf %s "$TRACEPARENT" > {told}'}}
     with collecting() as collector:
-        cluster = Cluster(1, flags=["--tracing"])
-        cluster.environment |= {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_SERVICE_NAME": "jobs"}
-        with cluster:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        monkeypatch.setenv("OTEL_SERVICE_NAME", "jobs")
+        with LocalCluster(1, tracing=True) as cluster:
             made = cluster.leader().request("POST", "/v1/jobs", job, {"traceparent": CALLER})
             assert made.status == 201, made.body
             cluster.wait("the run", lambda: told.exists() and told.read_text())
