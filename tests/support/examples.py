@@ -56,7 +56,7 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "raftsched dev kill-leader": "tests/unit/cli/dev/test_dev.py",
     "raftsched doctor --local /var": "tests/unit/cli/doctor/test_one_node.py",  # of a node that there is
     "raftsched node --id n1": "tests/e2e/test_startup.py",
-    "raftsched worker --server": "tests/e2e/test_remote_workers.py",
+    "raftsched worker --server": "tests/e2e/test_workers.py",
     "curl -s http://127.0.0.1:7401/v1/workers/gpu-1": "tests/e2e/test_workers_shown.py",
     "raftsched node --id n4": "tests/e2e/test_membership.py",
     "raftsched keys new --file /etc": "tests/e2e/test_three_machines.py",

@@ -1,0 +1,497 @@
+"""Remote workers on three nodes that run nothing themselves: what each kind does, `raftsched worker` and those of
+examples/; what only the first can do; what nodes answer to a worker; and what becomes of workers when nodes end."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.steps import create, run, wait_final
+from tests.support.api_nodes import AnyCluster, ApiNode
+from tests.support.cluster import Cluster
+from tests.support.fake_worker import FakeWorker, polling
+from tests.support.local_cluster import LocalCluster
+from tests.support.remote_workers import TOOLS, Kind, Workers, Written, missing
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+TTL_S = 4.0
+EVERY_MS = 50
+LONG = 10_000  # lines, of a run that a test ends
+TAKEN = "Another process works under the name"
+FAILS = "attempt 1 fails, as it was asked to"
+
+
+def with_ttl(cluster: AnyCluster) -> None:
+    reply = cluster.leader().request("PATCH", "/v1/cluster/settings", {"worker_ttl": f"{TTL_S:g}s"})
+    assert reply.status == 200, reply.body
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(3, no_run=True) as running:
+        with_ttl(running)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Cluster]:
+    with Cluster(3, flags=["--no-run"]) as running:
+        with_ttl(running)
+        yield running
+
+
+@pytest.fixture
+def mortal(processes: Cluster) -> Iterator[Cluster]:
+    """Nodes that a test may kill: they are there again when it is over."""
+    yield processes
+    for node in processes.nodes:
+        if not node.alive:
+            node.start()
+    processes.wait_ready()
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
+    """Those whose tools are here."""
+    return {name: Kind(name, tmp_path_factory.mktemp(name)) for name in TOOLS if not missing(name)}
+
+
+@pytest.fixture(scope="module", params=list(TOOLS))
+def kind(request: pytest.FixtureRequest, kinds: dict[str, Kind]) -> Kind:
+    if request.param not in kinds:
+        pytest.skip(f"not installed here: {', '.join(missing(request.param))}")
+    return kinds[request.param]
+
+
+@pytest.fixture(scope="module")
+def raftsched(kinds: dict[str, Kind]) -> Kind:
+    return kinds["raftsched"]
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[Workers]:
+    made = Workers(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def written(cluster: LocalCluster, tmp_path: Path) -> Written:
+    return Written(cluster, tmp_path / "lines")
+
+
+def begin(node: ApiNode, handler: dict[str, Any], **fields: Any) -> str:
+    """A run of a job; its instance."""
+    return run(node, create(node, {"trigger": {"manual": True}, "handler": handler, **fields})["id"])
+
+
+def count(node: ApiNode, kind: Kind, to: Any, *, every_ms: int = 0, file: Path | None = None, **fields: Any) -> str:
+    """A run that counts, at a worker of the kind: it prints its lines or writes them into a file."""
+    params = {"to": to, "every_ms": every_ms, **({} if file is None else {"file": str(file)})}
+    return begin(node, kind.count, params=params, queue=kind.queue, **fields)
+
+
+def ended(cluster: AnyCluster, node: ApiNode, instance: str) -> Any:
+    """The run, killed."""
+    assert node.request("POST", f"/v1/instances/{instance}/kill", {}).status == 202
+    return wait_final(cluster, node, instance)
+
+
+def numbers(node: ApiNode, instance: str) -> list[int]:
+    """What a run that counts has printed."""
+    printed = node.request("GET", f"/v1/instances/{instance}/output").body.decode()
+    return [int(line.split()[1]) for line in printed.splitlines()]
+
+
+# ---------------------------------------------------------------- what each kind does
+
+
+def test_it_runs_jobs(cluster: LocalCluster, kind: Kind, workers: Workers) -> None:
+    node = cluster.leader()
+    worker = workers.start(kind, cluster)
+    row = wait_final(cluster, node, count(node, kind, 3))
+    assert (row["state"], row["worker"], row["node"]) == ("SUCCEEDED", worker.name, None), worker.log.read_text()
+    assert numbers(node, row["id"]) == [1, 2, 3]
+    several = [count(node, kind, 2, every_ms=100) for _ in range(5)]
+    assert {wait_final(cluster, node, one)["state"] for one in several} == {"SUCCEEDED"}
+    assert worker.stop() == 0
+
+
+def test_its_results_and_failures(cluster: LocalCluster, kind: Kind, workers: Workers) -> None:
+    node = cluster.leader()
+    worker = workers.start(kind, cluster)
+    if kind.name in ("raftsched", "bash"):  # a count of nothing at all is an error of the command
+        row = wait_final(cluster, node, count(node, kind, "nothing"))
+        assert (row["state"], row["exit_code"]) == ("FAILED", 1), worker.log.read_text()
+    else:
+        row = wait_final(cluster, node, begin(node, {"call": "greet"}, params={"name": "Ana"}, queue=kind.queue))
+        assert (row["state"], row["result"]) == ("SUCCEEDED", {"greeting": "Hello Ana"}), worker.log.read_text()
+        row = wait_final(cluster, node, begin(node, {"call": "fail"}, queue=kind.queue))
+        assert (row["state"], row["error"]) == ("FAILED", FAILS)
+
+
+def test_a_long_output_is_whole_and_in_order(cluster: LocalCluster, kind: Kind, workers: Workers) -> None:
+    if kind.name == "bash":
+        pytest.skip("the worker in bash sends the first 60,000 bytes, and says so")
+    node = cluster.leader()
+    worker = workers.start(kind, cluster)
+    row = wait_final(cluster, node, count(node, kind, 30_000))
+    assert row["state"] == "SUCCEEDED", worker.log.read_text()
+    assert numbers(node, row["id"]) == list(range(1, 30_001))
+
+
+def test_a_run_is_killed_on_request_and_at_its_timeout(
+    cluster: LocalCluster, kind: Kind, workers: Workers, written: Written
+) -> None:
+    node = cluster.leader()
+    worker = workers.start(kind, cluster)
+    instance = count(node, kind, LONG, every_ms=EVERY_MS, file=written.file)
+    written.begun()
+    assert ended(cluster, node, instance)["state"] == "KILLED", worker.log.read_text()
+    row = wait_final(cluster, node, count(node, kind, LONG, every_ms=EVERY_MS, timeout="300ms"))
+    assert row["state"] == "TIMED_OUT", worker.log.read_text()
+
+
+def test_killed_while_it_works(cluster: LocalCluster, kind: Kind, workers: Workers, written: Written) -> None:
+    """Its run begins at another worker, not before the lease is over."""
+    node = cluster.leader()
+    first = workers.start(kind, cluster)
+    instance = count(node, kind, LONG, every_ms=EVERY_MS, file=written.file)
+    written.begun()
+    other = workers.start(kind, cluster).waited()
+    killed = time.monotonic()
+    first.stop(signal.SIGKILL)
+    written.begun_again()
+    # The last poll was sent at most a quarter of the lease, and a request, before the kill.
+    assert time.monotonic() - killed > TTL_S / 2
+    row = ended(cluster, node, instance)
+    assert [(a["outcome"], a["worker"]) for a in row["attempts"]] == [("lost", first.name), ("killed", other.name)]
+    assert len(written.tokens()) == 2, "two lived at once"
+    assert wait_final(cluster, node, count(node, kind, 1))["state"] == "SUCCEEDED", other.log.read_text()
+
+
+def test_stopped_while_it_works(cluster: LocalCluster, kind: Kind, workers: Workers, written: Written) -> None:
+    """SIGSTOP of the worker: its run ends by itself, before another one begins."""
+    node = cluster.leader()
+    first = workers.start(kind, cluster)
+    instance = count(node, kind, LONG, every_ms=EVERY_MS, file=written.file)
+    written.begun()
+    other = workers.start(kind, cluster).waited()
+    first.process.send_signal(signal.SIGSTOP)
+    written.begun_again()
+    first.process.send_signal(signal.SIGCONT)
+    assert ended(cluster, node, instance)["state"] == "KILLED"
+    assert len(written.tokens()) == 2, "two lived at once"
+    if kind.name == "raftsched":
+        cluster.wait("it has lost its session", lambda: first.says("lapsed"))
+    other.close()
+    row = wait_final(cluster, node, count(node, kind, 1))  # by the first, in another session
+    assert (row["state"], row["worker"]) == ("SUCCEEDED", first.name), first.log.read_text()
+
+
+def test_told_to_stop_it_ends_what_it_has(
+    cluster: LocalCluster, kind: Kind, workers: Workers, written: Written
+) -> None:
+    node = cluster.leader()
+    worker = workers.start(kind, cluster)
+    instance = count(node, kind, 20, every_ms=EVERY_MS, file=written.file)
+    written.begun()
+    assert worker.stop() == 0
+    row = wait_final(cluster, node, instance)
+    assert (row["state"], len(row["attempts"])) == ("SUCCEEDED", 1), worker.log.read_text()
+    assert not worker.has_session()
+
+
+def test_told_to_stop_it_hands_back_what_takes_too_long(
+    cluster: LocalCluster, kind: Kind, workers: Workers, written: Written
+) -> None:
+    if kind.name == "bash":
+        pytest.skip("the worker in bash lets its run end, however long that takes, and says so")
+    node = cluster.leader()
+    worker = workers.start(kind, cluster, *kind.grace(1))
+    instance = count(node, kind, LONG, every_ms=EVERY_MS, file=written.file)
+    written.begun()
+    workers.start(kind, cluster).waited()
+    assert worker.stop() == 0
+    written.begun_again()
+    row = ended(cluster, node, instance)
+    assert row["attempts"][0]["outcome"] != "lost", "it had to wait for the end of the lease"
+    assert len(written.tokens()) == 2, "two lived at once"
+
+
+# ---------------------------------------------------------------- what `raftsched worker` does besides
+
+
+def test_every_kind_of_handler(cluster: LocalCluster, raftsched: Kind, workers: Workers) -> None:
+    node = cluster.leader()
+    workers.start(raftsched, cluster, name="w1").waited()
+    rows = {}
+    for what, handler, params in (
+        ("exec", {"exec": ["sh", "-c", 'echo "$RAFTSCHED_WORKER"; echo wrong >&2; exit 3']}, {}),
+        ("shell", {"shell": "echo $RAFTSCHED_PARAMS"}, {"n": 1}),
+        ("python", {"python": "invoices:add"}, {"a": 1, "b": 2}),
+        ("call", {"call": "send-invoice"}, {"number": 7}),
+    ):
+        rows[what] = wait_final(cluster, node, begin(node, handler, params=params))
+        assert (rows[what]["worker"], rows[what]["node"]) == ("w1", None)
+    assert (rows["exec"]["state"], rows["exec"]["exit_code"]) == ("FAILED", 3)
+    assert rows["python"]["result"] == 3
+    assert rows["call"]["result"] == {"sent": 7, "worker": "w1", "node": ""}
+    assert node.request("GET", f"/v1/instances/{rows['shell']['id']}/output").body == b'{"n":1}\n'
+    assert b"wrong" in cluster.followers()[0].request("GET", f"/v1/instances/{rows['exec']['id']}/output").body
+
+
+def test_it_takes_what_is_for_its_queues_and_labels(cluster: LocalCluster, raftsched: Kind, workers: Workers) -> None:
+    node = cluster.leader()
+    workers.start(raftsched, cluster, "--queues", "mail", name="mail").waited()
+    workers.start(raftsched, cluster, "--labels", "disk=ssd,zone=a", name="rest").waited()
+    placed = begin(node, {"shell": "true"}, placement={"labels": {"disk": "ssd"}})
+    assert wait_final(cluster, node, placed)["worker"] == "rest"
+    assert wait_final(cluster, node, begin(node, {"shell": "true"}))["worker"] == "rest"
+
+
+def test_drained_it_takes_nothing_new(
+    cluster: LocalCluster, raftsched: Kind, workers: Workers, written: Written
+) -> None:
+    node = cluster.leader()
+    first = workers.start(raftsched, cluster, "--grace", "1h", name="w1").waited()
+    instance = count(node, raftsched, LONG, every_ms=EVERY_MS, file=written.file)
+    written.begun()
+    workers.start(raftsched, cluster, name="w2").waited()
+    first.process.send_signal(signal.SIGTERM)
+    assert wait_final(cluster, node, count(node, raftsched, 1))["worker"] == "w2"
+    cluster.wait("it winds down", lambda: first.says("stops"))
+    assert len(written.tokens()) == 1
+    assert first.stop() == 0, "a second signal hurries"
+    assert not first.has_session()
+    written.begun_again()
+    ended(cluster, node, instance)
+    assert len(written.tokens()) == 2, "two lived at once"
+
+
+def test_started_again_with_its_data_it_replaces_itself_at_once(
+    cluster: LocalCluster, raftsched: Kind, workers: Workers, written: Written
+) -> None:
+    node = cluster.leader()
+    worker = workers.start(raftsched, cluster).waited()
+    instance = count(node, raftsched, LONG, every_ms=EVERY_MS, file=written.file)
+    written.begun()
+    worker.stop(signal.SIGKILL)
+    worker.start()
+    written.begun_again()
+    assert not worker.says(TAKEN), "it waited for its old session to be over"
+    ended(cluster, node, instance)
+    assert len(written.tokens()) == 2, "two lived at once"
+
+
+def test_from_elsewhere_its_name_is_taken_until_its_session_is_over(
+    cluster: LocalCluster, raftsched: Kind, workers: Workers, written: Written
+) -> None:
+    node = cluster.leader()
+    first = workers.start(raftsched, cluster, name="w1").waited()
+    instance = count(node, raftsched, LONG, every_ms=EVERY_MS, file=written.file)
+    written.begun()
+    second = workers.start(raftsched, cluster, name="w1", data="elsewhere")
+    cluster.wait("it is refused", lambda: second.says(TAKEN))
+    killed = time.monotonic()
+    first.stop(signal.SIGKILL)
+    written.begun_again()
+    assert time.monotonic() - killed > TTL_S / 2
+    ended(cluster, node, instance)
+    assert len(written.tokens()) == 2, "two lived at once"
+
+
+def test_two_with_one_directory(cluster: LocalCluster, raftsched: Kind, workers: Workers) -> None:
+    workers.start(raftsched, cluster, name="w1").waited()
+    second = workers.start(raftsched, cluster, name="w1")
+    assert second.process.wait(60) == 1
+    assert second.says("Another worker uses")
+
+
+def test_a_server_that_is_none(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "raftsched", "worker", "--server", "ftp://x", "--data", str(tmp_path / "w")]
+    done = subprocess.run(command, check=False, capture_output=True)
+    assert done.returncode == 2
+    assert b"is not a server address" in done.stderr
+
+
+# ---------------------------------------------------------------- what nodes answer to a worker over HTTP
+
+
+@pytest.fixture
+def fake(cluster: LocalCluster) -> Iterator[FakeWorker]:
+    one = FakeWorker(cluster, "fake")
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def guest(mortal: Cluster) -> Iterator[FakeWorker]:
+    one = FakeWorker(mortal, "fake")
+    yield one
+    one.close()
+
+
+def started(cluster: AnyCluster) -> str:
+    node = cluster.alive()[0]
+    return begin(node, {"call": "note"}, params={"n": 1}, overlap="allow")
+
+
+def test_a_run_from_its_assignment_to_its_report(cluster: LocalCluster, fake: FakeWorker) -> None:
+    instance = started(cluster)
+    given = fake.take()
+    assert (given["instance"], given["handler"], given["params"]) == (instance, {"call": "note"}, {"n": 1})
+    assert given["env"]["RAFTSCHED_WORKER"] == "fake"
+    assert fake.report(given["token"])["refused"] == []
+    assert cluster.alive()[0].get(f"/v1/instances/{instance}")["state"] == "RUNNING"
+    report = {"outcome": "succeeded", "exit_code": 0, "output": "done\n", "result": [1]}
+    assert fake.report(given["token"], **report)["refused"] == []
+    row = wait_final(cluster, cluster.alive()[0], instance)
+    assert (row["state"], row["worker"], row["result"]) == ("SUCCEEDED", "fake", [1])
+    for node in cluster.nodes:
+        cluster.wait("its output", lambda node=node: node.find(f"/v1/instances/{instance}") is not None)
+        assert node.request("GET", f"/v1/instances/{instance}/output").body == b"done\n"
+    assert [one["code"] for one in fake.report(given["token"], "failed")["refused"]] == ["stale"]
+
+
+def test_the_same_run_is_given_by_each_node_until_it_is_taken(cluster: LocalCluster, fake: FakeWorker) -> None:
+    started(cluster)
+    token = fake.take()["token"]
+    for node in cluster.nodes:
+        fake.after = token - 1
+        assert fake.take([node])["token"] == token
+    fake.report(token, "succeeded")
+
+
+def test_a_kill_wakes_a_poll(cluster: LocalCluster, fake: FakeWorker) -> None:
+    instance = started(cluster)
+    token = fake.take()["token"]
+    fake.report(token)
+    asked: list[Any] = []
+    waits = threading.Thread(target=lambda: asked.append(fake.poll(wait_ms=2_500)))
+    waits.start()
+    assert cluster.alive()[-1].request("POST", f"/v1/instances/{instance}/kill", {}).status < 300
+    waits.join()
+    answer = asked[0] if asked[0]["kill"] else fake.poll()
+    assert answer["kill"] == [token]
+    fake.report(token, "killed", error="on request")
+    assert wait_final(cluster, cluster.alive()[0], instance)["state"] == "KILLED"
+
+
+def test_without_polls_the_session_ends_and_the_run_is_given_to_another(
+    cluster: LocalCluster, fake: FakeWorker
+) -> None:
+    instance = started(cluster)
+    token = fake.take()["token"]
+    other = FakeWorker(cluster, "other")
+    given = other.take()  # polls until it gets it
+    assert (given["instance"], given["attempt"]) == (instance, 2)
+    assert given["token"] > token
+    assert fake.report(token, "succeeded") is None, "a late report is refused with its session"
+    assert other.report(given["token"], "succeeded")["refused"] == []
+    other.close()
+
+
+# ---------------------------------------------------------------- what becomes of them when nodes are killed
+
+
+@pytest.mark.parametrize("leads", [False, True])
+def test_a_node_that_is_killed_takes_nothing_along(
+    mortal: Cluster, kinds: dict[str, Kind], workers: Workers, tmp_path: Path, leads: bool
+) -> None:
+    """Every worker asks that node. Runs go on for longer than a lease: it is renewed at another node, and there their
+    ends are reported."""
+    asked = mortal.leader() if leads else mortal.followers()[0]
+    others = mortal.followers_of(asked)
+    files = {name: Written(mortal, tmp_path / name) for name in kinds}
+    cast, runs = {}, {}
+    for name, kind in kinds.items():
+        cast[name] = workers.start(kind, mortal, nodes=[asked, *others])
+        runs[name] = count(others[0], kind, int(2 * TTL_S * 1000 / EVERY_MS), every_ms=EVERY_MS, file=files[name].file)
+    for written in files.values():
+        written.begun()
+    asked.kill()
+    for name, worker in cast.items():
+        row = wait_final(mortal, others[0], runs[name])
+        assert (row["state"], len(row["attempts"])) == ("SUCCEEDED", 1), (name, worker.log.read_text())
+        assert len(files[name].tokens()) == 1, name
+        assert not worker.says("lapsed")
+    for name, worker in cast.items():
+        written = Written(mortal, tmp_path / f"{name}-later")
+        later = count(others[0], kinds[name], LONG, every_ms=EVERY_MS, file=written.file)
+        written.begun()
+        row = ended(mortal, others[0], later)
+        assert (row["state"], row["worker"]) == ("KILLED", worker.name), worker.log.read_text()
+        assert worker.stop() == 0, name
+
+
+def test_the_node_that_has_their_output_is_killed(mortal: Cluster, kinds: dict[str, Kind], workers: Workers) -> None:
+    """Another one is sent all of it. The worker in bash sends what was printed when the run has ended."""
+    asked = mortal.followers()[0]
+    others = mortal.followers_of(asked)
+    cast = {name: kind for name, kind in kinds.items() if name != "bash"}
+    made = {name: workers.start(kind, mortal, nodes=[asked, *others]) for name, kind in cast.items()}
+    runs = {name: count(others[0], kind, 9_000, every_ms=1) for name, kind in cast.items()}
+    for instance in runs.values():
+        path = f"/v1/instances/{instance}/output"
+        mortal.wait("output at the node", lambda path=path: len(asked.request("GET", path).body) > 32_768)
+    asked.kill()
+    for name, instance in runs.items():
+        row = wait_final(mortal, others[0], instance)
+        assert (row["state"], len(row["attempts"])) == ("SUCCEEDED", 1), (name, made[name].log.read_text())
+        assert numbers(others[0], instance) == list(range(1, 9_001))
+        assert made[name].stop() == 0
+
+
+def test_when_its_node_is_killed_the_next_one_goes_on_with_the_session(mortal: Cluster, guest: FakeWorker) -> None:
+    instance = started(mortal)
+    token = guest.take()["token"]
+    victim = mortal.node(guest.answered)
+    victim.kill()
+    assert guest.report(token, "succeeded")["refused"] == []
+    assert wait_final(mortal, mortal.alive()[0], instance)["state"] == "SUCCEEDED"
+    assert guest.answered != victim.id
+
+
+def test_a_session_outlives_two_leaders(mortal: Cluster, guest: FakeWorker) -> None:
+    number = int(guest.session.partition("-")[0])
+    for _ in range(2):
+        leader = mortal.leader()
+        instance = started(mortal)
+        token = guest.take()["token"]
+        leader.kill()
+        until = time.monotonic() + 2 * TTL_S  # a lease that nobody renewed would be over, with its margin
+        while time.monotonic() < until:
+            assert guest.poll(mortal.alive()) is not None, "the session is over"
+        assert guest.report(token, "succeeded")["refused"] == []
+        assert wait_final(mortal, mortal.alive()[0], instance)["attempt"] == 1
+        leader.start()
+        with polling(guest):
+            mortal.wait_ready()
+            (shown,) = mortal.leader().get("/v1/workers")["items"]
+        assert (shown["name"], shown["session"]) == ("fake", number)
+
+
+def test_a_node_that_stops_does_not_wait_for_polls(mortal: Cluster, guest: FakeWorker) -> None:
+    node = mortal.followers()[0]
+    path, answers = f"/v1/worker-sessions/{guest.session}/poll", []
+
+    def wait() -> None:
+        answers.append(node.request("POST", path, {"wait_ms": 2_500}).status)
+
+    waits = threading.Thread(target=wait)
+    waits.start()
+    mortal.wait("the poll to be heard of", lambda: mortal.leader().get("/v1/workers")["items"])
+    assert node.terminate() == 0
+    waits.join()
+    assert answers[0] in (200, 503)
+    assert guest.poll() is not None

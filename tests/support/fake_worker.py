@@ -1,0 +1,91 @@
+"""A worker of a few lines over HTTP, for what nodes answer to one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.support.api_nodes import AnyCluster, ApiNode
+
+PATIENCE_S = 30.0
+
+
+class FakeWorker:
+    """Asks one node after the other until one answers. It keeps no lease: it runs nothing."""
+
+    def __init__(self, cluster: AnyCluster, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.after = 0
+        self.opening = 0
+        self.answered = ""  # the node that answered last
+        self.session = self.open()["session"]
+
+    def open(self) -> Any:
+        self.opening += 1
+        body = {"name": self.name, "slots": 8, "handlers": ["call:note"], "incarnation": "e2e", "opening": self.opening}
+        return self.ask("/v1/worker-sessions", body)
+
+    def ask(self, path: str, body: Any, nodes: list[ApiNode] | None = None) -> Any:
+        """Returns the answer; None: the session is over."""
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            for node in nodes or self.cluster.alive():
+                try:
+                    reply = node.request("POST", path, body)
+                except OSError:
+                    continue
+                if reply.status == 410:
+                    return None
+                if reply.status < 300:
+                    self.answered = node.id
+                    return reply.json if reply.body else {}
+                assert reply.status in (503, 504), (reply.status, reply.body)
+            time.sleep(0.05)
+        raise AssertionError(f"no node answers {path}")
+
+    def poll(self, nodes: list[ApiNode] | None = None, **said: Any) -> Any:
+        body = {"after": self.after, "wait_ms": 500, **said}
+        answer = self.ask(f"/v1/worker-sessions/{self.session}/poll", body, nodes)
+        if answer is not None and answer["runs"]:
+            self.after = answer["runs"][-1]["token"]
+        return answer
+
+    def take(self, nodes: list[ApiNode] | None = None) -> Any:
+        """Returns the next run."""
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            answer = self.poll(nodes)
+            assert answer is not None, "the session is over"
+            if answer["runs"]:
+                return answer["runs"][0]
+        raise AssertionError("nothing is given")
+
+    def report(self, token: int, outcome: str | None = None, **more: Any) -> Any:
+        return self.poll(reports=[{"token": token, "outcome": outcome, **more}], wait_ms=0)
+
+    def close(self) -> None:
+        self.ask(f"/v1/worker-sessions/{self.session}/close", {"ran": []})
+
+
+@contextmanager
+def polling(worker: FakeWorker) -> Iterator[None]:
+    """Keeps the session while something else takes its time, such as the start of a node."""
+    ends = threading.Event()
+    answers: list[Any] = []
+
+    def poll() -> None:
+        while not ends.is_set():
+            answers.append(worker.poll())
+
+    polls = threading.Thread(target=poll)
+    polls.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        polls.join()
+    assert None not in answers, "the session is over"
