@@ -3,6 +3,7 @@ otherwise."""
 
 from __future__ import annotations
 
+from raftsched.bounds import DURATION_MAX_MS
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, InstanceStarted
 from raftsched.core.admission import blocked_reason
 from raftsched.core.apply.checks import wake_checking
@@ -321,7 +322,7 @@ def _close(
         instance.reason = "cancelled"
         finish(tx, job, instance, "kill")
     else:
-        _failed(tx, job, instance, outcome, verdict is Verdict.FAIL, delay_ms or 0)
+        _failed(tx, job, instance, outcome, verdict is Verdict.FAIL, min(delay_ms or 0, DURATION_MAX_MS))
     settle(tx, job)
     tx.put_job(job)
     tx.put_instance(instance, key)

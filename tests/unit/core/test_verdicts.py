@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from raftsched.bounds import DURATION_MAX_MS
 from raftsched.core import commands as c
 from raftsched.core.apply import attempts as module
 from raftsched.core.limits import OUTCOMES_MAX, PROGRESS_TEXT_MAX, SNOOZE_MS, STATE_MAX, policy_error
@@ -270,6 +271,13 @@ class TestAnswers:
         run = self.run()
         row = run.end(Outcome.FAILED, result=b'{"status":429}', delay_ms=5 * DAY_MS)
         assert row.wake_at_ms == run.world.now + DAY_MS
+
+    @pytest.mark.parametrize("delay_ms", [DURATION_MAX_MS + 1, 2**63, 2**64 - 1])
+    def test_of_a_run_that_was_ended_it_is_at_most_a_duration(self, delay_ms: int) -> None:
+        """No API lets more through; a log may hold it all the same."""
+        run = self.run(outcomes=None)
+        row = run.end(Outcome.TIMED_OUT, delay_ms=delay_ms)
+        assert (row.reason, row.wake_at_ms) == ("retry", run.world.now + DURATION_MAX_MS)
 
     @pytest.mark.parametrize(("status", "delay_ms"), [(429, HOUR_MS), (503, HOUR_MS), (500, 1_000)])
     def test_retry_after_lengthens_the_delay_of_a_retry(self, status: int, delay_ms: int) -> None:
