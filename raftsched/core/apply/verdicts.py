@@ -3,6 +3,8 @@ first, then its job's `outcomes`, then success or failure as it was reported."""
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from raftsched.core.apply.tx import Tx
@@ -27,6 +29,8 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Answer).decode
+_DEPTH_MAX = 500  # of lists and objects: far above what workers report, far below what any decoder takes
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NULL = b"null"
 
 
@@ -62,12 +66,25 @@ def _mapped(policy: Policy, exit_code: int | None, status: int | None) -> Mapped
 
 def _status(policy: Policy, attempt: Attempt) -> int | None:
     """Returns the status of the answer that an http run got; None: of other runs, and where there was none."""
-    if policy.required_capability != "http" or attempt.result is None:
+    if policy.required_capability != "http" or attempt.result is None or _nests_deeper(attempt.result):
         return None
     try:
         return _decode(attempt.result).status or None
     except msgspec.DecodeError:
         return None
+
+
+def _nests_deeper(raw: bytes) -> bool:
+    """Returns whether JSON nests deeper than _DEPTH_MAX. Told by its brackets: how deep a decoder gets depends on how
+    much of the stack is taken already, which is not the same on all nodes."""
+    if raw.count(b"[") + raw.count(b"{") <= _DEPTH_MAX:
+        return False  # nearly always
+    depth = 0
+    for byte in _STRING.sub(b"", raw):
+        depth += (byte in b"[{") - (byte in b"]}")
+        if depth > _DEPTH_MAX:
+            return True
+    return False
 
 
 def note_said(tx: Tx, instance: Instance, said: Said) -> None:

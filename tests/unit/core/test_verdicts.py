@@ -258,9 +258,16 @@ class TestAnswers:
         row = self.run().end(Outcome.FAILED, result=b'{"status":%d}' % status)
         assert (row.state, row.reason) == (state, reason)
 
-    @pytest.mark.parametrize("result", [b"[]", b'{"status":"x"}', b"{", b"{}"])
+    @pytest.mark.parametrize(
+        "result", [b"[]", b'{"status":"x"}', b"{", b"{}", b"{" * 80, b'{"x":' + b"[" * 4_000, b'{"x":' + b"[" * 80]
+    )
     def test_what_is_no_status_is_none(self, result: bytes) -> None:
         assert self.run().end(Outcome.SUCCEEDED, result=result).state is I.SUCCEEDED
+
+    def test_an_answer_may_have_much_beside_its_status(self) -> None:
+        many = b"[" + b"[]," * 900 + b'"%s\\""]' % (b"[" * 900)
+        row = self.run().end(Outcome.FAILED, result=b'{"rows":%s,"status":404}' % many)
+        assert (row.state, row.reason) == (I.KILLED, "cancelled")
 
     def test_retry_after_is_how_long_a_snooze_is(self) -> None:
         run = self.run()
