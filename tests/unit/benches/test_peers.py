@@ -330,9 +330,13 @@ def test_a_load_program_that_cannot_be_built_says_why(tmp_path: Path, monkeypatc
     go.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     peer = dataclasses.replace(PEERS["etcd"], missing=lambda _: [], versions=lambda _: [])
-    assert against.chosen(None, Places(programs=tmp_path)) == []
+    monkeypatch.setattr(against, "PEERS", {"etcd": peer})
+    monkeypatch.setattr(against, "USUAL_PEERS", ("etcd",))
+    for name in ("usual", "asked"):
+        (tmp_path / name).mkdir()
+    assert against.chosen(None, Places(programs=tmp_path / "usual")) == []
     with pytest.raises(RuntimeError, match="none of these peers"):
-        against.chosen([peer], Places(programs=tmp_path))
+        against.chosen([peer], Places(programs=tmp_path / "asked"))
     assert "no such compiler" in figures.lines()[-1]["skipped"][0]
 
 
