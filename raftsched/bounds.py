@@ -1,4 +1,4 @@
-"""Bounds that several rooms hold to, the client and the command line among them: numbers, and nothing else.
+"""Bounds that several rooms hold to, the client and the command line among them: numbers, and the error beyond them.
 
 Bounds of one room lie in that room. Apply holds the commands of a log to some of these: a smaller number there would
 change what a log means.
@@ -15,3 +15,7 @@ DESCRIPTION_MAX = 1_024  # characters
 OWNER_MAX = 128  # characters
 URL_MAX = 2_048  # characters
 SECRET_VALUE_MAX = 8 * 1024  # bytes
+
+
+class OutOfRange(ValueError):
+    """A text that can be read, and says what is beyond its bounds."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Exit(IntEnum):
@@ -86,6 +87,54 @@ KINDS: dict[str, Kind] = {
     "drained": Kind(409, "The node is drained", Exit.CONFLICT),
     "moved": Kind(409, "Leadership is being transferred", Exit.CONFLICT),
 }
+
+
+# Codes of requests that are not as the description of the API says, unless all places that are wrong have a code.
+MALFORMED = frozenset({
+    "expectation-failed",
+    "invalid-body",
+    "invalid-job",
+    "invalid-json",
+    "invalid-parameter",
+    "invalid-request",
+    "invalid-trigger",
+    "method-not-allowed",
+    "request-timeout",
+    "unsupported-media-type",
+})  # fmt: skip
+
+Meaning = Literal[
+    "circular",
+    "inconsistent",
+    "invalid-text",
+    "never-due",
+    "not-permitted",
+    "out-of-range",
+    "past",
+    "repeated",
+    "reserved",
+    "unknown-reference",
+]
+# Why a place is wrong that is as the description of the API says. An entry of `errors` has it as `code`; one without a
+# code breaks the description.
+MEANINGS: dict[Meaning, str] = {
+    "circular": "The job would wait for itself.",
+    "inconsistent": "It does not go with the rest of the request, with its address, or with what is to be changed.",
+    "invalid-text": "A template, or a rule of a worker, that cannot be used.",
+    "never-due": "The trigger has no time to come.",
+    "not-permitted": "It names something in a namespace that the token is not for.",
+    "out-of-range": "A duration, a time, a size or a number of things is beyond its bounds.",
+    "past": "A time that has to be ahead is past.",
+    "repeated": "It is said before in another way.",
+    "reserved": "The name is the cluster's own.",
+    "unknown-reference": "It names something that is not there: a job, a calendar, a webhook, a secret, a time zone.",
+}
+
+
+def is_of_meaning(code: str, errors: Collection[str | None]) -> bool:
+    """Returns whether a request is refused for what it means: it is as the description of the API says. `code`: that
+    of the problem; `errors`: those of its places."""
+    return code not in MALFORMED or (bool(errors) and all(one in MEANINGS for one in errors))
 
 
 class RaftschedError(Exception):

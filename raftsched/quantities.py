@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from raftsched.bounds import DURATION_MAX_MS
+from raftsched.bounds import DURATION_MAX_MS, OutOfRange
 
 _UNIT_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _NUMBER = r"[0-9]{1,15}(?:[.,][0-9]{1,9})?"
@@ -56,7 +56,7 @@ def parse_duration(text: str) -> int:
     if total.denominator != 1:
         raise ValueError("is finer than a millisecond; use whole milliseconds")
     if total > DURATION_MAX_MS:
-        raise ValueError("is longer than 100 years; that is the limit")
+        raise OutOfRange("is longer than 100 years; that is the limit")
     return int(total)
 
 

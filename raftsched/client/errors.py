@@ -28,10 +28,12 @@ _EXIT_OF_CODE = {"unreachable": Exit.UNAVAILABLE, "insecure": Exit.AUTH, "untrus
 
 @dataclass(frozen=True)
 class FieldError:
-    """A wrong place in the body: a JSON pointer ("" for all of it), and what would be right there."""
+    """A wrong place in the body: a JSON pointer ("" for all of it), and what would be right there. `code`: why it is
+    refused (raftsched.errors.MEANINGS); "": it is not as the API's description says."""
 
     pointer: str
     detail: str
+    code: str = ""
 
 
 class ClientError(RaftschedError):
@@ -110,7 +112,9 @@ def error_of_problem(status: int, reason: str, problem: Mapping[str, Any]) -> Cl
     detail = problem.get("detail") or problem.get("title") or f"{status} {reason}".rstrip()
     fields = problem.get("errors")
     errors = [
-        FieldError(str(e.get("pointer") or e.get("parameter") or ""), str(e.get("detail", "")))
+        FieldError(
+            str(e.get("pointer") or e.get("parameter") or ""), str(e.get("detail", "")), str(e.get("code") or "")
+        )
         for e in (fields if isinstance(fields, list) else [])
         if isinstance(e, dict)
     ]

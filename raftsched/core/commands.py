@@ -477,6 +477,7 @@ class Rejected(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
     pointer: str | None = None  # the field of the job that is meant
     jobs: tuple[tuple[str, str], ...] = ()  # (namespace, name) of those that use what was to go (apply/users.py)
+    meaning: str | None = None  # why that field is refused (errors.MEANINGS)
 
 
 UNKNOWN = Rejected("unknown-command", "Not all nodes know this command yet; upgrade them before it is used.")

@@ -40,7 +40,12 @@ def undeclared(namespace: Namespace | None, name: str) -> Rejected | None:
     """Refuses a namespace that is not declared. The default one never has to be."""
     if name == DEFAULT_NAMESPACE or (namespace is not None and namespace.revision):
         return None
-    return Rejected("invalid-job", "is not declared, which it has to be in this cluster; PUT it first", "/namespace")
+    return Rejected(
+        "invalid-job",
+        "is not declared, which it has to be in this cluster; PUT it first",
+        "/namespace",
+        meaning="unknown-reference",
+    )
 
 
 def taken(job: Job, namespace: str, name: str, policy: Policy, body: bytes, *, suspended: bool) -> Rejected | None:
@@ -62,7 +67,7 @@ def unknown_calendar(policy: Policy, known: Callable[[str], bool]) -> Rejected |
         if trigger.calendar is not None and not known(trigger.calendar):
             at = f"/triggers/{place}" if policy.triggers else "/trigger"
             detail = f"names no calendar that there is; PUT /v1/calendars/{trigger.calendar} creates it"
-            return Rejected("invalid-trigger", detail, f"{at}/calendar")
+            return Rejected("invalid-trigger", detail, f"{at}/calendar", meaning="unknown-reference")
     return None
 
 
@@ -129,7 +134,7 @@ def _never(own: str, way: list[str], first: dict[str, str]) -> Rejected:
     known = (way[0], *(n if n.startswith(f"{namespace}/") else "a job of another namespace" for n in way[1:]))
     what = "conditions" if at.startswith("/conditions") else "triggers"
     detail = f"it would never run: {own} waits for {', which waits for '.join(known)}; take out one of these {what}"
-    return Rejected("invalid-job", detail, at)
+    return Rejected("invalid-job", detail, at, meaning="circular")
 
 
 def split_name(target: str) -> tuple[str, str]:

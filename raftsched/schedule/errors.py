@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from raftsched.errors import RaftschedError
+from raftsched.errors import Meaning, RaftschedError
 
 _SHOWN = 60
 
 
 class TriggerError(RaftschedError):
-    """`pointer` is the JSON pointer of the bad field within the job, `detail` what is wrong and what would be right."""
+    """`pointer` is the JSON pointer of the bad field within the job, `detail` what is wrong and what would be right,
+    `meaning` why it is refused; None: it is not what the field's format asks for."""
 
-    def __init__(self, pointer: str, detail: str) -> None:
+    def __init__(self, pointer: str, detail: str, meaning: Meaning | None = None) -> None:
         super().__init__("invalid-trigger", detail)
         self.pointer = pointer
+        self.meaning = meaning
 
 
 def shown(text: str) -> str:

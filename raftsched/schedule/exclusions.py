@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from raftsched.bounds import OutOfRange
 from raftsched.schedule.errors import TriggerError, shown
 from raftsched.schedule.fields import FIRST_YEAR, LAST_YEAR
 from raftsched.schedule.local_days import begin_of, day_of
@@ -49,7 +50,7 @@ def parse_date(text: str) -> int:
     except ValueError:
         raise ValueError("must be a date such as 2026-12-25") from None
     if not 0 <= day < _END_DAY:
-        raise ValueError(f"must be a date from {FIRST_YEAR} to {LAST_YEAR}")
+        raise OutOfRange(f"must be a date from {FIRST_YEAR} to {LAST_YEAR}")
     return day
 
 
@@ -136,7 +137,9 @@ def _once(given: _Range) -> Span:
 
 
 def not_given(name: str) -> TriggerError:
-    return TriggerError(POINTER, f"there is no calendar {shown(name)}; PUT /v1/calendars/{name[:128]} creates it")
+    return TriggerError(
+        POINTER, f"there is no calendar {shown(name)}; PUT /v1/calendars/{name[:128]} creates it", "unknown-reference"
+    )
 
 
 def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

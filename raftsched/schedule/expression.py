@@ -79,6 +79,7 @@ def parse(expr: str, dialect: str, job_id: int) -> Expression:
             POINTER,
             f"weekday field {shown(weekday)}: {where} a weekday number may mean two different days; write names"
             ' (MON-FRI), or add "dialect": "quartz" where 1 is Sunday',
+            "inconsistent",
         )
     days = DayRule(read[3], read[5])
     if not days.possible(read[4].values):
@@ -87,6 +88,7 @@ def parse(expr: str, dialect: str, job_id: int) -> Expression:
             f"no such date: day-of-month {shown(day)} never comes in month {shown(month)}"
             + ("" if weekday in ("*", "?") else f" on weekday {shown(weekday)}")
             + "; change the day or the month",
+            "never-due",
         )
     times = WallTimes(
         seconds=read[0].values,
@@ -98,7 +100,9 @@ def parse(expr: str, dialect: str, job_id: int) -> Expression:
     )
     if times.years is not None and times.first_date() is None:
         raise TriggerError(
-            POINTER, f"no such date: the day and month do not occur in year {shown(year)}; change one of them"
+            POINTER,
+            f"no such date: the day and month do not occur in year {shown(year)}; change one of them",
+            "never-due",
         )
     return Expression(
         times,

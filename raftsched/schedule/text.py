@@ -43,6 +43,7 @@ def parse_cron_text(text: str, timezone: str | None = None, dialect: str = "") -
             raise TriggerError(
                 ZONE_POINTER,
                 f"the expression says {shown(named)}, the trigger {shown(name)}; name the zone once",
+                "inconsistent",
             )
         name = named
         rest = rest[prefix.end() :]
@@ -62,5 +63,5 @@ def _interval_ms(text: str) -> int:
         raise TriggerError(POINTER, f"{shown(text)} is not an interval; write one like 90s, 15m or 1h30m")
     total = sum((Fraction(amount) * _UNIT_MS[unit] for amount, unit in _PART.findall(text)), Fraction(0))
     if total < 1000:
-        raise TriggerError(POINTER, f"@every {text} is too short; the shortest interval is 1s")
+        raise TriggerError(POINTER, f"@every {text} is too short; the shortest interval is 1s", "out-of-range")
     return int(total)

@@ -39,11 +39,14 @@ def validate(trigger: Trigger, *, now_ms: int) -> None:
         raise TriggerError(
             "/trigger/ends_at",
             f"{instant_text(ends)} is before starts_at, {instant_text(starts)}; it must not be",
+            "inconsistent",
         )
     if trigger.jitter_ms < 0:
         raise TriggerError("/trigger/jitter", f"a jitter of {trigger.jitter_ms} ms is negative; use 0 or more")
     if trigger.jitter_ms > JITTER_MAX_MS:
-        raise TriggerError("/trigger/jitter", f"longer than a day; at most {duration_text(JITTER_MAX_MS)}")
+        raise TriggerError(
+            "/trigger/jitter", f"longer than a day; at most {duration_text(JITTER_MAX_MS)}", "out-of-range"
+        )
     if trigger.max_runs is not None and trigger.max_runs < 1:
         raise TriggerError("/trigger/max_runs", f"{trigger.max_runs} runs; use 1 or more, or leave it out")
     if trigger.calendar is not None and trigger.mode is EveryMode.FIXED_DELAY:
@@ -74,6 +77,7 @@ def validate(trigger: Trigger, *, now_ms: int) -> None:
         raise TriggerError(
             "/trigger/ends_at",
             f"{instant_text(ends)} is past, so this would never run; use a later time, or null",
+            "past",
         )
 
 
@@ -87,6 +91,7 @@ def _check_first(trigger: Trigger, now_ms: int) -> None:
         "/trigger/ends_at",
         f"the first time, {duration_text(trigger.period_ms)} after the start, is after ends_at, {instant_text(ends)};"
         " this would never run",
+        "never-due",
     )
 
 
@@ -98,16 +103,20 @@ def instant_text(at_ms: int) -> str:
 
 def _check_instant(pointer: str, at_ms: int | None) -> None:
     if at_ms is not None and not 0 <= at_ms <= LATEST_MS:
-        raise TriggerError(pointer, "out of range; use a time from 1970 to 9999")
+        raise TriggerError(pointer, "out of range; use a time from 1970 to 9999", "out-of-range")
 
 
 def _check_period(pointer: str, period_ms: int, least_ms: int) -> None:
     if period_ms < 0:
-        raise TriggerError(pointer, f"{period_ms} ms is negative; use {duration_text(least_ms)} or more")
+        raise TriggerError(
+            pointer, f"{period_ms} ms is negative; use {duration_text(least_ms)} or more", "out-of-range"
+        )
     if period_ms < least_ms:
-        raise TriggerError(pointer, f"{period_ms} ms is too short; the shortest is {duration_text(least_ms)}")
+        raise TriggerError(
+            pointer, f"{period_ms} ms is too short; the shortest is {duration_text(least_ms)}", "out-of-range"
+        )
     if period_ms > DURATION_MAX_MS:
-        raise TriggerError(pointer, "longer than a hundred years; use a shorter one")
+        raise TriggerError(pointer, "longer than a hundred years; use a shorter one", "out-of-range")
 
 
 def _check_once(pointer: str, at_ms: int, trigger: Trigger) -> None:
@@ -116,6 +125,7 @@ def _check_once(pointer: str, at_ms: int, trigger: Trigger) -> None:
         raise TriggerError(
             pointer,
             f"{instant_text(at_ms)} is not within starts_at and ends_at, so it would never run; leave them out",
+            "never-due",
         )
 
 
@@ -134,14 +144,18 @@ def _check_cron(trigger: Trigger, now_ms: int) -> None:
             "/trigger/ends_at",
             f"the next time after the start is {instant_text(following)}, after ends_at, {instant_text(ends)};"
             " this would never run",
+            "never-due",
         )
     if next_nominal(unbounded, -1) is None:
         raise TriggerError(
-            CRON_POINTER, f"this never comes on the clocks of {trigger.timezone}; change the time or the date"
+            CRON_POINTER,
+            f"this never comes on the clocks of {trigger.timezone}; change the time or the date",
+            "never-due",
         )
     raise TriggerError(
         CRON_POINTER,
         f"no time left after {instant_text(max(begin, 0))} (years up to {LAST_YEAR} count); use a later year or none",
+        "never-due",
     )
 
 
@@ -160,6 +174,7 @@ def _check_rule(trigger: Trigger, now_ms: int) -> None:
             "/trigger/ends_at",
             f"the next time after the start is {instant_text(following)}, after ends_at, {instant_text(ends)};"
             " this would never run",
+            "never-due",
         )
     if rule.until is not None or rule.count is not None:
         endless = replace(trigger, expr=_without_end(trigger.expr), ends_at_ms=None)
@@ -169,11 +184,14 @@ def _check_rule(trigger: Trigger, now_ms: int) -> None:
                 if rule.count is None
                 else f"all of COUNT={rule.count}, counted from the start, lie before {instant_text(begin)}"
             )
-            raise TriggerError(RULE_POINTER, f"this never fires: {what}; change or leave out the end of the rule")
+            raise TriggerError(
+                RULE_POINTER, f"this never fires: {what}; change or leave out the end of the rule", "never-due"
+            )
     raise TriggerError(
         RULE_POINTER,
         f"this never fires: no time from {instant_text(begin)} on has all that it asks for (years up to {LAST_YEAR}"
         " count); the parts contradict each other, or INTERVAL steps over them",
+        "never-due",
     )
 
 

@@ -120,17 +120,24 @@ def zone_info(name: str) -> ZoneInfo:
         raise TriggerError(
             POINTER,
             f"a zone name has 1-{NAME_MAX} characters, this one {len(name)}; write one like Europe/Madrid",
+            "unknown-reference",
         )
     if name.startswith("/"):
-        raise TriggerError(POINTER, f"no time zone {shown(name)}: that is a file; use an IANA name like Europe/Madrid")
+        raise TriggerError(
+            POINTER,
+            f"no time zone {shown(name)}: that is a file; use an IANA name like Europe/Madrid",
+            "unknown-reference",
+        )
     if name in _NOT_ALIKE or name.startswith(("posix/", "right/")):
         raise TriggerError(
-            POINTER, f"{shown(name)} may differ from node to node; name the zone itself, like Europe/Madrid"
+            POINTER,
+            f"{shown(name)} may differ from node to node; name the zone itself, like Europe/Madrid",
+            "unknown-reference",
         )
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise TriggerError(POINTER, f"no time zone {shown(name)}; {_hint(name)}") from None
+        raise TriggerError(POINTER, f"no time zone {shown(name)}; {_hint(name)}", "unknown-reference") from None
 
 
 def _hint(name: str) -> str:

@@ -12,6 +12,7 @@ import jsonschema_rs
 
 from raftsched.api.openapi.description import describe
 from raftsched.api.routes import ROUTES
+from tests.support.api_formats import CHECKS
 
 _REFERENCE = re.compile(r'"#/components/schemas/([^"/]+)"')
 BIG = 2_000_000  # bytes of a body that is not looked into: that would take too long
@@ -42,7 +43,7 @@ def _validator(path: str, method: str, status: str, media: str, part: bool) -> A
 
 
 @cache
-def _compiled(schema: str) -> Any:
+def _compiled(schema: str, *, formats: bool = False) -> Any:
     """Returns the validator of a schema, with the parts of the description that it names and no others: each validator
     has a copy of what it is given."""
     known = document()["components"]["schemas"]
@@ -52,7 +53,10 @@ def _compiled(schema: str) -> Any:
         for name in set(_REFERENCE.findall(texts.pop())) - named.keys():
             named[name] = known[name]
             texts.append(json.dumps(known[name]))
-    return jsonschema_rs.Draft202012Validator({**json.loads(schema), "components": {"schemas": named}})
+    whole = {**json.loads(schema), "components": {"schemas": named}}
+    return jsonschema_rs.Draft202012Validator(
+        whole, validate_formats=formats, formats=dict(CHECKS) if formats else None
+    )
 
 
 def check(method: str, target: str, status: int, headers: Mapping[str, str], body: Any) -> None:
@@ -80,3 +84,17 @@ def check(method: str, target: str, status: int, headers: Mapping[str, str], bod
     errors = list(_validator(found, wanted.lower(), str(status), media, "fields=" in target).iter_errors(body))
     if errors:
         raise AssertionError(f"{where} answers {status} not as documented: {errors[0]}\n{str(body)[:2000]}")
+
+
+@cache
+def _body_validator(path: str, method: str, media: str) -> Any:
+    return _compiled(
+        json.dumps(document()["paths"][path][method]["requestBody"]["content"][media]["schema"]), formats=True
+    )
+
+
+def is_allowed(method: str, path: str, body: Any, media: str = "application/json") -> bool:
+    """Returns whether the description lets an operation have this body, the formats of texts included. `path`: as the
+    description has it."""
+    found: bool = _body_validator(path, method.lower(), media).is_valid(body)
+    return found

@@ -50,7 +50,7 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     newest = query.choice("order", *_ORDERS) != "oldest"
     start = query.cursor(_LISTING)
     if start is not None and len(start) != _KEY_BYTES:
-        raise bad_parameter("cursor", "is not a cursor of this list")
+        raise bad_parameter("cursor", "is not a cursor of this list", "unknown-reference")
     rings = [ring for ring, name in _KINDS.items() if kind in (None, name)]
     with ctx.read() as view:
         found = (_ring(view, ring, start, newest) for ring in rings)
@@ -110,7 +110,7 @@ class _Filter:
         self._namespace = query.text("namespace")
         self._from_ms, self._to_ms = query.time("from"), query.time("to")
         if self._from_ms is not None and self._to_ms is not None and self._from_ms > self._to_ms:
-            raise bad_parameter("from", 'is after "to"; it must not be')
+            raise bad_parameter("from", 'is after "to"; it must not be', "inconsistent")
 
     def __call__(self, key: bytes, raw: bytes) -> bytes | None:
         note = decode_record(raw)

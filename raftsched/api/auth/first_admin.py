@@ -26,14 +26,14 @@ def check_admin(given: AccessIn) -> bytes:
     """The hash of the secret of the admin who is to be made; empty: none is. Raises Problem invalid-body."""
     if given.admin is None:
         if given.keep is not None:
-            raise Problem("invalid-body", errors=[FieldError("/keep", "goes with admin; leave it out")])
+            raise Problem("invalid-body", errors=[FieldError("/keep", "goes with admin; leave it out", "inconsistent")])
         return b""
     errors = []
     if not given.required:
-        errors.append(FieldError("/admin", "goes with required: true; an open cluster needs none"))
+        errors.append(FieldError("/admin", "goes with required: true; an open cluster needs none", "inconsistent"))
     if not names.TOKEN.allows(given.admin.name) or given.admin.name == ANONYMOUS:
         rule = f'must have {names.TOKEN.rule}, and not be "{ANONYMOUS}"'
-        errors.append(FieldError("/admin/name", rule))
+        errors.append(FieldError("/admin/name", rule, "reserved" if given.admin.name == ANONYMOUS else None))
     if not _DIGEST.fullmatch(given.admin.sha256):
         errors.append(FieldError("/admin/sha256", "must be the SHA-256 of the secret, 64 characters of 0-9 and a-f"))
     if errors:

@@ -105,7 +105,9 @@ def _content(given: OidcIn) -> bytes:
         if namespaces is None:
             continue
         if rule.role == "admin":
-            errors.append(FieldError(f"{at}/namespaces", "must be left out: an admin is one everywhere"))
+            errors.append(
+                FieldError(f"{at}/namespaces", "must be left out: an admin is one everywhere", "inconsistent")
+            )
         if not 1 <= len(namespaces) <= NAMESPACES_MAX:
             errors.append(FieldError(f"{at}/namespaces", f"must be 1 to {NAMESPACES_MAX}, or null for all"))
         for number, namespace in enumerate(namespaces):
@@ -113,7 +115,7 @@ def _content(given: OidcIn) -> bytes:
                 errors.append(FieldError(f"{at}/namespaces/{number}", NAMESPACE_HELP))
     content = _json(given)
     if not errors and len(content) > OIDC_MAX:
-        errors.append(FieldError("", f"takes {len(content):,} bytes; {OIDC_MAX:,} is the limit"))
+        errors.append(FieldError("", f"takes {len(content):,} bytes; {OIDC_MAX:,} is the limit", "out-of-range"))
     if errors:
         raise Problem("invalid-body", errors=errors)
     return content

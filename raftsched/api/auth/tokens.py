@@ -99,7 +99,7 @@ def _command(ctx: ApiContext, given: TokenIn, digest: bytes, answer: bytes) -> C
     """Raises Problem invalid-body."""
     errors: list[FieldError] = []
     if given.name == ANONYMOUS:
-        errors.append(FieldError("/name", "stands for nobody in the audit; take another"))
+        errors.append(FieldError("/name", "stands for nobody in the audit; take another", "reserved"))
     elif not names.TOKEN.allows(given.name):
         errors.append(FieldError("/name", f"must have {names.TOKEN.rule}"))
     namespaces = given.namespaces
@@ -116,7 +116,7 @@ def _command(ctx: ApiContext, given: TokenIn, digest: bytes, answer: bytes) -> C
     queues = _queues(given, errors)
     expires_at_ms = time_of(given.expires_at, "/expires_at", errors)
     if expires_at_ms is not None and expires_at_ms <= ctx.now_ms():
-        errors.append(FieldError("/expires_at", "is past; it must be a time to come, or null"))
+        errors.append(FieldError("/expires_at", "is past; it must be a time to come, or null", "past"))
     rate_count, rate_period_ms = _rate(given, errors)
     if errors:
         raise Problem("invalid-body", errors=errors)
@@ -164,10 +164,10 @@ def _grants(given: TokenIn, errors: list[FieldError]) -> tuple[Grant, ...]:
         if not names.NAMESPACE.allows(namespace):
             errors.append(FieldError(at, NAMESPACE_HELP))
         elif namespace in found:
-            errors.append(FieldError(at, "has a grant already; say one role for each namespace"))
+            errors.append(FieldError(at, "has a grant already; say one role for each namespace", "repeated"))
         elif (given.namespaces is None or namespace in given.namespaces) and role <= ROLES[given.role]:
             says = f'adds nothing: the role there is {given.role} without it; a grant can only add to "role"'
-            errors.append(FieldError(f"/grants/{place}/role", says))
+            errors.append(FieldError(f"/grants/{place}/role", says, "inconsistent"))
         found[namespace] = Grant(namespace, role)
     return tuple(found.values())
 
@@ -177,7 +177,11 @@ def _rate(given: TokenIn, errors: list[FieldError]) -> tuple[int | None, int]:
     rate = given.rate
     if rate is None:
         if given.burst is not None:
-            errors.append(FieldError("/burst", "goes with a rate; say how many requests there may be in the long run"))
+            errors.append(
+                FieldError(
+                    "/burst", "goes with a rate; say how many requests there may be in the long run", "inconsistent"
+                )
+            )
         return None, 0
     shortest, longest = RATE_PERIOD_MS
     period = duration_of(rate.per, "/rate/per", errors)
@@ -187,7 +191,9 @@ def _rate(given: TokenIn, errors: list[FieldError]) -> tuple[int | None, int]:
         errors.append(FieldError("/rate/per", "is missing; give the period of the rate, such as 1s"))
     elif period is not None and not shortest <= period <= longest:
         errors.append(
-            FieldError("/rate/per", f"must be from {format_duration(shortest)} to {format_duration(longest)}")
+            FieldError(
+                "/rate/per", f"must be from {format_duration(shortest)} to {format_duration(longest)}", "out-of-range"
+            )
         )
     return rate.count, period or 0
 

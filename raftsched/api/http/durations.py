@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from raftsched.bounds import TIME_MAX_MS
+from raftsched.bounds import TIME_MAX_MS, OutOfRange
 from raftsched.quantities import format_duration, parse_duration
 
 __all__ = [
@@ -56,7 +56,7 @@ def parse_time(text: str) -> int:
         offset_ms = (int(off_hour) * 60 + int(off_minute)) * 60_000
         at_ms += -offset_ms if sign == "+" else offset_ms
     if not 0 <= at_ms <= TIME_MAX_MS:
-        raise ValueError("is out of range; times go from 1970 to the year 9999")
+        raise OutOfRange("is out of range; times go from 1970 to the year 9999")
     return at_ms
 
 

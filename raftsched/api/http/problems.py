@@ -1,37 +1,47 @@
 """Errors as RFC 9457 problem details (application/problem+json).
 
 `type` is stable (`urn:raftsched:problem:<code>`, the code again in `code`), `errors` names each bad field by its JSON
-pointer (RFC 6901), or each bad query parameter by its name (`parameter`), and says what would be right. Codes and their
-HTTP statuses are in `raftsched.errors`.
+pointer (RFC 6901), or each bad query parameter by its name (`parameter`), and says what would be right. A place that is
+as the description of the API says, and is refused for what it means, has a `code` of its own. All codes are in
+`raftsched.errors`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import msgspec
 from aiohttp import web
 
+from raftsched.bounds import OutOfRange
 from raftsched.core.commands import Rejected
-from raftsched.errors import KINDS, RaftschedError, WrongOffset
+from raftsched.errors import KINDS, MEANINGS, Meaning, RaftschedError, WrongOffset
 
 MEDIA_TYPE = "application/problem+json"
 ERRORS_MAX = 100  # reported of one request
 _RETRY_AFTER_S = {"no-leader": "1", "overloaded": "1", "stopping": "1", "behind": "1", "too-many": "1"}
 
 
-class FieldError(msgspec.Struct, frozen=True):
-    """An error at one place of the body (`pointer`, "" for all of it), and what would be right."""
+class FieldError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An error at one place of the body (`pointer`, "" for all of it), and what would be right. `code`: why it is
+    refused; None: it is not as the description of the API says."""
 
     pointer: str
     detail: str
+    code: Meaning | None = None
 
 
-class ParameterError(msgspec.Struct, frozen=True):
-    """An error of a query parameter, and what would be right."""
+class Combination(FieldError, frozen=True):
+    """Fields that the description lets stand in no body together; see `of_a_change`."""
+
+
+class ParameterError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An error of a query parameter, and what would be right. `code`: as of a FieldError."""
 
     parameter: str
     detail: str
+    code: Meaning | None = None
 
 
 class ProblemBody(msgspec.Struct, omit_defaults=True):
@@ -79,6 +89,31 @@ def pointer(*parts: str | int) -> str:
     return "".join("/" + str(p).replace("~", "~0").replace("/", "~1") for p in parts)
 
 
+def unread(place: str, error: ValueError) -> FieldError:
+    """Returns the error of a text that was not understood."""
+    return FieldError(place, str(error), code_of(error))
+
+
+def code_of(error: ValueError) -> Meaning | None:
+    """Returns why a text is refused; None: it is not as the description of the API says."""
+    return "out-of-range" if isinstance(error, OutOfRange) else None
+
+
+@contextmanager
+def of_a_change() -> Iterator[None]:
+    """Within it a value is checked that a change was merged into: what the description lets stand in no body together
+    may be there by the change and by what was there before."""
+    try:
+        yield
+    except Problem as problem:
+        if not any(isinstance(error, Combination) for error in problem.errors):
+            raise
+        errors = [
+            FieldError(e.pointer, e.detail, "inconsistent") if isinstance(e, Combination) else e for e in problem.errors
+        ]
+        raise Problem(problem.code, problem.detail, errors, problem.headers) from None
+
+
 def body_of(error: RaftschedError) -> ProblemBody:
     kind = KINDS[error.code]
     return ProblemBody(
@@ -112,7 +147,8 @@ def from_rejected(rejected: Rejected) -> RaftschedError:
     """Returns the problem for what apply refused. A code that errors.py does not know would be a bug, and is shown as
     one."""
     if rejected.pointer is not None:
-        return Problem(rejected.code, errors=[FieldError(rejected.pointer, rejected.detail)])
+        meaning = next((code for code in MEANINGS if code == rejected.meaning), None)
+        return Problem(rejected.code, errors=[FieldError(rejected.pointer, rejected.detail, meaning)])
     if rejected.code in KINDS:
         return RaftschedError(rejected.code, rejected.detail)
     return RaftschedError("internal", f"{rejected.code}: {rejected.detail}")

@@ -18,9 +18,10 @@ from raftsched.api.auth.callers import note_read_index, request_state
 from raftsched.api.context import ApiContext
 from raftsched.api.http.cursors import decode_cursor
 from raftsched.api.http.durations import parse_time
-from raftsched.api.http.problems import ParameterError, Problem
+from raftsched.api.http.problems import ParameterError, Problem, code_of
 from raftsched.api.openapi.operation import JSON, Operation
 from raftsched.core.ids import parse_instance, parse_job
+from raftsched.errors import Meaning
 
 _Id = TypeVar("_Id")
 
@@ -256,7 +257,7 @@ class Query:
         try:
             return parse(text)
         except ValueError as error:
-            raise bad_parameter(name, str(error)) from None
+            raise bad_parameter(name, str(error), code_of(error)) from None
 
     def time(self, name: str) -> int | None:
         """Milliseconds."""
@@ -290,15 +291,15 @@ class Query:
         try:
             return decode_cursor(listing, self.filters(), text)
         except ValueError as error:
-            raise bad_parameter("cursor", str(error)) from None
+            raise bad_parameter("cursor", str(error), "unknown-reference") from None
 
     def filters(self) -> dict[str, str]:
         """Returns the parameters that decide which rows a list has: all but the page, its fields and its freshness."""
         return {k: v for k, v in self._values.items() if k not in ("limit", "cursor", "fields", *_READ_PARAMETERS)}
 
 
-def bad_parameter(name: str, detail: str) -> Problem:
-    return Problem("invalid-parameter", f'The parameter "{name}" {detail}.', [ParameterError(name, detail)])
+def bad_parameter(name: str, detail: str, code: Meaning | None = None) -> Problem:
+    return Problem("invalid-parameter", f'The parameter "{name}" {detail}.', [ParameterError(name, detail, code)])
 
 
 NAMESPACE_HELP = f"must have {names.NAMESPACE.rule}"

@@ -136,7 +136,8 @@ def _fits(ctx: ApiContext, job_id: int, params: bytes, large: bool, errors: list
         if handler.get("template") is True:
             wrong = wrong_in(handler, msgspec.json.decode(params))
             errors += [
-                FieldError("/params", f"do not go with the job: its {one.pointer} {one.detail}") for one in wrong
+                FieldError("/params", f"do not go with the job: its {one.pointer} {one.detail}", "inconsistent")
+                for one in wrong
             ]
 
 
@@ -152,7 +153,7 @@ async def _missing(ctx: ApiContext, job_id: int, params: bytes) -> list[FieldErr
         if not found or attempt:
             break
         await catch_up(ctx)
-    return [FieldError(reference.pointer, why) for reference, why in found]
+    return [FieldError(reference.pointer, why, "unknown-reference") for reference, why in found]
 
 
 @_change("Skip the next run", SkipNextIn, "not-next")

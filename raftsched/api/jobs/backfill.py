@@ -55,7 +55,7 @@ async def backfill(ctx: ApiContext, call: Call[BackfillIn]) -> web.Response:
             FieldError("/from", "is missing; give the first time that is meant, such as 2030-01-31T00:00:00Z")
         )
     if start_ms is not None and end_ms is not None and start_ms >= end_ms:
-        errors.append(FieldError("/to", "must be after from"))
+        errors.append(FieldError("/to", "must be after from", "inconsistent"))
     if errors:
         raise Problem("invalid-body", errors=errors)
     assert start_ms is not None
@@ -99,7 +99,7 @@ def _times(ctx: ApiContext, job: Job, start_ms: int, end_ms: int, max_: int) -> 
         count = max(count, found.count, len(times))
     if count > max_:
         detail = f"and to have {count:,} times between them; at most {max_:,} are allowed, ask for fewer"
-        raise Problem("invalid-body", errors=[FieldError("/from", detail)])
+        raise Problem("invalid-body", errors=[FieldError("/from", detail, "out-of-range")])
     return tuple(sorted(times))
 
 

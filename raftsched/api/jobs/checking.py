@@ -118,7 +118,9 @@ def refuse_missing(view: ReadView, content: Content, namespace: str, job: Job | 
     refuse_unknown(view, content.policy)
     lost = list(missing(view, namespace, references(namespace, content.body)))
     if lost:
-        raise Problem("invalid-job", errors=[FieldError(reference.pointer, why) for reference, why in lost])
+        raise Problem(
+            "invalid-job", errors=[FieldError(reference.pointer, why, "unknown-reference") for reference, why in lost]
+        )
 
 
 async def _seen(ctx: ApiContext, look: Callable[[ReadView], T]) -> T:

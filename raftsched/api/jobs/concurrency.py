@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from raftsched.api.http.problems import FieldError
+from raftsched.api.http.problems import Combination, FieldError
 from raftsched.api.jobs.schema import SmallCount
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.openapi import patterns
@@ -59,7 +59,7 @@ def concurrency_of(given: ConcurrencyIn, params: dict[str, Any], errors: list[Fi
     else:
         value = _value(given.key, params, errors)
     if given.max is None and given.rate is None:
-        errors.append(FieldError("/concurrency", "limits nothing; give max, rate, or both"))
+        errors.append(Combination("/concurrency", "limits nothing; give max, rate, or both"))
     count, period = (None, 0) if given.rate is None else rate_of(given.rate, "/concurrency/rate", errors)
     return Concurrency(given.key or "", value, given.max or 0, count, period)
 
@@ -74,7 +74,7 @@ def _value(template: str, params: dict[str, Any], errors: list[FieldError]) -> s
         return render(template, params)
     except KeyTemplateError as error:
         at = "/concurrency/key" if error.param is None else "/params" + pointer(error.param)
-        errors.append(FieldError(at, str(error)))
+        errors.append(FieldError(at, str(error), "inconsistent"))
         return ""
 
 
@@ -87,5 +87,6 @@ def rate_of(given: RateIn, at: str, errors: list[FieldError]) -> tuple[int | Non
     if given.per is None:
         errors.append(FieldError(f"{at}/per", "is missing; give the period of the rate, such as 1m"))
     elif period is not None and not least <= period <= most:
-        errors.append(FieldError(f"{at}/per", f"must be from {format_duration(least)} to {format_duration(most)}"))
+        detail = f"must be from {format_duration(least)} to {format_duration(most)}"
+        errors.append(FieldError(f"{at}/per", detail, "out-of-range"))
     return given.count, period or 0

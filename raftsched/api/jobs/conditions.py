@@ -67,7 +67,9 @@ def _job(given: ConditionIn, at: str, errors: list[FieldError], stay: tuple[Cond
     if not names.JOB_OF_NAMESPACE.allows(target):
         errors.append(FieldError(f"{at}/job_succeeded", 'is no job; write "namespace/name", such as "billing/import"'))
     elif not sees(target.partition("/")[0]) and found not in stay:
-        errors.append(FieldError(f"{at}/job_succeeded", "is in a namespace that your token is not for"))
+        errors.append(
+            FieldError(f"{at}/job_succeeded", "is in a namespace that your token is not for", "not-permitted")
+        )
     return found
 
 
@@ -78,5 +80,5 @@ def _within(given: ConditionIn, at: str, errors: list[FieldError]) -> int:
     before = len(errors)
     within_ms = duration_of(given.within, f"{at}/within", errors) or 0
     if within_ms == 0 and len(errors) == before:
-        errors.append(FieldError(f"{at}/within", "must be more than zero, such as 2h"))
+        errors.append(FieldError(f"{at}/within", "must be more than zero, such as 2h", "out-of-range"))
     return within_ms

@@ -141,13 +141,13 @@ def _wrong(given: CrontabIn, data: bytes) -> Iterator[FieldError]:
     if given.text is None:
         yield FieldError("/text", "is missing; give what crontab -l prints")
     elif len(data) > TEXT_MAX:
-        yield FieldError("/text", f"takes {len(data):,} bytes; {TEXT_MAX:,} is the limit")
+        yield FieldError("/text", f"takes {len(data):,} bytes; {TEXT_MAX:,} is the limit", "out-of-range")
     elif (count := _count(data)) > LINES_MAX:
-        yield FieldError("/text", f"has {count:,} lines; {LINES_MAX:,} is the limit, comments aside")
+        yield FieldError("/text", f"has {count:,} lines; {LINES_MAX:,} is the limit, comments aside", "out-of-range")
     try:
         schedule.check_zone(given.timezone)
     except TriggerError as error:
-        yield FieldError("/timezone", error.detail)
+        yield FieldError("/timezone", error.detail, "unknown-reference")
     if given.namespace is not None and not names.NAMESPACE.allows(given.namespace):
         yield FieldError("/namespace", f"breaks the rule for namespaces; use {names.NAMESPACE.rule}")
     if not _PREFIX.fullmatch(given.prefix):
@@ -180,7 +180,7 @@ def _size(entry: Entry) -> int:
 
 
 def _too_much(detail: str) -> Problem:
-    return Problem("invalid-body", errors=[FieldError("/text", f"{detail}; convert it in parts")])
+    return Problem("invalid-body", errors=[FieldError("/text", f"{detail}; convert it in parts", "out-of-range")])
 
 
 def _count(data: bytes) -> int:

@@ -14,7 +14,7 @@ from raftsched.api.http.answers import JobDeleted
 from raftsched.api.http.call import Call
 from raftsched.api.http.idempotency import done_before
 from raftsched.api.http.merging import merge, merge_retry
-from raftsched.api.http.problems import FieldError, Problem, pointer
+from raftsched.api.http.problems import FieldError, Problem, of_a_change, pointer
 from raftsched.api.http.replies import job_of, propose_one, reply_job, reply_value
 from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.generated import JobIn
@@ -201,7 +201,8 @@ def patched(ctx: ApiContext, job: Job, change: Any, lookup: DefaultsLookup) -> C
     _leave_one_way(whole, merged, change)
     unsaid = frozenset(key for key, value in change.items() if value is None or key in ("trigger", "triggers"))
     kept = job.policy
-    content = read_plain({**merged, **whole}, ctx.settings(), ctx.now_ms(), lookup, job.namespace, kept, unsaid)
+    with of_a_change():
+        content = read_plain({**merged, **whole}, ctx.settings(), ctx.now_ms(), lookup, job.namespace, kept, unsaid)
     _stays(content, job)
     return content
 
@@ -222,6 +223,8 @@ def _unknown_nulls(change: dict[str, Any]) -> Iterator[tuple[str, str]]:
     places += [(f"/{key}", change[key], known) for key, known in _NESTED.items() if isinstance(change.get(key), dict)]
     for at, part, known in places:
         for key in part:
+            if not at and key == "handler" and part[key] is None:
+                yield "/handler", "is null; a job needs one, so give it whole or leave it out"
             if part[key] is None and key not in known:
                 if not at and key in READ_ONLY:
                     detail = "is set by the cluster; leave it out"
@@ -259,7 +262,7 @@ def _stays(content: Content, job: Job) -> None:
     """Refuses an edit that would move the job to another namespace, or suspend it. Raises Problem invalid-job."""
     errors = []
     if content.namespace is not None and content.namespace != job.namespace:
-        errors.append(FieldError("/namespace", f'is fixed; the job is in "{job.namespace}"'))
+        errors.append(FieldError("/namespace", f'is fixed; the job is in "{job.namespace}"', "inconsistent"))
     if content.suspended:
         errors.append(FieldError("/suspended", "is for creation; POST to /pause or /resume of the job instead"))
     if errors:
@@ -270,9 +273,11 @@ def identify(content: Content, namespace: str, name: str) -> None:
     """The address names the job; the body may repeat it."""
     errors = []
     if content.namespace is not None and content.namespace != namespace:
-        errors.append(FieldError("/namespace", f'differs from the address, which says "{namespace[:64]}"'))
+        errors.append(
+            FieldError("/namespace", f'differs from the address, which says "{namespace[:64]}"', "inconsistent")
+        )
     if content.name is not None and content.name != name:
-        errors.append(FieldError("/name", f'differs from the address, which says "{name[:128]}"'))
+        errors.append(FieldError("/name", f'differs from the address, which says "{name[:128]}"', "inconsistent"))
     if not names.NAMESPACE.allows(namespace):
         errors.append(FieldError("/namespace", f"in the address: use {names.NAMESPACE.rule}"))
     if not names.JOB.allows(name):

@@ -38,11 +38,11 @@ def of_query(query: Query) -> JobFilter:
     """Raises Problem invalid-parameter."""
     check_namespace(query.text("namespace"))
     if query.text("name") is not None and query.text("name_prefix") is not None:
-        raise bad_parameter("name", "and name_prefix exclude each other")
+        raise bad_parameter("name", "and name_prefix exclude each other", "inconsistent")
     times = {name: query.time(name) for pair in _RANGES for name in pair}
     for low, high in _RANGES:
         if _crossed(times[low], times[high]):
-            raise bad_parameter(low, f'is after "{high}"; it must not be')
+            raise bad_parameter(low, f'is after "{high}"; it must not be', "inconsistent")
     found = JobFilter(
         namespace=query.text("namespace"),
         name=query.text("name"),
@@ -61,7 +61,7 @@ def of_query(query: Query) -> JobFilter:
     wrong = filter_error(found)
     if wrong is not None:
         longest = max(PARAMETERS, key=lambda name: len(query.text(name) or ""))
-        raise bad_parameter(longest, f"is too long: {wrong.rstrip('.')}")
+        raise bad_parameter(longest, f"is too long: {wrong.rstrip('.')}", "out-of-range")
     return found
 
 
@@ -90,9 +90,9 @@ def of_body(given: JobFilterIn, errors: list[FieldError]) -> JobFilter:
     times = {name: time_of(getattr(given, name), f"/filter/{name}", errors) for pair in _RANGES for name in pair}
     for low, high in _RANGES:
         if _crossed(times[low], times[high]):
-            errors.append(FieldError(f"/filter/{low}", f'is after "{high}"; it must not be'))
+            errors.append(FieldError(f"/filter/{low}", f'is after "{high}"; it must not be', "inconsistent"))
     if given.name is not None and given.name_prefix is not None:
-        errors.append(FieldError("/filter/name", "and name_prefix exclude each other"))
+        errors.append(FieldError("/filter/name", "and name_prefix exclude each other", "inconsistent"))
     found = JobFilter(
         namespace=given.namespace,
         name=given.name,
@@ -112,7 +112,7 @@ def of_body(given: JobFilterIn, errors: list[FieldError]) -> JobFilter:
         errors.append(FieldError("/filter/namespace", NAMESPACE_HELP))
     wrong = filter_error(found)
     if wrong is not None:
-        errors.append(FieldError("/filter", f"is too long: {wrong.rstrip('.')}"))
+        errors.append(FieldError("/filter", f"is too long: {wrong.rstrip('.')}", "out-of-range"))
     return found
 
 

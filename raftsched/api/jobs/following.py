@@ -35,15 +35,18 @@ def after_of(given: AfterIn, namespace: str, errors: list[FieldError], kept: Pol
     passes = given.pass_ is not None
     stay = _stay(kept, on, passes=passes)
     found: dict[str, str] = {}
+    said: set[str] = set()
     for name, at in places:
         target = name if "/" in name else f"{namespace}/{name}"
         if not names.JOB_OF_NAMESPACE.allows(target):
             errors.append(FieldError(at, 'is no job; write its name, or "namespace/name", such as "billing/import"'))
         elif target in found:
-            errors.append(FieldError(at, f"names the same job as {found[target]}; once is enough"))
+            detail = f"names the same job as {found[target]}; once is enough"
+            errors.append(FieldError(at, detail, None if name in said else "repeated"))
         elif not sees(target.partition("/")[0]) and target not in stay:
-            errors.append(FieldError(at, "is in a namespace that your token is not for"))
+            errors.append(FieldError(at, "is in a namespace that your token is not for", "not-permitted"))
         found.setdefault(target, at)
+        said.add(name)
     return After(tuple(found), on, given.any_of is not None, passes)
 
 

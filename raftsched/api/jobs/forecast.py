@@ -86,18 +86,20 @@ def _window(query: Query, now_ms: int) -> Window:
     if low_ms is None:
         low_ms = now_ms
     if high_ms is not None and length_ms is not None:
-        raise bad_parameter("for", "and to exclude each other; give one of them")
+        raise bad_parameter("for", "and to exclude each other; give one of them", "inconsistent")
     if high_ms is None:
         high_ms = low_ms + (DAY_MS if length_ms is None else length_ms)
     if low_ms > high_ms:
-        raise bad_parameter("from", 'is after "to"; it must not be')
+        raise bad_parameter("from", 'is after "to"; it must not be', "inconsistent")
     for step_ms in STEPS.values() if step is None else (STEPS[step],):
         begin_ms = low_ms - low_ms % step_ms
         steps = -(-(high_ms - begin_ms) // step_ms)
         if steps <= STEPS_MAX:
             return Window(begin_ms, step_ms, steps)
     name = "to" if length_ms is None else "for"
-    raise bad_parameter(name, f"makes {steps:,} steps; the limit is {STEPS_MAX:,}: take longer ones, or fewer")
+    raise bad_parameter(
+        name, f"makes {steps:,} steps; the limit is {STEPS_MAX:,}: take longer ones, or fewer", "out-of-range"
+    )
 
 
 class _Turns:

@@ -15,6 +15,7 @@ from raftsched.api.jobs.triggers import duration_of
 from raftsched.bounds import URL_MAX
 from raftsched.core.allowed import PATH_MAX, target_of_url
 from raftsched.core.references import SECRET
+from raftsched.errors import Meaning
 from raftsched.handlers import handler_name_error
 from raftsched.quantities import parse_size
 from raftsched.templates import wrong_in
@@ -108,7 +109,7 @@ def _http(given: HttpIn, at: str, errors: list[FieldError]) -> None:
     if isinstance(given.body, SecretRef):
         check_name(given.body.name, f"{at}/body", errors)
     if len({name.lower() for name in given.headers}) < len(given.headers):
-        errors.append(FieldError(f"{at}/headers", "has a header twice; their case does not matter"))
+        errors.append(FieldError(f"{at}/headers", "has a header twice; their case does not matter", "repeated"))
     for name, value in given.headers.items():
         if isinstance(value, SecretRef):
             check_name(value.name, f"{at}/headers{pointer(name[:128])}", errors)
@@ -183,12 +184,20 @@ def _limits(given: LimitsIn, at: str, errors: list[FieldError]) -> None:
         else:
             if not MEMORY_MIN <= size <= MEMORY_MAX:
                 errors.append(
-                    FieldError(f"{at}/memory", f"must lie between {MEMORY_MIN >> 20}MiB and {MEMORY_MAX >> 40}TiB")
+                    FieldError(
+                        f"{at}/memory",
+                        f"must lie between {MEMORY_MIN >> 20}MiB and {MEMORY_MAX >> 40}TiB",
+                        "out-of-range",
+                    )
                 )
     if given.cpu is not None:
         cpu_ms = duration_of(given.cpu, f"{at}/cpu", errors)
         if cpu_ms is not None and (cpu_ms < 1_000 or cpu_ms % 1_000):
-            errors.append(FieldError(f"{at}/cpu", "is counted in whole seconds, at least one; write 1s, 90s or 5m"))
+            errors.append(
+                FieldError(
+                    f"{at}/cpu", "is counted in whole seconds, at least one; write 1s, 90s or 5m", "out-of-range"
+                )
+            )
 
 
 def _no_nul(text: str, at: str, errors: list[FieldError]) -> None:
@@ -196,15 +205,15 @@ def _no_nul(text: str, at: str, errors: list[FieldError]) -> None:
         errors.append(FieldError(at, "holds a NUL character, which no program can be given; take it out"))
 
 
-def check_name(text: str, at: str, errors: list[FieldError]) -> None:
+def check_name(text: str, at: str, errors: list[FieldError], code: Meaning | None = None) -> None:
     if not names.SECRET_REFERENCE.allows(text) or len(text) > 200:
-        errors.append(FieldError(at, f"names no secret; {_REFERENCE_RULE}"))
+        errors.append(FieldError(at, f"names no secret; {_REFERENCE_RULE}", code))
 
 
 def check_templates(given: HandlerIn, params: dict[str, Any] | None, errors: list[FieldError]) -> None:
     """Refuses templates that runs with these params could not be given values for."""
     for wrong in wrong_in(msgspec.to_builtins(given), params or {}):
-        errors.append(FieldError(wrong.pointer, wrong.detail))
+        errors.append(FieldError(wrong.pointer, wrong.detail, "invalid-text"))
 
 
 def check_params(params: Any, errors: list[FieldError]) -> None:
@@ -216,12 +225,20 @@ def check_params(params: Any, errors: list[FieldError]) -> None:
             if SECRET in value:
                 if len(value) > 1 or not isinstance(value[SECRET], str):
                     errors.append(
-                        FieldError(at, f"is no reference to a secret; {_REFERENCE_RULE}, and nothing beside it")
+                        FieldError(
+                            at,
+                            f"is no reference to a secret; {_REFERENCE_RULE}, and nothing beside it",
+                            "unknown-reference",
+                        )
                     )
                 else:
-                    check_name(value[SECRET], at, errors)
+                    check_name(value[SECRET], at, errors, "unknown-reference")
                 if at == "/params":
-                    errors.append(FieldError(at, "cannot be a secret as a whole; give it as a value of one of them"))
+                    errors.append(
+                        FieldError(
+                            at, "cannot be a secret as a whole; give it as a value of one of them", "inconsistent"
+                        )
+                    )
             else:
                 waiting += [(item, at + pointer(key[:128])) for key, item in value.items()]
         elif isinstance(value, list):

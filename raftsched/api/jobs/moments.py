@@ -74,11 +74,11 @@ def wrong_window(from_ms: int, to_ms: int | None, zone: str | None) -> FieldErro
     if zone is None:
         return None
     if to_ms is not None and to_ms - from_ms > DAYS_MAX * DAY_MS:
-        return FieldError("/to", f"is more than {DAYS_MAX} days after from; ask for fewer at once")
+        return FieldError("/to", f"is more than {DAYS_MAX} days after from; ask for fewer at once", "out-of-range")
     try:
         schedule.check_zone(zone)
     except TriggerError as error:
-        return FieldError("/by_day", f"names {error.detail}")
+        return FieldError("/by_day", f"names {error.detail}", "unknown-reference")
     return None
 
 

@@ -49,7 +49,9 @@ def notify_of(given: Given, errors: list[FieldError]) -> tuple[Notify, ...]:
         elif not names.WEBHOOK.allows(name):
             errors.append(FieldError(f"{at}/webhook", f"breaks the rule for webhooks' names; use {names.WEBHOOK.rule}"))
         elif name in found:
-            errors.append(FieldError(f"{at}/webhook", f'is named before; say all "on" of "{name}" in one place'))
+            errors.append(
+                FieldError(f"{at}/webhook", f'is named before; say all "on" of "{name}" in one place', "repeated")
+            )
         else:
             found[name] = _read(name, one, at, errors)
         if not one.on:
@@ -63,14 +65,14 @@ def _read(name: str, one: NotifyIn, at: str, errors: list[FieldError]) -> Notify
         given = [field for field in fields if getattr(one, field) is not None]
         if event in one.on and not given:
             named = " or ".join(f'"{field}"' for field in fields)
-            errors.append(FieldError(f"{at}/on", f'has "{event}"; say {named}, too: {_MEANING[event]}'))
+            errors.append(FieldError(f"{at}/on", f'has "{event}"; say {named}, too: {_MEANING[event]}', "inconsistent"))
         for field in given if event not in one.on else ():
-            errors.append(FieldError(f"{at}/{field}", f'is the measure of "{event}", which "on" lacks'))
+            errors.append(FieldError(f"{at}/{field}", f'is the measure of "{event}", which "on" lacks', "inconsistent"))
     measures = []
     for field in _DURATIONS:
         ms = duration_of(getattr(one, field), f"{at}/{field}", errors)
         if ms == 0:
-            errors.append(FieldError(f"{at}/{field}", "is 0; give a duration above that, such as 30s"))
+            errors.append(FieldError(f"{at}/{field}", "is 0; give a duration above that, such as 30s", "out-of-range"))
         measures.append(ms or 0)
     late_ms, longer_ms, not_run_ms = measures
     percent = round((one.p95_times or 0) * 100)
@@ -81,7 +83,7 @@ def absent(policy: Policy, at: int) -> FieldError:
     """Returns the refusal of a webhook that does not exist, as apply finds it."""
     where = f"/notify/{at}/webhook" if len(policy.notify) > 1 else "/notify/webhook"
     name = policy.notify[at].webhook
-    return FieldError(where, f'names the webhook "{name}", which is not there; create it first')
+    return FieldError(where, f'names the webhook "{name}", which is not there; create it first', "unknown-reference")
 
 
 def refuse_unknown(view: ReadView, policy: Policy) -> None:

@@ -18,7 +18,7 @@ from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.http.idempotency import Named, done_before, propose_once
-from raftsched.api.http.problems import FieldError, Problem
+from raftsched.api.http.problems import FieldError, ParameterError, Problem
 from raftsched.api.http.replies import propose_one, reply_page, reply_value
 from raftsched.api.http.requests import READ, catch_up, id_of
 from raftsched.api.jobs.filters import PARAMETERS, of_body, of_query, shown
@@ -102,7 +102,11 @@ def _asked(given: ActionsIn, now_ms: int) -> _Asked:
         errors.append(FieldError("/kill", 'goes with "expire" only; leave it out'))
     resume_at_ms = until_of(given.until, given.for_, now_ms, errors)
     if resume_at_ms is not None and given.action != "pause":
-        errors.append(FieldError("/for" if given.until is None else "/until", 'goes with "pause" only; leave it out'))
+        errors.append(
+            FieldError(
+                "/for" if given.until is None else "/until", 'goes with "pause" only; leave it out', "inconsistent"
+            )
+        )
     wanted = None if given.filter is None else of_body(given.filter, errors)
     ids: list[int] = []
     for i, text in enumerate(given.ids or ()):
@@ -141,10 +145,9 @@ async def delete_matching(ctx: ApiContext, call: Call[None]) -> web.Response:
     query = call.query
     wanted = of_query(query)
     if wanted.is_empty != query.flag("all"):
-        raise Problem(
-            "invalid-parameter",
-            f"What to delete must be said in one way: by a filter ({', '.join(PARAMETERS)}), or by all=true.",
-        )
+        detail = f"What to delete must be said in one way: by a filter ({', '.join(PARAMETERS)}), or by all=true."
+        error = ParameterError("all", "must be true without a filter, and left out with one", "inconsistent")
+        raise Problem("invalid-parameter", detail, [error])
     asked = _Asked(BulkAction.DELETE, wanted)
     name = call.key("delete jobs", call.request.query_string.encode())
     if query.flag("dry_run"):

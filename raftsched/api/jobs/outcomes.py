@@ -56,14 +56,20 @@ class OutcomesIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
 def outcomes_of(given: OutcomesIn, handler: HandlerIn | None, errors: list[FieldError]) -> Outcomes | None:
     """Returns None where nothing is said."""
     if len(given.exit) + len(given.status) > OUTCOMES_MAX:
-        errors.append(FieldError("/outcomes", f"has more than {OUTCOMES_MAX} entries; that is the limit"))
+        errors.append(
+            FieldError("/outcomes", f"has more than {OUTCOMES_MAX} entries; that is the limit", "out-of-range")
+        )
         return None
     if handler is not None:
         of_http = handler.http is not None
         if given.exit and of_http:
-            errors.append(FieldError("/outcomes/exit", "has no meaning with http, which has no exit code; use status"))
+            errors.append(
+                FieldError(
+                    "/outcomes/exit", "has no meaning with http, which has no exit code; use status", "inconsistent"
+                )
+            )
         if given.status and not of_http:
-            errors.append(FieldError("/outcomes/status", "is for http alone; use exit, for exit codes"))
+            errors.append(FieldError("/outcomes/status", "is for http alone; use exit, for exit codes", "inconsistent"))
     exits = _entries(given.exit, "/outcomes/exit", _EXITS, "an exit code", errors)
     statuses = _entries(given.status, "/outcomes/status", _STATUSES, "a status", errors)
     return Outcomes(exits, statuses) if exits or statuses else None
@@ -94,20 +100,23 @@ def _entries(
     for group in (single, ranges):
         for (before, one), (codes, other) in pairwise(group):
             if other.first <= one.last:
-                errors.append(FieldError(at + pointer(codes), f"has codes that {before} has too; say each once"))
+                errors.append(
+                    FieldError(at + pointer(codes), f"has codes that {before} has too; say each once", "repeated")
+                )
     return tuple(entry for _, entry in [*single, *ranges])
 
 
 def _span(codes: str, bounds: tuple[int, int], what: str, at: str, errors: list[FieldError]) -> tuple[int, int] | None:
     found, (least, most) = _CODES.fullmatch(codes), bounds
+    turned = False
     if found is not None:
         first = int(found[1])
         last = first if found[2] is None else int(found[2])
         if least <= first <= last <= most:
             return first, last
-    errors.append(
-        FieldError(at, f'is not {what}; use one from {least} to {most}, or a range such as "{most - 9}-{most}"')
-    )
+        turned = least <= last < first <= most
+    detail = f'is not {what}; use one from {least} to {most}, or a range such as "{most - 9}-{most}"'
+    errors.append(FieldError(at, detail, "inconsistent" if turned else None))
     return None
 
 
@@ -127,6 +136,6 @@ def _meant(text: str, at: str, may_ask: bool, errors: list[FieldError]) -> tuple
     if delay_ms is None:
         return None
     if not SNOOZE_MS[0] <= delay_ms <= SNOOZE_MS[1]:
-        errors.append(FieldError(at, f"is put off by {rest}; {_SHORTEST} to {_LONGEST} is allowed"))
+        errors.append(FieldError(at, f"is put off by {rest}; {_SHORTEST} to {_LONGEST} is allowed", "out-of-range"))
         return None
     return verdict, delay_ms

@@ -209,7 +209,7 @@ def content_of(
     if namespace is not None and not names.NAMESPACE.allows(namespace):
         errors.append(FieldError("/namespace", f"breaks the rule for namespaces; use {names.NAMESPACE.rule}"))
     elif namespace == SYSTEM_NAMESPACE:
-        errors.append(FieldError("/namespace", "is the cluster's own; take another"))
+        errors.append(FieldError("/namespace", "is the cluster's own; take another", "reserved"))
     if name is not None and not names.JOB.allows(name):
         errors.append(FieldError("/name", f"breaks the rule for names; use {names.JOB.rule}"))
     policy = policy_of(given, settings, now_ms, errors, kept, where or namespace or DEFAULT_NAMESPACE)
@@ -223,7 +223,9 @@ def content_of(
     leave_out_defaults(given)
     body = _json(given)
     if len(body) > settings.body_max_bytes:
-        errors.append(FieldError("", f"takes {len(body):,} bytes; {settings.body_max_bytes:,} is the limit"))
+        errors.append(
+            FieldError("", f"takes {len(body):,} bytes; {settings.body_max_bytes:,} is the limit", "out-of-range")
+        )
     elif len(body) > RUN_MAX:
         check_run(len(_json(given.handler)), len(_json(given.params or {})), errors)
     return Content(namespace, name, policy, body, suspended)

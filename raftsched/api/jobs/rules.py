@@ -12,7 +12,7 @@ import msgspec
 
 from raftsched import names
 from raftsched.api.http.durations import format_duration
-from raftsched.api.http.problems import FieldError, pointer
+from raftsched.api.http.problems import Combination, FieldError, pointer
 from raftsched.api.jobs.fields import POLICY
 from raftsched.api.jobs.handlers import check_params
 from raftsched.api.jobs.schema import (
@@ -59,7 +59,7 @@ def queue_of(given: str, errors: list[FieldError]) -> str:
     if not names.QUEUE.allows(given):
         errors.append(FieldError("/queue", f"breaks the rule for names; use {names.QUEUE.rule}"))
     elif given.startswith(SYSTEM_QUEUES):
-        errors.append(FieldError("/queue", "is that of a webhook or a namespace; take another"))
+        errors.append(FieldError("/queue", "is that of a webhook or a namespace; take another", "reserved"))
     return given
 
 
@@ -75,24 +75,30 @@ def timeout_of(text: str, settings: Settings, errors: list[FieldError]) -> int:
         return _TIMEOUT_MS
     if timeout > ceiling:
         errors.append(
-            FieldError("/timeout", f"is above the cluster's ceiling; at most {format_duration(ceiling)} is allowed")
+            FieldError(
+                "/timeout",
+                f"is above the cluster's ceiling; at most {format_duration(ceiling)} is allowed",
+                "out-of-range",
+            )
         )
     elif timeout == 0:
-        errors.append(FieldError("/timeout", f"must be more than zero and at most {format_duration(ceiling)}"))
+        errors.append(
+            FieldError("/timeout", f"must be more than zero and at most {format_duration(ceiling)}", "out-of-range")
+        )
     return timeout
 
 
 def grace_of(text: str, errors: list[FieldError]) -> int:
     grace = duration_of(text, "/grace", errors)
     if grace is not None and grace > GRACE_MAX_MS:
-        errors.append(FieldError("/grace", f"must be at most {format_duration(GRACE_MAX_MS)}"))
+        errors.append(FieldError("/grace", f"must be at most {format_duration(GRACE_MAX_MS)}", "out-of-range"))
     return grace or 0
 
 
 def expires_of(text: str, errors: list[FieldError]) -> int:
     expires = duration_of(text, "/expires", errors)
     if expires == 0:
-        errors.append(FieldError("/expires", "must be more than zero, such as 10m"))
+        errors.append(FieldError("/expires", "must be more than zero, such as 10m", "out-of-range"))
     return expires or 0
 
 
@@ -101,14 +107,18 @@ def user_of(given: str, handler: HandlerIn | None, namespace: str, errors: list[
     if not names.USER.allows(given):
         errors.append(FieldError("/user", f"is no name of a user; use {names.USER.rule}"))
     if handler is not None and handler.http is not None:
-        errors.append(FieldError("/user", "has no meaning with http, which is no process of the job's; leave it out"))
+        errors.append(
+            FieldError(
+                "/user", "has no meaning with http, which is no process of the job's; leave it out", "inconsistent"
+            )
+        )
     return f"{namespace}:{given}"
 
 
 def conditions_timeout_of(text: str, errors: list[FieldError]) -> int:
     timeout = duration_of(text, "/conditions_timeout", errors)
     if timeout == 0:
-        errors.append(FieldError("/conditions_timeout", "must be more than zero, such as 1h"))
+        errors.append(FieldError("/conditions_timeout", "must be more than zero, such as 1h", "out-of-range"))
     return _CONDITIONS_TIMEOUT_MS if timeout is None else timeout
 
 
@@ -120,6 +130,7 @@ def misfire_of(given: MisfireIn, trigger: Trigger, triggers: list[TriggerItemIn]
                 "/misfire/policy",
                 f'"{given.policy}" has no meaning for a job that is due once: it runs, however late; leave misfire out '
                 "(where a job has one, give null)",
+                "inconsistent",
             )
         )
     grace = duration_of(given.grace, "/misfire/grace", errors) or 0
@@ -141,11 +152,11 @@ def shards_of(given: PlacementIn, conditions: list[ConditionIn] | None, errors: 
     what = "shards" if given.shards is not None else "on"
     if given.shards is not None and given.on is not None:
         errors.append(
-            FieldError("/placement/shards", "does not go with `on`: a run has shards, or a part on each node")
+            Combination("/placement/shards", "does not go with `on`: a run has shards, or a part on each node")
         )
     elif (given.shards is not None or given.on == "all") and any(c.path is not None for c in conditions or ()):
         text = "does not go with a `path` among the conditions, which is looked for on the one node that then runs it"
-        errors.append(FieldError(f"/placement/{what}", text))
+        errors.append(FieldError(f"/placement/{what}", text, "inconsistent"))
     return given.shards or 0
 
 
@@ -163,7 +174,7 @@ def retention_of(given: RetentionIn, errors: list[FieldError]) -> Retention:
 
 def check_labels(labels: dict[str, str], at: str, errors: list[FieldError]) -> None:
     if len(labels) > LABELS_MAX:
-        errors.append(FieldError(at, f"has {len(labels)} labels; at most {LABELS_MAX} are allowed"))
+        errors.append(Combination(at, f"has {len(labels)} labels; at most {LABELS_MAX} are allowed"))
         return
     for key, value in labels.items():
         if not 1 <= len(key) <= LABEL_KEY_MAX:
@@ -177,19 +188,27 @@ def check_run(handler_bytes: int, params_bytes: int, errors: list[FieldError]) -
     if handler_bytes + params_bytes > RUN_MAX:
         which, other = ("/params", "the handler") if params_bytes >= handler_bytes else ("/handler", "params")
         both = f"with {other} takes {handler_bytes + params_bytes:,} bytes"
-        errors.append(FieldError(which, f"{both}; a run is given {RUN_MAX:,} at most, and may fetch what is more"))
+        errors.append(
+            FieldError(which, f"{both}; a run is given {RUN_MAX:,} at most, and may fetch what is more", "out-of-range")
+        )
 
 
 def encode_params(params: dict[str, Any], settings: Settings, errors: list[FieldError]) -> bytes:
     """Returns the JSON of params; refuses what is too large or nests too deeply."""
     if nests_deeper(params):
-        errors.append(FieldError("/params", f"nests too deeply; at most {DEPTH_MAX} levels are allowed"))
+        errors.append(
+            FieldError("/params", f"nests too deeply; at most {DEPTH_MAX} levels are allowed", "out-of-range")
+        )
         return b"{}"
     raw = _json(params)
     if may_refer(raw):
         check_params(params, errors)
     if len(raw) > settings.params_max_bytes:
-        errors.append(FieldError("/params", f"takes {len(raw):,} bytes; {settings.params_max_bytes:,} is the limit"))
+        errors.append(
+            FieldError(
+                "/params", f"takes {len(raw):,} bytes; {settings.params_max_bytes:,} is the limit", "out-of-range"
+            )
+        )
     return raw
 
 
@@ -197,7 +216,7 @@ def retry_of(given: RetryIn, errors: list[FieldError]) -> Retry:
     delays = tuple(duration_of(text, f"/retry/delays/{i}", errors) or 0 for i, text in enumerate(given.delays))
     if given.exponential is not None:
         if given.delays:
-            errors.append(FieldError("/retry/exponential", "is given beside delays; give one of them"))
+            errors.append(FieldError("/retry/exponential", "is given beside delays; give one of them", "inconsistent"))
         delays = _written_out(given.exponential, errors)
     if not given.on:
         errors.append(FieldError("/retry/on", 'is empty; give "failed", "timed_out" or both, or leave it out'))
@@ -210,7 +229,9 @@ def _written_out(given: ExponentialIn, errors: list[FieldError]) -> tuple[int, .
     first = duration_of(given.first, "/retry/exponential/first", errors) or 0
     longest = duration_of(given.max, "/retry/exponential/max", errors) or 0
     if first > longest and len(errors) == before:
-        errors.append(FieldError("/retry/exponential/max", f"is below first; give {given.first} or more"))
+        errors.append(
+            FieldError("/retry/exponential/max", f"is below first; give {given.first} or more", "inconsistent")
+        )
     delays = []
     delay = float(first)
     for _ in range(given.attempts):

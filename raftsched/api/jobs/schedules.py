@@ -110,7 +110,7 @@ async def next_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
     now_ms = ctx.now_ms()
     wrong = wrong_window(now_ms if given_ms is None else given_ms, to_ms, zone)
     if wrong is not None:
-        raise bad_parameter(wrong.pointer[1:], wrong.detail)
+        raise bad_parameter(wrong.pointer[1:], wrong.detail, wrong.code)
     policy = job.policy
     sources = sources_of(policy, now_ms, job)
     words = words_of(policy, sources)

@@ -9,7 +9,7 @@ import msgspec
 
 from raftsched import names, schedule
 from raftsched.api.http.durations import parse_duration, parse_time
-from raftsched.api.http.problems import FieldError
+from raftsched.api.http.problems import Combination, FieldError, unread
 from raftsched.api.jobs.after_schema import AfterIn
 from raftsched.api.jobs.following import after_of
 from raftsched.api.jobs.schema import PreviewIn, TriggerIn, TriggerItemIn
@@ -61,7 +61,7 @@ def trigger_of(
     that is left so is not asked whether it will ever be due again. `namespace`: the job's."""
     at = "/trigger"
     if given is None:
-        errors.append(FieldError(at, f'is missing; give {_ONE_OF}, for example {{"in": "30m"}}'))
+        errors.append(Combination(at, f'is missing; give {_ONE_OF}, for example {{"in": "30m"}}'))
         return _MANUAL
     kind = _kind_of(given, at, _ONE_OF, errors)
     if kind is None:
@@ -106,7 +106,9 @@ def each_of(
         elif not names.TRIGGER.allows(item.id):
             errors.append(FieldError(f"{at}/id", f"breaks the rule for ids; use {names.TRIGGER.rule}"))
         elif item.id in seen:
-            errors.append(FieldError(f"{at}/id", f'is that of an earlier trigger, "{item.id}"; each has its own'))
+            errors.append(
+                FieldError(f"{at}/id", f'is that of an earlier trigger, "{item.id}"; each has its own', "repeated")
+            )
         seen.add(item.id or "")
         if item.max_runs is not None:
             detail = "belongs to the job; give it beside triggers, and it counts the runs of all of them"
@@ -129,13 +131,13 @@ def each_of(
 def several_of(given: JobIn | PreviewIn, errors: list[FieldError]) -> Trigger:
     """Returns what stands for several triggers where a job has one."""
     if given.trigger is not None:
-        errors.append(FieldError("/trigger", "is given beside triggers; give one of them"))
+        errors.append(Combination("/trigger", "is given beside triggers; give one of them"))
     return Trigger(kind=TriggerKind.SEVERAL, max_runs=given.max_runs)
 
 
 def check_max_runs(triggers: list[TriggerItemIn], errors: list[FieldError]) -> None:
     if not triggers:
-        errors.append(FieldError("/max_runs", "goes with triggers; of a single trigger it is /trigger/max_runs"))
+        errors.append(Combination("/max_runs", "goes with triggers; of a single trigger it is /trigger/max_runs"))
 
 
 def _kind_of(given: TriggerIn, at: str, one_of: str, errors: list[FieldError]) -> str | None:
@@ -196,7 +198,8 @@ def _full(
     if given.calendar_action is not None and given.calendar is None:
         errors.append(FieldError(f"{at}/calendar_action", "goes with a calendar; name one, or leave this out"))
     if given.timezone == "":
-        errors.append(FieldError(f"{at}/timezone", 'is empty; give an IANA time zone such as "Europe/Madrid"'))
+        detail = 'is empty; give an IANA time zone such as "Europe/Madrid"'
+        errors.append(FieldError(f"{at}/timezone", detail, "unknown-reference"))
     mode = EveryMode.FIXED_DELAY if given.mode == "fixed_delay" else EveryMode.FIXED_RATE
     jitter = duration_of(given.jitter, f"{at}/jitter", errors) or 0
     starts = time_of(given.starts_at, f"{at}/starts_at", errors)
@@ -218,7 +221,7 @@ def _full(
             schedule.validate(trigger, now_ms=now_ms)
         return trigger
     except TriggerError as error:
-        errors.append(FieldError(at + error.pointer.removeprefix("/trigger"), error.detail))
+        errors.append(FieldError(at + error.pointer.removeprefix("/trigger"), error.detail, error.meaning))
         return _MANUAL
 
 
@@ -259,9 +262,9 @@ def until_of(until: str | None, for_: str | None, now_ms: int, errors: list[Fiel
     at_ms = time_of(until, "/until", errors)
     length_ms = duration_of(for_, "/for", errors)
     if at_ms is not None and at_ms <= now_ms:
-        errors.append(FieldError("/until", "is past; give a time ahead, or resume the job"))
+        errors.append(FieldError("/until", "is past; give a time ahead, or resume the job", "past"))
     if length_ms == 0:
-        errors.append(FieldError("/for", "must be more than zero, such as 2h"))
+        errors.append(FieldError("/for", "must be more than zero, such as 2h", "out-of-range"))
     return at_ms if length_ms is None else now_ms + length_ms
 
 
@@ -273,5 +276,5 @@ def _parsed(parse: Callable[[str], int], text: str, at: str, errors: list[FieldE
     try:
         return parse(text)
     except ValueError as error:
-        errors.append(FieldError(at, str(error)))
+        errors.append(unread(at, error))
         return None

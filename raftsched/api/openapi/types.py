@@ -12,6 +12,7 @@ from raftsched.api.jobs.generated import JobIn, JobShown
 from raftsched.api.jobs.operations_schema import JobFilterIn
 from raftsched.api.jobs.schema import DeadFilterIn, JobOut
 from raftsched.api.jobs.triggers import BELONGS, KINDS_OF_TRIGGER
+from raftsched.errors import MEANINGS
 
 _NULL = {"type": "null"}
 
@@ -124,8 +125,13 @@ def _problem(_: dict[str, Any]) -> dict[str, Any]:
     place = {"description": "The part of the body (RFC 6901), empty for all of it.", "type": "string"}
     parameter = {"description": "The query parameter.", "type": "string"}
     detail = {"description": "What is wrong, and what would be right.", "type": "string"}
+    why = " ".join(f"{code}: {text}" for code, text in MEANINGS.items())
+    meaning = {
+        "description": "Why the place is refused, though it is as this description says. Left out: it is not. " + why,
+        "enum": list(MEANINGS),
+    }
     errors = [
-        {"type": "object", "properties": {name: one, "detail": detail}, "required": [name, "detail"]}
+        {"type": "object", "properties": {name: one, "detail": detail, "code": meaning}, "required": [name, "detail"]}
         for name, one in (("pointer", place), ("parameter", parameter))
     ]
     known = {
@@ -284,6 +290,8 @@ def _chosen(filter_type: str, *always: str) -> Callable[[dict[str, Any]], None]:
         something = {"anyOf": [{"required": [name], "properties": {name: said}} for name in fields]}
         properties["filter"] = {"anyOf": [{"allOf": [of_filter, something]}, _NULL]}
         _one_of(("ids", "filter", "all"), {}, always=always)(schema)
+        if "until" in properties:
+            _pause_in(schema)
         if "kill" in schema["oneOf"][0]["properties"]:
             killing = {"properties": {"kill": {"const": True}}, "required": ["kill"]}
             schema.update({"if": killing, "then": {"properties": {"action": {"const": "expire"}}}})

@@ -7,12 +7,13 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from raftsched import names
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.durations import format_time, parse_time
-from raftsched.api.http.problems import FieldError, Problem
+from raftsched.api.http.problems import FieldError, Problem, unread
 from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.types import patch_of
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
@@ -146,7 +147,7 @@ def _zone(name: str | None, errors: list[FieldError]) -> str | None:
         try:
             zone(name)
         except TriggerError as error:
-            errors.append(FieldError("/timezone", error.detail))
+            errors.append(FieldError("/timezone", error.detail, "unknown-reference"))
     return name
 
 
@@ -155,7 +156,7 @@ def _checked(given: list[str], at: str, parse: Callable[[str], object], errors: 
         try:
             parse(text)
         except ValueError as error:
-            errors.append(FieldError(f"{at}/{i}", str(error)))
+            errors.append(unread(f"{at}/{i}", error))
     return given
 
 
@@ -170,10 +171,10 @@ def _ranges(given: list[RangeIn], errors: list[FieldError]) -> list[RangeIn]:
                 _checked([text], f"/ranges/{i}/{name}", parse_date, errors)
         if len(errors) > before:
             # the pointer of a single value has no index
-            errors[before:] = [FieldError(e.pointer.removesuffix("/0"), e.detail) for e in errors[before:]]
+            errors[before:] = [replace(e, pointer=e.pointer.removesuffix("/0")) for e in errors[before:]]
         elif one.from_ is not None and one.to is not None:
             if one.to < one.from_:
-                errors.append(FieldError(f"/ranges/{i}/to", "is before from; it must not be"))
+                errors.append(FieldError(f"/ranges/{i}/to", "is before from; it must not be", "inconsistent"))
             found.add((one.from_, one.to))
     return [RangeIn(first, last) for first, last in sorted(found)]
 
@@ -191,7 +192,7 @@ def _hours(given: list[HoursIn], at: str, errors: list[FieldError]) -> list[Hour
         try:
             window(one.from_, one.to, ())
         except ValueError as error:
-            errors.append(FieldError(f"{at}/{i}/to", str(error)))
+            errors.append(FieldError(f"{at}/{i}/to", str(error), "inconsistent"))
         days = None if one.weekdays is None else [day for day in WEEKDAYS if day in one.weekdays]
         found.append(HoursIn(one.from_, one.to, days))
     return found
@@ -216,7 +217,7 @@ def _excludes(given: list[TimesIn], errors: list[FieldError]) -> list[TimesIn]:
         if first is None or last is None:
             continue
         if last <= first:
-            errors.append(FieldError(f"/excludes/{i}/to", "is not after from; it must be"))
+            errors.append(FieldError(f"/excludes/{i}/to", "is not after from; it must be", "inconsistent"))
         found.add((first, last))
     return [TimesIn(format_time(first), format_time(last)) for first, last in sorted(found)]
 
@@ -228,7 +229,7 @@ def _time(text: str | None, at: str, errors: list[FieldError]) -> int | None:
     try:
         return parse_time(text)
     except ValueError as error:
-        errors.append(FieldError(at, str(error)))
+        errors.append(unread(at, error))
         return None
 
 

@@ -27,7 +27,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.call import Call
 from raftsched.api.http.merging import merge
-from raftsched.api.http.problems import Problem
+from raftsched.api.http.problems import Problem, of_a_change
 from raftsched.api.http.replies import propose_one, reply_page, reply_tagged
 from raftsched.api.http.requests import READ, catch_up
 from raftsched.api.openapi.operation import (
@@ -213,7 +213,8 @@ class NamedResource(Generic[R]):
 
         async def command(was: R) -> bytes:
             merged = self.merge(self.as_put(was), change)
-            return encode(await self.command(ctx, Write(names, merged, call.if_match, was=was)))
+            with of_a_change():
+                return encode(await self.command(ctx, Write(names, merged, call.if_match, was=was)))
 
         await amend(ctx, f"The {self.noun}", lambda: self.target(ctx, names), call.if_match, command)
         self.on_change(ctx)

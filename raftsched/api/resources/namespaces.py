@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from raftsched import names
 from raftsched.api.auth.callers import permits
@@ -96,12 +97,12 @@ async def _command(ctx: ApiContext, write: Write[Namespace]) -> PutNamespace:
         with ctx.read() as view:
             wrong = None if errors else unseen(view, policy, _told(find_namespace(view, write.name)))
         if wrong is not None:
-            errors.append(FieldError("/defaults" + wrong.pointer, wrong.detail))
+            errors.append(FieldError("/defaults" + wrong.pointer, wrong.detail, wrong.code))
     most = given.limits or NamespaceLimits()
     keep_ms = _output_keep(most, errors)
     content = _json(NamespaceContent(given.description, given.owner, defaults))
     if not errors and len(content) > CONTENT_MAX:
-        errors.append(FieldError("", f"takes {len(content):,} bytes; {CONTENT_MAX:,} is the limit"))
+        errors.append(FieldError("", f"takes {len(content):,} bytes; {CONTENT_MAX:,} is the limit", "out-of-range"))
     if errors:
         raise Problem("invalid-body", errors=errors)
     return PutNamespace(
@@ -127,7 +128,7 @@ def _output_keep(limits: NamespaceLimits, errors: list[FieldError]) -> int | Non
     least, most = OUTPUT_KEEP_MS
     if ms is not None and not least <= ms <= most:
         bounds = f"from {format_duration(least)} to {format_duration(most)}"
-        errors.append(FieldError(place, f"is {format_duration(ms)}; it must be {bounds}"))
+        errors.append(FieldError(place, f"is {format_duration(ms)}; it must be {bounds}", "out-of-range"))
     return ms
 
 
@@ -150,7 +151,8 @@ def _check(defaults: DefaultsIn, settings: Settings, now_ms: int, errors: list[F
     for error in found:
         if error.pointer.startswith("/params"):
             continue  # the params that a key asks for are the job's to say
-        errors.append(FieldError("/defaults" + error.pointer.removeprefix("/trigger"), error.detail))
+        place = "/defaults" + error.pointer.removeprefix("/trigger")
+        errors.append(replace(error, pointer=place))
     return policy
 
 

@@ -150,7 +150,9 @@ def _merged(labels: dict[str, str], change: dict[str, str | None]) -> tuple[tupl
         if value is not None and len(value) > LABEL_VALUE_MAX:
             errors.append(FieldError(at, f"is too long; at most {LABEL_VALUE_MAX} characters"))
     if len(merged) > LABELS_MAX:
-        errors.append(FieldError("/labels", f"would be {len(merged)} labels; at most {LABELS_MAX} are allowed"))
+        errors.append(
+            FieldError("/labels", f"would be {len(merged)} labels; at most {LABELS_MAX} are allowed", "out-of-range")
+        )
     if errors:
         raise Problem("invalid-body", errors=errors)
     return tuple(sorted(merged.items()))

@@ -84,7 +84,9 @@ def _read(raw: bytes) -> tuple[bytes, bool | None]:
     value, shared = given.get("value"), given.get("shared")
     text = value if isinstance(value, str) else ""
     if not isinstance(value, str) or not 1 <= len(value.encode()) <= SECRET_VALUE_MAX or "\0" in value:
-        errors.append(FieldError("/value", f"must be a string of 1 to {SECRET_VALUE_MAX:,} bytes, without NUL"))
+        described = 1 <= len(text) <= SECRET_VALUE_MAX and "\0" not in text  # in characters
+        detail = f"must be a string of 1 to {SECRET_VALUE_MAX:,} bytes, without NUL"
+        errors.append(FieldError("/value", detail, "out-of-range" if described else None))
     if shared is not None and not isinstance(shared, bool):
         errors.append(FieldError("/shared", "must be true or false"))
     if errors:

@@ -133,7 +133,9 @@ def _read(value: Any) -> dict[str, int]:
             ms = duration_of(wanted, pointer(name), errors)
             if ms is not None and not least <= ms <= most:
                 bounds = f"from {format_duration(least)} to {format_duration(most)}"
-                errors.append(FieldError(pointer(name), f"is {format_duration(ms)}; it must be {bounds}"))
+                errors.append(
+                    FieldError(pointer(name), f"is {format_duration(ms)}; it must be {bounds}", "out-of-range")
+                )
             change[field] = ms or 0
         else:
             change[field] = wanted

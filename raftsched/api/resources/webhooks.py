@@ -161,7 +161,7 @@ async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:
     key = call.key("webhooks", call.raw, b"*" if call.create_only else b"")
     name, spec, secret = read_webhook(call.json(), None)
     if not secret and spec.receiver is Receiver.SLACK:
-        raise Problem("invalid-body", errors=[FieldError("/url", "is hidden; write the whole address")])
+        raise Problem("invalid-body", errors=[FieldError("/url", "is hidden; write the whole address", "inconsistent")])
     made = _made_for(spec, secret)
     command = PutWebhook(name, spec, secret or made, bool(made), True, call.create_only, asked=key.key if made else b"")
     accepted = done_before(ctx, key) or await propose_once(ctx, key, await with_sealed_secret(ctx, command))
@@ -208,7 +208,7 @@ async def rotate(ctx: ApiContext, call: Call[RotateIn]) -> web.Response:
     secret = b"" if given.secret is None else read_secret(given.secret, errors)
     overlap = duration_of(given.overlap, "/overlap", errors)
     if overlap is not None and overlap > OVERLAP_MAX_MS:
-        errors.append(FieldError("/overlap", "is too long; at most 7d are allowed, 0s means at once"))
+        errors.append(FieldError("/overlap", "is too long; at most 7d are allowed, 0s means at once", "out-of-range"))
     if errors:
         raise Problem("invalid-body", errors=errors)
     made = b"" if secret else secrets.token_bytes(MADE_BYTES)

@@ -7,7 +7,7 @@ from typing import Any
 from raftsched import names
 from raftsched.api.http import strict
 from raftsched.api.http.durations import format_duration
-from raftsched.api.http.problems import FieldError, Problem, pointer
+from raftsched.api.http.problems import Combination, FieldError, Problem, pointer
 from raftsched.api.jobs.handlers import header_error, url_error
 from raftsched.api.jobs.notify import EVENTS
 from raftsched.api.jobs.triggers import duration_of
@@ -60,7 +60,9 @@ def read_webhook(value: Any, name: str | None) -> tuple[str, WebhookSpec, bytes]
         elif not names.WEBHOOK.allows(name):
             errors.append(FieldError("/name", f"breaks the rule for names; use {names.WEBHOOK.rule}"))
     elif given.name not in (None, name):
-        errors.append(FieldError("/name", f'differs from the address, which says "{name}"; a name stays'))
+        errors.append(
+            FieldError("/name", f'differs from the address, which says "{name}"; a name stays', "inconsistent")
+        )
     spec = _spec(given, errors)
     secret = _secret(given, errors)
     if not errors and name is not None:
@@ -77,7 +79,9 @@ def _secret(given: WebhookIn, errors: list[FieldError]) -> bytes:
     if given.kind == "webhook":
         return b"" if given.secret is None else read_secret(given.secret, errors)
     if given.secret is not None:
-        errors.append(FieldError("/secret", 'goes with the kind "webhook", whose events are signed'))
+        detail = 'goes with the kind "webhook", whose events are signed'
+        by_mail = given.kind == "email"
+        errors.append(Combination("/secret", detail) if by_mail else FieldError("/secret", detail, "inconsistent"))
     if given.kind == "email":
         smtp = given.smtp
         if smtp is None or smtp.user is None or smtp.password is None or smtp.password == HIDDEN:
@@ -106,10 +110,10 @@ def _spec(given: WebhookIn, errors: list[FieldError]) -> WebhookSpec:
     url = given.url
     if given.kind == "email":
         if url is not None:
-            errors.append(FieldError("/url", "goes with other kinds; mails go where smtp says"))
+            errors.append(Combination("/url", "goes with other kinds; mails go where smtp says"))
     elif url is None:
         if not any(error.pointer == "/url" for error in errors):
-            errors.append(FieldError("/url", "is missing; give the address that events are sent to"))
+            errors.append(Combination("/url", "is missing; give the address that events are sent to"))
     else:
         _url(url, errors)
     smtp = _smtp(given, errors)
@@ -122,7 +126,9 @@ def _spec(given: WebhookIn, errors: list[FieldError]) -> WebhookSpec:
     timeout = duration_of(given.timeout, "/timeout", errors)
     least, most = TIMEOUT_MS
     if timeout is not None and not least <= timeout <= most:
-        errors.append(FieldError("/timeout", f"must be from {format_duration(least)} to {format_duration(most)}"))
+        errors.append(
+            FieldError("/timeout", f"must be from {format_duration(least)} to {format_duration(most)}", "out-of-range")
+        )
     delays: tuple[int, ...] = DELAYS_MS
     if given.retry_delays is not None:
         texts = enumerate(given.retry_delays)
@@ -156,11 +162,11 @@ def _smtp(given: WebhookIn, errors: list[FieldError]) -> Smtp | None:
     smtp = given.smtp
     if given.kind != "email":
         if smtp is not None:
-            errors.append(FieldError("/smtp", 'goes with the kind "email"'))
+            errors.append(Combination("/smtp", 'goes with the kind "email"'))
         return None
     if smtp is None:
         if not any(error.pointer.startswith("/smtp") for error in errors):
-            errors.append(FieldError("/smtp", "is missing; give the mail server, and who is written to"))
+            errors.append(Combination("/smtp", "is missing; give the mail server, and who is written to"))
         return None
     before = len(errors)
     for at, value in (("host", smtp.host), ("from", smtp.from_), ("to", smtp.to or None)):
@@ -191,11 +197,11 @@ def _smtp(given: WebhookIn, errors: list[FieldError]) -> Smtp | None:
 def _login(smtp: SmtpIn, errors: list[FieldError]) -> None:
     if (smtp.user is None) != (smtp.password is None):
         at = "user" if smtp.user is None else "password"
-        errors.append(FieldError(f"/smtp/{at}", "is missing; user and password go together"))
+        errors.append(FieldError(f"/smtp/{at}", "is missing; user and password go together", "inconsistent"))
     elif smtp.user is not None and (smtp.user == HIDDEN) != (smtp.password == HIDDEN):
-        errors.append(FieldError("/smtp/user", "write user and password, or leave both hidden"))
+        errors.append(FieldError("/smtp/user", "write user and password, or leave both hidden", "inconsistent"))
     elif smtp.user is not None and smtp.tls == "none":
-        errors.append(FieldError("/smtp/tls", 'must be "starttls" or "tls" where a password is sent'))
+        errors.append(FieldError("/smtp/tls", 'must be "starttls" or "tls" where a password is sent', "inconsistent"))
 
 
 def _at_most(given: AtMost | None, errors: list[FieldError]) -> int:
@@ -203,7 +209,11 @@ def _at_most(given: AtMost | None, errors: list[FieldError]) -> int:
     per = None if given is None else duration_of(given.per, "/at_most/per", errors)
     least, most = MOST_PER_MS
     if per is not None and not least <= per <= most:
-        errors.append(FieldError("/at_most/per", f"must be from {format_duration(least)} to {format_duration(most)}"))
+        errors.append(
+            FieldError(
+                "/at_most/per", f"must be from {format_duration(least)} to {format_duration(most)}", "out-of-range"
+            )
+        )
     return per or 0
 
 
@@ -247,7 +257,7 @@ def _headers(given: dict[str, str], errors: list[FieldError]) -> None:
         if wrong is not None:
             errors.append(FieldError(at, wrong))
     if len({name.lower() for name in given}) < len(given):
-        errors.append(FieldError("/headers", "has a header twice; their case does not matter"))
+        errors.append(FieldError("/headers", "has a header twice; their case does not matter", "repeated"))
 
 
 def as_given(spec: WebhookSpec) -> dict[str, Any]:

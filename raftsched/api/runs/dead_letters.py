@@ -26,7 +26,7 @@ from raftsched.api.http.cursors import decode_cursor, encode_cursor
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.fields import wanted_fields
 from raftsched.api.http.idempotency import Named, done_before, noted, part, under
-from raftsched.api.http.problems import FieldError, Problem
+from raftsched.api.http.problems import FieldError, ParameterError, Problem
 from raftsched.api.http.replies import reply, reply_page
 from raftsched.api.http.requests import NAMESPACE_HELP, Query, bad_parameter, catch_up
 from raftsched.api.jobs.schema import DeadFilterIn, DeadLetterOut, RequeueIn
@@ -106,7 +106,7 @@ def _of_query(query: Query) -> _Filter:
         TIME_MAX_MS if high_ms is None else high_ms,
     )
     if found.low_ms > found.high_ms:
-        raise bad_parameter("from", 'is after "to"; it must not be')
+        raise bad_parameter("from", 'is after "to"; it must not be', "inconsistent")
     return found
 
 
@@ -188,7 +188,7 @@ async def requeue(ctx: ApiContext, call: Call[RequeueIn]) -> web.Response:
     try:
         chosen.go_on("requeue", given.cursor)
     except ValueError as error:
-        raise Problem("invalid-body", errors=[FieldError("/cursor", str(error))]) from None
+        raise Problem("invalid-body", errors=[FieldError("/cursor", str(error), "unknown-reference")]) from None
     return await _act(ctx, chosen, "requeue", "requeued", Requeue, name, given.dry_run)
 
 
@@ -209,7 +209,7 @@ def _of_body(given: DeadFilterIn | None, errors: list[FieldError]) -> _Filter | 
     high_ms = time_of(given.to, "/filter/to", errors)
     high_ms = TIME_MAX_MS if high_ms is None else high_ms
     if low_ms > high_ms:
-        errors.append(FieldError("/filter/from", 'is after "to"; it must not be'))
+        errors.append(FieldError("/filter/from", 'is after "to"; it must not be', "inconsistent"))
     return _Filter(given.job, given.namespace, given.name_prefix, low_ms, high_ms)
 
 
@@ -229,7 +229,8 @@ async def discard(ctx: ApiContext, call: Call[None]) -> web.Response:
     ids = query.text("ids")
     if (ids is not None) + bool(filters) + query.flag("all") != 1:
         detail = f"a filter ({', '.join(_FILTERS)}), or all=true"
-        raise Problem("invalid-parameter", f"What to discard must be said in one way: ids, {detail}.")
+        error = ParameterError("all", "must be true without ids and a filter, and left out with one", "inconsistent")
+        raise Problem("invalid-parameter", f"What to discard must be said in one way: ids, {detail}.", [error])
     name = call.key("discard", call.request.query_string.encode())
     done = done_before(ctx, name)
     if done is not None:
@@ -244,7 +245,7 @@ async def discard(ctx: ApiContext, call: Call[None]) -> web.Response:
     try:
         chosen.go_on("discard", query.text("cursor"))
     except ValueError as error:
-        raise bad_parameter("cursor", str(error)) from None
+        raise bad_parameter("cursor", str(error), "unknown-reference") from None
     return await _act(ctx, chosen, "discard", "discarded", Discard, name, query.flag("dry_run"))
 
 

@@ -149,11 +149,11 @@ def _list_parts(ctx: ApiContext, call: Call[Any], query: Query, parent: str) -> 
         raise bad_parameter("parent", "is not the id of an instance")
     for name in ("job", "namespace", "from", "to"):
         if query.text(name) is not None:
-            raise bad_parameter(name, 'does not go with "parent"')
+            raise bad_parameter(name, 'does not go with "parent"', "inconsistent")
     listing, filters, fields = "parts", query.filters(), wanted_fields(query, FIELDS)
     after = query.cursor(listing)
     if after is not None and len(after) != INSTANCE_KEY_BYTES:
-        raise bad_parameter("cursor", "is not a cursor of this list")
+        raise bad_parameter("cursor", "is not a cursor of this list", "unknown-reference")
     with ctx.read() as view:
         row = requested_instance(view, key)
         keep = _Filter(query, view, None)
@@ -170,11 +170,11 @@ def _list(view: ReadView, call: Call[Any], query: Query, job: Job | None) -> web
     high_ms = TIME_MAX_MS if high_ms is None else high_ms
     listing = "instances" if job is None else f"instances of {job.id}"
     if low_ms > high_ms:
-        raise bad_parameter("from", 'is after "to"; it must not be')
+        raise bad_parameter("from", 'is after "to"; it must not be', "inconsistent")
     filters, fields = query.filters(), wanted_fields(query, FIELDS)
     before = query.cursor(listing)
     if before is not None and len(before) != INSTANCE_KEY_BYTES:
-        raise bad_parameter("cursor", "is not a cursor of this list")
+        raise bad_parameter("cursor", "is not a cursor of this list", "unknown-reference")
     keep = _Filter(query, view, job)
     rows: Iterator[tuple[bytes, bytes]]
     if job is not None:

@@ -103,7 +103,7 @@ class _Wanted:
         if given.namespace is not None and not names.NAMESPACE.allows(given.namespace):
             errors.append(FieldError("/filter/namespace", NAMESPACE_HELP))
         if self.low_ms > self.high_ms:
-            errors.append(FieldError("/filter/from", 'is after "to"; it must not be'))
+            errors.append(FieldError("/filter/from", 'is after "to"; it must not be', "inconsistent"))
 
     def page(self, view: ReadView, last: bytes | None, limit: int) -> tuple[list[bytes], bytes | None]:
         """Keys of instances, the newest first, and where to go on. Raises Problem not-found."""
@@ -166,7 +166,7 @@ async def kill_matching(ctx: ApiContext, call: Call[KillIn]) -> web.Response:
             if len(wanted.before) != _KEY_BYTES:
                 raise ValueError("is not a cursor of this request")
         except ValueError as error:
-            raise Problem("invalid-body", errors=[FieldError("/cursor", str(error))]) from None
+            raise Problem("invalid-body", errors=[FieldError("/cursor", str(error), "unknown-reference")]) from None
     if not given.dry_run:
         await catch_up(ctx)
     keys, last = await _match(ctx, wanted)

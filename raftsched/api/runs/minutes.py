@@ -65,7 +65,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     if low_ms is None:
         low_ms = max(0, high_ms - SPAN_MAX_MS)
     if low_ms > high_ms:
-        raise bad_parameter("from", 'is after "to"; it must not be')
+        raise bad_parameter("from", 'is after "to"; it must not be', "inconsistent")
     low_ms = max(low_ms, high_ms - SPAN_MAX_MS)
     low_ms -= low_ms % step_ms
     high_ms += -high_ms % step_ms

@@ -12,7 +12,7 @@ from yarl import URL
 from raftsched.api.auth.access import peer_header
 from raftsched.api.auth.peers import trust, url_of, why_not
 from raftsched.api.context import ApiContext, meta
-from raftsched.api.http.problems import Problem
+from raftsched.api.http.problems import ParameterError, Problem
 from raftsched.api.http.requests import Query
 from raftsched.api.http.streams import MEDIA_TYPE, STREAMS
 from raftsched.api.rows import newest_session, requested_instance
@@ -57,11 +57,11 @@ class Asked:
         self.follow = query.flag("follow")
         self.events = MEDIA_TYPE in request.headers.get("Accept", "")
         if self.tail is not None and self.offset:
-            raise Problem("invalid-parameter", '"tail" (lines) and "offset" (bytes) exclude each other.')
+            raise _excludes("tail", '"tail" (lines) and "offset" (bytes) exclude each other.')
         if self.tail_bytes is not None and (self.tail is not None or self.offset or self.limit_bytes is not None):
-            raise Problem("invalid-parameter", '"tail_bytes" excludes "tail" (lines), "offset" and "limit_bytes".')
+            raise _excludes("tail_bytes", '"tail_bytes" excludes "tail" (lines), "offset" and "limit_bytes".')
         if self.limit_bytes is not None and self.tail is not None:
-            raise Problem("invalid-parameter", '"limit_bytes" and "tail" (lines) exclude each other.')
+            raise _excludes("limit_bytes", '"limit_bytes" and "tail" (lines) exclude each other.')
         text = request.headers.get(RESUME)
         match = _RESUMED.fullmatch(text) if text else None
         if text and match is None:
@@ -74,6 +74,11 @@ class Asked:
     def go_on(self, attempt: int, offset: int) -> None:
         """Notes that what is before this place, of both streams, has been sent."""
         self.resumed, self.attempt, self.offset, self.tail = True, attempt, offset, None
+
+
+def _excludes(name: str, detail: str) -> Problem:
+    error = ParameterError(name, "excludes others that are given", "inconsistent")
+    return Problem("invalid-parameter", detail, [error])
 
 
 def find(ctx: ApiContext, key: bytes, asked: Asked) -> tuple[Instance, Attempt | None]:

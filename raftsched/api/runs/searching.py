@@ -122,7 +122,7 @@ class _Asked:
     def __init__(self, query: Query) -> None:
         text = query.text("q") or ""
         if not 1 <= len(text.encode()) <= TEXT_MAX or "\n" in text:
-            raise bad_parameter("q", f"must have 1 to {TEXT_MAX:,} bytes, in one line")
+            raise bad_parameter("q", f"must have 1 to {TEXT_MAX:,} bytes, in one line", "out-of-range")
         self.needle = Needle(text, ignore_case=query.flag("ignore_case"))
         self.stream = query.choice("stream", "stdout", "stderr")
         self.job, self.namespace = query.text("job"), query.text("namespace")

@@ -102,7 +102,7 @@ async def of_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     low_ms, high_ms = _range(ctx, query, SPAN_MS)
     wanted = JobFilter(namespace=query.text("namespace"), owner=query.text("owner"))
     if filter_error(wanted) is not None:
-        raise bad_parameter("owner", "is too long to be that of a job")
+        raise bad_parameter("owner", "is too long to be that of a job", "out-of-range")
 
     def rows(view: ReadView, before: bytes | None) -> Iterable[tuple[bytes, bytes]]:
         high = u64(high_ms) if before is None else before
@@ -129,7 +129,7 @@ def _range(ctx: ApiContext, query: Query, span_ms: int | None) -> tuple[int, int
     if low_ms is None:
         low_ms = 0 if span_ms is None else max(0, high_ms - span_ms)
     if low_ms > high_ms:
-        raise bad_parameter("from", 'is after "to"; it must not be')
+        raise bad_parameter("from", 'is after "to"; it must not be', "inconsistent")
     return low_ms, high_ms
 
 

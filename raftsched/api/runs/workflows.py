@@ -160,7 +160,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     query, key = call.query, instance_key_of(call)
     behind = query.cursor(_RUNS)
     if behind is not None and len(behind) != KEY_SIZE:
-        raise bad_parameter("cursor", "is not a cursor of this list")
+        raise bad_parameter("cursor", "is not a cursor of this list", "unknown-reference")
     with ctx.read() as view:
         root, workflow = _requested(view, key)
         names = JobNames(view)

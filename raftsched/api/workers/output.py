@@ -80,7 +80,7 @@ def _pieces(call: Call[Any]) -> list[Piece]:
         number = STDERR if stream == "stderr" else STDOUT
         return [Piece(number, call.raw)] if call.raw else []
     if stream is not None:
-        raise bad_parameter("stream", f"goes with {RAW}; each frame says its own")
+        raise bad_parameter("stream", f"goes with {RAW}; each frame says its own", "inconsistent")
     try:
         return frames.decode(call.raw)
     except ValueError as error:

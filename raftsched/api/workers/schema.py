@@ -37,6 +37,13 @@ HandlerOffered = Annotated[
         extra_json_schema={"pattern": f"^({'|'.join(KINDS)}|{_CALL}{names.HANDLER.regex})$"},
     ),
 ]
+UserOffered = Annotated[
+    str,
+    Meta(
+        description='a namespace or "default", a colon, and a user',
+        extra_json_schema={"pattern": f"^{names.NAMESPACE.regex}:({names.USER.regex})?$"},
+    ),
+]
 _SERVED = Meta(max_length=SERVED_MAX, extra_json_schema={"minItems": 1})
 
 
@@ -55,6 +62,7 @@ class WorkerSessionIn(OpenIn, forbid_unknown_fields=True, kw_only=True):
             max_length=HANDLERS_MAX, description=f"a list of handlers: {_HANDLERS}", extra_json_schema={"minItems": 1}
         ),
     ]
+    users: Annotated[list[UserOffered], Meta(max_length=HANDLERS_MAX)] = msgspec.field(default_factory=list)
 
 
 class WorkerSessionOut(OpenOut, kw_only=True):
@@ -90,14 +98,14 @@ def check_opening(worker: WorkerSessionIn) -> None:
             errors.append(FieldError(pointer("handlers", place), wanted))
     errors += _wrong_labels(worker.labels)
     if len(worker.incarnation.encode()) > BOOT_ID_MAX:
-        errors.append(FieldError("/incarnation", f"is too long; at most {BOOT_ID_MAX} bytes"))
+        errors.append(FieldError("/incarnation", f"is too long; at most {BOOT_ID_MAX} bytes", "out-of-range"))
     for place, user in enumerate(worker.users):
         namespace, colon, name = user.partition(":")
         if not colon or not names.NAMESPACE.allows(namespace) or (name and not names.USER.allows(name)):
             errors.append(FieldError(pointer("users", place), 'must be a namespace or "default", a colon, and a user'))
     wrong = None if worker.allowed is None else rules_error(allowed_of(worker.allowed))
     if wrong is not None:
-        errors.append(FieldError("/allowed", wrong.removesuffix(".")))
+        errors.append(FieldError("/allowed", wrong.removesuffix("."), "invalid-text"))
     if errors:
         raise Problem("invalid-body", errors=errors)
 

@@ -60,7 +60,7 @@ def unknown_webhook(tx: Tx, policy: Policy) -> Rejected | None:
         if one.webhook not in known:
             at = f"/notify/{i}/webhook" if len(policy.notify) > 1 else "/notify/webhook"
             text = f'names the webhook "{one.webhook[:64]}", which is not there; create it first'
-            return Rejected("invalid-job", text, at)
+            return Rejected("invalid-job", text, at, meaning="unknown-reference")
     return None
 
 

@@ -67,9 +67,14 @@ def refused_by_key(job: Job, params: bytes | None) -> Rejected | None:
     try:
         key_of(limits, job.name, job.id, params)
     except KeyTemplateError as error:
-        return Rejected("invalid-body", str(error), "/params" + pointer(error.param or ()))
+        return Rejected("invalid-body", str(error), "/params" + pointer(error.param or ()), meaning="inconsistent")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Rejected("invalid-body", "is no object, and the key of the runs asks for names in it", "/params")
+        return Rejected(
+            "invalid-body",
+            "is no object, and the key of the runs asks for names in it",
+            "/params",
+            meaning="inconsistent",
+        )
     return None
 
 

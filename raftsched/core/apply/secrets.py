@@ -102,5 +102,5 @@ def _count(tx: Tx, name: str, more: int) -> None:
 def check_references(tx: Tx, namespace: str, body: bytes) -> Rejected | None:
     """Refuses a job that refers to a secret that does not exist."""
     for reference, why in missing(tx.view, namespace, references(namespace, body)):
-        return Rejected("invalid-job", why, reference.pointer)
+        return Rejected("invalid-job", why, reference.pointer, meaning="unknown-reference")
     return None

@@ -96,7 +96,7 @@ def _lacks_login(c: PutWebhook, before: WebhookSpec | None) -> bool:
 
 def _no_login() -> Rejected:
     detail = "is hidden, and none is kept that it could stand for; write user and password"
-    return Rejected("invalid-parameter", detail, "/smtp/user")
+    return Rejected("invalid-parameter", detail, "/smtp/user", meaning="inconsistent")
 
 
 def _replace_secret(tx: Tx, c: PutWebhook) -> Rejected | None:

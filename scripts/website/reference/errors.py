@@ -7,7 +7,7 @@ from collections import defaultdict
 from raftsched.api.openapi.description import codes_of
 from raftsched.api.openapi.operation import ALWAYS, OPERATIONS
 from raftsched.api.routes import ROUTES
-from raftsched.errors import KINDS
+from raftsched.errors import KINDS, MEANINGS
 from scripts.website.reference.api import home
 from scripts.website.reference.text import code, plain, table
 
@@ -40,4 +40,10 @@ def page() -> str:
         " `InvalidError`,"
         " `AuthError`, `UnavailableError`, `UnknownOutcomeError`.\n\n"
     )
-    return about + table(("code", "status", "exit code", "means", "answered by"), rows)
+    meanings = (
+        "\n\n## Codes of places\n\nAn entry of `errors` has a `code` where the request is as the description of the API"
+        " (`/openapi.json`) says, and is refused for what it means. An entry without one is not as described.\n\n"
+    )
+    places = [(code(name), plain(text)) for name, text in MEANINGS.items()]
+    kinds = table(("code", "status", "exit code", "means", "answered by"), rows)
+    return about + kinds + meanings + table(("code", "means"), places)

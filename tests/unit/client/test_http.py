@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from raftsched.client import http
-from raftsched.client.errors import ClientError, FieldError
+from raftsched.client.errors import ClientError, FieldError, error_of_problem
 from raftsched.client.http import Client
 from raftsched.client.servers import Server, parse_servers
 from raftsched.client.wire import segment
@@ -173,6 +173,12 @@ def test_problems(status: int, code: str, exit_code: Exit) -> None:
         error = failing(client(stub.url))
     assert (error.code, error.status, error.detail, error.exit) == (code, status, "why", exit_code)
     assert error.errors == (FieldError("/trigger/cron", "bad"),)
+
+
+def test_a_field_that_is_refused_for_what_it_means_has_its_code() -> None:
+    wrong = {"pointer": "/trigger/after", "detail": "it would never run", "code": "circular"}
+    found = error_of_problem(422, "", {"code": "invalid-job", "detail": "why", "errors": [wrong]})
+    assert found.errors == (FieldError("/trigger/after", "it would never run", "circular"),)
 
 
 def test_an_error_that_is_not_a_problem_still_reads_well() -> None:

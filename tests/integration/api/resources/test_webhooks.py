@@ -459,9 +459,9 @@ def test_a_job_names_webhooks(tmp_path: Path) -> None:
         ):
             status, problem = await call(method, at, body)
             assert (status, problem["code"]) == (422, "invalid-job"), (method, at)
-            assert problem["errors"] == [
-                {"pointer": "/notify/webhook", "detail": 'names the webhook "ops", which is not there; create it first'}
-            ]
+            detail = 'names the webhook "ops", which is not there; create it first'
+            wrong = {"pointer": "/notify/webhook", "detail": detail, "code": "unknown-reference"}
+            assert problem["errors"] == [wrong]
         _, batch = await call("POST", "/v1/jobs:batch", [{**JOB, "notify": notify}, JOB])
         assert [one["status"] for one in batch["items"]] == [422, 201]
         assert batch["items"][0]["errors"][0]["pointer"] == "/notify/webhook"
