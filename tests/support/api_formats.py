@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date
 
-import schemathesis
 from hypothesis import strategies as st
 
 from raftsched.api.http.durations import parse_time
@@ -62,7 +61,9 @@ _TEXTS: dict[str, st.SearchStrategy[str]] = {
 
 
 def register() -> None:
-    """Tells schemathesis what texts of these formats look like."""
+    """Tells schemathesis what texts of these formats look like. To import it takes most of a second."""
+    import schemathesis
+
     for name, texts in _TEXTS.items():
         schemathesis.openapi.format(name, texts)
 
