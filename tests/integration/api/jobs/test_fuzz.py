@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.schema import HandlerIn, TriggerIn
+from tests.support.amounts import examples
 from tests.support.local_api import LocalCluster, serving
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -101,8 +102,9 @@ def test_never_5xx(tmp_path: Path) -> None:
         call = loop.run_until_complete(manager.__aenter__())
         try:
 
-            @settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+            @settings(deadline=None, max_examples=examples(300), suppress_health_check=list(HealthCheck))
             @given(bodies | broken)
+            @example(b'{"trigger": {"in": "5m"}, "handler": {"shell": "true"}}')
             def fuzz(raw: bytes) -> None:
                 loop.run_until_complete(probe(call, raw))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from raftsched.api.context import meta
@@ -16,6 +16,7 @@ from raftsched.api.resources.operators_schema import NodeIn, QueueIn, RateIn
 from raftsched.api.resources.settings_schema import SettingsIn
 from raftsched.core.limits import SETTINGS
 from tests.integration.api.jobs.test_fuzz import durations, junk, loose, text
+from tests.support.amounts import examples
 from tests.support.local_api import LocalCluster, serving
 
 numbers = st.sampled_from([0, 1, 5, 10_000, 10_001, 2**31, 2**63, 2**64, -1]) | st.integers()
@@ -76,8 +77,13 @@ def test_never_5xx(tmp_path: Path) -> None:
             assert loop.run_until_complete(call("PUT", f"/v1/queues/{name}", {}))[0] == 201
         try:
 
-            @settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+            @settings(deadline=None, max_examples=examples(300), suppress_health_check=list(HealthCheck))
             @given(requests)
+            @example(("PUT", "/v1/calendars/c", {"dates": ["2030-01-01"]}))
+            @example(("PUT", "/v1/queues/q", {"max_running": 1}))
+            @example(("PATCH", "/v1/queues/r", {"paused": True}))
+            @example(("PATCH", "/v1/nodes/n1", {"labels": {"a": "b"}}))
+            @example(("PATCH", "/v1/cluster/settings", {"queues_max": 10}))
             def fuzz(request: tuple[str, str, Any]) -> None:
                 loop.run_until_complete(probe(call, *request))
 
