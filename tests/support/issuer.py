@@ -10,12 +10,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 import jwt
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
+from raftsched.api.auth.issuer import FETCH_S
 from tests.support.patience import patient
 
 AUDIENCE = "raftsched"
@@ -170,6 +172,7 @@ class FakeIssuer:
 
 @asynccontextmanager
 async def issuing() -> AsyncIterator[FakeIssuer]:
+    """An issuer on loopback. Nodes of this process wait for its keys as long as this machine needs."""
     issuer = FakeIssuer()
     runner = web.AppRunner(issuer.app(), access_log=None)
     await runner.setup()
@@ -178,7 +181,8 @@ async def issuing() -> AsyncIterator[FakeIssuer]:
     try:
         assert site._server is not None
         issuer.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]
-        yield issuer
+        with patch("raftsched.api.auth.issuer.FETCH_S", patient(FETCH_S)):
+            yield issuer
     finally:
         await runner.cleanup()
 
