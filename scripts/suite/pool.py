@@ -1,4 +1,7 @@
-"""Runs bundles side by side: so many at a time as keep all cores busy, the longest first."""
+"""Runs bundles side by side: so many at a time as keep all cores busy, the longest first.
+
+How many that are is guessed by what the bundles took before; where the cores are idle all the same, one more begins.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,33 @@ from scripts.suite.bundles import Bundle
 LANES_MAX = 6
 # Tests wait for disks, elections and each other: together they may want a little more than there is.
 OVERCOMMIT = 1.2
+IDLE = 0.2  # of all cores, during
+LOOK_S = 3.0
 SAYS_EVERY_S = 30.0
+
+
+class Cores:
+    """Tells how much of the machine was idle lately (/proc/stat, proc(5))."""
+
+    def __init__(self) -> None:
+        self._at, (self._idle, self._all) = time.monotonic(), _ticks()
+
+    def idle(self) -> float:
+        """Returns the share of all cores that was idle since the last answer; 0 while that is less than LOOK_S ago."""
+        now = time.monotonic()
+        if now - self._at < LOOK_S:
+            return 0.0
+        idle, every = _ticks()
+        share = (idle - self._idle) / max(1, every - self._all)
+        self._at, self._idle, self._all = now, idle, every
+        return share
+
+
+def _ticks() -> tuple[int, int]:
+    """Returns the ticks in which the cores were idle, and all ticks."""
+    with open("/proc/stat", encoding="ascii") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    return ticks[3] + ticks[4], sum(ticks)
 
 
 @dataclass
@@ -78,12 +107,15 @@ class Pool:
 
     def _run(self, waiting: list[Bundle]) -> list[Ended]:
         began = said = time.monotonic()
+        machine = Cores()
         total, expected = len(waiting), sum(bundle.cpu_s for bundle in waiting)
         ended: list[Ended] = []
         while waiting or self._running:
-            while (bundle := self._next(waiting)) is not None:
+            idle = machine.idle() > IDLE
+            while (bundle := self._next(waiting, idle)) is not None:
                 waiting.remove(bundle)
                 self._start(bundle)
+                idle = False  # one more is enough until it has had its chance
             time.sleep(0.05)
             over = [run for run in self._running if run.process.poll() is not None]
             for run in over:
@@ -99,13 +131,13 @@ class Pool:
                 self._say(f"{self._at(began, len(ended), total)} running {names}; {left:.0%} of the work has not begun")
         return ended
 
-    def _next(self, waiting: list[Bundle]) -> Bundle | None:
-        """Returns the longest bundle that the cores have room for."""
+    def _next(self, waiting: list[Bundle], idle: bool) -> Bundle | None:
+        """Returns the longest bundle that the cores have room for, or the longest of all where they are idle."""
         if len(self._running) >= LANES_MAX:
             return None
         used = sum(run.bundle.cores for run in self._running)
         for bundle in waiting:
-            fits = not self._running or used + bundle.cores <= self._cores * OVERCOMMIT
+            fits = idle or not self._running or used + bundle.cores <= self._cores * OVERCOMMIT
             if fits and (not bundle.needs or self._ready(bundle.needs)):
                 return bundle
         return None

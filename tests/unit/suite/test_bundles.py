@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.suite import pool
 from scripts.suite.bundles import ROOT, UNKNOWN, Bundle, bundles, files_of_tests, kept
 from scripts.suite.pool import Pool, Stopped
 
@@ -58,7 +59,10 @@ def python(name: str, code: str, wall_s: float = 1.0, cores: float = 1.0, needs:
     return Bundle(name, (sys.executable, "-c", code), wall_s, wall_s * cores, needs=needs)
 
 
-def test_what_runs_side_by_side_fits_the_cores_and_the_longest_begins_first(tmp_path: Path) -> None:
+def test_what_runs_side_by_side_fits_the_cores_and_the_longest_begins_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool.Cores, "idle", lambda _: 0.0)
     said: list[str] = []
     begin = "import sys, pathlib; p = pathlib.Path(sys.argv[0] or '.'); "
     mark = "open('begun', 'a').write({name!r} + chr(10))"
@@ -77,6 +81,27 @@ def test_what_runs_side_by_side_fits_the_cores_and_the_longest_begins_first(tmp_
     assert len(said) == 3
 
 
+def test_one_more_begins_where_the_cores_are_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the two waits for the other."""
+    monkeypatch.setattr(pool.Cores, "idle", lambda _: 1.0)
+    waits = (
+        "import pathlib, time; pathlib.Path({own!r}).touch(); other = pathlib.Path({other!r})\n"
+        "while not other.exists(): time.sleep(0.01)"
+    )
+    a, b = str(tmp_path / "a"), str(tmp_path / "b")
+    made = [python("a", waits.format(own=a, other=b)), python("b", waits.format(own=b, other=a))]
+    assert all(end.good for end in Pool(tmp_path, dict(os.environ), lambda _: None, cores=1).run(made))
+
+
+def test_the_idle_share_is_that_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter([(100, 1_000), (400, 2_000)])
+    monkeypatch.setattr(pool, "_ticks", lambda: next(ticks))
+    machine = pool.Cores()
+    assert machine.idle() == 0.0  # nobody knows yet
+    monkeypatch.setattr(pool, "LOOK_S", 0.0)
+    assert machine.idle() == 0.3
+
+
 def test_a_bundle_that_fails_is_told_with_its_last_line(tmp_path: Path) -> None:
     said: list[str] = []
     bad = python("bad", "print('first'); print('it broke'); raise SystemExit(3)")
@@ -93,8 +118,8 @@ def test_a_bundle_waits_for_what_it_needs(tmp_path: Path) -> None:
         order.append(line)
         installed.set()  # once the other one has ended
 
-    pool = Pool(tmp_path, dict(os.environ), say, lambda _: installed.is_set())
-    pool.run([python("needs", "", 9.0, needs="browser"), python("other", "")])
+    made = Pool(tmp_path, dict(os.environ), say, lambda _: installed.is_set())
+    made.run([python("needs", "", 9.0, needs="browser"), python("other", "")])
     assert [" other" in line for line in order] == [True, False]
 
 
