@@ -25,6 +25,11 @@ ROUNDS_MAX = 5  # until a request meets the kill, which the first one nearly alw
 OUTAGE_S = 4.0
 
 
+@pytest.fixture(scope="module")
+def cluster(processes: Cluster) -> Cluster:
+    return processes
+
+
 def running(cluster: Cluster, node: NodeProcess, job: str) -> dict[str, object]:
     """The job's run, once it runs."""
     row: dict[str, object] = cluster.wait(

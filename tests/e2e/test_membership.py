@@ -22,6 +22,11 @@ pytestmark = pytest.mark.e2e
 MARK = "echo $RAFTSCHED_INSTANCE_ID/$RAFTSCHED_ATTEMPT $(date +%s.%N)"
 
 
+@pytest.fixture(scope="module")
+def cluster(processes: Cluster) -> Cluster:
+    return processes
+
+
 class Runs:
     """Runs a job again and again, through all nodes, until told to stop; remembers the runs that were acknowledged."""
 
