@@ -73,8 +73,8 @@ class RaftOptions:
             raise ValueError("need connect_min_ms < election_lost_min_ms < election_lost_max_ms")
         if self.entry_max_bytes * 2 > self.append_max_bytes:
             raise ValueError("entry_max_bytes must be at most half of append_max_bytes")
-        if self.append_max_bytes * 2 > self.frame_max_bytes:
-            raise ValueError("append_max_bytes must be at most half of frame_max_bytes")
+        if max(self.append_max_bytes, self.append_bytes) * 2 > self.frame_max_bytes:
+            raise ValueError("append_max_bytes and append_bytes must be at most half of frame_max_bytes")
         if not 0 < self.snapshot_chunk_bytes <= min(self.snapshot_window_bytes, self.frame_max_bytes // 2):
             raise ValueError("need 0 < snapshot_chunk_bytes <= snapshot_window_bytes, at most half of frame_max_bytes")
 

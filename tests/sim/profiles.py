@@ -295,6 +295,7 @@ PROFILES: dict[str, Profile] = {
         options=replace(
             OPTIONS,
             append_max_bytes=32 * KIB,
+            append_bytes=32 * KIB,
             entry_max_bytes=16 * KIB,
             snapshot_chunk_bytes=16 * KIB,
             frame_max_bytes=64 * KIB,

@@ -109,7 +109,7 @@ class LeaderReplication:
         if progress.snapshot or (progress.probing and progress.probe_sent):
             return
         journal, options, core = self._journal, self._options, self._core
-        limit = _PROBE_BYTES if progress.probing else min(options.append_bytes, progress.window.size)
+        limit = min(options.append_bytes, _PROBE_BYTES if progress.probing else progress.window.size)
         while (start := core.next_index(peer)) <= journal.last_index or progress.probing:
             full = progress.inflight_bytes >= progress.window.size
             if progress.inflight and (full or len(progress.inflight) >= options.inflight_max_messages):

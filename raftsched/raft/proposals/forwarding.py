@@ -86,7 +86,9 @@ class Forwarding:
     def _send(self, leader: str) -> None:
         window, now = self._window, self._clock.monotonic()
         while self._proposer.waiting and self._underway_bytes < window.size:
-            room = min(_PROPOSE_BYTES, window.size - self._underway_bytes)
+            # One batch more than there is room for may go along: it has to fit the frame, too.
+            most = min(_PROPOSE_BYTES, self._options.frame_max_bytes // 4)
+            room = min(most, window.size - self._underway_bytes)
             batches = self._proposer.batches(room, max(self._options.window_min_bytes, window.size // 2))
             if not self._links.send(leader, codec.Propose(self._engine.term, batches)):
                 break

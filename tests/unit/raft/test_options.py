@@ -1,0 +1,20 @@
+"""Which options go together."""
+
+from __future__ import annotations
+
+import pytest
+
+from raftsched.raft.options import KIB, RaftOptions
+
+SMALL = {"append_max_bytes": 32 * KIB, "entry_max_bytes": 16 * KIB, "snapshot_chunk_bytes": 16 * KIB}
+
+
+@pytest.mark.parametrize("append_bytes", [16 * KIB, 32 * KIB])
+def test_a_message_of_several_entries_fits_a_frame(append_bytes: int) -> None:
+    RaftOptions(**SMALL, append_bytes=append_bytes, frame_max_bytes=64 * KIB)
+
+
+def test_one_that_does_not_is_refused() -> None:
+    """A leader that had gathered such a message would have stopped."""
+    with pytest.raises(ValueError, match="append_bytes must be at most half of frame_max_bytes"):
+        RaftOptions(**SMALL, append_bytes=33 * KIB, frame_max_bytes=64 * KIB)
