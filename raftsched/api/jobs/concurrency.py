@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from raftsched.api.http.problems import Combination, FieldError
+from raftsched.api.http.problems import FieldError
 from raftsched.api.jobs.schema import SmallCount
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.openapi import patterns
@@ -59,7 +59,7 @@ def concurrency_of(given: ConcurrencyIn, params: dict[str, Any], errors: list[Fi
     else:
         value = _value(given.key, params, errors)
     if given.max is None and given.rate is None:
-        errors.append(Combination("/concurrency", "limits nothing; give max, rate, or both"))
+        errors.append(FieldError("/concurrency", "limits nothing; give max, rate, or both"))
     count, period = (None, 0) if given.rate is None else rate_of(given.rate, "/concurrency/rate", errors)
     return Concurrency(given.key or "", value, given.max or 0, count, period)
 

@@ -21,6 +21,7 @@ from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.parse import Content, DefaultsLookup, create_command, read_job, read_plain
 from raftsched.api.jobs.render import etag
 from raftsched.api.jobs.resolving import refresh_defaults, retry_on_stale_defaults
+from raftsched.api.jobs.rules import PARTS_ONE_WAY
 from raftsched.api.jobs.schema import READ_ONLY, MisfireIn, NotifyIn, PlacementIn, RetentionIn, RetryIn
 from raftsched.api.jobs.targets import target_job
 from raftsched.api.openapi.declarations import tagged_read
@@ -30,6 +31,7 @@ from raftsched.api.resources.amending import amend
 from raftsched.api.resources.webhooks_seen import Find, check_notify
 from raftsched.api.rows import get_named, requested_job
 from raftsched.core.commands import Accepted, DeleteJob, EditJob, encode
+from raftsched.core.limits import LABELS_MAX
 from raftsched.core.model import Job
 
 _WHOLE = ("trigger", "handler")  # replaced whole by PATCH: merging would leave two of them
@@ -190,7 +192,7 @@ def patched(ctx: ApiContext, job: Job, change: Any, lookup: DefaultsLookup) -> C
     """Returns the content of the job with the change merged in. Raises Problem invalid-job, invalid-trigger."""
     if not isinstance(change, dict):
         raise Problem("invalid-job", errors=[FieldError("", "must be an object with the fields to change")])
-    errors = [FieldError(place, detail) for place, detail in _unknown_nulls(change)]
+    errors = [*(FieldError(place, detail) for place, detail in _unknown_nulls(change)), *_wrong_by_itself(change)]
     if errors:
         raise Problem("invalid-job", errors=errors)
     given = msgspec.json.decode(job.body)
@@ -217,14 +219,28 @@ def _leave_one_way(whole: dict[str, Any], merged: dict[str, Any], change: dict[s
                 merged.pop(name, None)
 
 
+def _wrong_by_itself(change: dict[str, Any]) -> Iterator[FieldError]:
+    """Yields what no job makes right that the change is merged into: the description refuses the change."""
+    if "handler" in change and change["handler"] is None:
+        yield FieldError("/handler", "is null; a job needs one, so give it whole or leave it out")
+    labels = {"/labels": change.get("labels")}
+    placement = change.get("placement")
+    if isinstance(placement, dict):
+        labels |= {f"/placement/{name}": placement.get(name) for name in ("labels", "prefer")}
+        if placement.get("on") is not None and placement.get("shards") is not None:
+            yield FieldError("/placement/shards", PARTS_ONE_WAY)
+    for at, given in labels.items():
+        count = sum(value is not None for value in given.values()) if isinstance(given, dict) else 0
+        if count > LABELS_MAX:
+            yield FieldError(at, f"has {count} labels; at most {LABELS_MAX} are allowed")
+
+
 def _unknown_nulls(change: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """null takes a field out; of what is no field that would go unnoticed."""
     places = [("", change, _FIELDS)]
     places += [(f"/{key}", change[key], known) for key, known in _NESTED.items() if isinstance(change.get(key), dict)]
     for at, part, known in places:
         for key in part:
-            if not at and key == "handler" and part[key] is None:
-                yield "/handler", "is null; a job needs one, so give it whole or leave it out"
             if part[key] is None and key not in known:
                 if not at and key in READ_ONLY:
                     detail = "is set by the cluster; leave it out"

@@ -56,10 +56,9 @@ class OutcomesIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
 def outcomes_of(given: OutcomesIn, handler: HandlerIn | None, errors: list[FieldError]) -> Outcomes | None:
     """Returns None where nothing is said."""
     if len(given.exit) + len(given.status) > OUTCOMES_MAX:
-        errors.append(
-            FieldError("/outcomes", f"has more than {OUTCOMES_MAX} entries; that is the limit", "out-of-range")
-        )
-        return None
+        described = max(len(given.exit), len(given.status)) <= OUTCOMES_MAX
+        detail = f"has more than {OUTCOMES_MAX} entries; that is the limit"
+        errors.append(FieldError("/outcomes", detail, "out-of-range" if described else None))
     if handler is not None:
         of_http = handler.http is not None
         if given.exit and of_http:

@@ -38,6 +38,7 @@ OVERLAPS = {v.name.lower(): v for v in Overlap}
 DELIVERIES = {v.name.lower(): v for v in Delivery}
 _MISFIRES = {v.name.lower(): v for v in MisfirePolicy}
 _OUTCOMES = {"failed": Outcome.FAILED, "timed_out": Outcome.TIMED_OUT}
+PARTS_ONE_WAY = "does not go with `on`: a run has shards, or a part on each node"
 _TIMEOUT_MS, _CONDITIONS_TIMEOUT_MS = POLICY.timeout_ms, POLICY.conditions_timeout_ms
 _MISFIRE_IN, _PLACEMENT_IN = MisfireIn(), PlacementIn()
 
@@ -151,9 +152,7 @@ def shards_of(given: PlacementIn, conditions: list[ConditionIn] | None, errors: 
     """Returns 0 where a run has none. Refuses what does not go with parts."""
     what = "shards" if given.shards is not None else "on"
     if given.shards is not None and given.on is not None:
-        errors.append(
-            Combination("/placement/shards", "does not go with `on`: a run has shards, or a part on each node")
-        )
+        errors.append(Combination("/placement/shards", PARTS_ONE_WAY))
     elif (given.shards is not None or given.on == "all") and any(c.path is not None for c in conditions or ()):
         text = "does not go with a `path` among the conditions, which is looked for on the one node that then runs it"
         errors.append(FieldError(f"/placement/{what}", text, "inconsistent"))

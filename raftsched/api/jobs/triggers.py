@@ -130,7 +130,7 @@ def each_of(
 
 def several_of(given: JobIn | PreviewIn, errors: list[FieldError]) -> Trigger:
     """Returns what stands for several triggers where a job has one."""
-    if given.trigger is not None:
+    if given.trigger is not None and _kind_of(given.trigger, "/trigger", _ONE_OF, errors) is not None:
         errors.append(Combination("/trigger", "is given beside triggers; give one of them"))
     return Trigger(kind=TriggerKind.SEVERAL, max_runs=given.max_runs)
 

@@ -11,7 +11,14 @@ from raftsched.api.http.problems import Combination, FieldError, Problem, pointe
 from raftsched.api.jobs.handlers import header_error, url_error
 from raftsched.api.jobs.notify import EVENTS
 from raftsched.api.jobs.triggers import duration_of
-from raftsched.api.resources.webhooks_schema import WEBHOOK_READ_ONLY, AtMost, SmtpIn, WebhookFilterIn, WebhookIn
+from raftsched.api.resources.webhooks_schema import (
+    HIDDEN_MAX,
+    WEBHOOK_READ_ONLY,
+    AtMost,
+    SmtpIn,
+    WebhookFilterIn,
+    WebhookIn,
+)
 from raftsched.bounds import OWNER_MAX
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
 from raftsched.core.notices import OF_CLUSTER
@@ -60,9 +67,9 @@ def read_webhook(value: Any, name: str | None) -> tuple[str, WebhookSpec, bytes]
         elif not names.WEBHOOK.allows(name):
             errors.append(FieldError("/name", f"breaks the rule for names; use {names.WEBHOOK.rule}"))
     elif given.name not in (None, name):
-        errors.append(
-            FieldError("/name", f'differs from the address, which says "{name}"; a name stays', "inconsistent")
-        )
+        detail = f'differs from the address, which says "{name}"; a name stays'
+        is_name = names.WEBHOOK.allows(given.name or "")
+        errors.append(FieldError("/name", detail, "inconsistent" if is_name else None))
     spec = _spec(given, errors)
     secret = _secret(given, errors)
     if not errors and name is not None:
@@ -79,6 +86,7 @@ def _secret(given: WebhookIn, errors: list[FieldError]) -> bytes:
     if given.kind == "webhook":
         return b"" if given.secret is None else read_secret(given.secret, errors)
     if given.secret is not None:
+        read_secret(given.secret, errors)  # what is none is said as well
         detail = 'goes with the kind "webhook", whose events are signed'
         by_mail = given.kind == "email"
         errors.append(Combination("/secret", detail) if by_mail else FieldError("/secret", detail, "inconsistent"))
@@ -160,12 +168,10 @@ def _spec(given: WebhookIn, errors: list[FieldError]) -> WebhookSpec:
 def _smtp(given: WebhookIn, errors: list[FieldError]) -> Smtp | None:
     """Returns the mail server. Errors are added to the list; the result is of use only when none were."""
     smtp = given.smtp
-    if given.kind != "email":
-        if smtp is not None:
-            errors.append(Combination("/smtp", 'goes with the kind "email"'))
-        return None
+    if given.kind != "email" and smtp is not None:
+        errors.append(Combination("/smtp", 'goes with the kind "email"'))
     if smtp is None:
-        if not any(error.pointer.startswith("/smtp") for error in errors):
+        if given.kind == "email" and not any(error.pointer.startswith("/smtp") for error in errors):
             errors.append(Combination("/smtp", "is missing; give the mail server, and who is written to"))
         return None
     before = len(errors)
@@ -196,8 +202,10 @@ def _smtp(given: WebhookIn, errors: list[FieldError]) -> Smtp | None:
 
 def _login(smtp: SmtpIn, errors: list[FieldError]) -> None:
     if (smtp.user is None) != (smtp.password is None):
-        at = "user" if smtp.user is None else "password"
-        errors.append(FieldError(f"/smtp/{at}", "is missing; user and password go together", "inconsistent"))
+        at, given = ("user", smtp.password) if smtp.user is None else ("password", smtp.user)
+        described = given is not None and 1 <= len(given) <= HIDDEN_MAX
+        detail = "is missing; user and password go together"
+        errors.append(FieldError(f"/smtp/{at}", detail, "inconsistent" if described else None))
     elif smtp.user is not None and (smtp.user == HIDDEN) != (smtp.password == HIDDEN):
         errors.append(FieldError("/smtp/user", "write user and password, or leave both hidden", "inconsistent"))
     elif smtp.user is not None and smtp.tls == "none":

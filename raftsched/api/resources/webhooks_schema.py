@@ -58,6 +58,7 @@ Headers = Annotated[
 ]
 
 
+HIDDEN_MAX = 512  # characters
 KindName = Literal["webhook", "slack", "email"]
 TlsName = Literal["starttls", "tls", "none"]
 Port = Annotated[int, Meta(ge=1, le=65_535, description="a port from 1 to 65,535")]
@@ -69,7 +70,11 @@ MailHost = Annotated[
     str, Meta(description="the name or address of a mail server", extra_json_schema={"pattern": patterns.MAIL_HOST})
 ]
 Hidden = Annotated[
-    str, Meta(description="a string of 1 to 512 characters", extra_json_schema={"minLength": 1, "maxLength": 512})
+    str,
+    Meta(
+        description=f"a string of 1 to {HIDDEN_MAX} characters",
+        extra_json_schema={"minLength": 1, "maxLength": HIDDEN_MAX},
+    ),
 ]
 
 

@@ -250,7 +250,7 @@ def test_a_rotation_shows_the_new_secret_and_keeps_the_old_for_a_while(tmp_path:
         ({"at_most": {"count": 0, "per": "1h"}}, "/at_most/count", "1 to 10,000"),
         ({"at_most": {"count": 1, "per": "2d"}}, "/at_most/per", "from 1s to 1d"),
         ({"at_most": {"count": 1}}, "/at_most/per", "is missing"),
-        ({"smtp": {"host": "h"}}, "/smtp", "goes with the kind"),
+        ({"smtp": {"host": "h", "from": "a@b", "to": ["c@d"]}}, "/smtp", "goes with the kind"),
         ({"kind": "email", "smtp": SMTP}, "/url", "goes with other kinds"),
         ({"kind": "email", "url": None}, "/smtp", "is missing"),
         ({**MAIL, "smtp": {**SMTP, "host": "a b"}}, "/smtp/host", "mail server"),
