@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from tests.e2e.steps import create, run, wait_final
-from tests.support.api_nodes import AnyCluster, ApiNode
+from tests.support.api_nodes import AnyCluster, ApiNode, Reply
 from tests.support.cluster import Cluster
 from tests.support.fake_worker import FakeWorker, polling
 from tests.support.local_cluster import LocalCluster
+from tests.support.patience import wait_until
 from tests.support.remote_workers import TOOLS, Kind, Workers, Written, missing
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -107,9 +108,15 @@ def ended(cluster: AnyCluster, node: ApiNode, instance: str) -> Any:
 
 
 def numbers(node: ApiNode, instance: str) -> list[int]:
-    """What a run that counts has printed."""
-    printed = node.request("GET", f"/v1/instances/{instance}/output").body.decode()
-    return [int(line.split()[1]) for line in printed.splitlines()]
+    """What a run that counts has printed. The node that has it may take a while to be reached: it says so by 503."""
+
+    def printed() -> Reply | None:
+        reply = node.request("GET", f"/v1/instances/{instance}/output")
+        assert reply.status in (200, 503), reply.body
+        return reply if reply.status == 200 else None
+
+    reply = wait_until(printed, f"the output of {instance}", passing=(OSError,))
+    return [int(line.split()[1]) for line in reply.body.decode().splitlines()]
 
 
 # ---------------------------------------------------------------- what each kind does

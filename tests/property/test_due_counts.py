@@ -56,6 +56,8 @@ def sources(draw: st.DrawFn, start_ms: int) -> Source:
         validate(trigger, now_ms=start_ms)
     except TriggerError:
         assume(False)
+    if trigger.starts_at_ms is not None and kind != "at":
+        anchor_ms = trigger.starts_at_ms  # as of any job: its grid begins there
     content = msgspec.json.encode(draw(st.sampled_from(CALENDARS))) if trigger.calendar else None
     from_ms = start_ms + draw(st.sampled_from([0, 0, 1, 17 * 60_000]))
     return Source(trigger, from_ms, anchor_ms, draw(st.integers(1, 9)), content)
