@@ -16,7 +16,7 @@ from types import FrameType
 
 from scripts.suite.bundles import Bundle
 
-LANES_MAX = 6
+LANES_MAX = 5
 # Tests wait for disks, elections and each other: together they may want a little more than there is.
 OVERCOMMIT = 1.2
 IDLE = 0.2  # of all cores, during

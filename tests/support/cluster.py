@@ -134,7 +134,7 @@ class Cluster(ApiCluster[NodeProcess]):
         return node
 
     def __enter__(self) -> Cluster:
-        started("cluster")
+        started("cluster of processes")
         try:
             for node in self.nodes:
                 node.start()

@@ -19,6 +19,7 @@ from raftsched.security.keyring import KEY_FILE
 from raftsched.testing.nodes import Cluster as Nodes
 from tests.support.api_nodes import ApiCluster, ApiNode
 from tests.support.cluster import AS_MYSELF
+from tests.support.started import started
 
 _T = TypeVar("_T")
 _LOGGER = logging.getLogger("raftsched")
@@ -72,6 +73,7 @@ class LocalCluster(ApiCluster[LocalNode]):
         return self._thread.run(work)
 
     def __enter__(self) -> LocalCluster:
+        started("cluster in the process of the tests")
         with ExitStack() as parts:
             if self._temporary is not None:
                 parts.callback(self._temporary.cleanup)
