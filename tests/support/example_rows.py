@@ -166,11 +166,12 @@ def listening(program: Path) -> Iterator[tuple[int, int]]:
     port, mails = free_ports(2)
     command = [sys.executable, str(program)]
     environment = {**os.environ, "PORT": str(port), "MAIL_PORT": str(mails)}
-    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+    log = program.with_suffix(".log")
+    with log.open("wb") as file, subprocess.Popen(command, env=environment, stderr=file) as process:
         try:
 
             def answers() -> bool:
-                assert process.poll() is None, f"{program} ended"
+                assert process.poll() is None, f"{program} ended:\n{log.read_text()}"
                 socket.create_connection(("127.0.0.1", port)).close()
                 return True
 

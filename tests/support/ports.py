@@ -40,7 +40,8 @@ def _take(port: int) -> bool:
     lock = os.open(_LOCKS / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        socket.create_server(("127.0.0.1", port)).close()
+        with socket.socket() as plain:  # also one without SO_REUSEADDR can have it
+            plain.bind(("127.0.0.1", port))
     except OSError:  # another process has the port or its lock, or this one has
         os.close(lock)
         return False
