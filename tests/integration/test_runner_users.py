@@ -139,9 +139,10 @@ async def test_trees_of_another_user_end_whole(place: Path) -> None:
 @run
 async def test_a_run_that_kills_all_it_may_ends_alone(place: Path) -> None:
     async with bed_of(place) as bed:
-        other = bed.launch(script(bed, STAYS), user="daemon")
+        other = bed.launch(script(bed, STAYS), user="nobody")
         (pid,) = await bed.pids(1)
-        end = await bed.run(shell("trap '' TERM; kill -9 -1"), user="nobody")
+        # All that its user has on this machine ends: so it is one that no other test's runs have.
+        end = await bed.run(shell("trap '' TERM; kill -9 -1"), user="daemon")
         assert end.outcome is not Outcome.LOST
         assert bed.runner.alive
         os.kill(pid, 0)
