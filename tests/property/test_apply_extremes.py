@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import pytest
 from msgspec import inspect
 
 from raftsched.core.apply import Applier, apply_entry
@@ -189,6 +190,7 @@ class Extremist(Author):
             raise AssertionError(f"apply raised {error!r} on {shown!r}"[:2_000]) from error
 
 
+@pytest.mark.slow
 def test_no_value_of_any_field_makes_apply_raise() -> None:
     seed = random.SystemRandom().getrandbits(32)
     tried = 0

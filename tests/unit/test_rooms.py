@@ -152,6 +152,7 @@ def imports(path: Path, *, lazy: bool) -> set[str]:
 
 
 @each(MODULES)
+@pytest.mark.slow
 def test_imports_go_one_way(path: Path) -> None:
     room = room_of(path)
     if not room:

@@ -113,11 +113,13 @@ def test_promtool_reads_the_rules() -> None:
     assert code == 0, said
 
 
+@pytest.mark.slow
 def test_each_alert_rings() -> None:
     code, said = promtool("test", "rules", "alerts.test.yml", cwd=HERE)
     assert code == 0, said
 
 
+@pytest.mark.slow
 def test_an_alert_that_does_not_ring_is_noticed(tmp_path: Path) -> None:
     for file in HERE.glob("*.yml"):
         text = file.read_text()

@@ -8,6 +8,8 @@ import logging
 import re
 from pathlib import Path
 
+import pytest
+
 from raftsched.embedded.logs import EXTRAS, JsonFormatter, TextFormatter
 from raftsched.tracing.current import Here, here
 from tests.support.modules import MODULES, nodes
@@ -48,6 +50,7 @@ def given() -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_what_lines_are_given_is_shown() -> None:
     assert given() == set(EXTRAS)
     found = json.loads(JsonFormatter("n1").format(record("x", **dict.fromkeys(EXTRAS, "y"))))

@@ -341,6 +341,7 @@ def trials(directory: Path, story: Story, rules: Rules, count: int, monkeypatch:
     return done
 
 
+@pytest.mark.slow
 def test_what_the_disk_has_is_whole(tmp_path: Path, story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     done = trials(tmp_path, story, Rules(), TRIALS, monkeypatch)
     assert sum(trial.damaged for trial in done) == 0

@@ -80,6 +80,7 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     assert records.by_kind(records.read(tmp_path)) == [("node", 1)]
 
 
+@pytest.mark.slow
 def test_flaky_tells_each_failure_with_its_seed_and_log(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()

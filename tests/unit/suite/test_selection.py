@@ -62,6 +62,7 @@ def test_imports_lead_to_the_tests(tmp_path: Path) -> None:
     assert chosen("tests/unit/test_low.py", root) == {"test_low"}
 
 
+@pytest.mark.slow
 def test_the_table_leads_to_tests_of_whole_nodes() -> None:
     files = selection.select(["raftsched/shipping/syslog.py"])
     assert files is not None

@@ -67,6 +67,7 @@ def test_what_is_imported_is_there(path: str) -> None:
         assert taken <= exports(module), f"{path} takes {taken - exports(module)} of {module}"
 
 
+@pytest.mark.slow
 def test_no_export_is_left_over() -> None:
     everything = "".join(SOURCES.values())
     unused = {
@@ -104,6 +105,7 @@ def test_colours_are_named_in_one_place(path: str) -> None:
     assert not found, "colours have names in style/tokens.css"
 
 
+@pytest.mark.slow
 def test_styles_are_of_elements_that_there_are() -> None:
     """A class that no script and no shell names styles nothing."""
     others = "".join(text for path, text in SOURCES.items() if not path.endswith(".css"))
