@@ -224,7 +224,13 @@ def test_a_removed_node_counts_for_nothing_and_can_come_back(cluster: Cluster) -
     assert removed.get(f"/v1/jobs/{made['id']}?consistency=leader")["id"] == made["id"]
 
 
+def takes_writes(node: NodeProcess) -> bool:
+    return node.request("PUT", "/v1/queues/known", {"max_running": 1}).status < 300
+
+
 def test_handing_leadership_over_loses_no_command(cluster: Cluster) -> None:
+    for node in cluster.nodes:  # one may not have heard yet that it was taken back
+        cluster.wait(f"{node.id} to take writes", lambda node=node: takes_writes(node))
     with Writers(cluster) as writers:
         for turn in range(6):
             leader = cluster.leader()
