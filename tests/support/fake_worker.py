@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.support.api_nodes import AnyCluster, ApiNode
-
-PATIENCE_S = 30.0
+from tests.support.api_nodes import AnyCluster, ApiNode, Reply
+from tests.support.patience import wait_until
 
 
 class FakeWorker:
@@ -31,21 +29,24 @@ class FakeWorker:
 
     def ask(self, path: str, body: Any, nodes: list[ApiNode] | None = None) -> Any:
         """Returns the answer; None: the session is over."""
-        until = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until:
+
+        def answered() -> Reply | None:
             for node in nodes or self.cluster.alive():
                 try:
                     reply = node.request("POST", path, body)
                 except OSError:
                     continue
-                if reply.status == 410:
-                    return None
                 if reply.status < 300:
                     self.answered = node.id
-                    return reply.json if reply.body else {}
+                if reply.status < 300 or reply.status == 410:
+                    return reply
                 assert reply.status in (503, 504), (reply.status, reply.body)
-            time.sleep(0.05)
-        raise AssertionError(f"no node answers {path}")
+            return None
+
+        reply = wait_until(answered, f"a node to answer {path}")
+        if reply.status == 410:
+            return None
+        return reply.json if reply.body else {}
 
     def poll(self, nodes: list[ApiNode] | None = None, **said: Any) -> Any:
         body = {"after": self.after, "wait_ms": 500, **said}
@@ -56,13 +57,13 @@ class FakeWorker:
 
     def take(self, nodes: list[ApiNode] | None = None) -> Any:
         """Returns the next run."""
-        until = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until:
+
+        def given() -> Any:
             answer = self.poll(nodes)
             assert answer is not None, "the session is over"
-            if answer["runs"]:
-                return answer["runs"][0]
-        raise AssertionError("nothing is given")
+            return answer["runs"]
+
+        return wait_until(given, "a run to be given")[0]
 
     def report(self, token: int, outcome: str | None = None, **more: Any) -> Any:
         return self.poll(reports=[{"token": token, "outcome": outcome, **more}], wait_ms=0)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,8 @@ from raftsched.cli.main import cli
 from raftsched.embedded.node import Node
 from raftsched.security.keyring import KEY_FILE, Keyring, new_key, read_keyring
 from raftsched.testing import RunningCluster, running_cluster
+from tests.support.patience import wait_until
 
-PATIENCE_S = 60.0
 JOB = {
     "trigger": {"every": "1s"},
     "handler": {"shell": 'test "$PW" = "kept"', "env": {"PW": {"$secret": "pw"}}},
@@ -37,13 +35,6 @@ def ask(node: Node, method: str, path: str, body: Any = None) -> tuple[int, Any]
         return response.status, json.loads(said) if said else None
     finally:
         connection.close()
-
-
-def wait(what: str, condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain for: {what}"
-        time.sleep(0.02)
 
 
 def put_keys(file: Path, *keys: bytes) -> None:
@@ -86,12 +77,12 @@ def test_a_key_is_changed_without_a_stop(tmp_path: Path, caplog: pytest.LogCaptu
                 cluster.stop(node)
                 cluster.start(node)
             before = ran
-            wait(f"runs after change {number + 1}", lambda before=before: succeeded(cluster) > before + 2)  # type: ignore[misc]
+            wait_until(lambda before=before: succeeded(cluster) > before + 2, f"runs after change {number + 1}")  # type: ignore[misc]
             ran = succeeded(cluster)
         put_keys(file, new_key())
         leader = cluster.leader()
         node = next(one for one in cluster.nodes if one is not leader)
         cluster.stop(node)
         cluster.run(cluster.nodes.start(node))
-        wait("it to be refused", lambda: "cluster's key" in caplog.text)
+        wait_until(lambda: "cluster's key" in caplog.text, "it to be refused")
         assert ask(node, "GET", "/readyz")[0] == 503
