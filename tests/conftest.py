@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from raftsched import background
+
 pytest_plugins = ["tests.support.costs"]
 
 # A busy machine is no failure; and a failure says how to see it again.
@@ -18,6 +20,16 @@ settings.load_profile("raftsched")
 # Jobs of tests write where the tests do. A node that is root runs jobs as nobody, unless it is told otherwise.
 if os.geteuid() == 0:
     os.environ.setdefault("RAFTSCHED_RUN_AS", "root")
+
+
+@pytest.fixture(autouse=True)
+def no_task_met_a_fault() -> Iterator[None]:
+    """What tasks of a node raise is only counted, so that it goes on; a test that wants it clears the counts."""
+    background.forget()
+    yield
+    faults, where = dict(background.failures), background.told()
+    background.forget()
+    assert not faults, f"{faults} at {where}"
 
 
 @pytest.fixture(autouse=True)

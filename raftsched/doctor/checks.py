@@ -102,6 +102,11 @@ CHECKS: dict[str, Check] = {
         "a member with a wrong key or certificate is as good as down, and nobody else has business there",
         "docs/runbook.md#refusals-at-the-raft-port",
     ),
+    "task-faults": Check(
+        "Did tasks of nodes meet faults lately?",
+        "the node goes on, but what the task was about may not have been done",
+        "docs/runbook.md#faults-of-tasks",
+    ),
     # ------------------------------------------------------------ versions
     "versions": Check(
         "Have all nodes and workers one version?", "an upgrade that stays half done is never ends well", _UPGRADING

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from raftsched.doctor.checks import Finding, lasting
 from raftsched.doctor.facts import Facts
-from raftsched.doctor.telling import lately
+from raftsched.doctor.telling import LATELY, labelled, lately
 from raftsched.quantities import format_duration
 
 ELECTIONS_MS = 15 * 60_000
@@ -118,6 +118,20 @@ def raft_port(facts: Facts) -> Iterator[Finding]:
         yield Finding("raft-port", "ok", "hardly any connection was refused lately")
 
 
+def task_faults(facts: Facts) -> Iterator[Finding]:
+    well = True
+    for node, told in facts.told.items():
+        counted = ((about, int(count)) for about, count in labelled(told, LATELY) if about["of"] == "faults")
+        faults = {about["name"]: count for about, count in counted if count}
+        if faults:
+            well = False
+            says = ", ".join(f"{count} in {task}" for task, count in faults.items())
+            do = f'the log of {node} has "met a fault" with the stack: report it'
+            yield Finding("task-faults", "warn", f"{node} met faults within 15 minutes: {says}", do, (node,))
+    if well and any(facts.told.values()):
+        yield Finding("task-faults", "ok", "no task met a fault lately")
+
+
 # ---------------------------------------------------------------- versions
 
 
@@ -169,4 +183,4 @@ def _some(ids: list[str], most: int = 5) -> str:
     return ", ".join(ids[:most]) + (f" and {len(ids) - most} more" if len(ids) > most else "")
 
 
-CHECKS = (reachable, metrics, leader, quorum, waiting, elections, raft_port, versions, level)
+CHECKS = (reachable, metrics, leader, quorum, waiting, elections, raft_port, task_faults, versions, level)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from raftsched import background
 from raftsched.config.addresses import parse_peers
 from raftsched.config.node import SETTINGS, NodeConfig, build
 from raftsched.embedded.functions import Functions, import_path
@@ -169,7 +170,7 @@ class Node:
         finally:
             ended.cancel()
         self._started = True
-        self._watching = asyncio.create_task(self._watch(member), name=f"watch of {self.id}")
+        self._watching = background.start("other", self._watch(member))
 
     async def stop(self) -> None:
         """Takes nothing new, gives what runs here the time that the setting `grace` says (10s) to come to an end, and

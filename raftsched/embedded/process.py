@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 
-from raftsched import descriptors
+from raftsched import background, descriptors
 from raftsched.config.node import NodeConfig
 from raftsched.embedded.logs import configure
 from raftsched.embedded.node import Node, NodeFailed
@@ -44,6 +44,7 @@ async def serve(config: NodeConfig, systemd: Systemd) -> int:
     node = Node.of(config, own_process=True)
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(background.on_unhandled)
 
     def on_signal() -> None:
         if asked.is_set():

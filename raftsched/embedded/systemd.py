@@ -16,6 +16,8 @@ import socket
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 
+from raftsched import background
+
 LOOK_S = 5.0  # between two looks how it stands; with a watchdog a third of its time where that is less
 STOP_SLACK_S = 20.0  # beyond the grace: what is left then is ended, handed back and cleared away
 VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
@@ -60,7 +62,7 @@ class Systemd:
         self._tell(READY="1")
         if self._watchdog_s is not None:
             faulthandler.enable(STDERR)  # SIGABRT is what systemd sends first
-        self._beating = asyncio.create_task(self._beat(standing), name="systemd")
+        self._beating = background.start("systemd", self._beat(standing))
 
     def status(self, text: str) -> None:
         """Shows a line in `systemctl status`."""

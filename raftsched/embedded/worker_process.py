@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 
-from raftsched import descriptors
+from raftsched import background, descriptors
 from raftsched.config.worker import WorkerConfig
 from raftsched.embedded.logs import configure
 from raftsched.embedded.systemd import Systemd
@@ -39,6 +39,7 @@ async def serve(config: WorkerConfig, systemd: Systemd) -> int:
     worker = RemoteWorker(config, own_process=True, token_from=TOKEN_FROM)
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(background.on_unhandled)
 
     def on_signal() -> None:
         if asked.is_set():

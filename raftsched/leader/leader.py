@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from raftsched import background
 from raftsched.clock import Clock
 from raftsched.core.entry import EntryResult
 from raftsched.core.executors import is_worker
@@ -57,7 +58,7 @@ class Leader:
 
     def start(self) -> None:
         self._ticked_ms = self._clock.boot_ms()
-        self._timer = asyncio.get_running_loop().create_task(self._run(), name="leader")
+        self._timer = background.start("leader", self._run())
 
     async def stop(self) -> None:
         self._stopped = True
@@ -229,7 +230,7 @@ class Leader:
         self._poke.clear()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        task = background.start("leader-work", work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -76,6 +76,9 @@ class Operations:
         except RaftschedError as error:
             self._failed = True
             log.warning("a step of an operation was not confirmed (%s); it is tried again", error)
+        except Exception:
+            self._failed = True
+            raise
         finally:
             self._busy = False
 

@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
+from raftsched import background
 from raftsched.core.commands import Assign, Command, Fire, Rejected, encode
 from raftsched.errors import RaftschedError
 from raftsched.leader.ports import Host
@@ -61,14 +62,30 @@ class Proposals:
 
     async def _propose(self, batch: list[Command]) -> None:
         """In pieces that fit into an entry of the log: a fire that catches up carries many times."""
-        raw = [encode(command) for command in batch]
+        batch, raw = self._encoded(batch)
         start = size = 0
         for i, command in enumerate(raw):
             if size + len(command) > PIECE_BYTES and i > start:
                 await self._propose_piece(batch[start:i], raw[start:i])
                 start, size = i, 0
             size += len(command)
-        await self._propose_piece(batch[start:], raw[start:])
+        if batch:
+            await self._propose_piece(batch[start:], raw[start:])
+
+    def _encoded(self, batch: list[Command]) -> tuple[list[Command], list[bytes]]:
+        """Returns the commands that can be encoded, and their bytes. The others count as refused: one of them must not
+        take the whole batch with it."""
+        commands, raw = [], []
+        for command in batch:
+            try:
+                encoded = encode(command)
+            except Exception as error:
+                background.note("leader-work", error, type(command).__name__)
+                self._answered(command, False)
+            else:
+                commands.append(command)
+                raw.append(encoded)
+        return commands, raw
 
     async def _propose_piece(self, batch: list[Command], raw: list[bytes]) -> None:
         try:

@@ -9,7 +9,7 @@ from math import inf
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from raftsched import __version__
+from raftsched import __version__, background
 from raftsched.core.leasing import DiskUse
 from raftsched.core.rows import decode_webhook, read_meta
 from raftsched.core.tables import ReadView, Table
@@ -33,6 +33,7 @@ class NodeMetrics(Collector):
         """Returns the counters of which `lately.Lately` shows how they have grown."""
         counts = self._raft().counts
         found: dict[tuple[str, str], float] = {("refused", why): count for why, count in self._refused().items()}
+        found |= {("faults", name): background.failures[name] for name in background.NAMES}
         for of, times, limit_s in (("writes", counts.writes, WRITE_SLOW_S), ("commits", counts.commits, COMMIT_SLOW_S)):
             buckets = times.cumulative()
             found[of, ""] = buckets[-1][1]
@@ -50,6 +51,10 @@ class NodeMetrics(Collector):
         yield from _of_raft(self._raft())
         words = f"Connections and messages that were refused at the Raft port, by reason. {SINCE}"
         yield _counters("raftsched_raft_refused", words, "why", self._refused())
+        words = "Faults of tasks that nobody waits for, by task. Since this process started."
+        yield _counters(
+            "raftsched_task_faults", words, "task", {name: background.failures[name] for name in background.NAMES}
+        )
         use = self._disk()
         if use is not None:
             yield GaugeMetricFamily(

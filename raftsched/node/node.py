@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from raftsched import __version__, descriptors
+from raftsched import __version__, background, descriptors
 from raftsched.api.auth.access import is_locked
 from raftsched.api.auth.peer_proof import PURPOSE
 from raftsched.api.context import ApiContext
@@ -262,8 +262,8 @@ class Node:
         if shipper is not None:
             shipper.start()
             parts.push_async_callback(shipper.stop)
-        pruning = asyncio.create_task(self._each_minute(output, copies, rules, lately), name="each minute")
-        parts.push_async_callback(_cancel, pruning)
+        for do in (self._cautions.look, lately.mark, partial(self._drop_old, output, copies, rules)):
+            parts.push_async_callback(_cancel, background.repeat("bookkeeping", do, EACH_MINUTE_S))
         await worker.start()
         log.info("%s; %s", limits, run_as.words)  # only now, for the same reason
 
@@ -418,26 +418,19 @@ class Node:
 
         return MachineMetrics(info_of(self.config, whole_runs), left)
 
-    async def _each_minute(self, output: OutputStore, copies: CopyStore, rules: OutputRules, lately: Lately) -> None:
+    async def _drop_old(self, output: OutputStore, copies: CopyStore, rules: OutputRules) -> None:
         """Drops output that is older than it is kept, in whole segments. Instances may stay for longer, dead letters
         too; the tail of a failed one's output is in the log. A node that knows of no leader, or has just started, may
-        have settings that are not in force any more: it deletes nothing by them. Marks what was counted so far, too."""
-        while True:
-            self._cautions.look()
-            await asyncio.sleep(EACH_MINUTE_S)
-            lately.mark()
-            if self.status().leader is None:
-                continue
+        have settings that are not in force any more: it deletes nothing by them."""
+        if self.status().leader is None:
+            return
+        for store in (output, copies):
             try:
-                owners = await asyncio.to_thread(lambda: output.owners() | copies.owners())
+                owners = await asyncio.to_thread(store.owners)
                 keep_ms, own = rules.ages(owners)  # in a thread it would not be sure to see what was applied last
-                await asyncio.to_thread(self._drop_old, output, copies, keep_ms, own)
+                await asyncio.to_thread(store.drop_old, self.clock.wall_ms(), keep_ms, own)
             except (OSError, RaftschedError) as error:
                 log.warning("old outputs could not be deleted: %s", error)
-
-    def _drop_old(self, output: OutputStore, copies: CopyStore, keep_ms: int, own: Mapping[str, int]) -> None:
-        output.drop_old(self.clock.wall_ms(), keep_ms, own)
-        copies.drop_old(self.clock.wall_ms(), keep_ms, own)
 
 
 def _tell_all(raft: Raft, message: bytes) -> None:

@@ -11,6 +11,7 @@ import aiohttp
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from raftsched import background
 from raftsched.api.context import ApiContext
 from raftsched.api.runs.output_copies import push
 from raftsched.clock import Clock
@@ -20,7 +21,7 @@ from raftsched.node.disk import DiskSpace
 from raftsched.node.metrics import SINCE
 from raftsched.node.stored_copies import StoredCopies, metrics_of
 from raftsched.outputs.copies import CopyStore
-from raftsched.outputs.copying import Copier
+from raftsched.outputs.copying import LOOK_S, Copier
 from raftsched.outputs.places import STORE_BYTES
 from raftsched.outputs.sent import Sent
 from raftsched.outputs.storing import Storer
@@ -79,7 +80,7 @@ class SecondCopies(Collector):
             send=partial(push, self._context, self._session),
             clock=self._clock,
         )
-        self._running = asyncio.create_task(copier.run(), name="output-copies")
+        self._running = background.repeat("output-copies", copier.look, LOOK_S)
 
     async def stop(self) -> None:
         if self._stored is not None:

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from raftsched import background
 from raftsched.api.context import ApiContext
 from raftsched.config.node import NodeConfig
 from raftsched.core.rows import read_meta
 from raftsched.errors import StartupError
 from raftsched.node.metrics import SINCE
 from raftsched.objectstore.store import NotUsable, ObjectStore
+from raftsched.outputs.copying import LOOK_S
 from raftsched.outputs.places import STORE_BYTES
 from raftsched.outputs.pruning import Pruner
 from raftsched.outputs.sent import Sent
@@ -74,8 +76,8 @@ class StoredCopies:
 
     def start(self) -> None:
         self._running = [
-            asyncio.create_task(self.storer.run(), name="output-store"),
-            asyncio.create_task(self._pruner.run(), name="output-store-pruner"),
+            background.repeat("output-store", self.storer.look, LOOK_S),
+            background.start("output-store", self._pruner.run()),
         ]
 
     async def stop(self) -> None:

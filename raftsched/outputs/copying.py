@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
+from raftsched import background
 from raftsched.clock import Clock
 from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.outputs.copies import PIECE_MAX, Piece
@@ -64,17 +65,8 @@ class Copier:
         self.sent_bytes = 0
         self.refused = 0  # times that a node did not take something
 
-    async def run(self) -> None:
-        """For ever."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            try:
-                await self.look()
-            except Exception as error:  # one look that failed is made again
-                log.warning("copies of output could not be made: %s", error)
-
     async def look(self) -> None:
-        """Sends all that is to be sent now, as far as there are nodes that take it."""
+        """Sends all that is to be sent now, as far as there are nodes that take it; to be called each LOOK_S."""
         members = self._members()
         wanted = await self.unsent.look(members)
         if members and wanted:
@@ -83,15 +75,23 @@ class Copier:
 
     async def _send_all(self, wanted: list[Synced], members: Mapping[str, bytes]) -> None:
         for segment, begin, end in list(self.unsent.gaps(wanted)):
-            at = begin
-            while at < end:
-                stretch = await asyncio.to_thread(next_stretch, segment, at, end, PIECE_MAX)
-                if stretch is None:
-                    self.unsent.leave_out(segment, at, end)
-                    break
-                if not await self._copy(segment, stretch, members):
+            try:
+                if not await self._send_part(segment, begin, end, members):
                     return  # nobody takes anything at the moment
-                at = stretch.end
+            except Exception as error:  # the others' copies are not its fault
+                background.note("output-copies", error, str(segment.path))
+
+    async def _send_part(self, segment: Synced, at: int, end: int, members: Mapping[str, bytes]) -> bool:
+        """Sends a part of a segment. False: nobody takes it."""
+        while at < end:
+            stretch = await asyncio.to_thread(next_stretch, segment, at, end, PIECE_MAX)
+            if stretch is None:
+                self.unsent.leave_out(segment, at, end)
+                return True
+            if not await self._copy(segment, stretch, members):
+                return False
+            at = stretch.end
+        return True
 
     # ------------------------------------------------------------ one stretch
 

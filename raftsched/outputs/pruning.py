@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from functools import partial
 from typing import NamedTuple
 
+from raftsched import background
 from raftsched.clock import Clock
 from raftsched.errors import RaftschedError
 from raftsched.objectstore.store import ObjectStore, ObjectStoreError
@@ -141,8 +142,11 @@ class Pruner:
         while True:
             await asyncio.sleep(pause_s)
             pause_s = AGAIN_S
-            if await self._try() and await self._prune():
-                pause_s = EACH_S
+            try:
+                if await self._try() and await self._prune():
+                    pause_s = EACH_S
+            except Exception as error:
+                background.note("output-store", error)
 
     async def _prune(self) -> bool:
         """Returns whether all is deleted that is too old."""
@@ -150,8 +154,6 @@ class Pruner:
             return await self.look() < DELETED_MAX
         except (RaftschedError, ObjectStoreError, TimeoutError) as error:
             log.warning("old outputs in %s could not be deleted: %s", self._store.where, _said(error))
-        except Exception:
-            log.exception("old outputs in %s could not be deleted", self._store.where)
         return False
 
     # ------------------------------------------------------------ whether it can be used

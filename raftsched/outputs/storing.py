@@ -16,10 +16,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from raftsched import background
 from raftsched.clock import Clock
 from raftsched.objectstore.store import ObjectStore, ObjectStoreError
 from raftsched.outputs.calls import Calls
-from raftsched.outputs.copying import BYTES_PER_S, LOOK_S, RETRY_MOST_MS, RETRY_MS
+from raftsched.outputs.copying import BYTES_PER_S, RETRY_MOST_MS, RETRY_MS
 from raftsched.outputs.marks import id_of, new_mark, see_mark
 from raftsched.outputs.objects import key_of, mark_key
 from raftsched.outputs.places import STORE_BYTES, Place
@@ -114,21 +115,8 @@ class Storer:
         """True when there is a segment of which the last put failed."""
         return bool(self._failed)
 
-    async def run(self) -> None:
-        """For ever."""
-        told = ""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            try:
-                await self.look()
-                told = ""
-            except Exception as error:  # one look that failed is made again
-                if told != str(error):
-                    log.warning("output could not be put into %s: %s", self._store.where, error)
-                told = str(error)
-
     async def look(self) -> None:
-        """Puts all that is to be put now, if the store takes it."""
+        """Puts all that is to be put now, if the store takes it; to be called each LOOK_S."""
         cluster = self._cluster()
         if not cluster:
             return
@@ -150,8 +138,11 @@ class Storer:
         self._since = {(s.number, at): self._first_seen(s.number, at) for s, at, _ in gaps}
         gaps.sort(key=lambda gap: self._turn(gap[0].number))
         for segment, begin, end in gaps:
-            if self._may_put(segment.number) and not await self._put_all(cluster, segment, begin, end):
-                break  # the others come before this one the next time
+            try:
+                if self._may_put(segment.number) and not await self._put_all(cluster, segment, begin, end):
+                    break  # the others come before this one the next time
+            except Exception as error:  # the others' copies are not its fault
+                background.note("output-store", error, str(segment.path))
         await self.unsent.look_waiting(wanted)
 
     async def _look_for_mark(self, cluster: str) -> bool:

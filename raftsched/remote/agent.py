@@ -15,11 +15,12 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from raftsched import background
 from raftsched.clock import Clock
 from raftsched.core.allowed import Allowed
 from raftsched.core.commands import Said
 from raftsched.core.leasing import KILL_BEFORE_MS
-from raftsched.core.model import Outcome
+from raftsched.core.model import Outcome, OutputRef
 from raftsched.errors import RaftschedError
 from raftsched.remote import words
 from raftsched.remote.closing import close_session, end_of
@@ -32,8 +33,10 @@ from raftsched.remote.protocol import (
     CloseIn,
     OpenIn,
     OpenOut,
+    OutputPlace,
     PollIn,
     PollOut,
+    Printed,
     Report,
     Run,
 )
@@ -135,7 +138,7 @@ class Agent:
         self._runner.on_died = self._on_died
         await self._runner.start()
         self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
-        self._keeping = self._loop.create_task(self._keep_session())
+        self._keeping = background.start("worker", self._keep_session())
 
     async def wind_down(self) -> None:
         """Takes nothing new, and gives what runs the grace period to come to an end; the lease is renewed meanwhile.
@@ -206,7 +209,7 @@ class Agent:
 
     def _on_timer(self) -> None:
         self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
-        self.tick()
+        background.guarded("worker", self.tick)()
 
     def tick(self) -> None:
         """Whatever is due by the clock; called every TICK_S."""
@@ -230,7 +233,7 @@ class Agent:
             else:
                 self._errors.clear()
                 self._refused_s = REFUSED_S
-                self._polling = self._loop.create_task(self._poll_on())
+                self._polling = background.start("worker", self._poll_on())
                 await asyncio.wait([self._polling])
             await asyncio.sleep(pause)
 
@@ -328,7 +331,7 @@ class Agent:
     def _flush(self) -> None:
         self._flush_timer = None
         if self._reporting is None and not self._lease.lapsed and (self._outbox.waits or self._urgent):
-            self._reporting = self._loop.create_task(self._report_on())
+            self._reporting = background.start("worker", self._report_on())
 
     async def _report_on(self) -> None:
         try:
@@ -343,8 +346,8 @@ class Agent:
         """Sends one, and returns when it is time for the next."""
         try:
             pause = await self._ask(wait_ms, max_runs)
-        except Exception:  # a worker that holds on to its session and does nothing would be worse
-            log.exception("%s: a poll failed", self.name)
+        except Exception as error:  # a worker that holds on to its session and does nothing would be worse
+            background.note("worker", error, f"a poll of {self.name}")
             pause = REFUSED_S
         await asyncio.sleep(pause)
 
@@ -523,16 +526,24 @@ class Agent:
         if end.output is None:
             self._report(ended_report(token, end, self._runs[token], None))
         else:
-            self._finishing[token] = self._loop.create_task(self._finish(token, end))
+            self._finishing[token] = background.start("worker", self._finish(token, end))
 
     async def _finish(self, token: int, end: RunEnd) -> None:
         """Reports the end of a run once its output is where others can read it."""
         assert end.output is not None
         try:
-            place = await self._outputs.finish(self._session, token, end.output)
+            place = await self._finished_output(token, end.output)
             self._report(ended_report(token, end, self._runs[token], place))
         finally:
             self._finishing.pop(token, None)
+
+    async def _finished_output(self, token: int, output: OutputRef) -> OutputPlace | str | list[Printed] | None:
+        """Returns what the report carries of it: the run has ended, whatever becomes of its output."""
+        try:
+            return await self._outputs.finish(self._session, token, output)
+        except Exception as error:
+            background.note("worker", error, f"output of attempt {token}")
+            return [Printed(stream="stderr", text=f"raftsched: the output could not be sent: {error}\n")]
 
     def _note_start(self, end: RunEnd) -> None:
         now = self._clock.boot_ms()

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 
 import msgspec
 
-from raftsched import names
+from raftsched import background, names
 from raftsched.clock import Clock
 from raftsched.core.cluster import Session
 from raftsched.core.executors import is_worker
@@ -29,6 +29,7 @@ from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.remote.frames import Piece
 from raftsched.remote.protocol import OUTPUT_INLINE_MAX, OutputPlace, Printed, UploadOut
+from raftsched.worker.keeping import append_each
 from raftsched.worker.output import OutputStore, Record
 from raftsched.worker.output_rules import OutputRules
 from raftsched.worker.spool import FLUSH_AFTER_MS, NOTE, STDERR, STDOUT, Capture, pack
@@ -121,7 +122,7 @@ class Outputs:
     ) -> UploadOut:
         """Keeps what was printed from `offset` on. The same may be sent again. `check`: raises when the caller may not
         speak for the session. Raises RaftschedError: session-over, not-found (no run of this session), wrong-offset,
-        too-many, disk-full."""
+        too-many, disk-full, invalid-body (more than 2^53 bytes)."""
         with self._read() as view:
             row = session_of(view, session)
             whose = None if row is None else whose_of(view, row.id, token)
@@ -130,6 +131,8 @@ class Outputs:
         check(row)
         if whose is None:
             raise RaftschedError("not-found", f"This session has no run {token}: it is over, or another's.")
+        if offset + sum(piece.printed for piece in pieces) > _INTEGER_MAX:
+            raise RaftschedError("invalid-body", f"An output has {_INTEGER_MAX:,} bytes at most, with gaps.")
         if self._puts[row.id] >= PUTS_MAX:
             raise RaftschedError("too-many", f"{PUTS_MAX} pieces of this session are being written; wait for one.")
         self._puts[row.id] += 1
@@ -193,7 +196,7 @@ class Outputs:
         self._elsewhere.pop(token, None)
         self._tell(_encode(token))
         if self._looking is None:
-            self._looking = asyncio.get_running_loop().create_task(self._look())
+            self._looking = background.start("workers", self._look())
         return copy
 
     def _max_of(self, view: ReadView, namespace: str) -> int:
@@ -274,7 +277,7 @@ class Outputs:
         future: asyncio.Future[OutputRef | None] = loop.create_future()
         self._appends.append((record, future))
         if self._writing is None:
-            self._writing = loop.create_task(self._append_all())
+            self._writing = background.start("workers", self._append_all())
         return await future
 
     async def _append_all(self) -> None:
@@ -283,18 +286,17 @@ class Outputs:
             while self._appends:
                 batch, self._appends = self._appends, []
                 records = [record for record, _ in batch]
+                kept: Sequence[OutputRef | BaseException | None] = [asyncio.CancelledError()] * len(batch)
                 try:
-                    refs = await loop.run_in_executor(self._disk, self._store.append, records)
-                except BaseException as error:
-                    for _, future in batch:
-                        if not future.done():
-                            future.set_exception(_unkept(error))
-                    if not isinstance(error, OSError):
-                        raise
-                    continue
-                for (_, future), ref in zip(batch, refs, strict=True):
-                    if not future.done():
-                        future.set_result(ref)
+                    kept = await loop.run_in_executor(self._disk, append_each, self._store, records)
+                finally:
+                    for (_, future), ref in zip(batch, kept, strict=True):
+                        if future.done():
+                            continue
+                        if isinstance(ref, BaseException):
+                            future.set_exception(_unkept(ref))
+                        else:
+                            future.set_result(ref)
         finally:
             self._writing = None
 
@@ -332,13 +334,21 @@ class Outputs:
                 now = self._clock.boot_ms()
                 for token, copy in list(self._copies.items()):
                     capture = copy.capture
-                    if capture is not None and capture.flush_at is not None and capture.flush_at <= now:
+                    if capture is None or capture.flush_at is None or capture.flush_at > now:
+                        continue
+                    try:
                         async with copy.lock:
                             if copy.capture is not None:
                                 await loop.run_in_executor(self._disk, copy.capture.flush, token, now)
+                    except Exception as error:  # the others' copies are not its fault
+                        background.note("workers", error, f"output of attempt {token}")
+                        self._forget_soon(token, copy)
                 if loop.time() - checked >= GONE_S:
                     checked = loop.time()
-                    self.drop_ended()
+                    try:
+                        self.drop_ended()
+                    except Exception as error:
+                        background.note("workers", error)
         finally:
             self._looking = None
 

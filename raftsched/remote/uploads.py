@@ -12,6 +12,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
+from raftsched import background
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
 from raftsched.remote import frames
@@ -82,7 +83,7 @@ class Uploads:
         loop = asyncio.get_running_loop()
         self._uploads[token] = _Upload(session, token, loop.time())
         if self._looking is None:
-            self._looking = loop.create_task(self._look())
+            self._looking = background.start("output", self._look())
 
     async def finish(self, session: str, token: int, output: OutputRef) -> OutputPlace | str | list[Printed] | None:
         """Returns what the report of the run's end is to carry; `output`: where it lies in the worker's own store.
@@ -117,13 +118,11 @@ class Uploads:
         if upload is not None and upload.task is not None:
             upload.task.cancel()
         if not self._uploads and self._tidying is None and self._store.size() > TIDY_BYTES:
-            self._tidying = asyncio.get_running_loop().create_task(asyncio.to_thread(self._store.drop_before, 2**62))
+            self._tidying = background.start("output", asyncio.to_thread(self._store.drop_before, 2**62))
             self._tidying.add_done_callback(self._tidied)
 
     def _tidied(self, task: asyncio.Task[int]) -> None:
         self._tidying = None
-        if not task.cancelled() and task.exception() is not None:
-            log.warning("old outputs could not be deleted: %s", task.exception())
 
     # ------------------------------------------------------------ while runs go on
 
@@ -138,7 +137,7 @@ class Uploads:
                         continue
                     size = self._printed(upload.token)
                     if size and (size > LIVE_BYTES or loop.time() - upload.began >= LIVE_AFTER_S):
-                        upload.task = loop.create_task(self._send_live(upload))
+                        upload.task = background.start("output", self._send_live(upload))
         finally:
             self._looking = None
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
+from raftsched import background
 from raftsched.shipping.lines import Line, frames_in, lines_of
 from raftsched.shipping.marks import Mark
 from raftsched.worker.output import Synced
@@ -112,9 +113,14 @@ class Unshipped:
             if step.entry is None:
                 batch.passed += 1
             else:
-                packed = Packed(step.entry, self._pack(step.entry))
-                batch.lines.append(packed)
-                batch.size += len(packed.data)
+                try:
+                    packed = Packed(step.entry, self._pack(step.entry))
+                except Exception as error:  # it is passed over, or nothing behind it would ever be shipped
+                    background.note("output-shipping", error, f"a line of attempt {step.entry.token}")
+                    batch.damaged += len(step.entry.line.text)
+                else:
+                    batch.lines.append(packed)
+                    batch.size += len(packed.data)
             if batch.full:
                 break
         return batch

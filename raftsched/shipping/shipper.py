@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from raftsched import background
 from raftsched.clock import Clock
 from raftsched.shipping.batches import Batch, Entry, Packed, Unshipped, waiting
 from raftsched.shipping.marks import Marks
@@ -87,10 +88,9 @@ class Shipper:
         self.waiting_since_ms: int | None = None  # when the oldest attempt ended whose output was not shipped yet
 
     def start(self) -> None:
-        loop = asyncio.get_running_loop()
         self._tasks = [
-            loop.create_task(self._keep(self.ship), name="output-shipping"),
-            loop.create_task(self._keep(self.look), name="output-shipping-look"),
+            background.start("output-shipping", self._keep(self.ship)),
+            background.start("output-shipping", self._keep(self.look)),
         ]
 
     async def stop(self) -> None:
@@ -114,8 +114,10 @@ class Shipper:
             stopping = self._stopping.is_set()
             try:
                 await do()
-            except Exception as error:  # one round that failed is made again
+            except OSError as error:  # one round that failed is made again
                 self._say("error", "output could not be shipped: %s", error)
+            except Exception as error:
+                background.note("output-shipping", error)
 
     # ------------------------------------------------------------ shipping
 

@@ -17,7 +17,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
-from raftsched import handlers
+from raftsched import background, handlers
 from raftsched.clock import Clock
 from raftsched.core.commands import Said
 from raftsched.core.leasing import KILL_BEFORE_MS
@@ -130,7 +130,7 @@ class InProcessRunner:
         context.run(handlers.variables.set, dict(task.env))
         context.run(in_context.set, run.teller)
         name = task.function.removeprefix(PREFIX)
-        run.task = loop.create_task(self._run(run, name, task), name=f"handler {name}", context=context)
+        run.task = background.start("handlers", self._run(run, name, task), context)
         run.task.add_done_callback(lambda _: self._over(run))
         why = f"timed out after {spec.timeout_ms / 1000:g} s"
         run.timer = loop.call_later(spec.timeout_ms / 1000, self._end, spec.token, Outcome.TIMED_OUT, why)

@@ -182,7 +182,7 @@ class OutputStore:
                 for at in self._open.values():
                     if at.number in starts:
                         self._sync(at)
-            except OSError:
+            except Exception:
                 for at in self._open.values():
                     if at.number in starts:
                         self._cut_off(at, starts[at.number])

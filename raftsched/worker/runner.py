@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 import raftsched
-from raftsched import descriptors
+from raftsched import background, descriptors
 from raftsched.clock import Clock
 from raftsched.core.allowed import Allowed
 from raftsched.core.commands import Said
@@ -29,6 +29,7 @@ from raftsched.core.model import GRACE_MS, Outcome, OutputRef, Verdict
 from raftsched.errors import StartupError
 from raftsched.worker import cgroup, leftovers, processes, wire
 from raftsched.worker.environment import base_environment
+from raftsched.worker.keeping import append_each
 from raftsched.worker.lease import LeaseSlot
 from raftsched.worker.output import OutputStore, Record
 from raftsched.worker.runlock import RunLock
@@ -411,28 +412,27 @@ class Runner:
         kept, whose = (done.frames, done.spooled, done.truncated), whose_was_told(namespace, told)
         self._to_disk.append((done, Record(done.token, done.ended_at_ms, *kept, namespace, whose)))
         if self._writing is None:
-            self._writing = self._loop.create_task(self._write())
+            self._writing = background.start("output", self._write())
 
     async def _write(self) -> None:
         """One batch after the other, each with one fdatasync."""
         try:
             while self._to_disk:
                 batch, self._to_disk = self._to_disk, []
-                refs: list[OutputRef | None] = [None] * len(batch)
-                lost: str | None = None
-                try:
-                    refs = await self._loop.run_in_executor(self._disk, self._output.append, [one for _, one in batch])
-                except OSError as exc:  # the run is over all the same, and its end has to be told
-                    lost = f"the output could not be kept: {exc.strerror}"
-                    for done, _ in batch:
-                        self._output.discard(done.token)
-                for (done, _), ref in zip(batch, refs, strict=True):
-                    self._tell(done, ref, lost)
+                records = [record for _, record in batch]
+                kept = await self._loop.run_in_executor(self._disk, append_each, self._output, records)
+                for (done, _), ref in zip(batch, kept, strict=True):
+                    self._tell(done, ref)
         finally:
             self._writing = None
 
-    def _tell(self, done: wire.Finished, ref: OutputRef | None, note: str | None = None) -> None:
-        error, said = "\n".join(part for part in (note, done.error) if part) or None, done.said
+    def _tell(self, done: wire.Finished, ref: OutputRef | Exception | None) -> None:
+        """The run is over, and its end has to be told, also where its output was not kept."""
+        error, said = done.error, done.said
+        if isinstance(ref, Exception):
+            self._output.discard(done.token)
+            note = f"the output could not be kept: {ref.strerror if isinstance(ref, OSError) else ref}"
+            ref, error = None, f"{note}\n{error}" if error else note
         self.on_ended(
             done.token,
             RunEnd(

@@ -15,7 +15,7 @@ from functools import partial
 
 import msgspec
 
-from raftsched import __version__
+from raftsched import __version__, background
 from raftsched.clock import Clock
 from raftsched.core.actions import (
     AttemptAssigned,
@@ -165,7 +165,7 @@ class Worker:
             self._outbox.soon()  # before a session is opened, which would end the one that they are of
         self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
         await self._runner.start()
-        self._opener = self._loop.create_task(self._keep_session())
+        self._opener = background.start("worker", self._keep_session())
 
     async def wind_down(self) -> None:
         """Takes nothing new, and gives what runs the grace period to come to an end; the lease is renewed meanwhile.
@@ -246,7 +246,7 @@ class Worker:
 
     def _on_timer(self) -> None:
         self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
-        self.tick()
+        background.guarded("worker", self.tick)()
 
     def tick(self) -> None:
         """Whatever is due by the clock; called every TICK_S."""
@@ -277,7 +277,8 @@ class Worker:
             late = self._reports.waiting(now, KEEP_AFTER_MS)
             if late.keys() != self._kept:
                 self._kept = frozenset(late)
-                self._keeping = self._loop.create_task(asyncio.to_thread(self._kept_ends.write, list(late.values())))
+                ends = list(late.values())
+                self._keeping = background.start("worker", asyncio.to_thread(self._kept_ends.write, ends))
 
     def _say(self, session: int, holds: bool, now: int) -> None:
         if (leader := self._raft.leader_id) is not None:

@@ -65,7 +65,7 @@ ROOMS: dict[str, set[str]] = {
     },
 }
 LEAVES = {
-    *("bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
+    *("background", "bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
     *("cloudevents", "mails", "notice_texts", "descriptors", "machine", "nesting", "run", "templates", "whole_file"),
 }
 LEAVES_OF = {

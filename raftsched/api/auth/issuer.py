@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from raftsched import background
 from raftsched.api.auth.callers import Caller
 from raftsched.api.auth.oidc_schema import OidcIn
 from raftsched.api.auth.oidc_verify import Key, Refused, UnknownKey, Verified, read_keys, setting_of, verify
@@ -178,7 +179,7 @@ class Issuer:
         if now - self._tried_at < AGAIN_S:
             return None
         self._tried_at = now
-        self._task = asyncio.create_task(self._fetch(setting, now))
+        self._task = background.start("oidc-keys", self._fetch(setting, now))
         return self._task
 
     async def _ask(self, setting: OidcIn, now: float) -> bool:

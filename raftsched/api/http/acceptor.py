@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import msgspec
 
+from raftsched import background
 from raftsched.api.http.connections import Connections, Place
 from raftsched.api.http.problems import MEDIA_TYPE, body_of
 from raftsched.api.http.replies import GUARDS
@@ -92,7 +93,7 @@ class Acceptor:
                 _refuse(taken)
                 continue
             taken.setblocking(False)
-            task = self._loop.create_task(self._serve(taken, place))
+            task = background.start("api-connections", self._serve(taken, place))
             place.close = task.cancel
             self._tasks[task] = (taken, place)
             task.add_done_callback(self._served)

@@ -20,6 +20,7 @@ import msgspec
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from raftsched import background
 from raftsched.api.http.problems import MEDIA_TYPE, Problem, body_of
 from raftsched.api.http.tls import Certificates
 from raftsched.clock import Clock
@@ -122,7 +123,8 @@ class Entrance(Collector):
         for listening in self._sockets:
             listening.setblocking(False)
             self._loop.add_reader(listening.fileno(), self._accept, listening)
-        self._looking = asyncio.create_task(self._look(), name="tls")
+        self.certificates.remind()
+        self._looking = background.repeat("tls", self._look, LOOK_S)
 
     @property
     def port(self) -> int:
@@ -234,7 +236,7 @@ class Entrance(Collector):
         else:
             self.refusals.add("plain-http", guest.address)
             self._leave(guest)
-            goodbye = asyncio.ensure_future(_say_goodbye(self._loop, guest.sock))
+            goodbye = background.start("tls", _say_goodbye(self._loop, guest.sock))
             self._goodbyes.add(goodbye)
             goodbye.add_done_callback(self._goodbyes.discard)
 
@@ -252,7 +254,7 @@ class Entrance(Collector):
             self._turn_at = now + ahead + 1 / HANDSHAKES_PER_S
             guest = self._ready.popleft()
             guest.stage = _SHAKING
-            guest.task = asyncio.ensure_future(self._shake(guest, max(0.1, guest.timer.when() - now)))
+            guest.task = background.start("tls", self._shake(guest, max(0.1, guest.timer.when() - now)))
             guest.task.add_done_callback(lambda task, guest=guest: self._shaken(task, guest))  # type: ignore[misc]
 
     async def _shake(self, guest: _Guest, left: float) -> None:
@@ -277,11 +279,9 @@ class Entrance(Collector):
             guest.sock.close()
 
     async def _look(self) -> None:
-        while True:
-            self.certificates.remind()
-            self.refusals.say()
-            await asyncio.sleep(LOOK_S)
-            await asyncio.to_thread(self.certificates.look)
+        await asyncio.to_thread(self.certificates.look)
+        self.certificates.remind()
+        self.refusals.say()
 
     # ------------------------------------------------------------ metrics
 

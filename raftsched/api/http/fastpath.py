@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from raftsched import background
 from raftsched.api.auth.access import UnknownToken, check_role, count, identify, refused_create
 from raftsched.api.auth.callers import (
     ANYBODY,
@@ -380,7 +381,7 @@ class Connection(asyncio.Protocol):
         try:
             self._propose(self._admit(identify(ctx, digest)), settings)
         except UnknownToken:
-            self._task = asyncio.ensure_future(self._identify_unknown(digest, bearer))
+            self._task = background.start("api-connections", self._identify_unknown(digest, bearer))
         except Exception as error:
             self._send_problem(error)
 
@@ -430,7 +431,7 @@ class Connection(asyncio.Protocol):
             self._send(*reply)
 
     def _start_task(self) -> None:
-        self._task = asyncio.ensure_future(self._create_in_task())
+        self._task = background.start("api-connections", self._create_in_task())
 
     async def _create_in_task(self) -> None:
         enter_request(self._call)

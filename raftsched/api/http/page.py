@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from aiohttp import web
 
+from raftsched import background
 from raftsched.api.auth.access import count_open
 from raftsched.api.context import ApiContext
 from raftsched.api.http.origins import MemberOrigins
@@ -119,5 +120,5 @@ _encoding: dict[tuple[int, str], asyncio.Task[bytes]] = {}
 def _encode_soon(file: files.File, coding: str) -> None:
     key = (id(file), coding)
     if key not in _encoding:
-        task = _encoding[key] = asyncio.create_task(asyncio.to_thread(file.encoded, coding), name="page")
+        task = _encoding[key] = background.start("webpage", asyncio.to_thread(file.encoded, coding))
         task.add_done_callback(lambda _: _encoding.pop(key))

@@ -10,6 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
+from raftsched import background
 from raftsched.api.auth.strangers import STRANGERS
 from raftsched.api.context import ApiContext
 from raftsched.api.http.acceptor import Acceptor
@@ -44,7 +45,7 @@ class ApiServer:
         self._runner = runner
         self._factory = factory
         self._server = server
-        self._sweeper = asyncio.ensure_future(self._sweep())
+        self._sweeper = background.repeat("api-connections", factory.close_slow, LOOK_S)
 
     @classmethod
     async def start(
@@ -101,11 +102,6 @@ class ApiServer:
         await self._factory.drain(STOP_S)
         await self._runner.cleanup()
         await self._factory.wait_closed()
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_S)
-            self._factory.close_slow()
 
 
 async def _listen(

@@ -12,6 +12,7 @@ from aiohttp import web
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from raftsched import background
 from raftsched.api.auth.access import LOOK_S, still_holds
 from raftsched.api.auth.callers import Caller, caller
 from raftsched.api.context import ApiContext
@@ -97,7 +98,7 @@ class Streams(Collector):
 @contextmanager
 def while_it_holds(ctx: ApiContext, request: web.Request, who: Caller) -> Iterator[None]:
     """The connection is cut when the token of its caller holds no longer, whatever the handler waits for."""
-    watch = asyncio.create_task(_cut(ctx, request, who))
+    watch = background.start("api-connections", _cut(ctx, request, who))
     try:
         yield
     finally:
@@ -105,10 +106,14 @@ def while_it_holds(ctx: ApiContext, request: web.Request, who: Caller) -> Iterat
 
 
 async def _cut(ctx: ApiContext, request: web.Request, who: Caller) -> None:
-    while True:
+    holds = True
+    while holds:
         await asyncio.sleep(LOOK_S)
-        if not still_holds(ctx, who):
-            break
+        try:
+            holds = still_holds(ctx, who)
+        except Exception as error:  # it is not known, so it does not hold
+            background.note("api-connections", error)
+            holds = False
     if request.transport is not None:
         request.transport.abort()
 

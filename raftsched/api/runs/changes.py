@@ -16,6 +16,7 @@ from contextvars import Context
 
 from aiohttp import web
 
+from raftsched import background
 from raftsched.api.auth.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
@@ -51,7 +52,7 @@ class Feed:
         self._readers += 1
         if self._task is None or self._task.done():
             self.upto = self._ctx.applied()
-            self._task = asyncio.create_task(self._run(), name="digests", context=Context())  # nobody's request
+            self._task = background.start("changes", self._run(), context=Context())  # nobody's request
         try:
             yield
         finally:
@@ -92,10 +93,8 @@ class Feed:
                         self.newest = digest
                         self._wake()
                 await asyncio.sleep(EVERY_S)
-        except Exception:
-            log.exception("no digests are made any more")  # who reads connects again, and it begins anew
         finally:
-            self._wake()
+            self._wake()  # where it failed, who reads connects again, and it begins anew
 
     def _wake(self) -> None:
         came, self._came = self._came, asyncio.Event()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from raftsched import background
 from raftsched.core import commands
 from raftsched.errors import NoLeader, Overloaded, UnknownOutcome
 
@@ -38,7 +39,7 @@ class Barriers:
         reached = loop.create_future()
         self._waiting.append((reached, loop.time() + timeout))
         if self._runner is None:
-            self._runner = loop.create_task(self._run(), name="barrier")
+            self._runner = background.start("barrier", self._run())
         try:
             async with asyncio.timeout(timeout):
                 await reached

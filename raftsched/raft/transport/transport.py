@@ -13,8 +13,8 @@ import random
 import secrets
 import socket
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
+from raftsched import background
 from raftsched.clock import Clock
 from raftsched.errors import StartupError
 from raftsched.raft import codec
@@ -125,7 +125,7 @@ class Transport:
         for key in [key for key in self._dialers if key not in wanted]:
             self._dialers.pop(key).cancel()
         for peer, address in sorted(wanted - self._dialers.keys()):
-            task = asyncio.get_running_loop().create_task(self._dial(peer, *split_address(address)))
+            task = background.start("peers", self._dial(peer, *split_address(address)))
             self._dialers[peer, address] = task
         self._known = frozenset(place(split_address(address)[0]) for address in addresses.values())
         self._homes = {peer: where for peer, where in self._homes.items() if peer in addresses}
@@ -252,9 +252,13 @@ class Transport:
                 if peer in self._links:
                     continue
             link: Link | None = None
-            with suppress(OSError, TimeoutError):
+            try:
                 async with asyncio.timeout(options.handshake_ms / 1000):
                     _, link = await loop.create_connection(lambda: Link(self, peer), host, port)
+            except (OSError, TimeoutError):
+                pass
+            except Exception as error:  # a name that cannot be one raises ValueError; a peer is dialled for ever
+                background.note("peers", error, f"{peer} at {host}:{port}")
             if link is not None:
                 await asyncio.shield(link.closed)
                 if link.peer is not None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import raftsched
+from raftsched import background
 from raftsched.config.values import ConfigError
 from raftsched.errors import StartupError
 from raftsched.testing import cluster
@@ -51,6 +52,34 @@ def test_a_node_of_ones_own_makes_runs_and_tells_without_a_socket(tmp_path: Path
                 await node.jobs.create(trigger={"cron": "99 * * * *"}, handler={"shell": "true"})
             async with raftsched.AsyncClient(node.url) as outside:  # and it is a node like any other
                 assert (await outside.jobs.get("default/greet")).id == job.id
+
+    asyncio.run(main())
+
+
+def test_what_a_node_does_by_itself_is_owned(tmp_path: Path) -> None:
+    """All tasks that are there while it works: what one raises is counted and told, or somebody waits for it."""
+
+    def strays() -> list[str]:
+        room = str(Path(raftsched.__file__).parent)
+        found = []
+        for task in asyncio.all_tasks():
+            doing = task.get_coro()
+            code = getattr(doing, "cr_code", None)
+            if code is not None and code.co_filename.startswith(room) and not background.is_owned(task):
+                found.append(f"{task.get_name()}: {code.co_qualname}")
+        return found
+
+    async def main() -> None:
+        store = tmp_path / "store"
+        store.mkdir()
+        async with alone(tmp_path, output_store=str(store), output_ship="stdout") as node:
+            await node.ready()
+            job = await node.jobs.create(trigger={"manual": True}, handler={"shell": "echo hello"})
+            run = await node.jobs.run(job)
+            await node.instances.wait(run, timeout=patient(60))
+            owned = sum(background.is_owned(task) for task in asyncio.all_tasks())
+            assert owned >= 8, "sweeps of connections, session, leader, store, pruner, shipping, bookkeeping, ..."
+            assert strays() == []
 
     asyncio.run(main())
 

@@ -157,6 +157,10 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
     (lambda c: c.nodes[2].update(voter=False), "members", "warn", "n3 catch up", "wait"),
     (lambda c: c.but(elected_ms_ago=[1, 2, 60_000, 899_999, 900_000]), "elections", "warn", "4 leader", "step down"),
     (lambda c: c.lately("n2", "wrong-key", refused=11), "raft-port", "warn", "n2 refused", "key"),
+    (
+        lambda c: c.samples["n2"].update({series("raftsched_lately", name="peers", of="faults"): 2}),
+        "task-faults", "warn", "n2 met faults within 15 minutes: 2 in peers", "met a fault",
+    ),
     (lambda c: c.nodes[2].update(version="2"), "versions", "warn", "n1, n2, worker gpu: 1; n3: 2", "newest"),
     (lambda c: c.but(workers=[WorkerSeen(name="w", version="0")]), "versions", "warn", "worker w: 0", "workers"),
     (lambda c: c.cluster.update(level=3), "level", "warn", "it is 3, and 4 is known", "rises"),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from raftsched import background
 from raftsched.core import commands as c
 from raftsched.core.cluster import Settings
 from raftsched.core.executors import worker_key
-from raftsched.core.model import Outcome
+from raftsched.core.model import Outcome, OutputRef
 from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.remote import frames
 from raftsched.remote.frames import Piece
@@ -21,12 +24,14 @@ from raftsched.remote.outputs import Outputs
 from raftsched.remote.protocol import OutputPlace, Printed
 from raftsched.shipping.batches import Unshipped
 from raftsched.shipping.marks import BEGIN
-from raftsched.worker.output import OutputStore
+from raftsched.worker.keeping import append_each
+from raftsched.worker.output import OutputStore, Record
 from raftsched.worker.output_rules import OutputRules
-from raftsched.worker.spool import NOTE, STDERR, STDOUT
+from raftsched.worker.spool import NOTE, STDERR, STDOUT, Capture, pack
 from raftsched.worker.whose import Whose
 from tests.support.clock import ManualClock
 from tests.support.memory_view import MemoryView, World
+from tests.support.patience import until
 
 WHOSE = Whose("default", "job", "0d3k@1", 1, "w1")
 
@@ -387,3 +392,58 @@ def test_as_much_is_kept_of_each_as_is_said_when_it_begins(tmp_path: Path) -> No
         assert ref.truncated == 30_000
 
     run(tmp_path, test, limit=None)
+
+
+def test_what_is_left_out_has_a_bound_in_all(tmp_path: Path) -> None:
+    async def test(node: Node) -> None:
+        token, other = node.assign(), node.assign()
+        gaps = [Piece(NOTE, b"", frames.LEFT_OUT_MAX)] * 3_000
+        with pytest.raises(RaftschedError) as refused:
+            await node.put(token, 0, *gaps)
+        assert refused.value.code == "invalid-body"
+        assert (await node.put(token, 0, *gaps[:1])).offset == frames.LEFT_OUT_MAX
+        with pytest.raises(RaftschedError) as refused:
+            await node.put(token, frames.LEFT_OUT_MAX, b"one more")
+        assert refused.value.code == "invalid-body"
+        assert (await node.put(other, 0, b"fine", end=True)).output is not None
+
+    run(tmp_path, test)
+
+
+def test_a_copy_that_cannot_be_written_costs_no_other_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(node: Node) -> None:
+        bad, good = node.assign(), node.assign()
+        flush = Capture.flush
+
+        def fails(self: Capture, token: int, now_ms: int | None = None) -> None:
+            if token == bad:
+                raise struct.error("int too large to convert")
+            flush(self, token, now_ms)
+
+        for token in (bad, good):
+            await node.put(token, 0, Piece(NOTE, b"", 7), b"seen later")
+        monkeypatch.setattr(Capture, "flush", fails)
+        node.clock.forward(10_000)
+        await until(lambda: node.store.live(good))
+        await until(lambda: background.failures["workers"])
+        with pytest.raises(WrongOffset) as begins_anew:
+            await node.put(bad, 17, b"more")
+        assert begins_anew.value.offset == 0
+        assert (await node.put(good, 17, b".", end=True)).output is not None
+        background.forget()
+
+    run(tmp_path, test)
+
+
+def test_a_record_that_cannot_be_kept_costs_no_other_one(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path, max_attempt_bytes=1024)
+    bad = Record(1, 2**63, pack(STDOUT, b"bad"))
+    good = Record(2, 1_000, pack(STDOUT, b"good"))
+    kept = append_each(store, [good, bad, replace(good, token=3)])
+    assert isinstance(kept[1], Exception)
+    for token, ref in ((2, kept[0]), (3, kept[2])):
+        assert isinstance(ref, OutputRef)
+        assert store.open(ref, None, token).read(0) == b"good"
+    assert background.failures["output"]
+    background.forget()
+    store.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,8 @@ import pytest
 from raftsched.api.http.fast_answers import _stamp
 from raftsched.api.http.replies import GUARDS, STRICT
 from raftsched.api.http.server import ApiServer
+from raftsched.api.http.tls import Certificates, TlsFiles
+from tests.support.authority import certificate, put
 from tests.support.local_api import Client, LocalCluster, run
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
@@ -79,7 +80,8 @@ def test_browsers_keep_to_tls_where_they_came_by_it(tmp_path: Path, host: str, t
             return await listening(door, "127.0.0.1", port, **more)  # type: ignore[arg-type, return-value, call-overload, no-any-return]
 
         asyncio.get_running_loop().create_server = on_loopback  # type: ignore[method-assign, assignment]
-        server = await ApiServer.start(context, host, 0, tls=ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))
+        tls = Certificates(TlsFiles(*put(tmp_path, certificate())), cluster.clock)
+        server = await ApiServer.start(context, host, 0, tls=tls)
         await server.stop()
         cluster.close()
         assert context.security.strict_transport is told

@@ -220,7 +220,7 @@ def test_who_asks_first_does_not_wait_for_the_best_coding(tmp_path: Path, monkey
 
         assert await coding() == "gzip"
         for task in asyncio.all_tasks():
-            if task.get_name() == "page":
+            if task.get_name() == "webpage":
                 await task
         assert await coding() == "br"
 
