@@ -9,6 +9,7 @@ from raftsched.core.allowed import Allowed, path_error, run_error, target_of_url
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.executors import at_start, is_worker
 from raftsched.core.model import Condition, ConditionKind, Policy
+from raftsched.core.notices import SYSTEM_NAMESPACE
 
 _SHOWN = 5  # names that one text lists
 
@@ -37,6 +38,7 @@ class Offer:
     queues: frozenset[str] | None = None  # whose runs it takes; None: of all
     namespaces: frozenset[str] | None = None  # the same
     weight: int = 1
+    delivers: bool = True  # it takes runs of the cluster's own namespace, which have secrets of webhooks
 
     @property
     def runs(self) -> bool:
@@ -71,6 +73,8 @@ class Offer:
 
     def serves(self, queue: str, namespace: str) -> bool:
         """Returns whether it takes runs of this queue and this namespace."""
+        if namespace == SYSTEM_NAMESPACE and not self.delivers:
+            return False
         return (self.queues is None or queue in self.queues) and (
             self.namespaces is None or namespace in self.namespaces
         )
@@ -126,7 +130,8 @@ DELIVER = (
 )
 
 
-def offer(session: Session, rule: NodeRule) -> Offer:
+def offer(session: Session, rule: NodeRule, *, workers_deliver: bool = False) -> Offer:
+    """`workers_deliver`: as apply has it in a cluster of a level below NODES_DELIVER (core.levels)."""
     handlers = frozenset(session.handlers)
     if "http" in handlers and not is_worker(session.node):
         handlers |= {DELIVER}
@@ -142,6 +147,7 @@ def offer(session: Session, rule: NodeRule) -> Offer:
         None if session.queues is None else frozenset(session.queues),
         None if session.namespaces is None else frozenset(session.namespaces),
         session.weight,
+        workers_deliver or not is_worker(session.node),
     )
 
 
@@ -172,6 +178,8 @@ def lacking(offers: Sequence[Offer], policy: Policy, namespace: str) -> str:
         return f'No {kind} has the handler "{need}".'
     who = f'{kind} with the handler "{need}"' if need else kind
     handled = [o for o in handled if o.serves(policy.queue, namespace)]
+    if not handled and namespace == SYSTEM_NAMESPACE:
+        return 'Events are delivered by nodes, not by remote workers, and no node has the handler "http".'
     if not handled:
         return f"No {who} takes runs of the queue {policy.queue} in the namespace {namespace}."
     if policy.user:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from raftsched.core.commands import Command
 from raftsched.core.eligibility import lacking
 from raftsched.core.model import Condition, Instance, Policy
+from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.leader.placement import NodeLoad, able, candidates
 
 BATCH = 500  # instances that one cycle proposes something for
@@ -52,7 +53,8 @@ class Cycle:
         if restricted is None:
             restricted = self._restricted[kind] = any(n.offer.looks_at(policy) for n in self.everyone)
         named = (policy.target, policy.cwd, policy.conditions) if restricted else ("", "", ())
-        served = ("", "") if self._all_serve_all else (policy.queue, namespace)
+        own = namespace if namespace == SYSTEM_NAMESPACE else ""  # not everybody takes these
+        served = ("", own) if self._all_serve_all else (policy.queue, namespace)
         return policy.required_capability, policy.node_labels, policy.user, only, *served, *named
 
     def eligible(self, policy: Policy, namespace: str, only: str = "") -> tuple[list[NodeLoad], int]:

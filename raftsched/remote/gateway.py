@@ -336,7 +336,7 @@ class Gateway:
             runs = []
             if poll.most and not poll.replaced:
                 with self._read() as view:
-                    given = self._given_runs(view, held.row.id, poll.after, poll.most, self._clock, self._sealer)
+                    given = self._given_runs(view, held.row.id, poll.after, poll.most, self._sealer)
                     runs = list(given)
             highest = runs[-1].token if runs else poll.after
             kill = sorted(token for token in held.ending - poll.killing if token <= highest)

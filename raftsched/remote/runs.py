@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
 
 import msgspec
 
-from raftsched.clock import Clock
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import GRACE_MS, Attempt, Instance, Job
 from raftsched.core.references import find_secret
@@ -17,8 +15,7 @@ from raftsched.core.tables import ReadView, Table, after, assigned_key, from_u64
 from raftsched.remote.protocol import Run
 from raftsched.security.sealing import Sealer
 from raftsched.worker.tasks import BadJob, names_trace, resolved
-from raftsched.worker.webhook_deliveries import delivery_of
-from raftsched.worker.wire import OUTPUT_MAX, Http
+from raftsched.worker.wire import OUTPUT_MAX
 
 ANSWER_BYTES = 4 * 1024 * 1024  # of runs in one answer, and one run more
 _RUN_BYTES = 1_024  # of a run, beside its handler and params
@@ -36,7 +33,6 @@ def given_runs(
     session: int,
     above: int,
     most: int,
-    clock: Clock,
     sealer: Sealer | None,
     output_max: Callable[[ReadView, str], int] = _as_ever,
     trace: Callable[[Instance], Mapping[str, str]] | None = None,
@@ -53,7 +49,7 @@ def given_runs(
         attempt = None if instance is None else instance.live
         if instance is None or attempt is None or attempt.token != from_u64(key[8:]):
             continue
-        run, weight = _run_of(view, job_of(view, instance), instance, attempt, clock, sealer)
+        run, weight = _run_of(view, job_of(view, instance), instance, attempt, sealer)
         run.output_max_bytes = output_max(view, run.namespace)
         if trace is not None:
             _carry(run, trace(instance))
@@ -72,13 +68,15 @@ def asked_to_end(view: ReadView, session: int) -> Iterator[int]:
 
 
 def _run_of(
-    view: ReadView, job: Job | None, instance: Instance, attempt: Attempt, clock: Clock, sealer: Sealer | None
+    view: ReadView, job: Job | None, instance: Instance, attempt: Attempt, sealer: Sealer | None
 ) -> tuple[Run, int]:
     """Returns the run, and about how many bytes it has. What cannot be run is handed out with what is wrong with it:
     another node may have handed it out already, so only the worker can say that it does not run."""
     if job is None:
         return _broken(instance, attempt, "the job's definition is gone"), _RUN_BYTES
     policy = job.policy
+    if instance.notice is not None:  # given by a leader of an earlier version
+        return _broken(instance, attempt, "events are delivered by nodes, not by remote workers"), _RUN_BYTES
     run = msgspec.structs.replace(
         _broken(instance, attempt, None),
         job_name=job.name,
@@ -91,8 +89,6 @@ def _run_of(
     try:
         found = resolved(job, instance, attempt, partial(find_secret, view), sealer)
         handler, params = _json(found.handler), _json(found.params)
-        if instance.notice is not None:
-            handler = _delivery(view, job, instance, attempt, clock, sealer)
         run.handler, run.params = handler, params
     except BadJob as why:
         run.error = str(why)
@@ -107,15 +103,6 @@ def _carry(run: Run, context: Mapping[str, str]) -> None:
     run.traceparent, run.tracestate = context.get("traceparent"), context.get("tracestate")
     if run.error is None and not names_trace(_encode(run.handler)):
         run.env = {**run.env, **{name.upper(): value for name, value in context.items()}}
-
-
-def _delivery(
-    view: ReadView, job: Job, instance: Instance, attempt: Attempt, clock: Clock, sealer: Sealer | None
-) -> dict[str, Any]:
-    """Returns the handler that delivers an event to a webhook: its secret stays here."""
-    task = delivery_of(view, job, instance, attempt, clock.wall_ms(), sealer).task
-    assert isinstance(task, Http)
-    return {"http": {"url": task.url, "method": task.method, "headers": dict(task.headers), "body": task.body.decode()}}
 
 
 def _broken(instance: Instance, attempt: Attempt, error: str | None) -> Run:

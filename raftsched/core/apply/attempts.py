@@ -40,7 +40,9 @@ from raftsched.core.commands import (
     Started,
     Wake,
 )
+from raftsched.core.executors import is_worker
 from raftsched.core.intervals import retry_delay_ms
+from raftsched.core.levels import NODES_DELIVER
 from raftsched.core.limits import ERROR_MAX, HANDED_BACK_MAX, RESULT_MAX, SNOOZE_MS, SNOOZES_MAX, U64_MAX
 from raftsched.core.model import ASKED_FOR, Attempt, Delivery, Instance, InstanceState, Job, Outcome, StepKind, Verdict
 from raftsched.core.run_keys import PermitState
@@ -70,6 +72,8 @@ def assign(tx: Tx, c: Assign) -> Answer:
     session = tx.session(c.session)
     if session is None or not session.open or (instance.only_on and instance.only_on != session.node):
         return STALE
+    if instance.notice is not None and is_worker(session.node) and tx.meta.level >= NODES_DELIVER:
+        return Rejected("not-possible", "Events are delivered by nodes, not by remote workers.")
     job_raw = tx.view.get(JOBS, u64(instance.job_id)) if made is None or tx.meta.queues else b""
     if job_raw is None:
         return STALE

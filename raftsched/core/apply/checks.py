@@ -14,12 +14,11 @@ from raftsched.core.apply.conditions import (
 )
 from raftsched.core.apply.finish import finish, settle
 from raftsched.core.apply.indexes import reindex, waits_in_ready
+from raftsched.core.apply.queues import offer_of
 from raftsched.core.apply.run_keys import give_back
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
-from raftsched.core.cluster import NodeRule
 from raftsched.core.commands import Accepted, Answer, Recheck, ReportConditions
-from raftsched.core.eligibility import offer
 from raftsched.core.model import Instance, Job, Policy
 from raftsched.core.tables import KEY_MAX
 
@@ -89,5 +88,5 @@ def _can_run(tx: Tx, node: str, policy: Policy, namespace: str) -> bool:
     session = tx.session(tx.node_session(node))
     if session is None or not session.open:
         return False
-    able = offer(session, tx.node_rule(node) or NodeRule())
+    able = offer_of(tx, session)
     return able.can(policy, namespace) and not able.drained

@@ -57,6 +57,7 @@ def raise_level(tx: Tx, c: RaiseLevel) -> Answer:
         return Rejected("stale", "The level is held by the setting upgrade_hold.")
     check_level(c.level)
     tx.meta.level = c.level
+    tx.forget_offers()
     tx.actions.append(LevelRaised(c.level))
     return Accepted()
 

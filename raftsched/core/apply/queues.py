@@ -9,9 +9,10 @@ from raftsched.core.apply.run_keys import ask, give_back
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE, is_stale, put_refused, stale_revision
-from raftsched.core.cluster import NodeRule
+from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.commands import Accepted, Answer, DeleteQueue, NoteUnplaceable, PutQueue, Rejected, SortReady
-from raftsched.core.eligibility import need_of, offer
+from raftsched.core.eligibility import Offer, need_of, offer
+from raftsched.core.levels import NODES_DELIVER
 from raftsched.core.limits import ERROR_MAX, PRIORITY_MAX, SORT_MAX, queue_error
 from raftsched.core.model import Instance, Job, Policy, StepKind
 from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_QUEUE, SYSTEM_QUEUES, quota_queue
@@ -206,19 +207,25 @@ def sort_ready(tx: Tx, c: SortReady) -> Answer:
     return Accepted()
 
 
+def offer_of(tx: Tx, session: Session) -> Offer:
+    """Returns what a node or worker with an open session offers."""
+    rule = tx.node_rule(session.node) or NodeRule()
+    return offer(session, rule, workers_deliver=tx.meta.level < NODES_DELIVER)
+
+
 def some_node_can(tx: Tx, policy: Policy, namespace: str, only: str = "") -> bool:
     """Returns whether a node with an open session could take it, busy, drained or not. `only`: this one."""
     if only:
         session = tx.session(tx.node_session(only))
         if session is None or not session.open:
             return False
-        return offer(session, tx.node_rule(only) or NodeRule()).can(policy, namespace)
+        return offer_of(tx, session).can(policy, namespace)
     need = need_of(policy, namespace)
     known = tx.some_can.get(need)
     if known is None:
         if not tx.offers:
             sessions = [decode_session(raw) for _, raw in tx.view.scan(Table.SESSIONS)]
-            tx.offers = [offer(s, tx.node_rule(s.node) or NodeRule()) for s in sessions if s.open]
+            tx.offers = [offer_of(tx, session) for session in sessions if session.open]
         known = tx.some_can[need] = any(one.can(policy, namespace) for one in tx.offers)
     return known
 

@@ -285,16 +285,17 @@ class Tx:
         return self._sessions[number]
 
     def put_session(self, session: Session) -> None:
-        self._forget_offers()
+        self.forget_offers()
         self._sessions[session.id] = session
         self.view.put(Table.SESSIONS, u64(session.id), encode_row(session))
 
     def drop_session(self, number: int) -> None:
-        self._forget_offers()
+        self.forget_offers()
         self._sessions[number] = None
         self.view.delete(Table.SESSIONS, u64(number))
 
-    def _forget_offers(self) -> None:
+    def forget_offers(self) -> None:
+        """Reads again what those with an open session offer, when it is asked for next."""
         self.offers.clear()
         self.some_can.clear()
 
@@ -370,7 +371,7 @@ class Tx:
 
     def put_node_rule(self, node: str, rule: NodeRule | None) -> None:
         """Stores the rule of a node. None deletes it."""
-        self._forget_offers()
+        self.forget_offers()
         self._node_rules[node] = rule
         if rule is None:
             self.view.delete(Table.NODE_RULES, node.encode())

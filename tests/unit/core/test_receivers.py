@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from raftsched.core import commands as c
 from raftsched.core.allowed import Allowed
 from raftsched.core.cluster import NodeRule, Session
+from raftsched.core.commands import Assign, NoteUnplaceable, OpenWorker, RaiseLevel, Rejected
 from raftsched.core.eligibility import lacking, offer
+from raftsched.core.levels import NODES_DELIVER
 from raftsched.core.model import HOUR_MS, Job, Overlap
-from raftsched.core.rows import WEBHOOK_SECRETS
+from raftsched.core.rows import SESSIONS, WEBHOOK_SECRETS
 from raftsched.core.webhooks import PutWebhook, Receiver, RotateSecret, Smtp, TestWebhook, Tls, WebhookSpec
 from tests.support.memory_view import T0, World
 from tests.unit.core.hooks import ALL, SECRET, URL, deliveries, hook, row, told
@@ -67,6 +70,39 @@ def test_what_is_secret_goes_to_nodes_alone() -> None:
     closed = replace(node, allowed=Allowed(http_deny=("mail.test",)))
     assert not offer(closed, NodeRule()).can(policy, "_system")
     assert "http_deny names mail.test" in lacking([offer(closed, NodeRule())], policy, "_system")
+
+
+def test_no_delivery_is_given_to_a_remote_worker() -> None:
+    """The address and the headers of a plain webhook are secrets, too; and who delivers says what came of it."""
+    world = World()
+    policy_ = world.job(hook(world).job_id).policy
+    world.ok(OpenWorker("worker/w", 0, b"n", 1, handlers=("http",)))
+    session = SESSIONS.get(world.view, 1)
+    assert session is not None
+    worker = offer(session, NodeRule())
+    assert worker.can(policy_, "default")
+    assert not worker.can(policy_, "_system")
+    assert not worker.can(replace(policy_, required_capability=""), "_system"), "whatever it takes"
+    said = 'Events are delivered by nodes, not by remote workers, and no node has the handler "http".'
+    assert lacking([worker], policy_, "_system") == said
+    key = world.ok(TestWebhook("ops")).instance
+    assert key is not None
+    assert world.refused(Assign(key, 1)) == "not-possible"
+    world.ok(Assign(key, world.session("n2")))
+
+
+@pytest.mark.parametrize("level", [NODES_DELIVER - 1, NODES_DELIVER])
+def test_all_nodes_begin_to_refuse_it_with_the_same_entry(level: int) -> None:
+    world = World(level=level)
+    hook(world)
+    world.ok(OpenWorker("worker/w", 0, b"n", 1, handlers=("http",)))
+    key = world.ok(TestWebhook("ops")).instance
+    assert key is not None
+    answer = world.do(NoteUnplaceable(key, "no node"))
+    assert isinstance(answer, Rejected) == (level < NODES_DELIVER), "a worker can take it, as earlier versions have it"
+    if level < NODES_DELIVER:
+        world.run(RaiseLevel(NODES_DELIVER), NoteUnplaceable(key, "no node"))
+        assert world.instance(key).error == "no node"
 
 
 # ---------------------------------------------------------------- mail

@@ -13,10 +13,12 @@ from raftsched.core.commands import Assign
 from raftsched.core.model import Outcome
 from raftsched.core.rows import decode_session
 from raftsched.core.tables import Table, u64
+from raftsched.core.webhooks import TestWebhook
 from raftsched.leader import dispatcher as module
 from raftsched.leader.dispatcher import Dispatcher, count_running
 from tests.support.amounts import examples
 from tests.support.memory_view import MemoryView
+from tests.unit.core.hooks import deliveries, hook
 from tests.unit.leader.dispatch_house import House
 from tests.unit.leader.house import place
 
@@ -333,3 +335,19 @@ def _anew(house: House) -> Dispatcher:
         if session.open:
             made.opened(session, count_running(house.world.view, session.id))
     return made
+
+
+def test_what_is_delivered_to_a_webhook_goes_to_nodes_alone() -> None:
+    """A job that needs the same may go to a worker, which takes all namespaces and queues."""
+    house = House()
+    number = house.world.ok(c.OpenWorker("worker/w", 0, b"n", 10, handlers=("http",))).number
+    assert number is not None
+    house.dispatcher.opened(decode_session(house.world.view.get(Table.SESSIONS, u64(number)) or b""), 0)
+    house.session("n2", slots=0)
+    (job,) = house.ready(need="http", target="ops.example:443")
+    hook(house.world)
+    house.do(TestWebhook("ops"))
+    (delivery,) = deliveries(house.world)
+    assert [a.instance for a in house.pump()] == [job]
+    house.session("n2", handlers=("http",))
+    assert [(a.instance, a.session == number) for a in house.pump()] == [(delivery.key, False)]

@@ -30,6 +30,7 @@ from raftsched.core.leasing import WorkerBeat, WorkerGrants, decode_beats, decod
 from raftsched.core.model import Instance, InstanceState, Outcome, OutputRef, Overlap, Policy, Trigger, TriggerKind
 from raftsched.core.rows import SESSIONS, decode_instance
 from raftsched.core.tables import Table
+from raftsched.core.webhooks import PutWebhook, TestWebhook, WebhookSpec
 from raftsched.errors import NoLeader, RaftschedError
 from raftsched.nesting import DEPTH_MAX
 from raftsched.remote.gateway import PROPOSE_S, RATE_BURST, Gateway, NameTaken
@@ -183,6 +184,20 @@ def test_an_opening_grants_the_whole_ttl_and_its_text_is_a_secret() -> None:
         assert await code_of(world.poll(wrong)) == "session-over"
         await world.gateway.close(wrong, CloseIn())
         assert SESSIONS.get(world.tables, row.id) is not None, "who does not know it cannot close it"
+
+    run(body)
+
+
+def test_a_delivery_that_an_earlier_version_gave_is_handed_out_without_anything_of_it() -> None:
+    async def body(world: World) -> None:
+        out = await world.open(handlers=["http"])
+        world.accepted(PutWebhook("ops", WebhookSpec(url="https://ops.example/hook", headers=(("X", "y"),)), b"s" * 32))
+        key = world.accepted(TestWebhook("ops")).instance
+        assert key is not None
+        world.accepted(Assign(key, number_of(out)))  # as it was: the cluster of these tests begins without a level
+        (given,) = (await world.poll(out)).runs
+        assert given.error == "events are delivered by nodes, not by remote workers"
+        assert (given.handler, given.params, given.env, given.namespace, given.job_name) == ({}, {}, {}, "", None)
 
     run(body)
 
