@@ -139,7 +139,7 @@ class Repository:
     @contextmanager
     def _reading(self, name: Full | Segment) -> Iterator[Iterator[bytes]]:
         """Gives the pieces of a file in the clear."""
-        pieces = _Pieces(self.store.get(name.key))
+        pieces = _Pieces(self.store.get(name.key, 0, name.size or None))  # no more than was listed
         try:
             if pieces.peek(len(MAGIC)) != MAGIC:
                 yield iter(lambda: pieces.read(_READ), b"")

@@ -7,24 +7,28 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from raftsched.objectstore.store import PIECE, Found, NoSuchObject, NotUsable, ObjectStoreError, Source, require_key
 
 if TYPE_CHECKING:
-    import urllib3
     from minio import Minio
     from minio.credentials.providers import Provider
+
+    from raftsched.objectstore.bounded import BoundedPool
 
 MISSING = "S3 needs the package minio; pip install 'raftsched[s3]'"
 AWS = "https://s3.amazonaws.com"
 ENDPOINTS = ("RAFTSCHED_S3_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # in this order
-_CONNECT_S, _SILENT_S = 10.0, 60.0
+_CONNECT_S = 10.0
 _RETRIES = 3  # of a request, while the service cannot be reached or answers 5xx
 _RESUMED = 5  # times that an object that is read breaks off without a byte more
 _READ = 64 << 10  # bytes: less than that is lost where a response breaks off
 _PART = 32 << 20  # bytes: 312 GiB are the largest object, of 10,000 parts; one is in memory
+_PAGES = 10_000  # of one list, of up to 1,000 objects each
+_EMPTY = 100  # of them one after the other: a service may pass over what was deleted
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _CREDENTIALS = (
     "no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE"
@@ -73,21 +77,30 @@ class S3:
             got = 0
             try:
                 with self._errors(key, "cannot be read"), self._opened(key, start, end, tag) as response:
+                    if start and response.status == 200:
+                        raise ObjectStoreError(
+                            f"{self.where}/{key} cannot be read: asked for a part of it, S3 gave all"
+                        )
                     tag = response.headers.get("etag", tag)
                     for piece in response.stream(_READ):
+                        left = len(piece) if end is None else end - start
                         got += len(piece)
                         start += len(piece)
-                        yield piece
+                        yield piece[:left]
+                        if start == end or len(piece) > left:
+                            return  # it may give more than it was asked for
                 return
             except _BrokenOff:
-                lost = 0 if got else lost + 1
+                lost = 0 if got >= _READ else lost + 1  # a byte at a time would be no end
                 if lost == _RESUMED or not tag:
                     raise
 
     def list(self, prefix: str = "") -> Iterator[Found]:
+        whole, pages = self._prefix + prefix, _Pages()
         with self._errors(prefix, "cannot be listed"):
-            for found in self._client.list_objects(self._bucket, prefix=self._prefix + prefix, recursive=True):
-                if found.object_name and not found.is_dir:
+            listed = iter(self._client.list_objects(self._bucket, prefix=whole, recursive=True))
+            while (found := pages.next(listed)) is not None:
+                if found.object_name and found.object_name.startswith(whole) and not found.is_dir:
                     put_at = found.last_modified
                     put_at_ms = 0 if put_at is None else int(put_at.timestamp() * 1000)
                     yield Found(found.object_name.removeprefix(self._prefix), found.size or 0, put_at_ms)
@@ -134,6 +147,9 @@ class S3:
         from minio.error import InvalidResponseError, MinioException, S3Error
         from urllib3.exceptions import HTTPError, MaxRetryError
 
+        from raftsched.objectstore.bounded import AnswerRefused
+        from raftsched.objectstore.waiting import NobodyWaits
+
         place = f"{self.where}/{key}".rstrip("/")
         try:
             yield
@@ -150,7 +166,9 @@ class S3:
             raise _BrokenOff(f"{place} {what}: {_line(str(error))}") from None
         except (MinioException, OSError) as error:
             raise ObjectStoreError(f"{place} {what}: {_line(str(error))}") from None
-        except _NoCredentials as error:
+        except AnswerRefused as error:
+            raise ObjectStoreError(f"{place} {what}: S3 gave {error}; is the endpoint right?") from None
+        except (_NoCredentials, NobodyWaits) as error:
             raise ObjectStoreError(str(error)) from None
         except (ParseError, ValueError) as error:  # a page to log in at, for example, with status 200
             raise ObjectStoreError(
@@ -166,8 +184,43 @@ class _NoCredentials(Exception):
     pass
 
 
+class _Pages:
+    """The pages of one list, as they are asked for: what begins anew, or has nothing in it, would not end."""
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()  # digests of where pages begin
+        self._empty = 0
+
+    def next(self, listed: Iterator[Any]) -> Any:
+        """Returns the next object, or None. Raises AnswerRefused, and what the library raises."""
+        from raftsched.objectstore.bounded import told_of_requests
+
+        with told_of_requests(self._asked):
+            found = next(listed, None)
+        self._empty = 0
+        return found
+
+    def _asked(self, address: str) -> None:
+        from raftsched.objectstore.bounded import AnswerRefused
+
+        query = parse_qs(urlsplit(address).query, keep_blank_values=True)
+        if "list-type" not in query:  # in which region the bucket is
+            return
+        begins = sha256("".join(query.get("continuation-token", [])).encode()).digest()
+        self._empty += 1
+        if begins in self._seen:
+            raise AnswerRefused("a list that begins again where it has been")
+        if self._empty > _EMPTY:
+            raise AnswerRefused(f"{_EMPTY} pages of a list with nothing in them")
+        if len(self._seen) == _PAGES:
+            raise AnswerRefused(f"a list of more than {_PAGES:,} pages")
+        self._seen.add(begins)
+
+
 class _Nothing:
     """The response to a request for what stands behind the end of an object."""
+
+    status = 206
 
     def __init__(self) -> None:
         self.headers: dict[str, str] = {}
@@ -199,11 +252,13 @@ def endpoint_of(said: str | None) -> str:
     return next(text for text in found if text)
 
 
-def _client(endpoint: str) -> tuple[Minio, urllib3.PoolManager]:
+def _client(endpoint: str) -> tuple[Minio, BoundedPool]:
     """Returns the library's client, and the connections that it uses. Raises NotUsable."""
     try:
         import urllib3
         from minio import Minio
+
+        from raftsched.objectstore.bounded import SILENT_S, BoundedPool
     except ImportError:
         raise NotUsable(MISSING) from None
     parts = urlsplit(endpoint)
@@ -214,15 +269,16 @@ def _client(endpoint: str) -> tuple[Minio, urllib3.PoolManager]:
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     trust = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE")
     try:
-        pool = urllib3.PoolManager(
+        pool = BoundedPool(
             maxsize=4,
-            timeout=urllib3.Timeout(connect=_CONNECT_S, read=_SILENT_S),
+            timeout=urllib3.Timeout(connect=_CONNECT_S, read=SILENT_S),
             retries=urllib3.Retry(
                 total=_RETRIES,
                 redirect=False,
                 backoff_factor=0.3,
                 status_forcelist=[500, 502, 503, 504],
                 raise_on_status=False,
+                respect_retry_after_header=False,  # it may say a year
             ),
             ca_certs=trust,
         )
@@ -243,11 +299,20 @@ def _credentials(endpoint: str) -> Provider:
     import urllib3
     from minio.credentials import providers
 
+    from raftsched.objectstore.bounded import AnswerRefused, BoundedPool
+
     class Chain(providers.ChainedProvider):
         def retrieve(self) -> Any:
             try:
                 return super().retrieve()
-            except (ValueError, OSError, KeyError, configparser.Error, urllib3.exceptions.HTTPError):
+            except (
+                ValueError,
+                OSError,
+                KeyError,
+                configparser.Error,
+                urllib3.exceptions.HTTPError,
+                AnswerRefused,
+            ):
                 raise _NoCredentials(_CREDENTIALS) from None
 
     found: list[Provider] = [
@@ -257,11 +322,11 @@ def _credentials(endpoint: str) -> Provider:
     ]
     # Elsewhere nobody answers at the addresses of these services, and each request would wait for that.
     if "amazonaws.com" in endpoint or os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
-        quick = urllib3.PoolManager(timeout=urllib3.Timeout(connect=2.0, read=5.0), retries=urllib3.Retry(total=1))
+        quick = BoundedPool(timeout=urllib3.Timeout(connect=2.0, read=5.0), retries=urllib3.Retry(total=1))
         found.append(providers.IamAwsProvider(http_client=quick))
     return Chain(found)
 
 
 def _line(text: str) -> str:
     """Returns text of a service as one short printable line."""
-    return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))[:300]
+    return "".join(c if c.isprintable() else " " for c in " ".join(text[:2_000].split()))[:300]

@@ -1,5 +1,6 @@
 """Calls that may hang, each in a thread of its own: a store that does not answer holds up neither who else needs a
-thread nor the end of the process. Who waits for a call gives up after a time; the call itself counts until it ends.
+thread nor the end of the process. Who waits for a call gives up after a time, and what it reads from a network ends
+then; the call itself counts until it ends.
 """
 
 from __future__ import annotations
@@ -8,7 +9,10 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
+
+from raftsched.objectstore.waiting import Waiter, waited_for
 
 T = TypeVar("T")
 
@@ -18,22 +22,32 @@ class Calls:
         """`most`: calls at one time; others wait."""
         self._free = asyncio.Semaphore(most)
 
-    async def make(self, call: Callable[[], T], timeout_s: float) -> T:
-        """Returns what the call returns. Raises what it raises, TimeoutError."""
+    async def make(self, call: Callable[[], T], timeout_s: float, *, to_its_end: bool = False) -> T:
+        """Returns what the call returns. Raises what it raises, TimeoutError. `to_its_end`: the call goes on when
+        nobody waits for it any more, since what it does may count all the same."""
+        waiter = Waiter(timeout_s)
         async with asyncio.timeout(timeout_s):
             await self._free.acquire()
             try:
-                made = _in_thread(call)
+                made = _in_thread(call if to_its_end else partial(_as_long_as, waiter, call))
             except BaseException:  # RuntimeError: there cannot be another thread now
                 self._free.release()
                 raise
             made.add_done_callback(self._over)
-            return await asyncio.shield(made)
+            try:
+                return await asyncio.shield(made)
+            finally:
+                waiter.give_up()
 
     def _over(self, made: asyncio.Future[T]) -> None:
         self._free.release()
         if not made.cancelled():
             made.exception()  # perhaps nobody waits for it any more
+
+
+def _as_long_as(waiter: Waiter, call: Callable[[], T]) -> T:
+    with waited_for(waiter):
+        return call()
 
 
 def _in_thread(call: Callable[[], T]) -> asyncio.Future[T]:

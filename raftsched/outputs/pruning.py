@@ -229,7 +229,8 @@ def _probe(store: ObjectStore, key: str) -> None:
     """Raises ObjectStoreError where something cannot be done."""
     content = b"raftsched tries whether it can put, read, list and delete here\n"
     store.put(key, io.BytesIO(content))
-    if b"".join(store.get(key, 1)) != content[1:] or key not in {found.key for found in store.list(key)}:
+    whole = b"".join(store.get(key, 1, len(content)))
+    if whole != content[1:] or all(found.key != key for found in store.list(key)):
         raise ObjectStoreError(f"{store.where}/{key} is not there as it was put")
     store.delete(key)
 

@@ -217,7 +217,7 @@ class Storer:
         size = stretch.end - stretch.begin
         limit_s = PUT_S + size / SLOWEST_BYTES_PER_S
         try:
-            await self._calls.make(put, limit_s)
+            await self._calls.make(put, limit_s, to_its_end=True)
         except FileNotFoundError:
             return True  # it has been deleted meanwhile
         except TimeoutError:

@@ -481,9 +481,9 @@ def test_a_put_has_time_for_what_is_in_it(small: House, monkeypatch: pytest.Monk
     limits: list[float] = []
     make = small.storer._calls.make
 
-    async def timed(call: Callable[[], None], timeout_s: float) -> None:
+    async def timed(call: Callable[[], None], timeout_s: float, **named: bool) -> None:
         limits.append(timeout_s)
-        await make(call, timeout_s)
+        await make(call, timeout_s, **named)
 
     monkeypatch.setattr(small.storer._calls, "make", timed)
     small.print("x" * 2**17)
