@@ -33,6 +33,12 @@ class NodeProcess(ApiNode):
         self.process: subprocess.Popen[bytes] | None = None
         self.source: Path | None = None  # holds the package that it runs; None: that of these tests
 
+    def faults(self) -> list[str]:
+        """Returns what the log says of tasks that met faults (raftsched.background)."""
+        if not self.log.exists():
+            return []
+        return [line for line in self.log.read_text(errors="replace").splitlines() if " met a fault" in line]
+
     def start(self, *flags: str) -> None:
         """`flags` beside those of all nodes; the peer list names the nodes that there are."""
         peers = ",".join(f"{n.id}=127.0.0.1:{n.raft_port}" for n in self.cluster.nodes)
@@ -144,8 +150,10 @@ class Cluster(ApiCluster[NodeProcess]):
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        faults = [] if kind is not None else [fault for node in self.nodes for fault in node.faults()]
         self.stop()
+        assert not faults, "tasks met faults:\n" + "\n".join(faults)
 
     def stop(self) -> None:
         for node in self.nodes:
