@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -30,6 +31,13 @@ def no_task_met_a_fault() -> Iterator[None]:
     faults, where = dict(background.failures), background.told()
     background.forget()
     assert not faults, f"{faults} at {where}"
+
+
+@pytest.fixture
+def faults(no_task_met_a_fault: None) -> Iterator[Counter[background.TaskName]]:
+    """The faults of tasks so far, by task, for a test that wants some."""
+    yield background.failures
+    background.forget()
 
 
 @pytest.fixture(autouse=True)

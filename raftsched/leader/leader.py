@@ -123,7 +123,15 @@ class Leader:
         self._poke.set()
 
     def on_applied(self, results: Sequence[EntryResult]) -> None:
-        """After each committed turn."""
+        """After each committed turn. A leader that could not take up all of it must not lead on with the rest."""
+        try:
+            self._take_up(results)
+        except MemoryError:
+            raise  # the node ends by it
+        except Exception as error:
+            self._give_away("what was applied could not be taken up; leadership is given away", error)
+
+    def _take_up(self, results: Sequence[EntryResult]) -> None:
         self.on_role()
         if self._state is None:
             return
@@ -199,16 +207,18 @@ class Leader:
                 if self._state is None:
                     self.on_role()  # it may lead still, if giving leadership away failed as well
                 await self._wait(TICK_MS if self._state is None else self._state.tick())
-            except Exception:  # whatever it is, without ticks it must not lead
-                self._give_away("the leader's tick failed; leadership is given away")
+            except Exception as error:  # whatever it is, without ticks it must not lead
+                self._give_away("the leader's tick failed; leadership is given away", error)
                 with suppress(Exception):
                     await asyncio.sleep(TICK_MS / 1000)  # others have their turn, and may give memory back
 
-    def _give_away(self, why: str) -> None:
+    def _give_away(self, why: str, error: BaseException | None = None) -> None:
         """Gives leadership away. Memory may run out here, too; a leader that cannot give it away tries again."""
         self._state = None
         with suppress(Exception):
-            log.exception(why)
+            log.error(why)
+        if error is not None:
+            background.note("leader", error)
         with suppress(Exception):
             self._raft.step_down()
 

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from raftsched import background
 from raftsched.clock import Clock
 from raftsched.core.commands import UNKNOWN, Answer, check
 from raftsched.core.entry import EntryResult
@@ -458,8 +459,8 @@ class Raft:
             return
         try:
             handler(peer, message.payload)
-        except Exception:
-            log.exception("the handler of %r failed", message.kind)
+        except Exception as error:
+            background.note("other", error, f"a message {message.kind} of {peer}")
 
     # ------------------------------------------------------------ the event loop
 

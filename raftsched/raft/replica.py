@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from raftsched import background
 from raftsched.clock import Clock
 from raftsched.core.actions import ClusterFormed, LevelRaised, MembersChanged
 from raftsched.core.cluster import Meta
@@ -455,8 +456,8 @@ class Replica:
             callback()
         except MemoryError:
             raise
-        except Exception:
-            log.exception("a subscriber failed")
+        except Exception as error:
+            background.note("other", error)
 
     def _safely(self, step: Action, *, wake: bool = True) -> None:
         """Runs a step. An exception in it is a bug or a damaged disk: the node stops rather than go on wrongly."""

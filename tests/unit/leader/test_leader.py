@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -79,6 +80,7 @@ class TestLeadership:
 
         play(scene)
 
+    @pytest.mark.usefixtures("faults")
     def test_what_failed_at_home_gives_leadership_away(self, caplog: pytest.LogCaptureFixture) -> None:
         async def scene(house: House) -> None:
             house.leader.start()
@@ -95,6 +97,21 @@ class TestLeadership:
         with caplog.at_level(logging.CRITICAL):
             play(scene)
 
+    def test_what_could_not_be_taken_up_gives_leadership_away(
+        self, faults: Mapping[str, int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def scene(house: House) -> None:
+            house.lead()
+            with monkeypatch.context() as broken:
+                broken.setattr(LeaderState, "actions", lambda *_: 1 // 0)
+                house.create(at(T0))
+            assert house.stepped_down == 1
+            assert not house.leader.established
+
+        play(scene)
+        assert faults["leader"] == 1
+
+    @pytest.mark.usefixtures("faults")
     def test_want_of_memory_while_it_waits_gives_leadership_away_too(self, caplog: pytest.LogCaptureFixture) -> None:
         class Poke(asyncio.Event):
             async def wait(self) -> Literal[True]:
@@ -113,6 +130,7 @@ class TestLeadership:
             play(scene)
 
     @pytest.mark.parametrize("strikes", ["log", "step_down", "sleep", "tick"])
+    @pytest.mark.usefixtures("faults")
     def test_want_of_memory_while_leadership_is_given_away(self, strikes: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """It fails at each step once, and leadership is given away all the same."""
 
@@ -129,7 +147,7 @@ class TestLeadership:
 
         async def scene(house: House) -> None:
             if strikes == "log":
-                monkeypatch.setattr(leader_module.log, "exception", once(lambda *_: None))
+                monkeypatch.setattr(leader_module.log, "error", once(lambda *_: None))
             elif strikes == "step_down":
                 monkeypatch.setattr(house, "step_down", once(house.step_down))
             elif strikes == "sleep":

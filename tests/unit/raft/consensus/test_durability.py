@@ -192,6 +192,7 @@ def test_an_exception_while_applying_stops_the_node(tmp_path: Path) -> None:
 
 
 @both
+@pytest.mark.usefixtures("faults")
 def test_a_subscriber_that_raises_harms_only_itself(tmp_path: Path, guarded: bool) -> None:
     b = Solo(tmp_path, Guards(contain_callback_errors=guarded))
     seen: list[int] = []
