@@ -131,7 +131,7 @@ class _Response(http.client.HTTPResponse):
 
 
 class _Measured:
-    """What connections without and with TLS have in common."""
+    """Gives connections answers that end, without TLS and with it."""
 
     response_class: Any
 

@@ -10,7 +10,7 @@ from raftsched.clock import Clock, SystemClock
 
 
 class NobodyWaits(Exception):
-    """Who had asked has given up."""
+    """Says that who had asked has given up."""
 
 
 class Waiter:
