@@ -8,9 +8,9 @@ if [ "$1" = --run ]; then # in a session of its own, beside a guard that kills i
 fi
 IFS=, read -ra servers <<<"${RAFTSCHED_SERVERS:?has to name the nodes: URLs with commas between them}"
 name=${RAFTSCHED_WORKER:-$(hostname)} me=$(</proc/sys/kernel/random/uuid) call=$1 stop='' pid='' dir=$(mktemp -d); shift; trap 'stop=1' TERM INT; trap 'rm -rf "$dir"' EXIT
-ask() { # PATH, and JSON as input: $sent, $status, $dir/answer. A node that does not answer has its next turn last.
+ask() { # PATH, the session whose request it is, and JSON as input: $sent, $status, $dir/answer. A node that does not answer has its next turn last.
   sent=$(now); status=$(curl -s -m "${most:-4}" -o "$dir/answer" -w '%{http_code}' -H 'Content-Type: application/json' \
-    ${RAFTSCHED_TOKEN:+-H @<(echo "Authorization: Bearer $RAFTSCHED_TOKEN")} --data-binary @- "${servers[0]}$1")
+    ${RAFTSCHED_TOKEN:+-H @<(echo "Authorization: Bearer $RAFTSCHED_TOKEN")} ${2:+-H @<(echo "Raftsched-Session-Secret: $2")} --data-binary @- "${servers[0]}$1")
   case $status in 2*) return 0 ;; 4*) cat "$dir/answer" >&2; sleep 0.5 ;; *) servers=("${servers[@]:1}" "${servers[0]}"); sleep 0.2 ;; esac; return 1
 }
 renew() { local at; at=$((sent + $(jq .lease_ms "$dir/answer") - k)); kill_at=$((at > kill_at ? at : kill_at)); echo $kill_at >"$dir/new"; mv "$dir/new" "$dir/kill_at"; }
@@ -19,13 +19,13 @@ end() { kill -KILL "-$pid" 2>/dev/null; wait "$pid"; code=$?; for _ in {1..20}; 
 while [ -z "$stop" ]; do
   ask /v1/worker-sessions < <(jq -nc --arg n "$name" --arg c "call:$call" --arg me "$me" --argjson at "$(now)" '{name: $n, handlers: [$c], incarnation: $me, opening: $at, version: "worker-bash/1"}') || continue
   { read -r id; read -r k; read -r wait; read -r most; } < <(jq -r '.session, .kill_before_ms, .poll_ms, .poll_ms * 0.0016' "$dir/answer")
-  path=/v1/worker-sessions/$id after=0 killing='' kill_at=0; renew; echo '[]' >"$dir/reports"
+  path=/v1/worker-sessions/${id%%-*} after=0 killing='' kill_at=0; renew; echo '[]' >"$dir/reports"
   while [ "$(now)" -lt "$kill_at" ]; do
     if [ -n "$pid" ] && ! kill -0 "$pid" 2>/dev/null; then
       end; report '{started_at_ms: $at, exit_code: (if $code < 126 then $code else null end), output: (reduce ($run[0].secrets[] | select(. != "")) as $s ($out; split($s) | join("***"))), outcome: (if $code == 0 then "succeeded" elif $killed != "" then "killed" elif $now - $began >= $run[0].timeout_ms then "timed_out" else "failed" end)}' \
         --argjson at "$at" --argjson code $code --arg killed "$killing" --argjson now "$(now)" --argjson began "$began" --rawfile out <(head -c 60000 "$dir/out"); killing=''
-    elif [ -n "$stop" ] && [ -z "$pid" ] && [ "$(<"$dir/reports")" = '[]' ]; then ask "$path/close" <<<'{}'; exit; fi
-    ask "$path/poll" < <(jq -nc --slurpfile r "$dir/reports" "{after: $after, reports: \$r[0], killing: [$killing], wait_ms: $([ -n "$pid" ] && echo 200 || echo "$wait"), max_runs: $([ -n "$stop" ] && echo 0 || echo 1)}") || { [ "$status" = 410 ] && break; continue; }
+    elif [ -n "$stop" ] && [ -z "$pid" ] && [ "$(<"$dir/reports")" = '[]' ]; then ask "$path/close" "$id" <<<'{}'; exit; fi
+    ask "$path/poll" "$id" < <(jq -nc --slurpfile r "$dir/reports" "{after: $after, reports: \$r[0], killing: [$killing], wait_ms: $([ -n "$pid" ] && echo 200 || echo "$wait"), max_runs: $([ -n "$stop" ] && echo 0 || echo 1)}") || { [ "$status" = 410 ] && break; continue; }
     [ "$(now)" -lt "$kill_at" ] && renew && echo '[]' >"$dir/reports"
     for sort in '[.refused[].token]:KILL' .kill:TERM; do # what somebody else may have by now, and what is asked for
       [ -n "$pid" ] && jq -e "${sort%:*} | index($after)" "$dir/answer" >/dev/null && killing=$after && kill "-${sort#*:}" "-$pid"

@@ -113,8 +113,8 @@ type placed struct {
 }
 
 func (s *session) put(ctx context.Context, token, offset int64, piece []byte, end bool) (placed, error) {
-	path := fmt.Sprintf("/v1/worker-sessions/%s/runs/%d/output?offset=%d&stream=stdout&end=%t", s.id, token, offset, end)
+	path := fmt.Sprintf("%s/runs/%d/output?offset=%d&stream=stdout&end=%t", s.path, token, offset, end)
 	var answer placed
-	_, err := s.call(ctx, http.MethodPut, path, "application/octet-stream", piece, &answer, 10*time.Second)
+	_, err := s.call(ctx, http.MethodPut, path, s.secret, "application/octet-stream", piece, &answer, 10*time.Second)
 	return answer, err
 }

@@ -79,8 +79,9 @@ type refusal struct {
 
 func (r refusal) Error() string { return fmt.Sprintf("%d %s", r.status, r.text) }
 
-// call sends one request to one node, and turns to the next when it says 5xx or nothing.
-func (n *nodes) call(ctx context.Context, method, path, kind string, body []byte, into any, limit time.Duration) (int, error) {
+// call sends one request to one node, and turns to the next when it says 5xx or nothing. secret: of the session whose
+// request it is.
+func (n *nodes) call(ctx context.Context, method, path, secret, kind string, body []byte, into any, limit time.Duration) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	at := n.now.Load()
@@ -91,6 +92,9 @@ func (n *nodes) call(ctx context.Context, method, path, kind string, body []byte
 	request.Header.Set("Content-Type", kind)
 	if n.token != "" {
 		request.Header.Set("Authorization", "Bearer "+n.token)
+	}
+	if secret != "" {
+		request.Header.Set("Raftsched-Session-Secret", secret)
 	}
 	reply, err := http.DefaultClient.Do(request)
 	if err == nil {
@@ -115,19 +119,20 @@ func (n *nodes) call(ctx context.Context, method, path, kind string, body []byte
 	return 0, err
 }
 
-func (n *nodes) post(ctx context.Context, path string, body, into any, limit time.Duration) (int, error) {
+func (n *nodes) post(ctx context.Context, path, secret string, body, into any, limit time.Duration) (int, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return 0, err
 	}
-	return n.call(ctx, http.MethodPost, path, "application/json", text, into, limit)
+	return n.call(ctx, http.MethodPost, path, secret, "application/json", text, into, limit)
 }
 
 // session is what a worker holds until its lease is over. Only `serve` touches it; what goes on beside tells it by
 // `ended`.
 type session struct {
 	*nodes
-	id         string
+	path       string // its address
+	secret     string
 	killBefore int64
 	pollMs     int64
 	slots      int
@@ -193,11 +198,12 @@ func (n *nodes) open(self opening) (*session, error) {
 	var o opened
 	sentAt := bootMs()
 	self.Opening = sentAt // the last one was sent some milliseconds ago, at the least
-	if _, err := n.post(context.Background(), "/v1/worker-sessions", self, &o, 5*time.Second); err != nil {
+	if _, err := n.post(context.Background(), "/v1/worker-sessions", "", self, &o, 5*time.Second); err != nil {
 		return nil, err
 	}
+	number, _, _ := strings.Cut(o.Session, "-")
 	return &session{
-		nodes: n, id: o.Session, killBefore: o.KillBeforeMs, pollMs: o.PollMs, slots: self.Slots,
+		nodes: n, path: "/v1/worker-sessions/" + number, secret: o.Session, killBefore: o.KillBeforeMs, pollMs: o.PollMs, slots: self.Slots,
 		deadAt: sentAt + o.LeaseMs - o.KillBeforeMs, running: map[int64]*child{}, reports: map[int64]report{},
 		ended: make(chan report),
 	}, nil
@@ -246,7 +252,7 @@ func (s *session) serve(stop <-chan os.Signal, graceMs int64) bool {
 				defer cancelPoll()
 				p := polled{sentAt: bootMs(), asked: asked}
 				limit := time.Duration(asked.WaitMs+1500) * time.Millisecond
-				_, p.err = s.post(pollCtx, "/v1/worker-sessions/"+s.id+"/poll", asked, &p.answer, limit)
+				_, p.err = s.post(pollCtx, s.path+"/poll", s.secret, asked, &p.answer, limit)
 				polls <- p
 			}()
 		}
@@ -390,8 +396,7 @@ func (s *session) killAll() {
 // close hands the session back. Without it the cluster waits for the end of the lease.
 func (s *session) close() {
 	for bootMs() < s.deadAt {
-		path := "/v1/worker-sessions/" + s.id + "/close"
-		_, err := s.post(context.Background(), path, map[string][]int64{"ran": {}}, nil, 2*time.Second)
+		_, err := s.post(context.Background(), s.path+"/close", s.secret, map[string][]int64{"ran": {}}, nil, 2*time.Second)
 		var no refusal
 		if err == nil || errors.As(err, &no) && no.status < 500 {
 			return

@@ -38,11 +38,13 @@ class Refusal extends Error {
   }
 }
 
-async function call(method, path, body, { limitMs = 5000, signal } = {}) {
+// `secret`: of the session whose request it is
+async function call(method, path, body, { limitMs = 5000, signal, secret } = {}) {
   const server = servers[0]
   const raw = Buffer.isBuffer(body)
   const headers = { 'Content-Type': raw ? 'application/octet-stream' : 'application/json' }
   if (process.env.RAFTSCHED_TOKEN) headers.Authorization = `Bearer ${process.env.RAFTSCHED_TOKEN}`
+  if (secret) headers['Raftsched-Session-Secret'] = secret
   const limit = AbortSignal.timeout(limitMs)
   const late = new AbortController()
   const cancel = () => late.abort()
@@ -75,7 +77,8 @@ class Session {
   endings = new Set() // of runs
 
   constructor(opened, sentAt) {
-    this.path = `/v1/worker-sessions/${opened.session}`
+    this.path = `/v1/worker-sessions/${opened.session.split('-')[0]}` // its number
+    this.secret = opened.session
     this.pollMs = opened.poll_ms
     this.killBefore = opened.kill_before_ms
     this.deadAt = sentAt + opened.lease_ms - this.killBefore // nothing may run any more
@@ -129,7 +132,7 @@ class Session {
     const sentAt = bootMs()
     let answer
     try {
-      answer = await call('POST', `${this.path}/poll`, asked, { limitMs: this.pollMs + 1500, signal: this.waiting.signal })
+      answer = await call('POST', `${this.path}/poll`, asked, { limitMs: this.pollMs + 1500, signal: this.waiting.signal, secret: this.secret })
     } catch (error) {
       if (error.final) {
         console.error(`the cluster: ${error.message}`) // 410, mostly
@@ -210,7 +213,7 @@ class Session {
         if (piece.length > 0 || last) {
           try {
             const path = `${this.path}/runs/${token}/output?offset=${offset}&stream=stdout&end=${last}`
-            const placed = await call('PUT', path, piece, { limitMs: 10_000 })
+            const placed = await call('PUT', path, piece, { limitMs: 10_000, secret: this.secret })
             offset = placed.offset
             if (last && offset >= size) return placed.output
             continue
@@ -233,7 +236,7 @@ class Session {
   async close() {
     while (!this.over) {
       try {
-        return await call('POST', `${this.path}/close`, { ran: [] }, { limitMs: 2000 })
+        return await call('POST', `${this.path}/close`, { ran: [] }, { limitMs: 2000, secret: this.secret })
       } catch (error) {
         if (error.final) return
         await sleep(100)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from secrets import token_bytes
 
 from raftsched.clock import Clock
 from raftsched.core.actions import Action, AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
@@ -31,10 +31,10 @@ from raftsched.core.tables import ReadView, Table
 from raftsched.errors import NoLeader, RaftschedError
 from raftsched.raft.proposals.barrier import Barriers
 from raftsched.remote.grants import Grants, Request
-from raftsched.remote.outputs import session_of
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, RefusedReport, Report, WorkerRules
 from raftsched.remote.reports import STALE, Commands, NoOutputs, ReportedOutputs
 from raftsched.remote.runs import asked_to_end, given_runs
+from raftsched.remote.session_secrets import make_secret, nonce_of, parse, session_of, speaks_for
 from raftsched.security.sealing import Sealer
 from raftsched.worker.output_rules import OutputRules
 from raftsched.worker.ports import Applied, Raft
@@ -120,7 +120,7 @@ class Gateway:
         outputs: ReportedOutputs | None = None,
         output_rules: OutputRules | None = None,
         trace: Callable[[Instance], Mapping[str, str]] | None = None,
-        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+        random_bytes: Callable[[int], bytes] = token_bytes,
     ) -> None:
         """`output_rules`: how much is kept of what runs print; None: as ever. `trace`: returns the headers that carry
         the context of an instance's trace; None: there are no traces. `random_bytes`: of which secrets are made."""
@@ -171,9 +171,11 @@ class Gateway:
         queues: Sequence[str] | None = None,
         namespaces: Sequence[str] | None = None,
         signed: Signed = _as_they_are,
+        whose: str = "",
     ) -> OpenOut:
         """Opens a session for the runs of these queues and namespaces. `signed`: adds to commands who asks for them.
-        Raises NameTaken, NoLeader, UnknownOutcome, and RaftschedError: too-many, invalid-parameter, stopping."""
+        `whose`: the token's owner, who alone speaks for it. Raises NameTaken, NoLeader, UnknownOutcome, and
+        RaftschedError: too-many, invalid-parameter, stopping."""
         self._check_running()
         key = worker_key(worker.name)
         for tries in range(OPENING_TRIES):
@@ -181,10 +183,12 @@ class Gateway:
                 await self._barriers.wait(PROPOSE_S)
             with self._read() as view:
                 newest, _ = newest_session(view, key)
+                level = decode_meta(view.get(Table.META, META_KEY)).level
+            secret = make_secret(self._random_bytes, level)
             command = OpenWorker(
                 key,
                 newest,
-                self._random_bytes(16),
+                nonce_of(secret, whose),
                 worker.slots,
                 worker.incarnation,
                 tuple(sorted(worker.labels.items())),
@@ -200,7 +204,7 @@ class Gateway:
             answer = (await self._raft.propose(signed([encode(command)]), PROPOSE_S))[0]
             if not isinstance(answer, Rejected):
                 assert answer.number is not None
-                return self._opened(worker.name, answer.number, command)
+                return self._opened(worker.name, answer.number, secret)
             if answer.code == "name-taken":
                 raise NameTaken(answer.detail, self._ttl_s())
             if answer.code != "stale":
@@ -213,13 +217,13 @@ class Gateway:
             ttl_ms = decode_meta(view.get(Table.META, META_KEY)).settings.worker_ttl_ms
         return max(1, ttl_ms // 4_000)
 
-    def _opened(self, name: str, number: int, command: OpenWorker) -> OpenOut:
+    def _opened(self, name: str, number: int, secret: str) -> OpenOut:
         with self._read() as view:
             row = SESSIONS.get(view, number)
         if row is None or not row.open:
             raise RaftschedError("session-over", "The session was replaced as soon as it was opened.")
         return OpenOut(
-            session=f"{number}-{command.nonce.hex()}",
+            session=f"{number}-{secret}",
             name=name,
             lease_ms=row.ttl_ms,
             ttl_ms=row.ttl_ms,
@@ -229,11 +233,13 @@ class Gateway:
             namespaces=None if row.namespaces is None else list(row.namespaces),
         )
 
-    async def close(self, text: str, request: CloseIn, check: Callable[[Session], None] = lambda row: None) -> None:
-        """Ends a session; one that is over already is. `check`: see `poll`."""
+    async def close(
+        self, text: str, request: CloseIn, check: Callable[[Session], None] = lambda row: None, *, whose: str = ""
+    ) -> None:
+        """Ends a session; one that is over already is. `check`, `whose`: see `poll`."""
         self._check_running()
         try:
-            held = await self._find(text)
+            held = await self._find(text, whose)
         except RaftschedError as error:
             if error.code != "session-over":
                 raise
@@ -241,29 +247,28 @@ class Gateway:
         check(held.row)
         await self._raft.propose([encode(CloseSession(held.row.id, tuple(request.ran)))], PROPOSE_S)
 
-    async def _find(self, text: str) -> _Held:
-        """Returns the session of this text. Raises RaftschedError session-over, and NoLeader when it may be one that
-        this node has not heard of."""
-        number, _, nonce = text.partition("-")
-        held = self._held.get(int(number)) if number.isascii() and number.isdigit() and len(number) < 19 else None
-        if held is not None and not held.over and secrets.compare_digest(held.row.nonce.hex().encode(), nonce.encode()):
+    async def _find(self, text: str, whose: str) -> _Held:
+        """Returns the session. Raises RaftschedError session-over, and NoLeader: this node may not have heard of it."""
+        number, secret = parse(text) or (0, "")
+        held = self._held.get(number)
+        if held is not None and not held.over and speaks_for(held.row, secret, whose):
             self._held.move_to_end(held.row.id)
             return held
         with self._read() as view:
-            found = self._hold(view, text)
+            found = self._hold(view, text, whose)
             unheard = found is None and _is_later(view, number)
         if unheard:
             await self._barriers.wait(PROPOSE_S)
             with self._read() as view:
-                found = self._hold(view, text)
+                found = self._hold(view, text, whose)
         if found is None:
             raise RaftschedError(
                 "session-over", "There is no such session, or not any more: end what runs under it, and open another."
             )
         return found
 
-    def _hold(self, view: ReadView, text: str) -> _Held | None:
-        row = session_of(view, text)
+    def _hold(self, view: ReadView, text: str, whose: str) -> _Held | None:
+        row = session_of(view, text, whose)
         if row is None:
             return None
         held = self._held.get(row.id)
@@ -289,12 +294,14 @@ class Gateway:
         *,
         check: Callable[[Session], None] = lambda row: None,
         gone: Callable[[], bool] = _here,
+        whose: str = "",
     ) -> PollOut:
         """Answers a poll that came at this time of the boot clock. `check`: raises when the caller may not speak for
-        the session. `gone`: whether nobody waits for the answer any more. Raises NoLeader, UnknownOutcome, Overloaded,
-        and RaftschedError: session-over, rate-limited, too-many, stopping, and what the reports' outputs raise."""
+        the session. `gone`: whether nobody waits for the answer any more. `whose`: the token's owner. Raises NoLeader,
+        UnknownOutcome, Overloaded, and RaftschedError: session-over, rate-limited, too-many, stopping, and what the
+        reports' outputs raise."""
         self._check_running()
-        held = await self._find(text)
+        held = await self._find(text, whose)
         check(held.row)
         poll = self._enter(held, request, gone)
         lease = self._grants.ask(held.row.id, request.pause_ms, request.trouble, poll.event.set)
@@ -475,11 +482,9 @@ def allowed_of(rules: WorkerRules) -> Allowed:
     )
 
 
-def _is_later(view: ReadView, number: str) -> bool:
+def _is_later(view: ReadView, number: int) -> bool:
     """Returns whether there may be a session of this number which this node has not heard of: numbers only grow."""
-    if not (number.isascii() and number.isdigit() and len(number) < 19):
-        return False
-    return int(number) > decode_meta(view.get(Table.META, META_KEY)).last_session
+    return number > decode_meta(view.get(Table.META, META_KEY)).last_session
 
 
 def _batches(given: Sequence[tuple[Report, bytes]]) -> list[list[tuple[Report, bytes]]]:

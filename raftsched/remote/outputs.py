@@ -10,7 +10,6 @@ for no other one (records.checked). That needs no key, and holds for whatever st
 from __future__ import annotations
 
 import asyncio
-import hmac
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
@@ -22,13 +21,12 @@ import msgspec
 from raftsched import background, names
 from raftsched.clock import Clock
 from raftsched.core.cluster import Session
-from raftsched.core.executors import is_worker
 from raftsched.core.model import OutputRef
-from raftsched.core.rows import SESSIONS
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.remote.frames import Piece
 from raftsched.remote.protocol import OUTPUT_INLINE_MAX, OutputPlace, Printed, UploadOut
+from raftsched.remote.session_secrets import session_of
 from raftsched.worker.keeping import append_each
 from raftsched.worker.output import OutputStore, Record
 from raftsched.worker.output_rules import OutputRules
@@ -45,7 +43,6 @@ LOOK_S = 0.25
 GONE_S = 2.0  # how often is looked for runs that are over
 _THREADS = 4
 _INTEGER_MAX = 2**53
-_SESSION = re.compile(r"([0-9]{1,18})-([0-9a-f]{32})", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _STREAMS = {"stdout": STDOUT, "stderr": STDERR}
 
@@ -119,12 +116,13 @@ class Outputs:
         *,
         end: bool = False,
         check: Callable[[Session], None] = lambda row: None,
+        owner: str = "",
     ) -> UploadOut:
         """Keeps what was printed from `offset` on. The same may be sent again. `check`: raises when the caller may not
-        speak for the session. Raises RaftschedError: session-over, not-found (no run of this session), wrong-offset,
-        too-many, disk-full, invalid-body (more than 2^53 bytes)."""
+        speak for the session. `owner`: of the token that came with it. Raises RaftschedError: session-over, not-found
+        (no run of this session), wrong-offset, too-many, disk-full, invalid-body (more than 2^53 bytes)."""
         with self._read() as view:
-            row = session_of(view, session)
+            row = session_of(view, session, owner)
             whose = None if row is None else whose_of(view, row.id, token)
         if row is None:
             raise RaftschedError("session-over")
@@ -367,16 +365,6 @@ class Outputs:
             copy.capture = None
             self._copies.pop(token, None)
             self._store.discard(token)
-
-
-def session_of(view: ReadView, text: str) -> Session | None:
-    """Returns the open session of a remote worker by its public text, the nonce of which is a secret; None: there is
-    none, or not any more."""
-    match = _SESSION.fullmatch(text)
-    row = None if match is None else SESSIONS.get(view, int(match[1]))
-    if match is None or row is None or not row.open or not is_worker(row.node):
-        return None
-    return row if hmac.compare_digest(row.nonce, bytes.fromhex(match[2])) else None
 
 
 def place_of(node: str, ref: OutputRef) -> OutputPlace:

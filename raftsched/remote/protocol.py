@@ -65,9 +65,11 @@ class OpenIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 class OpenOut(msgspec.Struct, kw_only=True):
     """A session, and its lease, which counts from when the worker sent its request. The worker begins to end its runs
-    `kill_before_ms` before the lease is over, and starts none with less than twice as much left."""
+    `kill_before_ms` before the lease is over, and starts none with less than twice as much left. `session`: its number,
+    "-" and a secret. The number goes into the addresses of the session's requests, all of it into their header
+    Raftsched-Session-Secret; it is good with the token that opened the session, and with no other."""
 
-    session: str  # a secret of this worker's: who knows it can speak for it
+    session: str
     name: str
     lease_ms: int
     ttl_ms: int  # what a poll renews the lease to at most

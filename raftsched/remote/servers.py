@@ -16,6 +16,7 @@ from raftsched.client.wire import query_text, retry_after, segment
 from raftsched.remote.frames import FRAMES
 from raftsched.remote.ports import NoAnswer, Refused, SessionOver, WrongOffset
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, UploadOut
+from raftsched.remote.session_secrets import HEADER
 
 PATH = "/v1/worker-sessions"
 TIMEOUT_S = 60.0  # the agent gives up before
@@ -41,22 +42,28 @@ class HttpServer:
         return _decoded(await self._send("POST", PATH, _encode(request)), OpenOut)
 
     async def poll(self, session: str, request: PollIn) -> PollOut:
-        return _decoded(await self._send("POST", f"{PATH}/{segment(session)}/poll", _encode(request)), PollOut)
+        answer = await self._send("POST", f"{_address(session)}/poll", _encode(request), session)
+        return _decoded(answer, PollOut)
 
     async def close(self, session: str, request: CloseIn) -> None:
-        await self._send("POST", f"{PATH}/{segment(session)}/close", _encode(request))
+        await self._send("POST", f"{_address(session)}/close", _encode(request), session)
 
     async def upload(
         self, session: str, token: int, offset: int, data: bytes, stream: str | None = None, *, end: bool = False
     ) -> UploadOut:
         query = {"offset": offset, "stream": stream, "end": True if end else None}
-        path = f"{PATH}/{segment(session)}/runs/{token}/output{query_text(query)}"
+        path = f"{_address(session)}/runs/{token}/output{query_text(query)}"
         kind = "application/octet-stream" if stream is not None else FRAMES
-        return _decoded(await self._send("PUT", path, data, kind), UploadOut)
+        return _decoded(await self._send("PUT", path, data, session, kind), UploadOut)
 
-    async def _send(self, method: str, path: str, body: bytes, kind: str = "application/json") -> Answer:
+    async def _send(
+        self, method: str, path: str, body: bytes, session: str = "", kind: str = "application/json"
+    ) -> Answer:
+        headers = {"Content-Type": kind}
+        if session:
+            headers[HEADER] = session
         try:
-            answer = await self._transport.ask(self._address, method, path, body, {"Content-Type": kind})
+            answer = await self._transport.ask(self._address, method, path, body, headers)
         except ClientError as error:
             # It speaks of all the nodes that a client has asked, and of its own patience; here it was one.
             raise NoAnswer(error.detail.rpartition(f" {self._address} ")[2].rstrip(".")) from None
@@ -70,6 +77,11 @@ class HttpServer:
         if refusal.code == "wrong-offset":
             raise WrongOffset(_decoded(answer, _Offset).offset)
         raise Refused(refusal.code, refusal.detail, answer.status, retry_after(answer.headers))
+
+
+def _address(session: str) -> str:
+    """Returns the address of a session, in which nothing of it is secret."""
+    return f"{PATH}/{segment(session.partition('-')[0])}"
 
 
 def _decoded(answer: Answer, kind: type[_T]) -> _T:

@@ -67,7 +67,7 @@ class Fake:
             await self._serve(opened, sent + opened["lease_ms"])
 
     async def _serve(self, opened: dict[str, Any], lease_end: int) -> None:
-        path, wait = f"/{opened['session']}", opened["poll_ms"]
+        session, wait = opened["session"], opened["poll_ms"]
         after, reports = 0, []
         while not self._stopping.is_set() or reports:
             sent = boot_ms()
@@ -75,7 +75,7 @@ class Fake:
                 self.told.lost += 1
                 return
             body = {"after": after, "wait_ms": wait, "reports": reports}
-            status, answer = await self._post(f"{path}/poll", body, wait / 1000 + REQUEST_S)
+            status, answer = await self._post("/poll", body, wait / 1000 + REQUEST_S, session)
             if status == 410:
                 self.told.lost += 1
                 return
@@ -93,13 +93,16 @@ class Fake:
                 {"token": token, "outcome": "succeeded", "started_at_ms": now, "ended_at_ms": now} for token in fresh
             ]
             self.told.runs += len(fresh)
-        await self._post(f"{path}/close", {}, 5.0)
+        await self._post("/close", {}, 5.0, session)
 
-    async def _post(self, path: str, body: dict[str, Any], limit_s: float) -> tuple[int, Any]:
+    async def _post(self, path: str, body: dict[str, Any], limit_s: float, session: str = "") -> tuple[int, Any]:
         """Returns status and JSON; 0: no answer."""
-        url = f"{self._servers[0]}/v1/worker-sessions{path}"
+        url, headers = f"{self._servers[0]}/v1/worker-sessions", {}
+        if session:
+            url, headers = f"{url}/{session.partition('-')[0]}{path}", {"Raftsched-Session-Secret": session}
+        limit = aiohttp.ClientTimeout(limit_s)
         try:
-            async with self._http.post(url, json=body, timeout=aiohttp.ClientTimeout(limit_s)) as answer:
+            async with self._http.post(url, json=body, headers=headers, timeout=limit) as answer:
                 said = await answer.read()
                 if answer.status < 300:
                     return answer.status, json.loads(said) if said else None

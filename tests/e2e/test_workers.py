@@ -21,6 +21,7 @@ from tests.support.fake_worker import FakeWorker, polling
 from tests.support.local_cluster import LocalCluster
 from tests.support.patience import wait_until
 from tests.support.remote_workers import TOOLS, Kind, Workers, Written, missing
+from tests.support.worker_sessions import sent
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -490,10 +491,10 @@ def test_a_session_outlives_two_leaders(mortal: Cluster, guest: FakeWorker) -> N
 
 def test_a_node_that_stops_does_not_wait_for_polls(mortal: Cluster, guest: FakeWorker) -> None:
     node = mortal.followers()[0]
-    path, answers = f"/v1/worker-sessions/{guest.session}/poll", []
+    (path, headers), answers = sent(guest.session, "/poll"), []
 
     def wait() -> None:
-        answers.append(node.request("POST", path, {"wait_ms": 2_500}).status)
+        answers.append(node.request("POST", path, {"wait_ms": 2_500}, headers=headers).status)
 
     waits = threading.Thread(target=wait)
     waits.start()

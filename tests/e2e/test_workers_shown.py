@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.steps import command
 from tests.support.local_cluster import LocalCluster, LocalNode
+from tests.support.worker_sessions import sent
 
 pytestmark = pytest.mark.e2e
 
@@ -28,8 +29,10 @@ def test_any_node_shows_it_and_its_runs(tmp_path: Any) -> None:
         limits = ("--role", "worker", "--queues", "render,spare", "--namespaces", "media")
         worker = done("tokens", "create", "gpu", *limits, "-o", "name", token=root)
 
-        def ask(node: LocalNode, method: str, path: str, token: str, body: Any = None) -> tuple[int, Any]:
-            reply = node.request(method, path, body, headers={"Authorization": f"Bearer {token}"})
+        def ask(
+            node: LocalNode, method: str, path: str, token: str, body: Any = None, more: dict[str, str] | None = None
+        ) -> tuple[int, Any]:
+            reply = node.request(method, path, body, headers={"Authorization": f"Bearer {token}", **(more or {})})
             return reply.status, json.loads(reply.body) if reply.body else None
 
         first, second, third = cluster.nodes
@@ -44,8 +47,8 @@ def test_any_node_shows_it_and_its_runs(tmp_path: Any) -> None:
         opening = {"name": "w1", "slots": 2, "handlers": ["exec"], "opening": 1, "incarnation": "e2e"}
         status, session = ask(second, "POST", "/v1/worker-sessions", worker, opening)
         assert (status, session["queues"], session["namespaces"]) == (201, ["render", "spare"], ["media"]), session
-        address = f"/v1/worker-sessions/{session['session']}"
-        status, polled = ask(third, "POST", f"{address}/poll", worker, {"wait_ms": 2_000})
+        address, secret = sent(session["session"])
+        status, polled = ask(third, "POST", f"{address}/poll", worker, {"wait_ms": 2_000}, secret)
         assert status == 200, polled
 
         for node in cluster.nodes:
@@ -65,5 +68,5 @@ def test_any_node_shows_it_and_its_runs(tmp_path: Any) -> None:
         text = first.request("GET", "/metrics", headers={"Authorization": f"Bearer {root}"}).body.decode()
         assert 'raftsched_queue_worker_slots{queue="render"} 2.0' in text
         assert 'raftsched_executor_running{kind="worker"} 1.0' in text
-        assert ask(first, "POST", f"{address}/close", worker, {})[0] in (200, 204)
+        assert ask(first, "POST", f"{address}/close", worker, {}, secret)[0] in (200, 204)
         cluster.wait("the worker to be gone", lambda: ask(third, "GET", "/v1/workers/w1", root)[0] == 404)

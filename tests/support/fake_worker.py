@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.support.api_nodes import AnyCluster, ApiNode, Reply
 from tests.support.patience import wait_until
+from tests.support.worker_sessions import sent
 
 
 class FakeWorker:
@@ -27,13 +28,16 @@ class FakeWorker:
         body = {"name": self.name, "slots": 8, "handlers": ["call:note"], "incarnation": "e2e", "opening": self.opening}
         return self.ask("/v1/worker-sessions", body)
 
-    def ask(self, path: str, body: Any, nodes: list[ApiNode] | None = None) -> Any:
-        """Returns the answer; None: the session is over."""
+    def ask(self, path: str, body: Any, nodes: list[ApiNode] | None = None, session: str = "") -> Any:
+        """Returns the answer; None: the session is over. `session`: whose request it is."""
+        headers = {}
+        if session:
+            path, headers = sent(session, path)
 
         def answered() -> Reply | None:
             for node in nodes or self.cluster.alive():
                 try:
-                    reply = node.request("POST", path, body)
+                    reply = node.request("POST", path, body, headers=headers)
                 except OSError:
                     continue
                 if reply.status < 300:
@@ -50,7 +54,7 @@ class FakeWorker:
 
     def poll(self, nodes: list[ApiNode] | None = None, **said: Any) -> Any:
         body = {"after": self.after, "wait_ms": 500, **said}
-        answer = self.ask(f"/v1/worker-sessions/{self.session}/poll", body, nodes)
+        answer = self.ask("/poll", body, nodes, self.session)
         if answer is not None and answer["runs"]:
             self.after = answer["runs"][-1]["token"]
         return answer
@@ -69,7 +73,7 @@ class FakeWorker:
         return self.poll(reports=[{"token": token, "outcome": outcome, **more}], wait_ms=0)
 
     def close(self) -> None:
-        self.ask(f"/v1/worker-sessions/{self.session}/close", {"ran": []})
+        self.ask("/close", {"ran": []}, session=self.session)
 
 
 @contextmanager

@@ -8,10 +8,11 @@ from typing import Any
 from raftsched import names
 from raftsched.api.http.requests import PAGE_DEFAULT, PAGE_MAX
 from raftsched.api.jobs.moments import COUNT_DEFAULT, COUNT_MAX
-from raftsched.api.openapi.patterns import DURATION, INSTANCE_ID, JOB_ID, WORKER_SESSION
+from raftsched.api.openapi.patterns import DURATION, INSTANCE_ID, JOB_ID, WORKER_SESSION, WORKER_SESSION_NUMBER
 from raftsched.api.runs.minutes import STEPS
 from raftsched.api.runs.output_source import OFFSET_MAX, TAIL_BYTES_MIN, TAIL_MAX
 from raftsched.api.runs.recent import JOBS_MAX as RECENT_JOBS_MAX
+from raftsched.remote.session_secrets import HEADER as SESSION_SECRET
 
 _FLAG = {"type": "string", "enum": ["true", "false"]}
 _TIME = {"type": "string", "format": "date-time"}
@@ -127,6 +128,10 @@ HEADERS: dict[str, tuple[dict[str, Any], str]] = {
         "One range of bytes, such as bytes=4096- (RFC 9110, section 14). Anything else is ignored, as it has it.",
     ),
 }
+HEADERS[SESSION_SECRET] = (
+    {"type": "string", "pattern": WORKER_SESSION},
+    "The `session` that the opening was answered with: a secret, which is good with the token that opened it alone.",
+)
 READ_TAGS = (
     {"type": "string"},
     "ETags that the caller has; 304 when one of them still holds. They stand for what was said, not for how it does.",
@@ -142,8 +147,9 @@ PATH: dict[str, tuple[dict[str, Any], str]] = {  # named resources add theirs (r
     "operations": ({"type": "string", "pattern": JOB_ID}, "An operation's id."),
     "namespaces": ({"type": "string", "pattern": names.NAMESPACE.pattern}, "A namespace."),
     "worker-sessions": (
-        {"type": "string", "pattern": WORKER_SESSION},
-        "A session, as it was answered to its opening: a secret.",
+        {"type": "string", "pattern": WORKER_SESSION_NUMBER},
+        f"The number of a session: what stands before the - in the header {SESSION_SECRET}. Without that header all of "
+        "it, as workers before 0.3.0 send it; that goes away with a later release.",
     ),
     "name": ({"type": "string", "pattern": names.JOB.pattern}, "A job's name."),
     "runs": ({"type": "string", "pattern": "^[0-9]{1,19}$"}, "The token of a run that the session was given."),

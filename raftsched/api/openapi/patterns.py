@@ -3,6 +3,8 @@ check nothing themselves."""
 
 from __future__ import annotations
 
+from raftsched.remote.session_secrets import PATTERN as SESSION_TEXT
+
 _NUMBER = r"[0-9]{1,15}([.,][0-9]{1,9})?"
 _ID = "[0-9a-hjkmnp-tv-z]"
 
@@ -11,7 +13,8 @@ DURATION = f"^{_DURATION}$"
 SIZE = r"^\s*[0-9]{1,15}\s*([KMGTkmgt]?[iI]?[bB])?\s*$"
 JOB_ID = f"^[0-9a-f]{_ID}{{12}}$"
 INSTANCE_ID = f"^[0-9a-f]{_ID}{{12}}@(0|[1-9][0-9]{{0,15}})(-[0-9a-f]{{16}})?$"
-WORKER_SESSION = "^[0-9]{1,18}-[0-9a-f]{32}$"
+WORKER_SESSION = f"^{SESSION_TEXT}$"
+WORKER_SESSION_NUMBER = f"^([0-9]{{1,18}}|{SESSION_TEXT})$"
 CALLABLE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 HEADER = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$"
 OWN_HEADER = (

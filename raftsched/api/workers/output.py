@@ -7,18 +7,20 @@ from typing import Any
 
 from aiohttp import web
 
+from raftsched.api.auth.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import bad_parameter
 from raftsched.api.openapi.operation import BODIES, operation
-from raftsched.api.workers.sessions import check_session
+from raftsched.api.workers.sessions import check_session, session_of
 from raftsched.errors import RaftschedError
 from raftsched.remote import frames
 from raftsched.remote.frames import FRAMES, Piece
 from raftsched.remote.outputs import PIECE_MAX
 from raftsched.remote.protocol import UploadOut
+from raftsched.remote.session_secrets import HEADER
 from raftsched.worker.spool import STDERR, STDOUT
 
 RAW = "application/octet-stream"
@@ -33,6 +35,7 @@ _CODES = ("session-over", "not-found", "wrong-offset", "too-many", "disk-full", 
     {200: UploadOut},
     query=("offset", "stream", "end"),
     required=("offset",),
+    headers=(HEADER,),
     body=_BYTES,
     body_max=PIECE_MAX,
     media=(RAW, FRAMES),
@@ -58,12 +61,13 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     pieces = _pieces(call)
     send = partial(
         outputs.put,
-        call.path["session"],
+        session_of(call),
         _token(call.path["token"]),
         offset,
         pieces,
         end=call.query.flag("end"),
         check=check_session,
+        owner=caller().whose,
     )
     try:
         answer = await send()

@@ -3,7 +3,6 @@ docs/guarantees.md; what a node does about it, in raftsched.remote.gateway."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
@@ -17,7 +16,6 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
-from raftsched.api.openapi import patterns
 from raftsched.api.openapi.operation import BODIES, Reply, operation
 from raftsched.api.workers.schema import (
     CloseIn,
@@ -30,13 +28,13 @@ from raftsched.api.workers.schema import (
 from raftsched.core.cluster import Session
 from raftsched.errors import RaftschedError
 from raftsched.remote.gateway import NameTaken
+from raftsched.remote.session_secrets import HEADER, parse
 
 OPENING_MAX = 256 * 1024  # bytes of a body
 POLL_MAX = 4 * 1024 * 1024
 CLOSING_MAX = 512 * 1024
 LOOKED_AT_S = 1.0  # a token may be revoked while a poll waits for longer
 
-_SESSION = re.compile(patterns.WORKER_SESSION, re.ASCII)
 _WRITES = ("no-leader", "overloaded", "stopping", "unknown-outcome")
 
 
@@ -68,6 +66,7 @@ async def open_session(ctx: ApiContext, call: Call[WorkerSessionIn]) -> web.Resp
             queues=_within("queues", worker.queues, queues),
             namespaces=_within("namespaces", worker.namespaces, namespaces),
             signed=_signed,
+            whose=caller().whose,
         )
     except NameTaken as taken:
         raise Problem(taken.code, taken.detail, headers={"Retry-After": str(taken.after_s)}) from None
@@ -77,6 +76,7 @@ async def open_session(ctx: ApiContext, call: Call[WorkerSessionIn]) -> web.Resp
 @operation(
     "Poll for a worker",
     {200: Reply(PollAnswer, "Runs to begin, runs to end, and for how long the worker may run any.")},
+    headers=(HEADER,),
     body=PollIn,
     body_max=POLL_MAX,
     codes=(*BODIES, *_WRITES, "not-found", "session-over", "too-many", "rate-limited", "disk-full"),
@@ -93,10 +93,11 @@ async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
     request = call.request
     try:
         answer = await ctx.workers.poll(
-            _session_of(call),
+            session_of(call),
             call.body,
             ctx.clock.boot_ms(),
             check=check_session,
+            whose=who.whose,
             gone=lambda: request.transport is None or request.transport.is_closing(),
         )
     except RaftschedError as error:
@@ -114,6 +115,7 @@ async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
 @operation(
     "Close a worker's session",
     {204: Reply(None, "The session is over.")},
+    headers=(HEADER,),
     body=CloseIn,
     body_required=False,
     body_max=CLOSING_MAX,
@@ -125,15 +127,21 @@ async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
 async def close(ctx: ApiContext, call: Call[CloseIn]) -> web.Response:
     """Ends a session. What the worker had is given to others at once. It may be sent again: a session that is over
     stays so."""
-    await ctx.workers.close(_session_of(call), call.body, check_session)
+    await ctx.workers.close(session_of(call), call.body, check_session, whose=caller().whose)
     return web.Response(status=204)
 
 
-def _session_of(call: Call[Any]) -> str:
-    """Raises Problem not-found for a text that no opening was ever answered with."""
-    text = call.path["session"]
-    if _SESSION.fullmatch(text) is None:
-        raise Problem("not-found", "There is no such session; its text is that which its opening was answered with.")
+def session_of(call: Call[Any]) -> str:
+    """Returns the text of the session: its number, "-", and its secret. Workers of before 0.3.0 put all of it into the
+    address, where proxies note it down. Raises Problem not-found for what no opening was ever answered with."""
+    address = call.path["session"]
+    text = call.request.headers.get(HEADER, address)
+    if parse(text) is None or address not in (text, text.partition("-")[0]):
+        raise Problem(
+            "not-found",
+            "There is no such session. Its number goes into the address, and all that its opening was answered with as "
+            f'"session" into the header {HEADER}.',
+        )
     return text
 
 

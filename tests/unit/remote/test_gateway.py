@@ -24,9 +24,11 @@ from raftsched.core.commands import (
     OpenWorker,
     PutSecret,
     PutSettings,
+    RaiseLevel,
     RunNow,
 )
 from raftsched.core.leasing import WorkerBeat, WorkerGrants, decode_beats, decode_over, encode
+from raftsched.core.levels import SESSIONS_ARE_BOUND
 from raftsched.core.model import Instance, InstanceState, Outcome, OutputRef, Overlap, Policy, Trigger, TriggerKind
 from raftsched.core.rows import SESSIONS, decode_instance
 from raftsched.core.tables import Table
@@ -179,7 +181,7 @@ def test_an_opening_grants_the_whole_ttl_and_its_text_is_a_secret() -> None:
         assert (row.node, row.slots, row.weight, row.labels) == ("worker/w1", 3, 2, (("a", "1"), ("b", "2")))
         assert (row.queues, row.namespaces, row.handlers) == (("gpu",), ("media",), ("exec",))
         assert (out.lease_ms, out.ttl_ms, out.poll_ms) == (row.ttl_ms, TTL_MS, TTL_MS // 4)
-        assert out.session == f"{row.id}-{row.nonce.hex()}"
+        assert out.session == f"{row.id}-{row.nonce.hex()}", "nodes of earlier versions know no other"
         wrong = f"{row.id}-{'0' * 32}"
         assert await code_of(world.poll(wrong)) == "session-over"
         await world.gateway.close(wrong, CloseIn())
@@ -198,6 +200,29 @@ def test_a_delivery_that_an_earlier_version_gave_is_handed_out_without_anything_
         (given,) = (await world.poll(out)).runs
         assert given.error == "events are delivered by nodes, not by remote workers"
         assert (given.handler, given.params, given.env, given.namespace, given.job_name) == ({}, {}, {}, "", None)
+
+    run(body)
+
+
+def test_from_its_level_on_a_session_is_its_openers_whichever_node_is_asked() -> None:
+    async def body(world: World) -> None:
+        world.accepted(RaiseLevel(SESSIONS_ARE_BOUND - 1))
+        early = await world.open("early")
+        world.accepted(RaiseLevel(SESSIONS_ARE_BOUND))
+        asked = OpenIn(name="w1", handlers=["exec"], incarnation="i", opening=1)
+        out = await world.gateway.open(asked, whose="7")
+        other = World(world.tables).gateway
+        for gateway in (world.gateway, other):
+            for whose in ("", "8", "7 ", "77"):
+                assert await code_of(gateway.poll(out.session, PollIn(), 0, whose=whose)) == "session-over"
+            await gateway.close(out.session, CloseIn(), whose="8")
+            await gateway.poll(out.session, PollIn(), 0, whose="7")
+            await gateway.poll(early.session, PollIn(), 0, whose="7")
+        row = SESSIONS.get(world.tables, number_of(out))
+        assert row is not None
+        for text in (row.nonce.hex(), row.nonce.hex()[:32]):
+            assert await code_of(other.poll(f"{row.id}-{text}", PollIn(), 0, whose="7")) == "session-over"
+        other.stop()
 
     run(body)
 

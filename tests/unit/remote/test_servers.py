@@ -31,6 +31,7 @@ def ask(reply: Reply, act: Callable[[HttpServer], Awaitable[Any]]) -> tuple[Any,
 
         value = asyncio.run(main())
         assert all(request.headers["authorization"] == "Bearer secret" for request in stub.requests)
+        assert all(request.headers["raftsched-session-secret"] == "5-ab" for request in stub.requests)
         return value, [f"{request.method} {request.path}" for request in stub.requests]
 
 
@@ -41,18 +42,18 @@ def poll(server: HttpServer) -> Awaitable[Any]:
 def test_a_poll() -> None:
     out, asked = ask((200, POLLED), poll)
     assert (out.lease_ms, out.kill) == (9_000, [3])
-    assert asked == ["POST /v1/worker-sessions/5-ab/poll"]
+    assert asked == ["POST /v1/worker-sessions/5/poll"]
 
 
 def test_a_piece_of_output() -> None:
     out, asked = ask((200, {"offset": 8}), lambda s: s.upload("5-ab", 3, 4, b"abcd", "stdout", end=True))
     assert out.offset == 8
-    assert asked == ["PUT /v1/worker-sessions/5-ab/runs/3/output?offset=4&stream=stdout&end=true"]
+    assert asked == ["PUT /v1/worker-sessions/5/runs/3/output?offset=4&stream=stdout&end=true"]
 
 
 def test_an_end() -> None:
     _, asked = ask((200, {}), lambda s: s.close("5-ab", CloseIn(ran=[3])))
-    assert asked == ["POST /v1/worker-sessions/5-ab/close"]
+    assert asked == ["POST /v1/worker-sessions/5/close"]
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])

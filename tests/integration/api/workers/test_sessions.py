@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from raftsched.core.commands import Assign
+from raftsched.core.commands import Assign, OpenWorker
 from raftsched.core.ids import parse_instance
 from raftsched.core.rows import SESSIONS
+from raftsched.remote.session_secrets import HEADER
 from tests.support.local_api import Client, run
 from tests.support.tokens import As, guarded, make
+from tests.support.worker_sessions import sent
 
 WORKER = {"name": "w1", "handlers": ["exec"], "incarnation": "i", "opening": 1}
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
@@ -28,7 +30,14 @@ async def opened(call: Any, **more: Any) -> str:
 
 
 async def poll(call: Any, session: str, **said: Any) -> tuple[int, Any]:
-    status, answer = await call("POST", f"{PATH}/{session}/poll", said)
+    address, headers = sent(session, "/poll")
+    status, answer = await call("POST", address, said, headers)
+    return status, answer
+
+
+async def close(call: Any, session: str, ran: Any = None) -> tuple[int, Any]:
+    address, headers = sent(session, "/close")
+    status, answer = await call("POST", address, ran, headers)
     return status, answer
 
 
@@ -65,8 +74,8 @@ def test_a_session_from_its_opening_to_its_end(tmp_path: Path) -> None:
         assert (shown["worker"], shown["node"], shown["result"]) == ("w1", None, {"a": [1]})
         _, output = await call("GET", f"/v1/instances/{shown['id']}/output")
         assert output == "done\n"
-        assert await call("POST", f"{PATH}/{session}/close", {"ran": []}) == (204, "")
-        assert await call("POST", f"{PATH}/{session}/close") == (204, ""), "over is over"
+        assert await close(call, session, {"ran": []}) == (204, "")
+        assert await close(call, session) == (204, ""), "over is over"
         status, answer = await poll(call, session)
         assert (status, answer["code"]) == (410, "session-over")
 
@@ -165,9 +174,67 @@ def test_a_result_that_nests_too_deeply_costs_no_end_and_no_reader(tmp_path: Pat
 
 def test_what_cannot_be_a_session_is_none(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
-        for text in ("x", "1-", "1-" + "g" * 32, "1-" + "0" * 32 + "%0A", "-1-" + "0" * 32):
-            assert (await poll(call, text))[0] == 404
-            assert (await call("POST", f"{PATH}/{text}/close", {}))[0] == 404
+        session = await opened(call)
+        number = session.partition("-")[0]
+        for address in ("x", "1-", "1-" + "g" * 32, "1-" + "0" * 32 + "%0A", "-1-" + "0" * 32, number):
+            status, answer = await call("POST", f"{PATH}/{address}/poll", {})
+            assert (status, "Raftsched-Session-Secret" in answer["detail"]) == (404, True)
+            assert (await call("POST", f"{PATH}/{address}/close", {}))[0] == 404
+        for headers in (
+            {HEADER: "x"},
+            {HEADER: session.partition("-")[2]},
+            {HEADER: f"{number}1{session[len(number) :]}"},
+        ):
+            assert (await call("POST", f"{PATH}/{number}/poll", {}, headers))[0] == 404
+
+    run(tmp_path, test)
+
+
+def test_workers_of_before_have_it_all_in_the_address(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        session = await opened(call)
+        assert (await call("POST", f"{PATH}/{session}/poll", {}))[0] == 200
+        assert (await call("POST", f"{PATH}/{session}/poll", {}, {HEADER: session}))[0] == 200
+        assert (await call("POST", f"{PATH}/{session}/close", {}))[0] == 204
+        assert (await poll(call, session))[0] == 410
+
+    run(tmp_path, test)
+
+
+def test_a_session_is_that_of_the_token_that_opened_it(tmp_path: Path) -> None:
+    """Whatever the role of another token, it gets what it would get for a session that is over."""
+
+    async def test(call: Client) -> None:
+        roles = await guarded(call)
+        mine = As(call, await make(roles["admin"], "mine", "worker"))
+        others = As(call, await make(roles["admin"], "others", "worker")), roles["admin"]
+        session = await opened(mine)
+        token = await give(roles["editor"], call.cluster, session)
+        address, headers = sent(session, f"/runs/{token}/output?offset=0")
+        headers["Content-Type"] = "application/octet-stream"
+        for other in others:
+            status, answer = await poll(other, session, reports=[{"token": token, "outcome": "succeeded"}])
+            assert (status, answer["code"]) == (410, "session-over")
+            assert (await close(other, session))[0] == 204, "as one that is over"
+            assert (await other("PUT", address, b"forged", headers))[0] == 410
+        _, answer = await poll(mine, session)
+        assert [one["token"] for one in answer["runs"]] == [token], "nothing has become of it"
+
+    run(tmp_path, test)
+
+
+def test_the_log_has_no_secret_of_a_session(tmp_path: Path) -> None:
+    """Who reads it, or a backup, cannot speak for the session."""
+
+    async def test(call: Client) -> None:
+        session = await opened(call)
+        number, _, secret = session.partition("-")
+        with call.cluster.store.read() as view:
+            row = SESSIONS.get(view, int(number))
+        assert row is not None
+        assert secret.startswith("rsw_")
+        for text in (row.nonce.hex(), row.nonce.hex()[:32]):
+            assert (await call("POST", f"{PATH}/{number}-{text}/poll", {}))[0] in (404, 410)
 
     run(tmp_path, test)
 
@@ -202,13 +269,16 @@ def test_a_token_opens_sessions_for_what_it_is_for(tmp_path: Path) -> None:
 
 
 def test_a_token_does_not_speak_for_a_session_that_is_given_more_than_it(tmp_path: Path) -> None:
+    """Of those that were opened when the cluster was of an earlier version."""
+
     async def test(call: Client) -> None:
         roles = await guarded(call)
         of_all = As(call, await make(roles["admin"], "all", "worker"))
         of_web = As(call, await make(roles["admin"], "web", "worker", namespaces=["web"]))
-        session = await opened(of_all)
+        number = call.cluster.apply(OpenWorker("worker/w1", 0, b"sixteen bytes of", 1, handlers=("exec",)))[0].number
+        session = f"{number}-{b'sixteen bytes of'.hex()}"
         assert (await poll(of_web, session))[0] == 403
-        assert (await of_web("POST", f"{PATH}/{session}/close", {}))[0] == 403
+        assert (await close(of_web, session))[0] == 403
         assert (await poll(of_all, session))[0] == 200
         assert (await poll(roles["operator"], session))[0] == 403
         assert (await poll(roles["nobody"], session))[0] == 401
@@ -302,7 +372,7 @@ def test_there_are_no_more_workers_than_the_settings_allow(tmp_path: Path) -> No
         session = await opened(call)
         status, answer = await call("POST", PATH, {**WORKER, "name": "w2"})
         assert (status, answer["code"]) == (429, "too-many")
-        assert (await call("POST", f"{PATH}/{session}/close", {}))[0] == 204
+        assert (await close(call, session, {}))[0] == 204
         number = int((await opened(call, name="w2")).partition("-")[0])
         with call.cluster.store.read() as view:
             row = SESSIONS.get(view, number)
