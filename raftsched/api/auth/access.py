@@ -42,6 +42,7 @@ from raftsched.core.access import ACCESS_KEY, OIDC_KEY, Access, Oidc, Role, Toke
 from raftsched.core.rows import decode_access, decode_oidc, decode_token
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import KINDS, RaftschedError
+from raftsched.security.shown import path_without_secrets
 
 TOKENS_SEEN_MAX = 1_000  # remembered until something is applied
 LOOK_S = 1.0  # between two looks whether the reader of a stream may go on
@@ -293,7 +294,7 @@ def admit(
         RequestContext(
             who,
             noted,
-            request.path,
+            path_without_secrets(request.path),
             request.remote or "",
             namespace or "",
             declared.work,

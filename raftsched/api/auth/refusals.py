@@ -10,6 +10,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Protocol
 
+from raftsched.security.shown import path_without_secrets
+
 log = logging.getLogger(__name__)
 
 LINES = 60  # of the log in one minute
@@ -73,6 +75,7 @@ class Noting(Protocol):
 
 def note_refusal(ctx: Noting, status: int, method: str, resource: str, actor: str, remote: str) -> None:
     """Notes a request that was answered with one of STATUSES, and tells the log of the first of its kind."""
+    resource = path_without_secrets(resource)
     if ctx.refusals.note(status, method, resource, actor, remote, ctx.now_ms()):
         who = f'the token "{actor}"' if actor else "nobody known"
         log.warning(

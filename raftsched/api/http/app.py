@@ -45,6 +45,7 @@ from raftsched.api.runs.now import GLANCES, Glances
 from raftsched.api.runs.output_source import CLIENT
 from raftsched.api.runs.searching import SEARCHES, Searches
 from raftsched.errors import KINDS, RaftschedError
+from raftsched.security.shown import path_without_secrets
 
 log = logging.getLogger(__name__)
 
@@ -152,12 +153,13 @@ def _guarded(ctx: ApiContext, check: HostCheck, counts: RequestCounts, respond: 
         except web.HTTPException:
             raise
         except MemoryError:
-            log.error("%s %s: out of memory", request.method, request.path)
+            log.error("%s %s: out of memory", request.method, path_without_secrets(request.path))
             response = answer(out_of_memory())
         except Exception as error:
             if isinstance(error, OSError) and request.transport is None:
                 raise  # the caller has gone
-            response = answer(failed(log, request.headers, error, "%s %s failed", request.method, request.path))
+            path = path_without_secrets(request.path)
+            response = answer(failed(log, request.headers, error, "%s %s failed", request.method, path))
         if not response.prepared:
             stamp(ctx, response.headers)
         counts.count(response.status, monotonic() - began - request_state().waited_s)

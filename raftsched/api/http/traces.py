@@ -11,6 +11,7 @@ from raftsched.api.auth.access import METRICS_PATH
 from raftsched.api.auth.callers import request_state
 from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import Route
+from raftsched.security.shown import path_without_secrets
 from raftsched.tracing.current import here
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def traced(traces: RequestTraces, endpoint: _Endpoint, route: Route) -> _Endpoin
             request.method,
             route.path,
             route.operation_id,
-            path=request.path,
-            query=request.query_string,
+            path=path_without_secrets(request.path),
+            query=path_without_secrets(request.query_string),
             scheme=request.scheme,
             address=request.remote or "",
             agent=request.headers.get("User-Agent", ""),

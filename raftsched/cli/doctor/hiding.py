@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
-HIDDEN = "***"
+from raftsched.security.shown import HIDDEN, MADE, SESSION
+
 _NAMED = (
     r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|(?:api|private|access|secret|account|shared)[_-]?key"
     r"|[_-]key|x-auth)"
@@ -29,8 +30,9 @@ _SECRETS = tuple(
         # keys, whole or without their end or their beginning
         (rf"{_PEM.format('BEGIN')}[\s\S]*?(?:{_PEM.format('END')}|\Z)", HIDDEN),
         (rf"(?<![A-Za-z0-9+/=])(?:[A-Za-z0-9+/=]{{8,}}(?:\s|\\+[nr])+){{0,80}}{_PEM.format('END')}", HIDDEN),
-        # tokens, identities that open backups, secrets of webhooks; tokens of known services
-        (r"\b(rl_|rs[a-z]?_|whsec_)[A-Za-z0-9_+/=-]{16,}", rf"\1{HIDDEN}"),
+        # what the cluster makes; tokens of known services
+        (MADE, rf"\1{HIDDEN}"),
+        (SESSION, rf"\1-{HIDDEN}"),
         (r"\b(glpat-|gh[opsur]_|github_pat_|xox[a-z]-|AKIA|ASIA)[A-Za-z0-9_-]{10,}", rf"\1{HIDDEN}"),
         (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", HIDDEN),  # tokens of an issuer (RFC 7519)
         (r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)(\\*[\"']?\s*[:=]\s*)(?!\*\*\*).+", rf"\1\2{HIDDEN}"),

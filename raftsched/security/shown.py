@@ -1,0 +1,21 @@
+"""How secrets look that a cluster makes itself, and how addresses are noted down without them."""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "***"
+# Tokens (rs_), the local one (rl_), of workers' sessions (rsw_), identities that open backups (rsi_), of webhooks
+MADE = r"\b(rl_|rs[a-z]?_|whsec_)[A-Za-z0-9_+/=-]{16,}"
+# A worker's session in an address or a text, with its secret as clusters below level 6 make it. (The ids of a trace
+# look alike, and go on.)
+SESSION = r"(?<![\w-])([0-9]{1,18})-[0-9a-f]{32}(?![\w-])"
+
+_MADE, _SESSION = re.compile(MADE), re.compile(r"(/worker-sessions/[0-9]{0,18})[^/]*")
+
+
+def path_without_secrets(path: str) -> str:
+    """Returns the path of a request as logs, the audit and traces have it: of a worker's session only the number."""
+    if path.startswith("/v1/worker-sessions/"):
+        path = _SESSION.sub(r"\1", path)
+    return _MADE.sub(rf"\1{HIDDEN}", path)
