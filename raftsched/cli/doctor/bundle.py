@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raftsched import __version__
-from raftsched.cli.doctor.hiding import HIDDEN, hidden_in, lines_without_secrets, without_secrets
+from raftsched.cli.doctor.hiding import hidden_in, lines_without_secrets, without_secrets
 from raftsched.cli.failures import Failure
 from raftsched.clock import SystemClock
 from raftsched.errors import Exit
+from raftsched.security.shown import HIDDEN
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
