@@ -80,11 +80,23 @@ class Access(msgspec.Struct, array_like=True, kw_only=True):
     required: bool = False  # requests need a token
     secret: bytes = b""
     tokens: int = 0  # rows of TOKENS
-    notes: list[int] = msgspec.field(default_factory=lambda: [0, 0])  # rows of AUDIT, by ring
+    # Rows of AUDIT, by ring. The first two rings are always there, the others from their first note on (`use`).
+    notes: list[int] = msgspec.field(default_factory=lambda: [0, 0])
     revision: int = 1  # of `required`
     seed: bytes = b""  # of no use: secrets of tokens once came of it
     heads: list[bytes] = msgspec.field(default_factory=lambda: [b"", b""])  # hash of the newest row, by ring
     bases: list[bytes] = msgspec.field(default_factory=lambda: [b"", b""])  # that of the newest row that was dropped
+
+    def chain(self, ring: int) -> tuple[bytes, bytes, int]:
+        """(head, base, number of notes) of a ring"""
+        return (self.heads[ring], self.bases[ring], self.notes[ring]) if ring < len(self.notes) else (b"", b"", 0)
+
+    def use(self, ring: int) -> None:
+        """Makes room for what is counted of a ring. Until then the row is as versions write it that know two."""
+        for _ in range(len(self.notes), ring + 1):
+            self.notes.append(0)
+            self.heads.append(b"")
+            self.bases.append(b"")
 
 
 class Oidc(msgspec.Struct, array_like=True, frozen=True):
@@ -97,10 +109,13 @@ class Oidc(msgspec.Struct, array_like=True, frozen=True):
 
 # ---------------------------------------------------------------- the record
 
-CHANGES_RING = 0  # what was changed, and
-WORK_RING = 1  # work that was handed in: many times as much, so that it has bounds of its own
+# Each has bounds of its own, so that whoever may write much into one pushes nothing out of another.
+CHANGES_RING = 0  # what operators and admins change: tokens, settings, members, namespaces, queues, ...
+WORK_RING = 1  # work that was handed in: many times as much
+JOBS_RING = 2  # what editors change of jobs and their runs
+SECRETS_RING = 3  # what editors change of secrets
 
-RINGS = ("change", "work")  # what they are called
+RINGS = ("change", "work", "job", "secret")  # what they are called
 
 _KEY = struct.Struct(">BQL")
 _json = msgspec.json.Encoder(order="deterministic").encode

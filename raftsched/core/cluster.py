@@ -78,7 +78,7 @@ class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
     steps_kept: int = 40
     events_max: int = 1_000_000  # events kept to be read later; 0: none are recorded
     events_keep_ms: int = HOUR_MS
-    audit_max: int = 100_000  # notes kept of who asked for what, of changes and of work each
+    audit_max: int = 100_000  # notes kept of who asked for what, of each kind
     audit_keep_ms: int = 90 * DAY_MS
     namespaces_max: int = 1_000  # declared
     namespaces_strict: int = 0  # 1: new jobs and secrets only in namespaces that are declared

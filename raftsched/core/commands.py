@@ -408,7 +408,6 @@ else:
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AnyCommand)
 
-
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # what decoding raises
 
 
@@ -495,6 +494,7 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     row: Instance | None = None
     operation: Operation | None = None
     note: bytes = b""  # Note: the answer that is remembered; KillWorkflow: where the next one goes on, empty: nowhere
+    unchanged: bool = False  # all was already as it was asked for, and stays so: nothing to note
 
 
 Answer = Accepted | Rejected

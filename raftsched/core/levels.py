@@ -47,12 +47,13 @@ HISTORY = {
     3: "due times ahead by the day, watches of late runs, outcomes that runs say, progress, workflows",
     4: "the level itself: nodes of two versions in one cluster; a pause never ends before it begins",
     5: "a second copy of output",
-    6: "deliveries on nodes only; sessions of remote workers that are their token's",
+    6: "deliveries on nodes only; sessions of remote workers that are their token's; an audit by subject, of changes only",
 }
 
 # What apply does otherwise from a level on.
 PAUSES_BEGIN_FIRST = 4
 NODES_DELIVER = 6  # no session of a remote worker is assigned a run of the cluster's own namespace
+AUDIT_BY_SUBJECT = 6  # rings of their own for jobs and secrets; no note of what changes nothing
 
 # What proposers do otherwise, because all nodes can tell what it means.
 SESSIONS_ARE_BOUND = 6  # the nonce of a remote worker's session is made of its secret and its token's owner

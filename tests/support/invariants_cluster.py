@@ -168,7 +168,7 @@ def _access(view: ReadView, found: list[str]) -> None:
     if access.secret and not access.required:
         found.append("the secret of the nodes is there when it is not needed")
     notes = Counter(split_record(key)[0] for key, _ in view.scan(Table.AUDIT))
-    if [notes[0], notes[1]] != access.notes:
+    if [notes[ring] for ring in range(len(access.notes))] != access.notes or len(notes) > len(access.notes):
         found.append(f"{notes} rows in AUDIT, {access.notes} counted")
     places = [key[1:] for key, _ in view.scan(Table.AUDIT)]
     if len(set(places)) != len(places):

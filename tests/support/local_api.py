@@ -16,11 +16,27 @@ import msgspec
 from raftsched.api.auth.peer_proof import PURPOSE
 from raftsched.api.context import ApiContext
 from raftsched.api.http.server import ApiServer
+from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.ports import ClusterPort, ClusterStatus, CopyPort, LogPort, MembersPort, Peer, Security
+from raftsched.api.routes import ROUTES
 from raftsched.config.bounds import Bounds
+from raftsched.core.apply.audit import RING_OF
 from raftsched.core.cluster import Member
-from raftsched.core.commands import Answer, Command, Form, OpenLeadership, OpenSession, StepOperation, encode
+from raftsched.core.commands import (
+    Answer,
+    Attributed,
+    Command,
+    Form,
+    OpenLeadership,
+    OpenSession,
+    StepOperation,
+    StoredResponse,
+    decode,
+    encode,
+    unwrap,
+)
 from raftsched.core.entry import encode_configuration, encode_entry
+from raftsched.core.keyed import Idempotent
 from raftsched.core.leasing import DiskUse
 from raftsched.core.levels import newest_level
 from raftsched.core.rows import decode_operation
@@ -112,6 +128,8 @@ class LocalCluster:
             before, self.before = self.before, None
             before()
         await asyncio.sleep(0)
+        for raw in commands:
+            judge_ring(raw)
         answers = self.apply_raw(commands)
         if self.carries_out:
             self.carry_out()
@@ -266,6 +284,19 @@ class LocalCluster:
         for output in self.outputs.values():
             output.close()
         self.store.close()
+
+
+_ROLES = {route.operation_id: OPERATIONS[route.handler].role for route in ROUTES}
+_MANY = ("open", "worker", "viewer", "editor")  # roles of callers who must not push out what operators and admins did
+
+
+def judge_ring(raw: bytes) -> None:
+    """Raises AssertionError for a command that many may propose, and that is noted among what few may."""
+    command = decode(raw)
+    if isinstance(command, Attributed) and not command.work and _ROLES.get(command.operation) in _MANY:
+        asked = unwrap(command)
+        kind = type(decode(asked.command) if isinstance(asked, Idempotent) else asked)
+        assert kind in RING_OF or kind is StoredResponse, f"{command.operation} proposes a {kind.__name__}"
 
 
 class Client:

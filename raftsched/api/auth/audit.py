@@ -17,7 +17,7 @@ from raftsched.api.http.replies import reply_page, reply_value
 from raftsched.api.http.requests import READ, Query, bad_parameter
 from raftsched.api.openapi.operation import PageOf, Reply, operation
 from raftsched.api.rows import page
-from raftsched.core.access import ANONYMOUS, CHANGES_RING, RINGS, WORK_RING, Record, split_record
+from raftsched.core.access import ANONYMOUS, RINGS, Record, split_record
 from raftsched.core.ids import job_text
 from raftsched.core.rows import decode_record
 from raftsched.core.tables import ReadView, Table
@@ -42,8 +42,9 @@ _encode = msgspec.json.Encoder().encode
     role="operator",
 )
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Changes, and work that was submitted with tokens. The newest first, or the oldest with `order=oldest`. A page may
-    be short, even empty, while `next` says that there is more to look through."""
+    """Kinds: `change` is what operators and admins changed, `job` and `secret` what was changed of jobs and of secrets,
+    `work` what was submitted with tokens. The newest first, or the oldest with `order=oldest`. A page may be short,
+    even empty, while `next` says that there is more to look through."""
     query = call.query
     kind = query.choice("kind", *sorted(_KINDS.values()))
     wanted = _Filter(query)
@@ -66,11 +67,8 @@ async def chain(ctx: ApiContext, call: Call[None]) -> web.Response:
     with ctx.read() as view:
         access = access_of(view)
         index = ctx.applied()
-    shown = [
-        ChainOut(access.heads[ring].hex(), access.bases[ring].hex(), access.notes[ring])
-        for ring in (CHANGES_RING, WORK_RING)
-    ]
-    return reply_value(ChainsOut(index, *shown))
+    chains = (access.chain(ring) for ring in _KINDS)
+    return reply_value(ChainsOut(index, *(ChainOut(head.hex(), base.hex(), notes) for head, base, notes in chains)))
 
 
 @operation("List requests that this node refused", {200: RefusedPage}, query=READ, role="operator")

@@ -157,7 +157,7 @@ class RecordOut(msgspec.Struct):
 
     index: int
     at: Time
-    kind: Literal["change", "work"]
+    kind: Literal["change", "work", "job", "secret"]
     actor: str
     token: str | None
     operation: str
@@ -187,6 +187,8 @@ class ChainsOut(msgspec.Struct):
     index: int
     change: ChainOut
     work: ChainOut
+    job: ChainOut
+    secret: ChainOut
 
 
 class RefusedOut(msgspec.Struct):

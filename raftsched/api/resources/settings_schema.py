@@ -43,7 +43,7 @@ TEXTS = {
     "steps_kept": "how many steps of one run are kept for `explain`",
     "events_max": "how many events are kept for `GET /v1/events`; 0: none are recorded",
     "events_keep": "how long an event is kept at most",
-    "audit_max": "how many notes are kept for `GET /v1/audit`, of changes and of work each",
+    "audit_max": "how many notes are kept for `GET /v1/audit`, of each kind",
     "audit_keep": "how long a note of the audit is kept at most",
     "namespaces_max": "how many namespaces may be declared",
     "namespaces_strict": "1: new jobs and secrets only in namespaces that are declared, and in `default`",

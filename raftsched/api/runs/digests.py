@@ -15,7 +15,7 @@ import msgspec
 from raftsched.api.auth.callers import Caller
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.durations import format_time
-from raftsched.core.access import CHANGES_RING, WORK_RING, Role, record_key, split_record
+from raftsched.core.access import RINGS, WORK_RING, Role, record_key, split_record
 from raftsched.core.changes import (
     ClusterChange,
     ClusterEvent,
@@ -172,7 +172,7 @@ class Digest:
         record = _noted(raw)
         of = (record.namespace,) if record.namespace else SEES_ALL
         self.kinds.add(("audit", of))
-        kind = _BY_AUDIT.get(record.operation.partition("_")[0]) if ring == CHANGES_RING else None
+        kind = _BY_AUDIT.get(record.operation.partition("_")[0]) if ring != WORK_RING else None
         if kind is not None:
             self.kinds.add((kind, EVERYBODY if kind == "calendars" else of))
 
@@ -221,7 +221,7 @@ def read_digest(ctx: ApiContext, since: int) -> Digest:
             found.note_unknown()
         else:
             _read_events(view, since, found)
-        for ring in (CHANGES_RING, WORK_RING):
+        for ring in range(len(RINGS)):
             _read_audit(view, ring, since, found)
     return found
 

@@ -16,6 +16,8 @@ from raftsched.cli.terminal.output import Column, cell, print_rows
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
+KINDS = ("change", "job", "secret", "work")
+
 
 def _about(record: Mapping[str, Any]) -> str:
     """Returns the job by its name, or the address."""
@@ -55,7 +57,7 @@ def audit() -> None:
 @click.option("--resource", metavar="WHAT", help="Such as queues, tokens, an address, or the id of a job.")
 @click.option("--operation", metavar="ID", help="Such as queues_put, as /openapi.json names them.")
 @click.option("--namespace", "-N", metavar="NS", help="In this namespace.")
-@click.option("--kind", type=click.Choice(["change", "work"]), help="Only changes, or only work that was handed in.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only notes of this kind.")
 @click.option("--from", "from_", metavar="TIME", help="From this time on, such as 2030-01-31T00:00:00Z.")
 @click.option("--to", metavar="TIME", help="Before this time.")
 @listing()

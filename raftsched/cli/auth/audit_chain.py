@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from raftsched.cli.auth.audit import KINDS
 from raftsched.cli.failures import Failure
 from raftsched.errors import Exit
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-KINDS = ("change", "work")
 _TRIES = 5  # while notes are dropped at the far end
 _BACK = timedelta(minutes=10)  # notes of a new leader may be that much older than those before them
 _TAIL = 1 << 20  # bytes of a file that are read to find its last notes
@@ -93,7 +93,10 @@ def verify_all(client: Client, copy: Path | None) -> dict[str, Any]:
     """Checks all notes, and returns what was found, by kind. Raises Broken."""
     copied = {} if copy is None else _verify_copy(copy)
     found: dict[str, Any] = {}
+    chains = client.get("/v1/audit/chain")
     for kind in KINDS:
+        if kind not in chains:
+            continue  # this version of a node has no such kind
         last = copied.get(kind)
         walk, ends = _verify_kind(client, kind, None if last is None else last.first)
         if last is not None and not last.before:

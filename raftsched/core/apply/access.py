@@ -81,7 +81,8 @@ def revoke_token(tx: Tx, c: RevokeToken) -> Answer:
     token = _find(tx, c.token)
     if token is None:
         return Rejected("not-found", f"There is no token {job_text(c.token & U64_MAX)}.")
-    if token.revoked_at_ms is None:
+    unchanged = token.revoked_at_ms is not None
+    if not unchanged:
         if tx.audit.access.required and _lasting(token) and not _another(tx, token):
             return Rejected(
                 "not-possible",
@@ -90,7 +91,7 @@ def revoke_token(tx: Tx, c: RevokeToken) -> Answer:
             )
         token.revoked_at_ms, token.revoked_by = tx.now, tx.actor
         _put(tx, token)
-    return Accepted(number=token.id)
+    return Accepted(number=token.id, unchanged=unchanged)
 
 
 def set_access(tx: Tx, c: SetAccess) -> Answer:
@@ -102,7 +103,7 @@ def set_access(tx: Tx, c: SetAccess) -> Answer:
         if refused is not None:
             return refused
     if c.required is access.required:
-        return Accepted(number=access.revision)
+        return Accepted(number=access.revision, unchanged=not c.digest)
     if c.required:
         if not _fits(c.secret):
             return Rejected("invalid-parameter", "The secret of the nodes has {} to {} bytes.".format(*SECRET_SIZE))
@@ -174,7 +175,7 @@ def set_oidc(tx: Tx, c: SetOidc) -> Answer:
     if is_stale(c.if_revision, before):
         return stale_revision("This", before)
     if c.content == before.content:
-        return Accepted(number=before.revision)
+        return Accepted(number=before.revision, unchanged=True)
     after = Oidc(c.content, before.revision + 1)
     tx.view.put(Table.ACCESS, OIDC_KEY, encode_row(after))
     return Accepted(number=after.revision, created=not before.content)

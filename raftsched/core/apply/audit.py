@@ -1,8 +1,10 @@
 """The audit: callers and what they asked for, gathered while an entry is applied, written to AUDIT at its end.
 
-There are two rings in the table, each bounded by number and by age: changes, and work that was handed in (jobs created,
-runs asked for). There may be a thousand times as much work, and it must not push out the changes of settings. Equal
-records of one entry are one row with a count, so that a burst of creates costs a row per entry and not one per job.
+There are rings in the table, each bounded by number and by age, so that what many may do pushes out nothing that few
+may: work that was handed in (jobs created, runs asked for), a thousand times as much as all else; what editors change
+of jobs, and of secrets; all that operators and admins change. Equal records of one entry are one row with a count, so
+that a burst of creates costs a row per entry and not one per job. What changed nothing is not noted: a loop that puts
+what is there already would push out all else.
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from raftsched.core.access import (
     ACCESS_KEY,
     CHANGE_MAX,
     CHANGES_RING,
+    JOBS_RING,
+    RINGS,
+    SECRETS_RING,
     TEXT_MAX,
     WORK_RING,
     Access,
@@ -27,19 +32,56 @@ from raftsched.core.access import (
 from raftsched.core.cluster import Meta
 from raftsched.core.commands import (
     Accepted,
+    Backfill,
+    CancelOperation,
     Command,
     CreateJob,
     CreateToken,
     CreateWorkerToken,
+    DeleteJob,
+    Discard,
+    EditJob,
+    Kill,
+    KillWorkflow,
     PutSettings,
+    Requeue,
+    Rerun,
+    RunNow,
     SeedTokens,
+    SetJobState,
+    SkipNext,
+    StartOperation,
     StoredResponse,
 )
 from raftsched.core.ids import instance_text, job_text
+from raftsched.core.levels import AUDIT_BY_SUBJECT
 from raftsched.core.rows import decode_access, decode_record, encode_row
+from raftsched.core.secrets import DeleteSecret, PutSecret
 from raftsched.core.tables import Table, View
 
 DROP_MAX = 8  # rows of a ring dropped by one entry, beside as many as it adds
+
+_OF_JOBS = (
+    CreateJob,
+    EditJob,
+    SetJobState,
+    DeleteJob,
+    SkipNext,
+    RunNow,
+    Backfill,
+    Kill,
+    KillWorkflow,
+    Rerun,
+    Requeue,
+    Discard,
+    StartOperation,
+    CancelOperation,
+)
+# The rings of commands that editors may propose; all others are operators' and admins'.
+RING_OF: dict[type[Command], int] = {
+    **dict.fromkeys(_OF_JOBS, JOBS_RING),
+    **dict.fromkeys((PutSecret, DeleteSecret), SECRETS_RING),
+}
 
 
 class _Time(msgspec.Struct, array_like=True):
@@ -59,7 +101,7 @@ class Audit:
     def __init__(self, view: View, meta: Meta) -> None:
         self._view = view
         self._meta = meta
-        self._notes: tuple[list[Record], list[Record]] = ([], [])
+        self._notes: tuple[list[Record], ...] = tuple([] for _ in RINGS)
         self._access: Access | None = None
         self._raw: bytes | None = None
 
@@ -85,6 +127,9 @@ class Audit:
             return
         if isinstance(command, CreateJob) and not command.replace and not answer.created:
             return
+        by_subject = self._meta.level >= AUDIT_BY_SUBJECT
+        if by_subject and answer.unchanged:
+            return
         job = answer.job
         subject = ""
         if job is not None:
@@ -108,7 +153,7 @@ class Audit:
             ("" if job is None else job.name or "")[:TEXT_MAX],
             change=change,
         )
-        ring = self._notes[WORK_RING if by.work else CHANGES_RING]
+        ring = self._notes[_ring_of(by, command) if by_subject else WORK_RING if by.work else CHANGES_RING]
         for place, other in enumerate(ring):
             if _alike(note, other):
                 ring[place] = msgspec.structs.replace(other, count=other.count + 1)
@@ -121,6 +166,7 @@ class Audit:
         for ring, notes in enumerate(self._notes):
             if not notes:
                 continue
+            self.access.use(ring)
             heads = self.access.heads
             for note in notes:
                 head = heads[ring] = link(heads[ring], ring, index, position, note)
@@ -147,6 +193,10 @@ class Audit:
         for key in gone:
             self._view.delete(Table.AUDIT, key)
         counts[ring] -= len(gone)
+
+
+def _ring_of(by: Attributed, command: Command) -> int:
+    return WORK_RING if by.work else RING_OF.get(type(command), CHANGES_RING)
 
 
 def _alike(one: Record, other: Record) -> bool:

@@ -40,7 +40,7 @@ def put_calendar(tx: Tx, c: PutCalendar) -> Answer:
     if refused is not None:
         return refused
     if was is not None and was.content == c.content:
-        return Accepted(created=False)
+        return Accepted(created=False, unchanged=True)
     if was is None:
         if tx.meta.calendars >= CALENDARS_MAX:
             return Rejected("not-possible", f"There are {tx.meta.calendars} calendars; {CALENDARS_MAX} is the limit.")

@@ -111,7 +111,7 @@ def put_settings(tx: Tx, c: PutSettings) -> Answer:
     if c.if_revision is not None and c.if_revision != revision:
         return Rejected("stale-revision", f"The settings are at revision {revision} now; read them again.")
     if c.settings == tx.meta.settings:
-        return Accepted()
+        return Accepted(unchanged=True)
     tx.meta.settings = c.settings
     tx.meta.settings_revision = tx.new_revision()
     tx.actions.append(SettingsChanged(c.settings))

@@ -26,10 +26,11 @@ def kill(tx: Tx, c: Kill) -> Answer:
         return no_instance(c.instance)
     if instance.state in FINAL:
         return Rejected("illegal-transition", f"The instance is {instance.state.name} already.")
+    asked_before = instance.kill_asked and instance.live is not None
     end_or_ask(tx, job, instance, "killed")
     settle(tx, job)
     tx.put_job(job)
-    return Accepted(job=job, instance=c.instance, row=instance)
+    return Accepted(job=job, instance=c.instance, row=instance, unchanged=asked_before)
 
 
 def rerun(tx: Tx, c: Rerun) -> Answer:

@@ -128,6 +128,7 @@ def _answer_taken_name(tx: Tx, c: CreateJob, job_id: int) -> Answer:
             job.state = job_after(job.state, "pause")
             job.modified_at_ms = tx.now
             tx.put_job(job)
+            return Accepted(job=job)
         return answer
     assert c.name is not None
     refused = taken(job, c.namespace, c.name, c.policy, c.body, suspended=c.suspended)
@@ -261,7 +262,7 @@ def _rename(tx: Tx, job: Job, name: str | None) -> Rejected | None:
 def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False, name: str | None = None) -> Answer:
     """Gives the job new content, from the next fire on. Instances that exist keep their revision."""
     if not renamed and policy == job.policy and body == job.body:
-        return Accepted(job=job)
+        return Accepted(job=job, unchanged=True)
     keep = job.active > 0 and _may_have_runs(tx, job)
     refused = _make_room_for_revision(tx, job) if keep else None
     if refused is None and renamed:
@@ -399,6 +400,8 @@ def set_job_state(tx: Tx, c: SetJobState) -> Answer:
         # An entry may come long after it was proposed, when the pause is over that it asks for: what was run meanwhile
         # is not owed again.
         resume_at_ms = max(resume_at_ms, min(tx.now + 1, TIME_MAX_MS))
+    kills = state is JobState.EXPIRED and c.kill and job.active > 0
+    unchanged = state is job.state and resume_at_ms == job.resume_at_ms and not kills
     if resume_at_ms != job.resume_at_ms:
         job.resume_at_ms = resume_at_ms
         job.modified_at_ms = tx.now
@@ -415,7 +418,7 @@ def set_job_state(tx: Tx, c: SetJobState) -> Answer:
         kill_active(tx, job, "expired")
     settle(tx, job)
     tx.put_job(job)
-    return Accepted(job=job)
+    return Accepted(job=job, unchanged=unchanged)
 
 
 def _resume(tx: Tx, job: Job, since_ms: int) -> None:

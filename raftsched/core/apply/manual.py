@@ -66,7 +66,7 @@ def skip_next(tx: Tx, c: SkipNext) -> Answer:
     if job is None or job.state is JobState.DELETED:
         return no_job(c.job_id)
     if job.skipped_until_ms is not None and c.nominal_at_ms <= job.skipped_until_ms and not _is_next(job, c):
-        return Accepted(job=job)  # a repeat
+        return Accepted(job=job, unchanged=True)
     trigger = job.policy.trigger
     if trigger.once:
         return Rejected("illegal-transition", "The job is due once; to leave that out, expire or delete it.")

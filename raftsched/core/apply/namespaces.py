@@ -60,7 +60,8 @@ def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
     namespace = there or Namespace(name=c.name)
     if not declared:
         namespace.created_at_ms = tx.now
-    if not declared or (namespace.content, *_limits(namespace)) != (c.content, *_limits(c)):
+    unchanged = declared and (namespace.content, *_limits(namespace)) == (c.content, *_limits(c))
+    if not unchanged:
         namespace.content, namespace.max_jobs = c.content, c.max_jobs
         namespace.max_running, namespace.max_starts_per_minute = c.max_running, c.max_starts_per_minute
         namespace.output_bytes, namespace.output_max_bytes = c.output_bytes, c.output_max_bytes
@@ -70,7 +71,7 @@ def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
         namespace.revision = tx.new_revision()
         tx.put_namespace(namespace)
         tx.actions.append(NamespaceChanged(c.name))
-    return Accepted(created=not declared)
+    return Accepted(created=not declared, unchanged=unchanged)
 
 
 def delete_namespace(tx: Tx, c: DeleteNamespace) -> Answer:

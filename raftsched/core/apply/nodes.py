@@ -15,9 +15,10 @@ NO_RULE = NodeRule()
 
 
 def pause_cluster(tx: Tx, c: PauseCluster) -> Answer:
-    if tx.meta.paused != c.paused:
-        tx.meta.paused = c.paused
-        tx.actions.append(ClusterPaused(c.paused))
+    if tx.meta.paused == c.paused:
+        return Accepted(unchanged=True)
+    tx.meta.paused = c.paused
+    tx.actions.append(ClusterPaused(c.paused))
     return Accepted()
 
 
@@ -36,10 +37,10 @@ def put_node_rule(tx: Tx, c: PutNodeRule) -> Answer:
         return Rejected("stale", f"What is said about {c.node} was changed meanwhile; read it again.")
     if is_stale(c.if_revision, before):
         return stale_revision(c.node, before)
-    if not same(rule, before):
-        new = None if rule == NO_RULE else replace(rule, revision=tx.new_revision())
-        tx.put_node_rule(c.node, new)
-        tx.actions.append(NodeRuleChanged(c.node))
+    if same(rule, before):
+        return Accepted(unchanged=True)
+    tx.put_node_rule(c.node, None if rule == NO_RULE else replace(rule, revision=tx.new_revision()))
+    tx.actions.append(NodeRuleChanged(c.node))
     return Accepted()
 
 

@@ -171,10 +171,11 @@ def cancel_operation(tx: Tx, c: CancelOperation) -> Answer:
         return Rejected("illegal-transition", "The operation is DONE; there is nothing left to cancel.")
     if operation.action is BulkAction.RESCHEDULE:
         return Rejected("illegal-transition", "The operation follows from a change of a calendar; it has to end.")
-    if operation.state is OperationState.RUNNING:
-        operation.modified_at_ms = tx.now
-        _end(tx, operation, OperationState.CANCELLED)
-        _put(tx, operation)
+    if operation.state is not OperationState.RUNNING:
+        return Accepted(operation=operation, unchanged=True)
+    operation.modified_at_ms = tx.now
+    _end(tx, operation, OperationState.CANCELLED)
+    _put(tx, operation)
     return Accepted(operation=operation)
 
 

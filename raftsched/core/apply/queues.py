@@ -50,14 +50,15 @@ def put_queue(tx: Tx, c: PutQueue) -> Answer:
     if (c.rate_count, period) != (queue.rate_count, queue.rate_period_ms):
         queue.arrival_ns = 0
     wanted = QueueLimits(c.max_running, c.rate_count, period, c.paused)
-    if created or wanted != limits_of(queue):
+    unchanged = not created and wanted == limits_of(queue)
+    if not unchanged:
         queue.max_running, queue.paused = c.max_running, c.paused
         queue.rate_count, queue.rate_period_ms = c.rate_count, period
         queue.modified_at_ms = tx.now
         queue.revision = tx.new_revision()
         tx.put_queue(queue)
         tx.actions.append(QueueChanged(c.name))
-    return Accepted(created=created)
+    return Accepted(created=created, unchanged=unchanged)
 
 
 def make_queue(tx: Tx, name: str) -> Queue:

@@ -51,12 +51,13 @@ def put_secret(tx: Tx, c: PutSecret) -> Answer:
         tx.meta.secrets += 1
         _count(tx, c.namespace, 1)
     shared = secret.shared if c.shared is None else c.shared
-    if created or not _same(secret, c) or shared != secret.shared:
+    unchanged = not created and _same(secret, c) and shared == secret.shared
+    if not unchanged:
         secret.value, secret.nonce, secret.digest, secret.shared = c.value, c.nonce, c.digest, shared
         secret.revision = tx.new_revision()
         secret.modified_at_ms = tx.now
         tx.view.put(Table.SECRETS, name_key(c.namespace, c.name), encode_row(secret))
-    return Accepted(created=created)
+    return Accepted(created=created, unchanged=unchanged)
 
 
 def _same(secret: Secret, c: PutSecret) -> bool:

@@ -73,7 +73,8 @@ def put_webhook(tx: Tx, c: PutWebhook) -> Answer:
         refused = _replace_secret(tx, c)
         if refused is not None:
             return refused
-    if new_secret or c.spec != webhook.spec:
+    unchanged = not new_secret and c.spec == webhook.spec
+    if not unchanged:
         if c.create:
             return Rejected(
                 "not-possible", f"The webhook {c.name} exists already, and is another one; PATCH changes it."
@@ -84,7 +85,7 @@ def put_webhook(tx: Tx, c: PutWebhook) -> Answer:
         webhook.gone = False
         _changed(tx, webhook)
         _follow(tx, webhook)
-    return Accepted(job=tx.job(webhook.job_id))
+    return Accepted(job=tx.job(webhook.job_id), unchanged=unchanged)
 
 
 def _lacks_login(c: PutWebhook, before: WebhookSpec | None) -> bool:
@@ -203,14 +204,15 @@ def rotate_secret(tx: Tx, c: RotateSecret) -> Answer:
     if not 0 <= c.overlap_ms <= OVERLAP_MAX_MS:
         return Rejected("invalid-parameter", f"overlap is {c.overlap_ms} ms; use 0 to {OVERLAP_MAX_MS}.")
     secrets = _secrets(tx, c.name)
-    if not same_secret(secrets, c):
+    unchanged = same_secret(secrets, c)
+    if not unchanged:
         put = Secrets(c.secret, asked=c.asked, nonce=c.nonce, digest=c.digest)
         if c.overlap_ms:
             until = tx.now + c.overlap_ms
             put = replace(put, previous=secrets.current, previous_nonce=secrets.nonce, previous_until_ms=until)
         _put_secrets(tx, c.name, put)
         _changed(tx, webhook)
-    return Accepted(job=tx.job(webhook.job_id), created=True)
+    return Accepted(job=tx.job(webhook.job_id), created=True, unchanged=unchanged)
 
 
 def same_secret(secrets: Secrets, c: PutWebhook | RotateSecret) -> bool:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from hashlib import sha256
+from typing import NamedTuple
+
 import msgspec
 import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.access import (
     ACCESS_KEY,
+    CHANGES_RING,
+    JOBS_RING,
     OIDC_KEY,
     OIDC_MAX,
+    SECRETS_RING,
     TOKENS_MAX,
     Grant,
     Oidc,
@@ -19,13 +26,18 @@ from raftsched.core.access import (
     link,
     split_record,
 )
+from raftsched.core.calendars import PutCalendar
 from raftsched.core.cluster import Settings
 from raftsched.core.filters import JobFilter
-from raftsched.core.levels import level_of
-from raftsched.core.model import JobState
+from raftsched.core.keyed import Idempotent
+from raftsched.core.levels import AUDIT_BY_SUBJECT, level_of, newest_level
+from raftsched.core.model import Job, JobState
+from raftsched.core.namespaces import PutNamespace
 from raftsched.core.operations import BulkAction, StepOperation
 from raftsched.core.rows import decode_access, decode_job, decode_oidc, decode_operation, decode_record, decode_token
+from raftsched.core.secrets import PutSecret
 from raftsched.core.tables import Table, u64
+from raftsched.core.webhooks import PutWebhook, WebhookSpec
 from tests.support.memory_view import World, every, policy
 
 SECRET = b"s" * 32
@@ -288,6 +300,53 @@ class TestBootstrap:
         assert row(world, 9).holds(world.now)
 
 
+class Stage(NamedTuple):
+    """A world in which there is something to change, and nothing is noted."""
+
+    world: World
+    job: Job
+    run: bytes  # at work
+    token: int
+    operation: int
+
+
+def staged(level: int = newest_level()) -> Stage:
+    world = World(level=level)
+    token = make(world, 1)
+    make(world, 2)
+    job = world.create(every(1_000), name="report")
+    run = world.run_now(world.create(name="started"))
+    world.assign(run, world.session())
+    operation = world.ok(c.StartOperation(BulkAction.PAUSE, JobFilter(namespace="none"))).operation
+    assert operation is not None
+    return Stage(world, job, run, token, operation.id)
+
+
+# What changes something, and nothing when it comes again
+ONCE: dict[str, Callable[[Stage], c.Command]] = {
+    "edit a job": lambda stage: c.EditJob(stage.job.id, policy(every(2_000)), b"{}", None, "report"),
+    "replace a job": lambda _: c.CreateJob(
+        "default", "report", policy(every(4_000)), b"{}", suspended=True, replace=True
+    ),
+    "pause a job": lambda stage: c.SetJobState(stage.job.id, JobState.SUSPENDED),
+    "expire a job": lambda stage: c.SetJobState(stage.job.id, JobState.EXPIRED, kill=True),
+    "skip a time": lambda stage: c.SkipNext(stage.job.id, stage.job.nominal_at_ms or 0),
+    "kill a run": lambda stage: c.Kill(stage.run),
+    "cancel an operation": lambda stage: c.CancelOperation(stage.operation),
+    "put a secret": lambda _: PutSecret("default", "s", b"x"),
+    "put a queue": lambda _: c.PutQueue("q", max_running=3),
+    "put a calendar": lambda _: PutCalendar("c", b'{"exclude":["2030-01-01"]}'),
+    "put a namespace": lambda _: PutNamespace("n", b"{}", 3),
+    "put a webhook": lambda _: PutWebhook("w", WebhookSpec(url="https://hooks.example/x"), secret=b"s" * 32),
+    "put settings": lambda _: c.PutSettings(msgspec.structs.replace(Settings(), audit_max=5)),
+    "pause the cluster": lambda _: c.PauseCluster(True),
+    "drain a node": lambda _: c.PutNodeRule("n1", drained=True),
+    "set an issuer": lambda _: c.SetOidc(b"{}"),
+    "require tokens": lambda _: c.SetAccess(True, SECRET),
+    "revoke a token": lambda stage: c.RevokeToken(stage.token),
+}
+
+
 class TestNotes:
     def test_what_was_done_is_noted_and_what_was_refused_is_not(self) -> None:
         world = World()
@@ -366,6 +425,64 @@ class TestNotes:
             before = note.hash
         assert before == access.heads[0] != b""
         assert access.bases[0] != b""
+
+    def test_what_editors_do_pushes_out_nothing_that_admins_and_operators_did(self) -> None:
+        world = World()
+        world.ok(c.PutSettings(msgspec.structs.replace(Settings(), audit_max=3)))
+        world.ok(by(c.CreateToken("ci", Role.EDITOR, digest(1)), operation="tokens_create"))
+        job = world.create(every(1_000), name="report")
+        for number in range(9):
+            world.ok(by(c.EditJob(job.id, policy(every(2_000 + number)), b"{}", None, "report")))
+            world.ok(by(PutSecret("default", "s", b"%d" % number)))
+        world.ok(by(c.PauseCluster(True)))
+        assert [note.operation for note in notes(world, CHANGES_RING)] == ["tokens_create", "x"]
+        assert [note.job for note in notes(world, JOBS_RING)] == ["report"] * 3
+        assert len(notes(world, SECRETS_RING)) == 3
+        access = decode_access(world.view.get(Table.ACCESS, ACCESS_KEY))
+        assert access.notes == [2, 0, 3, 3]
+        for ring, head in enumerate(access.heads):
+            before = access.bases[ring]
+            for key, raw in world.view.scan(Table.AUDIT, bytes((ring,)), bytes((ring + 1,))):
+                note, (_, index, position) = decode_record(raw), split_record(key)
+                assert note.hash == link(before, ring, index, position, msgspec.structs.replace(note, hash=b""))
+                before = note.hash
+            assert before == head
+
+    @pytest.mark.parametrize("what", ONCE)
+    def test_what_changes_nothing_is_not_noted(self, what: str) -> None:
+        stage = staged()
+        world, command = stage.world, ONCE[what](stage)
+        assert not world.ok(by(command)).unchanged
+        before = notes(world)
+        assert len(before) == 1
+        key = sha256(what.encode()).digest()
+        for again in (command, Idempotent(key, key, c.encode(command))):
+            assert world.ok(by(again)).unchanged
+            assert notes(world) == before
+
+    @pytest.mark.parametrize("what", ONCE)
+    def test_a_cluster_of_an_earlier_level_notes_it_among_the_changes(self, what: str) -> None:
+        stage = staged(AUDIT_BY_SUBJECT - 1)
+        world, command = stage.world, ONCE[what](stage)
+        world.ok(by(command))
+        world.ok(by(command))
+        assert [split_record(key)[0] for key, _ in world.view.scan(Table.AUDIT)] == [CHANGES_RING] * 2
+        access = decode_access(world.view.get(Table.ACCESS, ACCESS_KEY))
+        assert (access.notes, len(access.heads), len(access.bases)) == ([2, 0], 2, 2), "as other versions write it"
+
+    def test_its_chains_go_on_when_the_level_is_raised(self) -> None:
+        world = World(level=AUDIT_BY_SUBJECT - 1)
+        job = world.create(every(1_000), name="report")
+        edits = [by(c.EditJob(job.id, policy(every(n)), b"{}", None, "report")) for n in (2_000, 3_000)]
+        world.ok(edits[0])
+        head = decode_access(world.view.get(Table.ACCESS, ACCESS_KEY)).heads[CHANGES_RING]
+        world.ok(c.RaiseLevel(newest_level()))
+        world.ok(edits[1])
+        world.ok(by(c.PauseCluster(True)))
+        changes = notes(world, CHANGES_RING)
+        assert [(note.job, note.hash == head) for note in changes] == [("report", True), ("", False)]
+        assert [note.job for note in notes(world, JOBS_RING)] == ["report"]
+        assert world.in_one_batch() == world.view.dump()
 
     def test_a_caller_asks_for_one_thing(self) -> None:
         twice = c.encode(by(by(c.Barrier())))

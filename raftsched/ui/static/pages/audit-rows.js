@@ -12,6 +12,8 @@ export const FILTERS = [
     [
       ["", "all"],
       ["change", "changes"],
+      ["job", "changes of jobs"],
+      ["secret", "changes of secrets"],
       ["work", "work handed in"],
     ],
   ],

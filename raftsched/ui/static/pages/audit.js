@@ -190,7 +190,7 @@ export class AuditPage extends Page {
       h(
         "div",
         { class: "grid" },
-        ["change", "work"].map((kind) => card(kind === "change" ? "Changes" : "Work handed in", heads(chain[kind]))),
+        CHAINS.map(([kind, title]) => card(title, heads(chain[kind]))),
       ),
       h(
         "p",
@@ -234,6 +234,13 @@ function heads(chain) {
     ["Before the oldest that is kept", hash(chain.base)],
   ]);
 }
+
+const CHAINS = [
+  ["change", "Changes"],
+  ["job", "Changes of jobs"],
+  ["secret", "Changes of secrets"],
+  ["work", "Work handed in"],
+];
 
 const AUDIT_COLUMNS = [
   { title: "When", cell: (row) => timeOf(row.at) },

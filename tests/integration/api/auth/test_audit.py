@@ -126,7 +126,8 @@ def test_each_filter_and_pages(tmp_path: Path) -> None:
         assert await operations("&operation=queues_put") == ["queues_put"]
         assert await operations("&namespace=n") == ["jobs_patch", "jobs_create"]
         assert await operations("&kind=work") == ["jobs_create"]
-        assert await operations("&kind=change&namespace=n") == ["jobs_patch"]
+        assert await operations("&kind=job") == ["jobs_patch"]
+        assert await operations("&kind=change&namespace=n") == []
         assert await operations("&from=2030-01-01T00:00:02Z") == ["queues_delete", "queues_put"]
         assert await operations("&from=2030-01-01T00:00:01Z&to=2030-01-01T00:00:02Z") == ["jobs_patch"]
         for wrong in ("kind=x", "from=x", "from=2031-01-01T00:00:00Z&to=2030-01-01T00:00:00Z", "cursor=AAAA"):

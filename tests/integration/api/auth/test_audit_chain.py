@@ -49,6 +49,8 @@ async def some_notes(call: Client) -> dict[str, As]:
     await people["admin"]("PATCH", "/v1/cluster/settings", {"audit_max": 200_000, "timeout_ceiling": "2h"})
     await people["operator"]("PUT", "/v1/namespaces/n", {"owner": 'a b ü \\ " /'})
     await people["editor"]("POST", "/v1/jobs", {**JOB, "name": "b"})
+    await people["editor"]("PUT", "/v1/namespaces/default/jobs/b", {**JOB, "priority": 7})
+    await people["editor"]("PUT", "/v1/namespaces/default/secrets/s", {"value": "x"})
     return people
 
 
@@ -58,7 +60,8 @@ def test_it_is_whole_until_something_is_touched(tmp_path: Path) -> None:
         copy = await copy_of(people["operator"])
         found = verify_all(copy, None)  # type: ignore[arg-type]
         assert found["change"]["notes"] == len([note for note in copy.notes if note["kind"] == "change"]) > 5
-        assert found["work"]["head"] == copy.chain["work"]["head"] != ""
+        for kind in ("work", "job", "secret"):
+            assert found[kind]["head"] == copy.chain[kind]["head"] != ""
         changes = [note for note in copy.notes if note["kind"] == "change"]
         for number, note in enumerate(changes):
             for field, value in (("actor", "eve"), ("count", 7), ("change", {"x": 1}), ("remote", "::1")):

@@ -209,7 +209,7 @@ def test_from_here_on_runs_what_one_may(tmp_path: Path) -> None:
             assert not any(said in problem["detail"] for said in ("theirs", behind, "WAITING"))
             await place.admin("POST", f"/v1/instances/{behind}/kill")
         assert (await place.admin("POST", f"{path}/rerun", {"downstream": True}))[0] == 202
-        _, noted = await place.admin("GET", "/v1/audit?operation=instances_rerun&kind=change")
+        _, noted = await place.admin("GET", "/v1/audit?operation=instances_rerun&kind=job")
         assert [(one["namespace"], one["change"]) for one in noted["items"]] == [("mine", {"downstream": True})]
 
     placed(tmp_path, test)
