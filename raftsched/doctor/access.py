@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from raftsched.doctor.checks import Finding
+from raftsched.doctor.checks import Finding, lasting
 from raftsched.doctor.facts import Facts
 from raftsched.doctor.telling import DAYS_LEFT, RAFT_DAYS_LEFT
 
@@ -63,6 +63,16 @@ def secrets(facts: Facts) -> Iterator[Finding]:
         yield Finding("secrets", "ok", f"{facts.asker} can read all")
 
 
+def audit(facts: Facts) -> Iterator[Finding]:
+    keep = lasting(facts.audit_keep_ms)
+    for kind, age_ms in sorted(facts.audit_short_ms.items()):
+        says = f"notes of kind {kind} are kept{lasting(age_ms)}, not{keep}: there are as many as audit_max lets be"
+        do = f"raftsched audit list --kind {kind} names who asks for so much; raftsched cluster settings set audit_max"
+        yield Finding("audit", "warn", says, do)
+    if not facts.audit_short_ms:
+        yield Finding("audit", "ok", f"notes are kept{keep}, as audit_keep says")
+
+
 def certificates(facts: Facts) -> Iterator[Finding]:
     do = "put a new certificate in place of the old one on {}: it is read again by itself"
     yield from _expiring(facts, "certificates", DAYS_LEFT, do)
@@ -87,4 +97,4 @@ def _expiring(facts: Facts, check: str, series: str, do: str) -> Iterator[Findin
         yield Finding(check, "ok", says, nodes=(node,))
 
 
-CHECKS = (access, plain_http, tokens, secrets, certificates, raft_certificates)
+CHECKS = (access, plain_http, tokens, secrets, audit, certificates, raft_certificates)

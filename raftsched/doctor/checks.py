@@ -192,6 +192,11 @@ CHECKS: dict[str, Check] = {
     "secrets": Check(
         "Can the node read all secrets?", "runs and webhooks that need such a secret fail on it", "docs/secrets.md"
     ),
+    "audit": Check(
+        "Does the audit reach back as far as it should?",
+        "who asked for what before that is known from exported copies alone",
+        "docs/runbook.md#an-audit-that-is-cut-short",
+    ),
     "certificates": Check(
         "Do certificates of the API expire soon?", "no client that checks certificates gets through then", _EXPIRE
     ),

@@ -61,3 +61,6 @@ class Facts:
     waiting: int = 0  # instances, WAITING at most
     workers: Sequence[WorkerSeen] = ()
     unreadable: int = 0  # secrets that are sealed with a key which the asker does not have
+    # Kinds of notes of the audit that `audit_max` cuts short, with the age of the oldest; and how old they should get
+    audit_short_ms: Mapping[str, int] = field(default_factory=dict)
+    audit_keep_ms: int = 0

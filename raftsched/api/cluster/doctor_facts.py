@@ -9,6 +9,7 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api.auth.access import access_of
+from raftsched.api.auth.audit_kept import cut_short
 from raftsched.api.cluster.cluster import ClusterOut
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.durations import parse_time
@@ -54,6 +55,8 @@ async def facts_of(
             waiting=sum(1 for _ in islice(chain(view.scan(Table.READY), view.scan(Table.HELD)), WAITING)),
             workers=workers,
             unreadable=unreadable(ctx),
+            audit_short_ms=cut_short(view, state.settings, now_ms),
+            audit_keep_ms=state.settings.audit_keep_ms,
         )
 
 

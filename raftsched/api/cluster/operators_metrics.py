@@ -1,5 +1,5 @@
 """Metrics of what operators set, and of its effects: the pause, drained nodes, queues with limits, runs that no node
-could take, operations on many jobs; and the number of jobs. Read from the tables."""
+could take, operations on many jobs; the number of jobs; whether the audit is cut short. Read from the tables."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from raftsched.api.auth.audit_kept import cut_short
 from raftsched.api.context import ApiContext, meta, own_jobs
 from raftsched.api.rows import get_job, node_rule
+from raftsched.core.access import RINGS
 from raftsched.core.model import Job, JobState
 from raftsched.core.notices import QUOTA_QUEUE
 from raftsched.core.queues import Queue
@@ -36,6 +38,7 @@ class OperatorsMetrics(Collector):
             webhooks = [decode_webhook(raw) for _, raw in view.scan(Table.WEBHOOKS)]
             queues = [one for one in rows if not one.name.startswith(QUOTA_QUEUE)]
             quotas = [one for one in rows if one.name.startswith(QUOTA_QUEUE)]
+            short = cut_short(view, cluster.settings, self._ctx.now_ms())
             jobs_of = {webhook.name: get_job(view, webhook.job_id) for webhook in webhooks}
         yield GaugeMetricFamily("raftsched_cluster_paused", "1 while nothing is started on any node.", cluster.paused)
         words = "Waiting instances that no node there is could take, busy or not."
@@ -46,6 +49,12 @@ class OperatorsMetrics(Collector):
             if state is not JobState.DELETED:
                 jobs.add_metric([state.name], counts[state])
         yield jobs
+        words = "By how much notes of the audit go before audit_keep says so, because audit_max lets be no more."
+        audit = GaugeMetricFamily("raftsched_audit_short_seconds", words, labels=["kind"])
+        for kind in RINGS:
+            lacks_ms = cluster.settings.audit_keep_ms - short[kind] if kind in short else 0
+            audit.add_metric([kind], lacks_ms / 1000)
+        yield audit
         words = "Operations on many jobs that are under way."
         yield GaugeMetricFamily("raftsched_operations_running", words, cluster.operations_running)
         nodes = GaugeMetricFamily("raftsched_node_drained", "1 for a node that is given nothing new.", labels=["node"])

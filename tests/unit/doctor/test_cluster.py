@@ -80,6 +80,7 @@ class Seen:
             tokens=Tokens(required=True, never=1),
             waiting=3,
             workers=[WorkerSeen(name="gpu", version="1", silent_ms=100)],
+            audit_keep_ms=90 * DAY_MS,
         )
         for name in NAMES:
             self.lately(name, writes=900, slow_writes=1, commits=900, slow_commits=0)
@@ -247,6 +248,10 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
         "webhooks", "warn", "ops 3 in a row", "webhooks deliveries ops",
     ),
     (lambda c: c.lately("n2", "ops", dropped=7), "webhooks", "warn", "ops 7", "narrow"),
+    (
+        lambda c: c.but(audit_short_ms={"job": 17 * 3_600_000}),
+        "audit", "warn", "of kind job are kept for 17h, not for 90d", "--kind job",
+    ),
 ]  # fmt: skip
 
 

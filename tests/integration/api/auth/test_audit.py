@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,32 @@ def test_what_hands_in_work_is_named_here() -> None:
 
 def work(route: Any) -> bool:
     return OPERATIONS[route.handler].work
+
+
+def test_it_says_when_notes_go_before_their_time(tmp_path: Path) -> None:
+    day = 86_400
+
+    async def test(call: Client) -> None:
+        async def short() -> tuple[str, int]:
+            told = (await call("GET", "/metrics"))[1]
+            (seconds,) = re.findall(r'raftsched_audit_short_seconds{kind="change"} (.*)', told)
+            assert 'raftsched_audit_short_seconds{kind="job"} 0.0' in told
+            found = (await call("GET", "/v1/cluster/doctor"))[1]["items"]
+            return next(one["state"] for one in found if one["check"] == "audit"), round(float(seconds) / day)
+
+        kept = msgspec.structs.replace(Settings(), audit_max=2, audit_keep_ms=3 * day * 1000)
+        call.cluster.apply(PutSettings(kept))
+        for number in range(3):
+            assert await short() == ("ok", 0), "as many as may be, and none had to go"
+            await call("PUT", f"/v1/queues/q{number}", {"max_running": 3})
+            call.cluster.clock.forward(day * 1000)
+        assert await short() == ("warn", 1), "the second one is two days old"
+        call.cluster.apply(PutSettings(msgspec.structs.replace(kept, audit_max=3)))
+        assert await short() == ("ok", 0), "no other has to go"
+        call.cluster.apply(PutSettings(msgspec.structs.replace(kept, audit_keep_ms=2 * day * 1000)))
+        assert await short() == ("ok", 0), "they go by their age"
+
+    run(tmp_path, test)
 
 
 @pytest.mark.parametrize("keep", [1, 2])

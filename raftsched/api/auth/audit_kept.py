@@ -1,0 +1,26 @@
+"""Whether the audit reaches back as far as `audit_keep` says, for the doctor and for metrics."""
+
+from __future__ import annotations
+
+from raftsched.api.auth.access import access_of
+from raftsched.core.access import RINGS
+from raftsched.core.cluster import Settings
+from raftsched.core.rows import decode_record
+from raftsched.core.tables import ReadView, Table
+
+
+def cut_short(view: ReadView, settings: Settings, now_ms: int) -> dict[str, int]:
+    """Returns the age in milliseconds of the oldest note of each kind that `audit_max` cuts short: there are as many as
+    may be, and the next one to go is younger than `audit_keep` says."""
+    access = access_of(view)
+    found = {}
+    for ring, kind in enumerate(RINGS):
+        _, base, notes = access.chain(ring)
+        if not base or notes < settings.audit_max:
+            continue  # none had to go, or none has to go now
+        for _, raw in view.scan(Table.AUDIT, bytes((ring,)), bytes((ring + 1,))):
+            age_ms = max(0, now_ms - decode_record(raw).at_ms)
+            if age_ms < settings.audit_keep_ms:
+                found[kind] = age_ms
+            break
+    return found
