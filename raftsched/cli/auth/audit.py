@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,26 +98,62 @@ def refusals(client: Client, fmt: str) -> None:
 
 @audit.command()
 @click.argument("copy", metavar="[FILE]", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--from", "since", metavar="TIME", help="The copy has nothing from before, on purpose.")
+@click.option("--to", "until", metavar="TIME", help="The copy has nothing from then on, on purpose.")
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 3600),
+    default=5.0,
+    show_default=True,
+    help="As long a copy that is followed may take to have what the cluster has.",
+)
 @format_option
 @remote
-def verify(client: Client, copy: Path | None, fmt: str) -> None:
+def verify(client: Client, copy: Path | None, since: str | None, until: str | None, wait: float, fmt: str) -> None:
     """Check that no note was changed, removed or added: the hash of each covers the one before it.
 
     With a FILE of 'audit export' that copy is checked as well, and held against the cluster: who rewrote the record on
-    all nodes did not rewrite the copy. Exit code 1 when something is wrong, with the first note that is.
+    all nodes did not rewrite the copy. It has to have every note that the cluster has, from the oldest to the newest,
+    but for what --from and --to leave out, and all refusals that the node asked remembers, if the copy has that node's.
+    Exit code 1 when something is wrong, with the first line that is.
 
     \b
       raftsched audit verify
       raftsched audit verify /var/log/raftsched-audit.jsonl
+      raftsched audit verify may.jsonl --from 2030-05-01T00:00:00Z --to 2030-06-01T00:00:00Z
     """
     from raftsched.cli.auth.audit_chain import Broken, verify_all
 
+    if copy is None and (since or until):
+        raise click.UsageError("--from and --to are about a copy; name its FILE")
     try:
-        found = verify_all(client, copy)
+        found = verify_all(client, copy, _time("--from", since), _time("--to", until), wait)
     except Broken as broken:
         raise Failure(str(broken)) from None
-    words = {kind: f"{one['notes']} notes, whole; head {one['head'] or '-'}" for kind, one in found.items()}
-    print_one(fmt, found, lambda _: "whole", words)
+    print_one(fmt, found, lambda _: "whole", {kind: _words(one) for kind, one in found.items()})
+
+
+def _time(option: str, text: str | None) -> datetime | None:
+    try:
+        at = None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        at = datetime.min
+    if at is not None and at.tzinfo is None:
+        raise click.UsageError(f"{option} takes a time with its zone, such as 2030-01-31T00:00:00Z")
+    return at
+
+
+def _words(one: Mapping[str, Any]) -> str:
+    cluster = f"{one['notes']} notes, whole; head {one['head'] or '-'}" if "notes" in one else ""
+    if "copy" not in one:
+        return cluster
+    copy = one["copy"]
+    span = f", {copy['first']} to {copy['last']}" if copy["first"] else ""
+    if not cluster:
+        held = f"held against {one['node']}" if one["held_against"] else f"ask {one['node']} with --server to hold them"
+        return f"{copy['notes']} in the copy, whole{span}; {held}"
+    return f"{copy['notes']} notes in the copy, whole{span}; the cluster has {copy['newer']} newer ones, of {cluster}"
 
 
 @audit.command()
@@ -129,9 +166,10 @@ def export(client: Client, file: Path | None, syslog: str | None, follow: bool, 
     """Copy the record out of reach of those whom it is about: to a file, a syslog server, or both.
 
     A line of JSON for each note, the oldest first, with its hash, and one of kind "refused" for each caller and
-    minute that the node asked refused. A file that is there already is taken up where it ends; lines are on the disk
-    before the next ones are asked for. Chains are checked on the way: the exit code is 1 when one is broken. To syslog
-    goes what goes to the file; without a file all that is kept, each time that it is started.
+    minute that the node asked refused; these are chained as well, and one of kind "export" behind them names the node.
+    A file that is there already is taken up where it ends; lines are on the disk before the next ones are asked for.
+    Chains are checked on the way: the exit code is 1 when one is broken. To syslog goes what goes to the file; without
+    a file all that is kept, each time that it is started.
 
     \b
       raftsched audit export --file /var/log/raftsched-audit.jsonl --follow

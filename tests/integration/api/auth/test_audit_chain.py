@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from raftsched.api.auth.schema import RecordOut, RefusedOut
+from raftsched.api.http.durations import format_time
 from raftsched.cli.auth import audit_chain
-from raftsched.cli.auth.audit_chain import Broken, Export, verify_all
+from raftsched.cli.auth.audit_chain import FIELDS, Broken, Export, verify_all
 from raftsched.client.errors import AuthError, UnavailableError
+from raftsched.core.access import RINGS
 from tests.integration.api.auth.test_audit import JOB, listed
 from tests.support.local_api import Client, run
 from tests.support.tokens import As, guarded
@@ -83,7 +87,8 @@ def test_a_record_that_was_rewritten_does_not_fit_to_its_copy(tmp_path: Path) ->
         copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
         assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
         lines = file.read_text().splitlines()
-        assert [json.loads(line) for line in lines] == copy.notes
+        assert [json.loads(line) for line in lines[:-1]] == copy.notes
+        assert json.loads(lines[-1])["kind"] == "export"
         assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
         assert file.read_text().splitlines() == lines, "each note once"
         verify_all(copy, file)  # type: ignore[arg-type]
@@ -127,7 +132,7 @@ def test_an_export_outlives_nodes_that_are_away(
         file = tmp_path / "audit.jsonl"
         with pytest.raises(AuthError):  # what is refused ends it
             Export(Away(copy.chain, copy.notes, copy.refusals), file, None).run(1.0)  # type: ignore[arg-type]
-        assert len(file.read_text().splitlines()) == len(copy.notes)
+        assert len(file.read_text().splitlines()) == len(copy.notes) + 1
         assert capsys.readouterr().err.count("no node answers") == 1
 
     run(tmp_path, test)
@@ -137,14 +142,16 @@ def test_a_copy_without_its_hashes_is_no_copy(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         people = await some_notes(call)
         copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
+        assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
+        (closed,) = [line for line in lines_of(file) if line["kind"] == "export"]
+        others = [note for note in copy.notes if note["kind"] != "change"]
         changes = [note for note in copy.notes if note["kind"] == "change"]
 
         def verify(notes: list[Any], of: Copy = copy) -> None:
-            file.write_text("".join(json.dumps(note) + "\n" for note in notes))
+            write(file, [*notes, *others, closed])
             verify_all(of, file)  # type: ignore[arg-type]
 
         verify(changes)
-        verify(changes[2:])
         eve = {"actor": "eve", "hash": None}
         with pytest.raises(Broken, match="line"):
             verify([{**note, **eve} for note in changes[:-1]] + changes[-1:])
@@ -159,6 +166,188 @@ def test_a_copy_without_its_hashes_is_no_copy(tmp_path: Path) -> None:
             verify(changes, forged)
 
     run(tmp_path, test)
+
+
+def lines_of(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def write(file: Path, lines: list[dict[str, Any]]) -> None:
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+Lines = list[dict[str, Any]]
+
+
+def middle(lines: Lines, kind: str = "change") -> int:
+    places = [place for place, line in enumerate(lines) if line["kind"] == kind]
+    return places[len(places) // 2]
+
+
+def changed(lines: Lines, of: str = "change", /, **fields: Any) -> Lines:
+    at = middle(lines, of)
+    return [{**line, **fields} if place == at else line for place, line in enumerate(lines)]
+
+
+def without(*kinds: str) -> Callable[[Lines], Lines]:
+    return lambda lines: [line for line in lines if line["kind"] not in kinds]
+
+
+OWN = ("refused", "export")
+
+# What is done to a copy, and what is said about it
+MANIPULATIONS: dict[str, tuple[Callable[[Lines], Lines], str]] = {
+    "actor changed": (lambda a: changed(a, actor="mallory"), "does not fit"),
+    "address changed": (lambda a: changed(a, remote="1.2.3.4"), "does not fit"),
+    "hash changed": (lambda a: changed(a, hash="00" * 32), "does not fit"),
+    "hash taken out": (lambda a: changed(a, hash=None), "does not fit"),
+    "hash that is none": (lambda a: changed(a, hash="x"), "no line of an export|does not fit"),
+    "field added": (lambda a: changed(a, extra="x"), 'unknown field "extra"'),
+    "field left out": (lambda a: [{k: v for k, v in one.items() if k != "job"} for one in a], 'lacks the field "job"'),
+    "kind changed": (lambda a: changed(a, kind="note"), 'kind "note"'),
+    "note taken out": (lambda a: [one for at, one in enumerate(a) if at != middle(a)], "does not fit"),
+    "note doubled": (lambda a: [*a[: middle(a)], a[middle(a)], *a[middle(a) :]], "does not fit"),
+    "notes swapped": (lambda a: sorted(a, key=lambda one: -one.get("index", -1000)), "does not fit"),
+    "head cut": (lambda a: a[len(a) // 3 :], "head was cut"),
+    "tail of notes cut": (lambda a: [*a[:4], *(one for one in a if one["kind"] in OWN)], "tail was cut"),
+    "tail cut": (lambda a: a[: len(a) // 2], "tail was cut|has no note of kind"),
+    "emptied": (lambda a: [], "is empty"),
+    "changes taken out": (without("change"), "has no note of kind change"),
+    "jobs taken out": (without("job"), "has no note of kind job"),
+    "secrets taken out": (without("secret"), "has no note of kind secret"),
+    "all notes taken out": (without("change", "job", "secret", "work"), "has no note of kind"),
+    "refusals taken out": (without("refused"), "a refusal was changed, or one is missing"),
+    "a refusal taken out": (lambda a: [one for at, one in enumerate(a) if at != middle(a, "refused")], "is missing"),
+    "a refusal changed": (lambda a: changed(a, "refused", actor="x", remote="9.9.9.9"), "a refusal was changed"),
+    "a refusal without hash": (lambda a: changed(a, "refused", hash=None), "a refusal was changed"),
+    "refusals taken out with their end": (without(*OWN), "line of kind export"),
+    "forged line at the end": (lambda a: [*a, {**a[middle(a)], "index": 10**6, "actor": "mallory"}], "does not fit"),
+}
+
+
+@pytest.mark.parametrize("what", MANIPULATIONS)
+def test_each_manipulation_of_a_copy_is_refused(tmp_path: Path, what: str) -> None:
+    change, said = MANIPULATIONS[what]
+
+    def manipulate(file: Path) -> None:
+        write(file, change(lines_of(file)))
+
+    refused_copy(tmp_path, manipulate, said)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("field", ["actor", "hash"])
+def test_a_field_that_is_there_twice_is_refused(tmp_path: Path, first: bool, field: str) -> None:
+    """Readers of JSON take the first of the two, or the last."""
+
+    def manipulate(file: Path) -> None:
+        lines = file.read_text().splitlines()
+        twice = f'"{field}":"mallory"'
+        line = lines[2]
+        lines[2] = f"{{{twice},{line[1:]}" if first else f"{line[:-1]},{twice}}}"
+        file.write_text("".join(f"{one}\n" for one in lines))
+
+    refused_copy(tmp_path, manipulate, f'line 3 has "{field}" twice')
+
+
+@pytest.mark.parametrize("half", [b"[]", b"7", b'{"kind": "cha', b"\xff", b"[" * 100_000, b'{"kind":["work"]}'])
+def test_a_line_that_is_broken_is_refused(tmp_path: Path, half: bytes) -> None:
+    def manipulate(file: Path) -> None:
+        lines = file.read_bytes().splitlines()
+        file.write_bytes(b"\n".join([*lines[:2], half, *lines[2:]]) + b"\n")
+
+    refused_copy(tmp_path, manipulate, "line 3")
+
+
+def refused_copy(tmp_path: Path, manipulate: Callable[[Path], None], said: str) -> None:
+    async def test(call: Client) -> None:
+        people = await some_notes(call)
+        for path in ("/v1/tokens", "/v1/audit", "/v1/cluster/settings:x"):
+            await people["viewer"]("GET", path)
+        await As(call, "rs_wrong")("GET", "/v1/jobs")
+        copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
+        assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
+        found = verify_all(copy, file)  # type: ignore[arg-type]
+        assert found["refused"]["copy"]["notes"] >= 3
+        manipulate(file)
+        with pytest.raises(Broken, match=said):
+            verify_all(copy, file)  # type: ignore[arg-type]
+
+    run(tmp_path, test)
+
+
+def test_it_says_what_the_copy_has(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        people = await some_notes(call)
+        copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
+        assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
+        changes = [note for note in copy.notes if note["kind"] == "change"]
+        span = {"notes": len(changes), "first": changes[0]["at"], "last": changes[-1]["at"]}
+        assert verify_all(copy, file)["change"]["copy"] == {**span, "newer": 0}  # type: ignore[arg-type]
+        call.cluster.clock.forward(60_000)
+        before = format_time(call.context.now_ms())
+        await people["operator"]("POST", "/v1/cluster/pause")
+        await people["operator"]("POST", "/v1/cluster/resume")
+        more = await copy_of(people["operator"])
+        with pytest.raises(Broken, match=r"the cluster has 2 .* after that: its tail was cut"):
+            verify_all(more, file)  # type: ignore[arg-type]
+        found = verify_all(more, file, until=datetime.fromisoformat(before))  # type: ignore[arg-type]
+        assert found["change"]["copy"] == {**span, "newer": 2}
+        assert Export(more, file, None).run(None) == 0  # type: ignore[arg-type]
+        late = [line for line in lines_of(file) if line.get("at", before) >= before]
+        write(file, late)
+        with pytest.raises(Broken, match=r"has no note of kind|its head was cut|is missing before it"):
+            verify_all(more, file)  # type: ignore[arg-type]
+        found_late = verify_all(more, file, since=datetime.fromisoformat(before))  # type: ignore[arg-type]
+        assert (found_late["change"]["copy"]["notes"], found_late["job"]["copy"]["notes"]) == (2, 0)
+        assert found["refused"] == {
+            "copy": {"notes": 0, "first": None, "last": None}, "node": "n1", "held_against": "n1",
+        }  # fmt: skip
+
+    run(tmp_path, test)
+
+
+def test_a_copy_that_is_followed_may_come_a_moment_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(call: Client) -> None:
+        people = await some_notes(call)
+        copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
+        assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
+        await people["operator"]("POST", "/v1/cluster/pause")
+        more = await copy_of(people["operator"])
+
+        def sleep(seconds: float) -> None:
+            assert Export(more, file, None).run(None) == 0  # type: ignore[arg-type]
+
+        monkeypatch.setattr(audit_chain, "time", SimpleNamespace(sleep=sleep))
+        assert verify_all(more, file, wait_s=1)["change"]["copy"]["newer"] == 0  # type: ignore[arg-type]
+
+    run(tmp_path, test)
+
+
+def test_refusals_that_the_node_remembers_are_in_its_copy(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        people = await some_notes(call)
+        copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
+        assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
+        for _ in range(2):  # of the minute that goes on none has to be in it yet
+            await people["viewer"]("GET", "/v1/tokens")
+            verify_all(copy, file)  # type: ignore[arg-type]
+            call.cluster.clock.forward(60_000)
+            copy = await copy_of(people["operator"])
+        with pytest.raises(Broken, match="n1 refused what the copy does not have, 1 "):
+            verify_all(copy, file)  # type: ignore[arg-type]
+        elsewhere = Copy(copy.chain, copy.notes, {**copy.refusals, "node": "n2"})
+        assert verify_all(elsewhere, file)["refused"]["held_against"] is None  # type: ignore[arg-type]
+
+    run(tmp_path, test)
+
+
+def test_the_fields_of_a_copy_are_those_of_the_api() -> None:
+    notes, refusals = (set(kind.__struct_encode_fields__) for kind in (RecordOut, RefusedOut))
+    assert FIELDS["refused"] == refusals | {"kind", "node", "hash"}
+    assert {kind: fields for kind, fields in FIELDS.items() if kind not in ("refused", "export")} == dict.fromkeys(
+        RINGS, notes
+    )
 
 
 def test_who_is_in_it_cannot_shorten_it(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from raftsched.cli.auth.audit_chain import hash_of
 from raftsched.cli.dev.command import _client
 from raftsched.cli.dev.state import Member
 from raftsched.client.contexts import contexts_file
@@ -211,6 +212,46 @@ def test_audit_asks_for_what_is_wanted() -> None:
     assert "n/j and 2 more" in lines[2]
     query = parse_qs(request.path.partition("?")[2])
     assert {"actor": ["root"], "namespace": ["n"], "kind": ["work"]}.items() <= query.items()
+
+
+def test_a_copy_is_exported_verified_and_told_of(tmp_path: Path) -> None:
+    note = {**RECORD, "change": None, "position": 0}
+    note["hash"] = hash_of("", note)
+    refused = {
+        "first_at": "2030-01-01T00:00:00.000Z", "last_at": "2030-01-01T00:00:30.000Z", "status": 401, "method": "GET",
+        "resource": "/v1/jobs", "actor": None, "remote": "10.0.0.9", "count": 2,
+    }  # fmt: skip
+    chain = {"index": 7, "change": {"head": note["hash"], "base": "", "count": 1}}
+    chain |= {kind: {"head": "", "base": "", "count": 0} for kind in ("work", "job", "secret")}
+
+    def answer(request: Request) -> tuple[int, Any]:
+        if request.path.endswith("/chain"):
+            return 200, chain
+        if request.path.endswith("/refusals"):
+            return 200, {"node": "n1", "items": [refused]}
+        kind = parse_qs(request.path.partition("?")[2]).get("kind", ["change"])
+        return 200, {"items": [note] * (kind == ["change"]), "next": None}
+
+    file = tmp_path / "audit.jsonl"
+    with serve(answer) as stub:
+        audit = ("--server", stub.url, "audit")
+        assert run(*audit, "verify", "--from", "2030-01-01T00:00:00Z").exit_code == 2
+        file.touch()
+        empty = run(*audit, "verify", str(file), "--wait", "0")
+        assert (empty.exit_code, empty.stderr) == (1, f"raftsched: {file} is empty\n")
+        assert run(*audit, "export", "--file", str(file)).exit_code == 0
+        assert run(*audit, "verify", str(file), "--from", "2030-01-01").exit_code == 2
+        told = run(*audit, "verify", str(file), "--wait", "0")
+    assert told.exit_code == 0, told.output
+    lines = [line.split(None, 1) for line in told.stdout.splitlines()]
+    at = "2030-01-01T00:00:00.000Z"
+    none = "0 notes in the copy, whole; the cluster has 0 newer ones, of 0 notes, whole; head -"
+    assert dict(lines) == {
+        "change": f"1 notes in the copy, whole, {at} to {at}; the cluster has 0 newer ones, of 1 notes, whole; head "
+        f"{note['hash']}",
+        **dict.fromkeys(("job", "secret", "work"), none),
+        "refused": f"1 in the copy, whole, {at} to {at}; held against n1",
+    }
 
 
 def test_dev_shows_each_of_its_nodes_that_nodes_own_secret(tmp_path: Path) -> None:
