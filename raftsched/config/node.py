@@ -28,6 +28,7 @@ from raftsched.config.values import (
     whole_number,
 )
 from raftsched.config.work import (
+    ALLOW_LISTS,
     EXECUTORS,
     GRACE_MS,
     LOG_FORMATS,
@@ -59,7 +60,7 @@ SETTINGS = (
     "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes", "python_runs_max",
     "python_memory_max", "leader_wait", "output_max", "output_keep", "output_keep_bytes", "log_format", "grace",
     "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open", "tls_ca", "http_hosts",
-    "executors", "exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny",
+    "executors", *ALLOW_LISTS,
     "no_run", "weight", "tracing", "insecure_raft", *bounds.SETTINGS, "raft_cert", "raft_key", "raft_ca",
     *config_runs.NAMES, "output_copies_bytes", "output_store", "s3_endpoint", "output_store_bytes",
     *config_shipping.NAMES,

@@ -24,7 +24,7 @@ OUTPUT_MAX = Range(OUTPUT_MAX_BYTES[0], 1 << 20, OUTPUT_MAX_BYTES[1])  # half ma
 ALLOWED_MAX, ALLOWED_CHARS = 100, 256  # of each list that says what jobs may name: they are announced to all nodes
 LOG_FORMATS = ("text", "json")
 EXECUTORS = (*KINDS, "call")
-ALLOW_LISTS = ("exec_allow", "cwd_allow", "python_allow", "http_allow", "http_deny")
+ALLOW_LISTS = ("exec_allow", "env_allow", "cwd_allow", "python_allow", "http_allow", "http_deny")
 UNRESTRICTED = Allowed()  # but for addresses that are not public
 
 

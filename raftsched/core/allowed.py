@@ -1,4 +1,4 @@
-"""Rules of a node: the programs, directories, functions and network addresses that its jobs may use.
+"""Rules of a node: the programs, variables, directories, functions and network addresses that its jobs may use.
 
 A node is told by its operator and announces it with its session, so that the leader gives it nothing that it would
 refuse and can say why a run waits. The node itself checks again, before it starts anything: it alone sees what a name
@@ -8,7 +8,8 @@ resolves to.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from posixpath import normpath
@@ -31,6 +32,28 @@ RULES_MAX = 100  # of one kind, of a remote worker
 _SHOWN = 200  # characters of what a job names, and of the rules, in a sentence
 _NAME_BITS = 129  # a rule about a name is more specific than one about any network
 
+# Variables by which a program runs code that it is not made of, or takes other files for its own: jobs never set them,
+# whatever an operator's pattern matches. Sources: ld.so(8), glibc's unsecvars.h, bash(1), zsh(1), python(1),
+# perlrun(1), ruby(1), node(1), lua(1), java(1), dotnet(1), php(1), git(1), svn(1), make(1), tar(1), rsync(1), less(1),
+# man(1), vim(1), awk(1), openssl-env(7), borg(1), restic(1), rclone(1), environ(7), XDG Base Directory Specification.
+_NEVER = frozenset(
+    {"PATH", "HOME", "SHELL", "IFS", "ENV", "PS4", "CDPATH", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "FPATH"}
+    | {"ZDOTDIR", "GCONV_PATH", "GETCONF_DIR", "GLIBC_TUNABLES", "LOCPATH", "NLSPATH", "RESOLV_HOST_CONF", "TZDIR"}
+    | {"RUBYOPT", "RUBYLIB", "PERLLIB", "PHPRC", "PHP_INI_SCAN_DIR", "CLASSPATH", "JAVA_HOME", "JAVA_TOOL_OPTIONS"}
+    | {"JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "JAVA_OPTS", "MAVEN_OPTS", "GRADLE_OPTS", "DOTNET_STARTUP_HOOKS"}
+    | {"MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEFILES", "MAKESHELL", "AWKPATH", "AWKLIBPATH", "TAR_OPTIONS"}
+    | {"RSH", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "BROWSER", "LESSOPEN", "LESSCLOSE", "VIMINIT", "EXINIT"}
+    | {"VIM", "VIMRUNTIME", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES", "KUBECONFIG", "AWS_CONFIG_FILE"}
+    | {"AWS_SHARED_CREDENTIALS_FILE", "SSH_ASKPASS", "SUDO_ASKPASS", "BORG_REMOTE_PATH"}
+)
+_NEVER_PREFIXES = (
+    *("LD_", "DYLD_", "PYTHON", "PERL5", "BASH_", "GIT_", "LUA_", "NODE_", "NPM_CONFIG_", "npm_config_", "XDG_"),
+    *("CORECLR_", "COR_", "DOTNET_ADDITIONAL_", "RAFTSCHED_"),  # the last are the product's own to set
+)
+_NEVER_SUFFIXES = ("_COMMAND", "_PASSCOMMAND", "_RSH", "_SSH")  # their values are command lines
+_VARIABLE = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*", re.ASCII)
+VARIABLES_MAX, VARIABLE_MAX = 100, 256  # of a job's variables, so many are held against rules before it is started
+
 
 class Allowed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The rules of a node. None: nothing is restricted; empty: nothing is allowed."""
@@ -40,6 +63,7 @@ class Allowed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     python: tuple[str, ...] | None = None  # patterns of "module:function", or of modules
     http: tuple[str, ...] = ()  # see `Destinations`
     http_deny: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()  # patterns of variables that jobs may set where `exec` or `python` restricts
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -48,16 +72,16 @@ class Allowed(msgspec.Struct, array_like=True, frozen=True, gc=False):
         if self.exec is not None or self.cwd is not None:
             found.add("exec")
         if self.python is not None or self.cwd is not None:
-            found.add("python")
+            found |= {"python", "call"}
         if self.cwd is not None:
-            found |= {"shell", "call"}
+            found.add("shell")
         return frozenset(found)
 
 
 def rules_error(allowed: Allowed) -> str | None:
     """Returns what is wrong with rules that a remote worker says it has, and what would be right; None: nothing is
     wrong."""
-    lists = (allowed.exec, allowed.cwd, allowed.python, allowed.http, allowed.http_deny)
+    lists = (allowed.exec, allowed.cwd, allowed.python, allowed.http, allowed.http_deny, allowed.env)
     if any(len(one) > RULES_MAX or any(len(item) > PATH_MAX for item in one) for one in lists if one is not None):
         return f"a worker has at most {RULES_MAX} rules of a kind, of {PATH_MAX} characters each."
     try:
@@ -81,6 +105,19 @@ def allowed_of(executors: tuple[str, ...], lists: dict[str, tuple[str, ...]]) ->
         module, colon, function = item.partition(":")
         if not module or not all(c.isalnum() or c in "._*?" for c in module + function) or (colon and not function):
             raise ValueError(f"python_allow {item!r} must be a module or a function, such as shop.* or shop.mail:send")
+    for item in lists.get("env_allow", ()):
+        if not _VARIABLE.fullmatch(item):
+            raise ValueError(f"env_allow {item!r} must be the name of a variable, or a pattern such as APP_*")
+        if is_never(item):
+            raise ValueError(
+                f"env_allow {item!r} cannot be: with such a variable a program runs code that is not its own; name"
+                " others"
+            )
+    if "env_allow" in lists and not {"exec_allow", "python_allow"} & lists.keys():
+        raise ValueError(
+            "env_allow says nothing without exec_allow or python_allow: a program that is not restricted sets what it"
+            " likes; say one of these, or leave it out"
+        )
     if "exec_allow" in lists and "shell" in executors:
         raise ValueError(
             "exec_allow: a shell starts any program; leave shell out of the executors, as in --executors exec,http"
@@ -97,12 +134,14 @@ def allowed_of(executors: tuple[str, ...], lists: dict[str, tuple[str, ...]]) ->
         lists.get("python_allow"),
         lists.get("http_allow", ()),
         lists.get("http_deny", ()),
+        lists.get("env_allow", ()),
     )
 
 
-def run_error(allowed: Allowed, kind: str, target: str, cwd: str) -> str | None:
+def run_error(allowed: Allowed, kind: str, target: str, cwd: str, env: Iterable[str] = ()) -> str | None:
     """Why a node with these rules does not start it, as the end of a sentence that begins with the node; None: it does.
-    `target`: the program of exec, "module:function" of python; empty: not known."""
+    `target`: the program of exec, "module:function" of python; empty: not known. `env`: the variables that the job
+    sets."""
     if kind == "exec" and allowed.exec is not None and target:
         if not target.startswith("/") or normpath(target) != target:
             return f'starts no "{target[:_SHOWN]}": where exec_allow is said, a program is named by its absolute path'
@@ -114,7 +153,24 @@ def run_error(allowed: Allowed, kind: str, target: str, cwd: str) -> str | None:
             return f'does not call "{target[:_SHOWN]}": python_allow names {listed(allowed.python)}'
     if cwd and allowed.cwd is not None and not inside(cwd, allowed.cwd):
         return f'runs nothing in "{cwd[:_SHOWN]}": cwd_allow names {listed(allowed.cwd)}'
+    if env and (allowed.exec if kind == "exec" else allowed.python if kind in ("python", "call") else None) is not None:
+        return _env_error(allowed.env, env)
     return None
+
+
+def _env_error(patterns: tuple[str, ...], env: Iterable[str]) -> str | None:
+    for name in env:
+        what = f'takes no variable "{name[:_SHOWN]}" from a job'
+        if is_never(name):
+            return f"{what}, whatever env_allow names: with it a program runs other code; leave it out"
+        if not any(fnmatchcase(name, pattern) for pattern in patterns):
+            return f"{what}: env_allow names {listed(patterns)}; name it there, or leave it out"
+    return None
+
+
+def is_never(name: str) -> bool:
+    """Returns whether no job may set this variable where programs or functions are restricted."""
+    return name in _NEVER or name.startswith(_NEVER_PREFIXES) or name.endswith(_NEVER_SUFFIXES)
 
 
 def function_error(patterns: tuple[str, ...], name: str, module: str | None) -> str | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from raftsched.core.commands import Rejected
 from raftsched.core.limits import CIRCLE_JOB_STEPS, CIRCLE_STEPS, CIRCLE_STEPS_AT_ONCE, FOLLOWED_STEPS_AT_ONCE
 from raftsched.core.model import ConditionKind, Job, JobState, Policy
@@ -50,7 +52,8 @@ def undeclared(namespace: Namespace | None, name: str) -> Rejected | None:
 
 def taken(job: Job, namespace: str, name: str, policy: Policy, body: bytes, *, suspended: bool) -> Rejected | None:
     """Refuses a job under the name of another one, which `job` is unless its content is the same."""
-    if job.policy != policy or job.body != body:
+    # Of a job that was made before level 6 the policy has no variables: its body has them.
+    if job.body != body or (job.policy != policy and job.policy != replace(policy, env=job.policy.env)):
         return name_taken(namespace, name, " by a job with other content")
     if suspended and job.state is JobState.SCHEDULED:
         return name_taken(namespace, name, " by the same job, but it is SCHEDULED, not suspended; pause it")

@@ -15,12 +15,12 @@ _SHOWN = 5  # names that one text lists
 
 
 # All of a policy that decides who can take it, and the namespace
-Need = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, tuple[Condition, ...], str]
+Need = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, tuple[str, ...], tuple[Condition, ...], str]
 
 
 def need_of(policy: Policy, namespace: str) -> Need:
     p = policy
-    return p.required_capability, p.node_labels, p.user, p.queue, p.target, p.cwd, p.conditions, namespace
+    return p.required_capability, p.node_labels, p.user, p.queue, p.target, p.cwd, p.env, p.conditions, namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def _refusal(allowed: Allowed, policy: Policy) -> str | None:
         if wrong is not None:
             return wrong
     else:
-        wrong = run_error(allowed, kind, policy.target, policy.cwd)
+        wrong = run_error(allowed, kind, policy.target, policy.cwd, policy.env)
         if wrong is not None:
             return wrong
     for condition in policy.conditions:

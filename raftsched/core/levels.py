@@ -16,9 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from enum import Enum
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from raftsched.core.allowed import Allowed
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import (
     Attributed,
@@ -34,8 +37,13 @@ from raftsched.core.commands import (
     Split,
     Watch,
     check,
+    decode,
+    encode,
 )
+from raftsched.core.model import Policy
 from raftsched.core.namespaces import PutNamespace
+
+_S = TypeVar("_S", bound=msgspec.Struct)
 
 FIRST_LEVEL = 1
 BEGAN = 3  # levels up to this one came before clusters had a level: in all of them they may be used
@@ -47,7 +55,8 @@ HISTORY = {
     3: "due times ahead by the day, watches of late runs, outcomes that runs say, progress, workflows",
     4: "the level itself: nodes of two versions in one cluster; a pause never ends before it begins",
     5: "a second copy of output",
-    6: "deliveries on nodes only; sessions of remote workers that are their token's; an audit by subject, of changes only",
+    6: "deliveries on nodes only; sessions of remote workers that are their token's; an audit by subject, of changes only; "
+    "variables of jobs, and those that nodes take from them",
 }
 
 # What apply does otherwise from a level on.
@@ -70,7 +79,12 @@ SINCE: dict[type, int] = {
 PARTS_SINCE: dict[tuple[type, str], int] = {
     (PutNamespace, "output_copies"): 5,
     (Settings, "output_copies"): 5,
+    (Policy, "env"): 6,
+    (Allowed, "env"): 6,
 }
+
+# Those of them that only spare a run the way to a node which would refuse it: an earlier level goes without.
+SPARING = frozenset({(Policy, "env"), (Allowed, "env")})
 
 
 def _tag(kind: type) -> int:
@@ -119,6 +133,36 @@ def _needed(value: object) -> int:
     if isinstance(value, tuple | list | frozenset):
         return max(map(_needed, value), default=FIRST_LEVEL)
     return FIRST_LEVEL
+
+
+def fitted(raw: bytes, level: int) -> bytes:
+    """Returns an (encoded) command without the fields of SPARING that are of a later level than this one. Raises one of
+    UNDECODABLE."""
+    command = decode(raw)
+    if isinstance(command, Attributed):
+        inner = bytes(command.command)
+        found = fitted(inner, level)
+        return raw if found == inner else encode(replace(command, command=msgspec.Raw(found)))
+    if isinstance(command, Idempotent):
+        found = fitted(command.command, level)
+        return raw if found == command.command else encode(replace(command, command=found))
+    spared = _spared(command, level)
+    return raw if spared is command else encode(spared)
+
+
+def _spared(value: _S, level: int) -> _S:
+    changed: dict[str, Any] = {}
+    for field in msgspec.structs.fields(value):
+        given = getattr(value, field.name)
+        key = (type(value), field.name)
+        if key in SPARING and PARTS_SINCE[key] > level:
+            if given != field.default:
+                changed[field.name] = field.default
+        elif isinstance(given, msgspec.Struct):
+            found = _spared(given, level)
+            if found is not given:
+                changed[field.name] = found
+    return replace(value, **changed) if changed else value
 
 
 def any_later(commands: Collection[object]) -> bool:

@@ -273,6 +273,7 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fals
     expires_ms: int = 0  # a run that has not started so long after it was due is skipped; 0: it waits on
     outcomes: Outcomes | None = None  # None: an exit code or a status means what it usually does
     concurrency: Concurrency | None = None  # limits by key
+    env: tuple[str, ...] = ()  # variables that the job sets, as far as core.allowed looks at them; from level 6 on
 
     @property
     def all_triggers(self) -> tuple[Trigger, ...]:

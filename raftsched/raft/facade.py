@@ -326,28 +326,31 @@ class Raft:
         that are no command, and RaftschedError("too-large") for a batch over the limits of one entry."""
         assert self._loop is not None, "start first"
         _check(commands)
-        if self._replica.is_too_early(commands):
+        known = self._replica.fitted(commands)
+        if known is None:
             return [UNKNOWN] * len(commands)
         future: asyncio.Future[list[Answer]] = self._loop.create_future()
-        self._replica.propose(commands, self._clock.monotonic() + timeout, partial(settle, future))
+        self._replica.propose(known, self._clock.monotonic() + timeout, partial(settle, future))
         return await future
 
     def propose_then(self, commands: Sequence[bytes], timeout: float, reply: Reply) -> None:
         """Proposes without a task that waits: `reply` is called from the event loop, when the batch is applied here.
         Raises at once as `propose` would."""
         _check(commands)
-        if self._replica.is_too_early(commands):
+        known = self._replica.fitted(commands)
+        if known is None:
             reply([UNKNOWN] * len(commands), None)
             return
-        self._replica.propose(commands, self._clock.monotonic() + timeout, reply)
+        self._replica.propose(known, self._clock.monotonic() + timeout, reply)
 
     def submit(self, commands: Sequence[bytes]) -> None:
         """Proposes without an answer. Raises Overloaded."""
         _check(commands)
-        if self._replica.is_too_early(commands):
+        known = self._replica.fitted(commands)
+        if known is None:
             log.error("a command is not proposed: the cluster's level, %d, does not have it", self._replica.level)
             return
-        self._replica.submit(commands)
+        self._replica.submit(known)
 
     async def barrier(self, timeout: float = 10.0) -> None:
         """Waits until everything that was committed before the call is applied here: the base of a linearizable read.

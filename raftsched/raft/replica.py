@@ -18,7 +18,7 @@ from raftsched.core.actions import ClusterFormed, LevelRaised, MembersChanged
 from raftsched.core.cluster import Meta
 from raftsched.core.commands import Form, OpenLeadership, encode
 from raftsched.core.entry import EntryResult, check_level, encode_entry
-from raftsched.core.levels import is_later, newest_level
+from raftsched.core.levels import fitted, is_later, newest_level
 from raftsched.core.rows import read_meta
 from raftsched.errors import NoLeader
 from raftsched.raft import codec
@@ -426,9 +426,13 @@ class Replica:
             raise NoLeader("This node has stopped.")
         self.peer_set.request(frame, timeout, done)
 
-    def is_too_early(self, commands: Sequence[bytes]) -> bool:
-        """Returns whether one of these is of a later level than the cluster, so that a member may not know it."""
-        return self.level < newest_level() and any(is_later(raw, self.level) for raw in commands)
+    def fitted(self, commands: Sequence[bytes]) -> Sequence[bytes] | None:
+        """Returns these as the cluster's level has them; None: one is of a later level, so that a member may not know
+        it."""
+        if self.level >= newest_level():
+            return commands
+        commands = [fitted(raw, self.level) for raw in commands]
+        return None if any(is_later(raw, self.level) for raw in commands) else commands
 
     def _introduce_again(self) -> None:
         hello = self.hello()

@@ -177,6 +177,7 @@ def _rules(allowed: Allowed) -> WorkerRules:
         python_allow=listed(allowed.python),
         http_allow=list(allowed.http),
         http_deny=list(allowed.http_deny),
+        env_allow=list(allowed.env),
     )
 
 

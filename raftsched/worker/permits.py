@@ -16,6 +16,7 @@ from raftsched.core.allowed import Allowed, run_error
 from raftsched.core.model import Attempt, Instance, Job
 from raftsched.core.references import find_secret
 from raftsched.core.tables import ReadView
+from raftsched.run import REPORT_FILE
 from raftsched.security.sealing import Sealer
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.tasks import BadJob, spec_of
@@ -23,15 +24,7 @@ from raftsched.worker.webhook_deliveries import delivery_of
 from raftsched.worker.wire import Exec, Http, Mail, Python
 
 SHELL = "/bin/sh"
-# With these a job makes an allowed program or interpreter run code of its own choice. Sources: ld.so(8), bash(1),
-# python(1), perlrun(1), ruby(1), node(1), zsh(1), lua(1), git(1), tar(1), rsync(1), less(1), openssl-env(7), make(1).
-_TAKEN = frozenset(
-    {"BASH_ENV", "ENV", "SHELLOPTS", "PS4", "IFS", "PATH", "GCONV_PATH", "NODE_OPTIONS", "NODE_PATH", "RUBYOPT"}
-    | {"RUBYLIB", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "EDITOR", "VISUAL", "PAGER", "PERLLIB"}
-    | {"BASH_LOADABLES_PATH", "ZDOTDIR", "CLASSPATH", "TAR_OPTIONS", "RSYNC_RSH", "LESSOPEN", "LESSCLOSE", "MANPAGER"}
-    | {"OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES", "PHPRC", "PHP_INI_SCAN_DIR", "MAKEFLAGS", "AWKPATH"}
-)
-_TAKEN_PREFIXES = ("LD_", "PYTHON", "PERL5", "DYLD_", "BASH_FUNC_", "GIT_", "LUA_")
+_OURS = ("RAFTSCHED_PARAMS", REPORT_FILE)  # of a command's variables, beside what it is told of itself
 
 
 def prepared(
@@ -61,14 +54,11 @@ def permitted(spec: RunSpec, allowed: Allowed | None) -> RunSpec:
         return spec
     if isinstance(task, Exec):
         shell = task.argv[0] == SHELL and len(task.argv) == 3 and task.argv[1] == "-c"
-        kind, target, restricted = "exec", task.argv[0], allowed.exec is not None
-        if shell and not restricted:
-            kind = "shell"
+        kind, target = "shell" if shell and allowed.exec is None else "exec", task.argv[0]
     else:
-        kind, target, restricted = "python", task.function, allowed.python is not None
-    wrong = run_error(allowed, kind, target, task.cwd or "")
-    if wrong is None and restricted:
-        wrong = _wrong_in_environment(task)
+        kind, target = "python", task.function
+    env = sorted(name for name in task.env if name not in spec.told and name not in _OURS)
+    wrong = run_error(allowed, kind, target, task.cwd or "", env)
     if wrong is not None:
         raise BadJob(f"this node {wrong}")
     if isinstance(task, Python) and allowed.python is not None:
@@ -76,10 +66,3 @@ def permitted(spec: RunSpec, allowed: Allowed | None) -> RunSpec:
     if task.cwd is not None and allowed.cwd is not None:
         task = replace(task, within=allowed.cwd)
     return spec if task is spec.task else replace(spec, task=task)
-
-
-def _wrong_in_environment(task: Exec | Python) -> str | None:
-    for name in sorted(task.env):
-        if name in _TAKEN or name.startswith(_TAKEN_PREFIXES):
-            return f"takes no variable {name} from a job: with it an allowed program runs another one"
-    return None

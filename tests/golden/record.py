@@ -118,6 +118,8 @@ def _value(r: random.Random, kind: inspect.Type, name: str) -> Any:
         return name not in ("begun", "active", "voter")  # these are true unless said otherwise
     if name == "level":
         return newest_level()  # a version stops at a later one
+    if name == "weight":
+        return r.choice([2, 6])  # 1 is what it is by default
     if isinstance(kind, inspect.IntType):
         return r.choice([1, 2, 6, 61_000, T0])
     if isinstance(kind, inspect.StrType):

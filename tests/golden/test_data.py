@@ -19,7 +19,11 @@ from tests.golden.releases import RELEASES, Release
 from tests.golden.test_golden import grown
 
 # What came after a version (version -> which structs have got fields since): its rows may go on where they ended.
-GROWN: dict[str, str] = {"0.1.0": "Settings and Namespace: on how many nodes output is"}
+_VARIABLES = "Policy and Allowed: the variables that a job sets, and those that a node takes from it"
+GROWN: dict[str, str] = {
+    "0.1.0": f"Settings and Namespace: on how many nodes output is; {_VARIABLES}",
+    "0.2.0": _VARIABLES,
+}
 
 COMMANDS = {kind for kind, _ in c.COMMANDS.values()}
 

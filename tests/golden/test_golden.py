@@ -36,7 +36,8 @@ _MOVES = "Trigger: what its calendar excludes may be moved"
 _ALLOWED = "Rerun and KillWorkflow: in which namespaces their caller may do that"
 _LEVEL = "Meta, Form and Settings: the level of the cluster"
 _COPIES = "Settings, Namespace and PutNamespace: on how many nodes output is"
-_NEWER = f"{_MOVES}; {_ALLOWED}; {_LEVEL}; {_COPIES}"
+_VARIABLES = "Policy and Allowed: the variables that a job sets, and those that a node takes from it"
+_NEWER = f"{_MOVES}; {_ALLOWED}; {_LEVEL}; {_COPIES}; {_VARIABLES}"
 GROWN: dict[str, str] = {
     "0001-first": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
     "0002-minutes": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
@@ -48,8 +49,9 @@ GROWN: dict[str, str] = {
     "0011-run-keys": f"{_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
     "0012-workflows": f"{_OUTPUT}; {_NEWER}",
     "0014-output": _NEWER,
-    "0016-allowed": f"{_LEVEL}; {_COPIES}",
-    "0017-level": _COPIES,
+    "0016-allowed": f"{_LEVEL}; {_COPIES}; {_VARIABLES}",
+    "0017-level": f"{_COPIES}; {_VARIABLES}",
+    "0021-output-copies": _VARIABLES,
 }
 
 # What came after a file was made (file -> whole tables, and single rows): it is not held against the file.

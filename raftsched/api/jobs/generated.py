@@ -11,7 +11,7 @@ from raftsched.api.http.durations import format_duration
 from raftsched.api.http.problems import FieldError
 from raftsched.api.jobs.concurrency import ConcurrencyIn, concurrency_of
 from raftsched.api.jobs.conditions import conditions_of
-from raftsched.api.jobs.handlers import capability_of, cwd_of, target_of
+from raftsched.api.jobs.handlers import capability_of, cwd_of, env_of, target_of
 from raftsched.api.jobs.notify import normal, notify_of
 from raftsched.api.jobs.outcomes import OutcomesIn, outcomes_of, stored_outcomes
 from raftsched.api.jobs.rules import (
@@ -264,6 +264,8 @@ def policy_of(
         more["target"] = target_of(given.handler)
         if given.handler.cwd is not None:
             more["cwd"] = cwd_of(given.handler.cwd)
+        if given.handler.env:
+            more["env"] = env_of(given.handler)
     if given.placement is not None and not errors:
         if given.placement.prefer:
             more["prefer"] = preferred_of(given.placement, errors)

@@ -13,7 +13,7 @@ from raftsched.api.http.problems import FieldError, pointer
 from raftsched.api.jobs.schema import HandlerIn, HttpIn, LimitsIn, SecretRef
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.bounds import URL_MAX
-from raftsched.core.allowed import PATH_MAX, target_of_url
+from raftsched.core.allowed import PATH_MAX, VARIABLE_MAX, VARIABLES_MAX, target_of_url
 from raftsched.core.references import SECRET
 from raftsched.errors import Meaning
 from raftsched.handlers import handler_name_error
@@ -92,6 +92,14 @@ def target_of(given: HandlerIn) -> str:
 def cwd_of(given: str) -> str:
     """Returns the working directory as a node may refuse it: at most PATH_MAX characters."""
     return given[:PATH_MAX]
+
+
+def env_of(given: HandlerIn) -> tuple[str, ...]:
+    """Returns the variables as a node may refuse them: so many of them, by the beginnings of their names. A shell's are
+    left out: a node that restricts programs has none."""
+    if given.shell is not None:
+        return ()
+    return tuple(name[:VARIABLE_MAX] for name in sorted(given.env)[:VARIABLES_MAX])
 
 
 def _exec(command: list[str], at: str, errors: list[FieldError]) -> None:

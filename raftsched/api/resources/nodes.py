@@ -209,4 +209,11 @@ def _allowed(found: Allowed) -> AllowedOut:
     def shown(rules: tuple[str, ...] | None) -> list[str] | None:
         return None if rules is None else list(rules)
 
-    return AllowedOut(shown(found.exec), shown(found.cwd), shown(found.python), list(found.http), list(found.http_deny))
+    return AllowedOut(
+        shown(found.exec),
+        shown(found.cwd),
+        shown(found.python),
+        list(found.http),
+        list(found.http_deny),
+        list(found.env),
+    )

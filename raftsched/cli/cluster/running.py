@@ -19,6 +19,7 @@ RUNNING = (
     ),
     _flag("--executors", metavar="KIND,...", help="Offers only these: exec, shell, python, http, call."),
     _flag("--exec-allow", metavar="PATH", multiple=True, help="Programs that exec may start: /opt/jobs/*; repeat."),
+    _flag("--env-allow", metavar="NAME", multiple=True, help="Variables that jobs may set then: APP_*; repeat."),
     _flag("--cwd-allow", metavar="DIR", multiple=True, help="Where jobs may run and conditions look; repeat."),
     _flag("--python-allow", metavar="MODULE", multiple=True, help="What python may call: shop.*, shop.mail:send."),
     _flag("--http-allow", metavar="RULE", multiple=True, help="Hosts and networks beside public ones; repeat."),

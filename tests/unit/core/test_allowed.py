@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import replace
 
+import msgspec
 import pytest
 
 from raftsched.core.allowed import (
@@ -155,7 +157,8 @@ class TestRuns:
     @pytest.mark.parametrize(
         ("name", "item"),
         [("exec_allow", "backup"), ("exec_allow", "/a/../b"), ("cwd_allow", "srv"), ("python_allow", "os system"),
-         ("python_allow", ":f"), ("python_allow", "m:")],
+         ("python_allow", ":f"), ("python_allow", "m:"), ("env_allow", "A-B"), ("env_allow", "HOME"),
+         ("env_allow", "LD_*"), ("env_allow", "")],
     )  # fmt: skip
     def test_bad_rules_are_refused(self, name: str, item: str) -> None:
         with pytest.raises(ValueError, match=name):
@@ -182,6 +185,11 @@ class TestRuns:
         assert (wrong is None) is good
         assert good or (wrong is not None and "python_allow names shop.*" in wrong)
 
+    def test_variables_of_programs_that_nothing_restricts_have_no_rule(self) -> None:
+        with pytest.raises(ValueError, match="env_allow says nothing without exec_allow or python_allow"):
+            allowed_of(("exec",), {"env_allow": ("APP_*",), "cwd_allow": ("/srv",)})
+        assert allowed_of(ALL, {"env_allow": ("APP_*",), "python_allow": ("shop.*",)}).env == ("APP_*",)
+
     def test_a_shell_would_start_anything(self) -> None:
         with pytest.raises(ValueError, match="leave shell out"):
             allowed_of(ALL, {"exec_allow": ("/opt/*",)})
@@ -204,6 +212,25 @@ class TestPlacement:
         assert offer.can(self.policy("http", "example.org:443"), "default")
         assert not offer.can(self.policy("http", "127.0.0.1:80"), "default")
         assert self.offer("n1", None).can(self.policy("exec", "/bin/a"), "default")
+
+    def test_variables_count(self) -> None:
+        offer = self.offer("n1", Allowed(exec=("/opt/*",), python=("shop.*",), env=("APP_*",)))
+        for need, target in (("exec", "/opt/a"), ("python", "shop.mail:send"), ("call:send", "")):
+            able = replace(offer, handlers=frozenset({need}))
+            plain = self.policy(need, target)
+            assert able.can(plain, "default")
+            assert able.can(msgspec.structs.replace(plain, env=("APP_DAY",)), "default")
+            with_more = msgspec.structs.replace(plain, env=("APP_DAY", "VIMINIT"))
+            assert not able.can(with_more, "default")
+            assert lacking([able], with_more, "default") == (
+                'n1 takes no variable "VIMINIT" from a job, whatever env_allow names: with it a program runs other'
+                " code; leave it out."
+            )
+            other = msgspec.structs.replace(plain, env=("TZ",))
+            assert lacking([able], other, "default") == (
+                'n1 takes no variable "TZ" from a job: env_allow names APP_*; name it there, or leave it out.'
+            )
+            assert self.offer("n1", Allowed(cwd=("/srv",))).refusal(other) is None
 
     def test_conditions_count(self) -> None:
         offer = self.offer("n1", Allowed(cwd=("/srv",)))

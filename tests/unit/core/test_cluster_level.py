@@ -10,11 +10,12 @@ import pytest
 from raftsched.core import commands as c
 from raftsched.core import levels
 from raftsched.core.actions import LevelRaised
+from raftsched.core.allowed import Allowed
 from raftsched.core.cluster import Member
 from raftsched.core.commands import encode
 from raftsched.core.entry import NewerLog, encode_entry
 from raftsched.core.keyed import Idempotent
-from raftsched.core.levels import HISTORY, PARTS_SINCE, SINCE, is_later, newest_level
+from raftsched.core.levels import HISTORY, PARTS_SINCE, SINCE, fitted, is_later, newest_level
 from raftsched.core.model import Overlap, TriggerKind
 from raftsched.core.run_keys import Concurrency
 from tests.support.memory_view import World, every, policy
@@ -129,6 +130,30 @@ def test_a_value_of_a_later_level_is_too_early_wherever_it_stands(later: int) ->
     assert levels._needed(Holder(named={"a": [round_, {"b": square}]})) == later
     other = msgspec.structs.replace(CREATE.policy, overlap=Overlap.ALLOW)
     assert not is_later(encode(msgspec.structs.replace(CREATE, policy=other)), later - 1)
+
+
+def test_variables_of_jobs_are_left_out_where_the_level_has_none() -> None:
+    said = msgspec.structs.replace(CREATE, policy=msgspec.structs.replace(CREATE.policy, env=("APP_DAY",)))
+    wrap = [
+        lambda raw: raw,
+        lambda raw: encode(c.Attributed(msgspec.Raw(raw), name="root")),
+        lambda raw: encode(Idempotent(b"k" * 32, b"d" * 32, raw)),
+        lambda raw: encode(c.Attributed(msgspec.Raw(encode(Idempotent(b"k" * 32, b"d" * 32, raw))))),
+    ]
+    for wrapped in wrap:
+        raw, without = wrapped(encode(said)), wrapped(encode(CREATE))
+        assert is_later(raw, 5)
+        assert fitted(raw, 5) == without
+        assert not is_later(fitted(raw, 5), 5)
+        assert fitted(raw, 6) is raw
+        assert fitted(without, 5) is without
+    rules = Allowed(exec=("/opt/*",), env=("APP_*",))
+    for command in (
+        c.OpenSession("n1", 0, "b", b"n" * 16, 1, allowed=rules),
+        c.OpenWorker("w", 0, b"n" * 16, 1, allowed=rules),
+    ):
+        found = c.decode(fitted(encode(command), 5))
+        assert found == msgspec.structs.replace(command, allowed=Allowed(exec=("/opt/*",)))
 
 
 def test_what_came_before_clusters_had_a_level_is_never_too_early() -> None:

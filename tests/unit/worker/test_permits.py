@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from raftsched.core.allowed import Allowed
 from raftsched.worker.permits import permitted
@@ -15,13 +16,49 @@ def spec(task: Task) -> RunSpec:
     return RunSpec(token=1, session=1, task=task, timeout_ms=1_000, grace_ms=1_000, stop_ms=None)
 
 
+# Some by which a program runs other code or gives its secrets away: more are known each year than any list names.
+VARIABLES = [
+    *("LD_PRELOAD", "PERL5LIB", "PERLLIB", "GIT_EXTERNAL_DIFF", "TAR_OPTIONS", "ZDOTDIR", "LUA_INIT", "OPENSSL_CONF"),
+    *("GNUMAKEFLAGS", "MAKEFILES", "JAVA_HOME", "HOME", "BASH_ENV", "MAKEFLAGS"),
+    *("RESTIC_PASSWORD_COMMAND", "VIMINIT", "DOTNET_STARTUP_HOOKS", "https_proxy", "SSL_CERT_FILE", "KUBECONFIG"),
+    *("XDG_CONFIG_HOME", "RAFTSCHED_SERVER", "SOMETHING_THAT_NOBODY_KNOWS"),
+]
+ANY_PROGRAM = Allowed(exec=("/opt/jobs/*",), python=("shop.*",))
+
+
+@pytest.mark.parametrize("name", VARIABLES)
 @pytest.mark.parametrize(
-    "name",
-    ["LD_PRELOAD", "PERL5LIB", "PERLLIB", "GIT_EXTERNAL_DIFF", "TAR_OPTIONS", "ZDOTDIR", "LUA_INIT", "OPENSSL_CONF"],
+    "task", [Exec(("/opt/jobs/load",), {}), Python("shop.mail:send", b"", {})], ids=lambda task: type(task).__name__
 )
-def test_no_variable_makes_an_allowed_program_run_another_one(name: str) -> None:
-    with pytest.raises(BadJob, match=name):
-        permitted(spec(Exec(("/opt/jobs/load",), {name: "x"})), Allowed(exec=("/opt/jobs/*",)))
+def test_a_job_sets_no_variable_of_an_allowed_program(task: Task, name: str) -> None:
+    assert isinstance(task, Exec | Python)
+    with pytest.raises(BadJob, match=f'takes no variable "{name}" from a job'):
+        permitted(spec(replace(task, env={name: "x"})), ANY_PROGRAM)
+
+
+@pytest.mark.parametrize("name", ["HOME", "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "BORG_PASSCOMMAND", "MAKEFILES"])
+def test_some_are_never_taken_whatever_a_pattern_matches(name: str) -> None:
+    with pytest.raises(BadJob, match=f'"{name}" from a job, whatever env_allow names'):
+        permitted(spec(Exec(("/opt/jobs/load",), {name: "x"})), replace(ANY_PROGRAM, env=("*",)))
+
+
+def test_those_that_the_operator_names_are_taken_and_what_a_run_is_told_of_itself() -> None:
+    told = {"RAFTSCHED_JOB_ID": "1"}
+    env = {"APP_DAY": "3", "TZ": "UTC", "RAFTSCHED_PARAMS": "{}", "RAFTSCHED_REPORT_FILE": "/dev/fd/3", **told}
+    for task in (Exec(("/opt/jobs/load",), env), Python("shop.mail:send", b"", env)):
+        given = replace(spec(task), told=told)
+        found = permitted(given, replace(ANY_PROGRAM, env=("APP_*", "TZ"))).task
+        assert isinstance(found, Exec | Python)
+        assert found.env == env
+        with pytest.raises(BadJob, match='"TZ" from a job: env_allow names APP_'):
+            permitted(given, replace(ANY_PROGRAM, env=("APP_*",)))
+
+
+def test_programs_that_nothing_restricts_have_all_variables() -> None:
+    given = spec(Exec(("/opt/jobs/load",), {"PATH": "/x"}))
+    assert permitted(given, Allowed(python=("shop.*",))) is given
+    shell = spec(Exec(("/bin/sh", "-c", "true"), {"PATH": "/x"}))
+    assert permitted(shell, Allowed(python=("shop.*",))) is shell
 
 
 def test_the_process_that_finds_the_function_has_the_rules() -> None:

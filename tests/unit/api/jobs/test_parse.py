@@ -206,6 +206,21 @@ def test_what_a_node_may_refuse_is_in_the_policy(handler: dict[str, Any], target
     assert (policy.target, policy.cwd) == (target, cwd)
 
 
+@pytest.mark.parametrize(
+    ("handler", "env"),
+    [
+        ({"exec": ["/opt/a"], "env": {"B": "1", "A": {"$secret": "key"}}}, ("A", "B")),
+        ({"python": "a.b:c", "env": {"x" * 300: "1"}}, ("x" * 256,)),
+        ({"call": "send", "env": {f"V{n:03}": "1" for n in range(200)}}, tuple(f"V{n:03}" for n in range(100))),
+        ({"shell": "true", "env": {"A": "1"}}, ()),
+        ({"exec": ["/opt/a"]}, ()),
+    ],
+    ids=["sorted", "long", "many", "shell", "none"],
+)
+def test_the_names_of_its_variables_are_in_the_policy(handler: dict[str, Any], env: tuple[str, ...]) -> None:
+    assert policy_of(handler=handler).env == env
+
+
 def test_a_request_is_nobodys_process() -> None:
     with pytest.raises(Problem) as refused:
         policy_of(handler={"http": {"url": "http://127.0.0.1/"}}, user="svc-mail")
@@ -247,6 +262,7 @@ def test_all_that_can_be_said_is_tried() -> None:
         "required_capability",
         "target",
         "cwd",
+        "env",
         "prefer",
         "shards",
         "on_all",

@@ -11,6 +11,7 @@ from raftsched.api.http.problems import Problem
 from raftsched.api.workers.schema import WorkerSessionIn, check_opening
 from raftsched.core.allowed import Allowed
 from raftsched.remote.gateway import allowed_of
+from raftsched.remote.protocol import WorkerRules
 
 
 def given(**fields: Any) -> WorkerSessionIn:
@@ -39,7 +40,12 @@ def test_what_is_wrong_is_named(at: str, fields: dict[str, Any]) -> None:
 
 
 def test_rules_and_users_are_taken_as_those_of_nodes() -> None:
-    worker = given(users=["default:svc", "billing:"], allowed={"exec_allow": ["/opt/*"], "http_allow": ["private"]})
+    rules = {"exec_allow": ["/opt/*"], "http_allow": ["private"], "env_allow": ["APP_*"]}
+    worker = given(users=["default:svc", "billing:"], allowed=rules)
     check_opening(worker)
     assert worker.allowed is not None
-    assert allowed_of(worker.allowed) == Allowed(exec=("/opt/*",), http=("private",))
+    assert allowed_of(worker.allowed) == Allowed(exec=("/opt/*",), http=("private",), env=("APP_*",))
+
+
+def test_rules_that_say_nothing_are_not_sent_for_nodes_may_not_know_them() -> None:
+    assert msgspec.json.encode(WorkerRules(exec_allow=["/opt/*"])) == b'{"exec_allow":["/opt/*"]}'
