@@ -33,3 +33,8 @@ class SystemClock:
 
     def boot_ms(self) -> int:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+def thread_s() -> float:
+    """Returns the seconds of processor time that this thread has had: what it did, not what it waited for."""
+    return time.thread_time()

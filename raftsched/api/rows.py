@@ -8,8 +8,10 @@ from typing import TypeVar
 import msgspec
 
 from raftsched.api.auth.callers import check_permitted, permits, sees, within
+from raftsched.api.context import ApiContext
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.requests import Addressed, job_id_of
+from raftsched.api.http.slices import Slices
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.ids import instance_key, instance_text, parse_job
 from raftsched.core.model import Instance, Job, JobState, TriggerKind
@@ -157,6 +159,35 @@ def page(
             items.append(item)
         last = key
     return items, None
+
+
+async def paged(
+    ctx: ApiContext,
+    slices: Slices,
+    rows: Callable[[ReadView, bytes | None], Iterable[tuple[bytes, bytes]]],
+    limit: int,
+    take: Callable[[ReadView, bytes, bytes], T | None],
+    last: bytes | None = None,
+) -> tuple[list[T], bytes | None]:
+    """Returns the same as `page`, in slices of time, each with a view of its own. `rows`: those behind a key; None:
+    from the first on. `last`: the key to begin behind."""
+    items: list[T] = []
+    looked = 0
+    while True:
+        with ctx.read() as view:
+            for key, value in rows(view, last):
+                if len(items) >= limit or looked >= SCAN_MAX:
+                    return items, last
+                looked += 1
+                item = take(view, key, value)
+                if item is not None:
+                    items.append(item)
+                last = key
+                if slices.over:
+                    break
+            else:
+                return items, None
+        await slices.turn()
 
 
 def following(key: bytes) -> bytes:

@@ -116,7 +116,7 @@ BANNED_IN_CORE = {
 }
 TIME_READERS = {
     *("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"),
-    *("clock_gettime", "clock_gettime_ns", "process_time", "localtime", "gmtime"),
+    *("clock_gettime", "clock_gettime_ns", "process_time", "thread_time", "localtime", "gmtime"),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from aiohttp import web
@@ -15,8 +15,9 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_page, reply_value
 from raftsched.api.http.requests import READ, Query, bad_parameter
+from raftsched.api.http.slices import Slices
 from raftsched.api.openapi.operation import PageOf, Reply, operation
-from raftsched.api.rows import page
+from raftsched.api.rows import paged
 from raftsched.core.access import ANONYMOUS, RINGS, Record, split_record
 from raftsched.core.ids import job_text
 from raftsched.core.rows import decode_record
@@ -53,10 +54,13 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     if start is not None and len(start) != _KEY_BYTES:
         raise bad_parameter("cursor", "is not a cursor of this list", "unknown-reference")
     rings = [ring for ring, name in _KINDS.items() if kind in (None, name)]
-    with ctx.read() as view:
-        found = (_ring(view, ring, start, newest) for ring in rings)
-        rows = heapq.merge(*found, key=lambda row: row[0][1:], reverse=newest)
-        items, last = page(rows, query.limit(), wanted)
+
+    def rows(view: ReadView, last: bytes | None) -> Iterable[tuple[bytes, bytes]]:
+        behind = start if last is None else last[1:]
+        found = (_ring(view, ring, behind, newest) for ring in rings)
+        return heapq.merge(*found, key=lambda row: row[0][1:], reverse=newest)
+
+    items, last = await paged(ctx, Slices(), rows, query.limit(), lambda _, key, value: wanted(key, value))
     return reply_page(call.request, items, _LISTING, query.filters(), None if last is None else last[1:])
 
 

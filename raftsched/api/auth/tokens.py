@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
@@ -202,10 +201,11 @@ def _rate(given: TokenIn, errors: list[FieldError]) -> tuple[int | None, int]:
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Without their secrets, which are shown only once. Revoked tokens are kept for a while."""
 
-    def shown(view: ReadView, digests: list[bytes]) -> Iterable[TokenOut]:
-        return (_shown(ctx, token) for token in (TOKENS.get(view, digest) for digest in digests) if token is not None)
+    def shown(view: ReadView, digest: bytes, _: int) -> TokenOut | None:
+        token = TOKENS.get(view, digest)
+        return None if token is None else _shown(ctx, token)
 
-    return list_page(ctx, call, "tokens", Table.TOKEN_IDS, lambda _, digest: digest, shown)
+    return await list_page(ctx, call, "tokens", Table.TOKEN_IDS, lambda _, digest: digest, shown)
 
 
 @operation("Read a token", {200: TokenOut}, query=READ, role="admin")

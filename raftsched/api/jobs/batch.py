@@ -1,21 +1,22 @@
 """POST /v1/jobs:batch: up to 10,000 jobs, a result for each, in order.
 
-Decoded in one go when all are sound in structure, else one by one. The commands travel in several proposals at once;
-the outcome of one proposal does not touch the others. The event loop runs other tasks between the pieces.
+The body is cut into the texts of jobs, which are read one by one, in slices of time. The commands travel in several
+proposals at once; the outcome of one proposal does not touch the others.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
+from io import BytesIO
+from itertools import islice
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from raftsched.api.context import ApiContext
-from raftsched.api.http import strict
 from raftsched.api.http.answers import BatchMade
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
@@ -23,8 +24,9 @@ from raftsched.api.http.idempotency import Named, known, part
 from raftsched.api.http.problems import FieldError, Problem, body_of, from_rejected
 from raftsched.api.http.replies import reply
 from raftsched.api.http.requests import catch_up
+from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.generated import JobIn
-from raftsched.api.jobs.parse import create_command, read_given, read_job, refused
+from raftsched.api.jobs.parse import create_command, read_job
 from raftsched.api.jobs.render import STATE_NAMES, next_fire_at_ms
 from raftsched.api.jobs.resolving import TRIES, defaults_change_too_often, refresh_defaults
 from raftsched.api.openapi.operation import JOB_BODIES, JSON, WRITES, Reply, operation
@@ -42,12 +44,9 @@ BATCH_MAX = 10_000  # jobs
 BODY_MAX = 16 * 1024 * 1024  # bytes
 PROPOSAL_COMMANDS = 1_000
 PROPOSAL_BYTES = 256 * 1024
-SLICE = 100  # jobs between two turns of the event loop
+LOOKED_AT = 1_000  # lines of a body that are passed over between two looks at the time
 
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
-_typed = msgspec.json.Decoder(list[JobIn])
-_typed_line = msgspec.json.Decoder(JobIn)
-_pieces = msgspec.json.Decoder(list[msgspec.Raw])
 _encode = msgspec.json.Encoder().encode
 
 
@@ -69,43 +68,59 @@ async def create_batch(ctx: ApiContext, call: Call[Any]) -> web.Response:
     lines = call.request.headers["Content-Type"].partition(";")[0].strip().lower() in _LINES
     raw = call.raw
     name = call.key("batch", raw)
-    given = _decode(raw, lines)
+    slices = Slices()
+    given = await _in_lines(raw, slices) if lines else _in_list(raw)
+    await slices.turn()
     if len(given) > BATCH_MAX:
-        raise Problem("too-large", f"The batch has {len(given):,} jobs; {BATCH_MAX:,} is the limit.")
+        raise Problem("too-large", f"The batch has more than {BATCH_MAX:,} jobs, which is the limit.")
     results: list[bytes] = [b""] * len(given)
     parts = [part(name, at) for at in range(-(-len(given) // BATCH_PLACES))]
     if name.key:
-        await _answer_again(ctx, parts, results)
+        await _answer_again(ctx, parts, results, slices)
     if is_limited() and b'"notify"' in raw:
         await catch_up(ctx)  # it is said here which webhooks there are for the caller
     for attempt in range(TRIES):
-        proposals = await _propose(ctx, given, parts, results)
-        if not await _gather(ctx, proposals, results, first_time=not attempt):
+        proposals = await _propose(ctx, given, parts, results, slices)
+        if not await _gather(ctx, proposals, results, slices, first_time=not attempt):
             break
         await refresh_defaults(ctx)  # the namespaces of some were changed meanwhile
-        given = _decode(raw, lines)  # what was read is used up
     else:
         results = [result or _failure(defaults_change_too_often()) for result in results]
     return reply(b'{"items":[' + b",".join(results) + b"]}")
 
 
-def _decode(raw: bytes, lines: bool) -> Sequence[JobIn | bytes]:
-    """Jobs, or, when one of them is not sound, the text of each. Raises Problem invalid-json, invalid-job."""
+@cache
+def _splitter() -> msgspec.json.Decoder[Any]:
+    """Returns what cuts a JSON list into its texts. What is beyond its fields is passed over: millions of items cost
+    as little as their bytes. Made when it is needed first, which takes some 20 ms."""
+    fields = [(f"at_{place}", msgspec.Raw, msgspec.Raw()) for place in range(BATCH_MAX + 1)]
+    return msgspec.json.Decoder(msgspec.defstruct("Items", fields, array_like=True))
+
+
+def _in_list(raw: bytes) -> list[bytes]:
+    """The texts of a list, one too many at most. Raises Problem invalid-json, invalid-job."""
+    if not raw.strip():
+        raise Problem("invalid-json", "The body is empty; it must be a JSON list of jobs.")
     try:
-        jobs = _typed_line.decode_lines(raw) if lines else _typed.decode(raw)
-        if not strict.may_repeat(raw, lines=lines):
-            return jobs
-    except (ValueError, RecursionError):
-        pass
-    if lines:
-        return [line for line in raw.splitlines() if line.strip()]
-    try:
-        return [bytes(piece) for piece in _pieces.decode(raw)]
+        items = msgspec.structs.astuple(_splitter().decode(raw))
     except msgspec.ValidationError:
         raise Problem("invalid-job", errors=[FieldError("", "must be a list of jobs, or one job per line")]) from None
-    except (ValueError, RecursionError):
-        strict.parse(raw)
-        raise Problem("invalid-json", "The body is not JSON.") from None
+    except (ValueError, RecursionError) as error:
+        raise Problem("invalid-json", f"The body is not JSON: {error}.") from None
+    texts = map(bytes, items)
+    return [text for text in texts if text]
+
+
+async def _in_lines(raw: bytes, slices: Slices) -> list[bytes]:
+    """The lines that hold something, one too many at most. There may be millions that are empty."""
+    found: list[bytes] = []
+    lines: Iterator[bytes] = iter(BytesIO(raw))
+    while some := list(islice(lines, LOOKED_AT)):
+        found += [line for line in some if not line.isspace()]
+        if len(found) > BATCH_MAX:
+            break
+        await slices.turn()
+    return found[: BATCH_MAX + 1]
 
 
 class _Proposal:
@@ -120,7 +135,7 @@ class _Proposal:
             self.answers.set_exception(error)
 
 
-async def _answer_again(ctx: ApiContext, parts: Sequence[Named], results: list[bytes]) -> None:
+async def _answer_again(ctx: ApiContext, parts: Sequence[Named], results: list[bytes], slices: Slices) -> None:
     """The results of what this node knows to be made under the request's name. Raises idempotency-mismatch, when they
     are those of another batch, before anything is done."""
     for at, name in enumerate(parts):
@@ -132,13 +147,12 @@ async def _answer_again(ctx: ApiContext, parts: Sequence[Named], results: list[b
             with ctx.read() as view:
                 answer = item_result(view, use, place - first)
             if answer is not None:
-                _render(ctx, [place], [answer], results)
-            if place % SLICE == SLICE - 1:
-                await asyncio.sleep(0)
+                _render(ctx, place, answer, results)
+            await slices.turn()
 
 
 async def _propose(
-    ctx: ApiContext, given: Sequence[JobIn | bytes], parts: Sequence[Named], results: list[bytes]
+    ctx: ApiContext, given: Sequence[bytes], parts: Sequence[Named], results: list[bytes], slices: Slices
 ) -> list[_Proposal]:
     """Starts the proposals; what is refused here, or has a result already, has one afterwards."""
     settings, now_ms = ctx.settings(), ctx.now_ms()
@@ -160,21 +174,14 @@ async def _propose(
             if size >= PROPOSAL_BYTES or len(commands) >= PROPOSAL_COMMANDS:
                 proposals.append(_Proposal(ctx, places, commands))
                 places, commands, size = [], [], 0
-        if place % SLICE == SLICE - 1:
-            await asyncio.sleep(0)
+        await slices.turn()
     if commands:
         proposals.append(_Proposal(ctx, places, commands))
     return proposals
 
 
-def _command(ctx: ApiContext, job: JobIn | bytes, settings: Settings, now_ms: int, name: Named, place: int) -> bytes:
-    if isinstance(job, bytes):
-        content = read_job(job, settings, now_ms, ctx.defaults_of)
-    else:
-        errors: list[FieldError] = []
-        content = read_given(job, settings, now_ms, ctx.defaults_of, errors)
-        if errors:
-            raise refused(errors)
+def _command(ctx: ApiContext, job: bytes, settings: Settings, now_ms: int, name: Named, place: int) -> bytes:
+    content = read_job(job, settings, now_ms, ctx.defaults_of)
     if content.says_notify and is_limited():
         with ctx.read() as view:
             refuse_unseen(view, content, None)
@@ -183,7 +190,9 @@ def _command(ctx: ApiContext, job: JobIn | bytes, settings: Settings, now_ms: in
     return create_command(content, key=name.key, digest=name.digest, place=place)
 
 
-async def _gather(ctx: ApiContext, proposals: list[_Proposal], results: list[bytes], *, first_time: bool) -> bool:
+async def _gather(
+    ctx: ApiContext, proposals: list[_Proposal], results: list[bytes], slices: Slices, *, first_time: bool
+) -> bool:
     """Returns True when some have to be proposed again; these have no result yet."""
     if proposals:
         await asyncio.wait([proposal.answers for proposal in proposals])
@@ -200,33 +209,30 @@ async def _gather(ctx: ApiContext, proposals: list[_Proposal], results: list[byt
             for place in proposal.places:
                 results[place] = failed
             continue
-        again = _render(ctx, proposal.places, answers, results) or again
-        await asyncio.sleep(0)
+        for place, answer in zip(proposal.places, answers, strict=True):
+            again = _render(ctx, place, answer, results) or again
+            await slices.turn()
     if first_time and first is not None and failures == len(proposals) and first.code != "unknown-outcome":
         raise first  # nothing was proposed: the whole batch may be sent again
     return again
 
 
-def _render(ctx: ApiContext, places: list[int], answers: list[Answer], results: list[bytes]) -> bool:
-    """Returns True when some have to be proposed again."""
-    now_ms = ctx.now_ms()
-    again = False
-    for place, answer in zip(places, answers, strict=True):
-        if isinstance(answer, Rejected) and answer.code == DEFAULTS_STALE:
-            again = True
-            continue
-        if not isinstance(answer, Accepted) or answer.job is None:
-            rejected = from_rejected(answer) if not isinstance(answer, Accepted) else RaftschedError("internal")
-            results[place] = _failure(rejected)
-            continue
-        job = answer.job
-        fire_at = job.fire_at_ms
-        if fire_at is None or job.triggers:
-            fire_at = next_fire_at_ms(job, now_ms, ctx.calendar)
-        when = None if fire_at is None else format_time(fire_at)
-        made = BatchMade(201 if answer.created else 200, job_text(job.id), STATE_NAMES[job.state], job.revision, when)
-        results[place] = _encode(made)
-    return again
+def _render(ctx: ApiContext, place: int, answer: Answer, results: list[bytes]) -> bool:
+    """Puts a result into its place. Returns True when the job has to be proposed again."""
+    if isinstance(answer, Rejected) and answer.code == DEFAULTS_STALE:
+        return True
+    if not isinstance(answer, Accepted) or answer.job is None:
+        rejected = from_rejected(answer) if not isinstance(answer, Accepted) else RaftschedError("internal")
+        results[place] = _failure(rejected)
+        return False
+    job = answer.job
+    fire_at = job.fire_at_ms
+    if fire_at is None or job.triggers:
+        fire_at = next_fire_at_ms(job, ctx.now_ms(), ctx.calendar)
+    when = None if fire_at is None else format_time(fire_at)
+    made = BatchMade(201 if answer.created else 200, job_text(job.id), STATE_NAMES[job.state], job.revision, when)
+    results[place] = _encode(made)
+    return False
 
 
 def _failure(error: RaftschedError) -> bytes:

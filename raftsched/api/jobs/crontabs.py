@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -18,6 +17,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply_value
+from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.parse import read_plain
 from raftsched.api.jobs.schema import Namespace, Text, Zone
 from raftsched.api.openapi.operation import BODIES, operation
@@ -33,7 +33,6 @@ LINES_MAX = 2_000  # that are neither blank nor comments
 SETTINGS_MAX = 200  # lines that set a variable
 JOBS_BYTES = 4 * 1024 * 1024  # of the commands and variables of all jobs: each carries all variables above it
 BODY_MAX = 512 * 1024  # bytes; what is escaped takes more room than the text
-SLICE = 20  # lines between two turns of the event loop
 _NO_USER = '"user_column": false'
 
 _PREFIX = re.compile(r"[a-z0-9._-]{0,30}", re.ASCII)
@@ -108,14 +107,14 @@ async def convert(ctx: ApiContext, call: Call[CrontabIn]) -> web.Response:
         prefix=given.prefix,
         switches=_switches(),
     )
-    tab = await _last(steps)
+    slices = Slices()
+    tab = await _last(steps, slices)
     lines = [CrontabLineOut(r.line, r.text, "refused", None, None, r.reason, []) for r in tab.refused]
     texts = data.decode("utf-8", "replace").split("\n")
     lines += [CrontabLineOut(n, texts[n - 1].strip(), "setting", None, None, None, []) for n in tab.settings]
-    for number, entry in enumerate(tab.entries):
+    for entry in tab.entries:
         lines.append(_line(ctx, entry, namespace))
-        if number % SLICE == SLICE - 1:
-            await asyncio.sleep(0)
+        await slices.turn()
     lines.sort(key=lambda line: line.line)
     by_number = {line.line: line for line in lines}
     for at, note in tab.notes:
@@ -156,11 +155,11 @@ def _wrong(given: CrontabIn, data: bytes) -> Iterator[FieldError]:
         yield FieldError("/file", f"must have 1 to {FILE_MAX} characters")
 
 
-async def _last(steps: Iterator[Crontab]) -> Crontab:
+async def _last(steps: Iterator[Crontab], slices: Slices) -> Crontab:
     """Returns the crontab as a whole. Raises Problem invalid-body when its jobs take too much room."""
     tab = next(steps)
     seen = size = 0
-    for number, later in enumerate(steps):
+    for later in steps:
         tab = later
         if len(tab.settings) > SETTINGS_MAX:
             raise _too_much(f"sets more than {SETTINGS_MAX} variables")
@@ -169,8 +168,7 @@ async def _last(steps: Iterator[Crontab]) -> Crontab:
             size += _size(tab.entries[-1])
             if size > JOBS_BYTES:
                 raise _too_much(f"becomes jobs of more than {JOBS_BYTES:,} bytes, for each has all variables above it")
-        if number % SLICE == SLICE - 1:
-            await asyncio.sleep(0)
+        await slices.turn()
     return tab
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
 from raftsched.api.context import ApiContext
+from raftsched.api.http.slices import Slices
 from raftsched.api.rows import SCAN_MAX, page
 from raftsched.core.due_times import FarFirst
 from raftsched.core.selection import Walk
 from raftsched.core.tables import ReadView
 
-LOOK_ROWS = 5_000  # rows of FAR between two turns of the event loop
+LOOK_ROWS = 1_000  # rows of FAR that are looked at between two looks at the time
 
 T = TypeVar("T")
 
@@ -37,8 +37,9 @@ async def due_page(
     if before is None or found[1] is not None:
         return found
     done = False
+    slices = Slices()
     while not done:
-        await asyncio.sleep(0)
+        await slices.turn()
         with ctx.read() as view:
             done = far.look(view, LOOK_ROWS)
     with ctx.read() as view:

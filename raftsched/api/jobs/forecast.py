@@ -18,6 +18,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time, parse_duration
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ, Query, bad_parameter, check_namespace
+from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.forecast_jobs import Candidate, Forecast
 from raftsched.api.jobs.forecast_load import SHOWN, Load
 from raftsched.api.jobs.forecast_schema import (
@@ -41,7 +42,6 @@ from raftsched.schedule.due_counts import Window
 
 STEPS_MAX = 1_500  # of one answer: a day of minutes, two months of hours
 WORK_MAX = 2_000_000  # rows that one answer passes over; what is decoded or counted weighs more
-SLICE = 500  # of these between two turns of the event loop
 QUEUES_MAX = 20  # that are shown
 PEAKS = 5
 
@@ -107,16 +107,15 @@ class _Turns:
 
     def __init__(self, found: Forecast) -> None:
         self._found = found
-        self._next = SLICE
+        self._slices = Slices()
 
     @property
     def is_over(self) -> bool:
-        return self._found.work >= self._next
+        return self._slices.over
 
     async def pause(self) -> bool:
         """Returns whether there is work left for this answer."""
-        self._next = self._found.work + SLICE
-        await asyncio.sleep(0)
+        await self._slices.turn()
         return self._found.work < WORK_MAX
 
     async def take(self, steps: Iterable[None]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ, check_namespace
+from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.render import STATE_NAMES
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import referred_job
@@ -31,7 +31,6 @@ from raftsched.schedule import TriggerError, describe
 JOBS_MAX = 2_000  # of one answer
 EDGES_MAX = 20_000
 LOOK_MAX = 500_000  # rows and edges that are looked at for one
-SLICE = 1_000  # of them between two turns of the event loop
 DECODED = 10  # rows that a job counts for which is decoded, or shown
 
 
@@ -104,7 +103,7 @@ async def _all(ctx: ApiContext, graph: _Graph, namespace: str | None) -> None:
                     break
             else:
                 return
-        await asyncio.sleep(0)
+        await graph.slices.turn()
 
 
 async def _around(ctx: ApiContext, graph: _Graph, job: Job) -> None:
@@ -113,27 +112,27 @@ async def _around(ctx: ApiContext, graph: _Graph, job: Job) -> None:
     ahead: deque[_Step] = deque((_Step(name_of(job)), _Step(name_of(job), 0)))
     while ahead and graph.goes_on():
         with ctx.read() as view:
-            while ahead and not graph.slice_is_over():
+            while ahead:
                 step = ahead.popleft()
                 if step.behind is None:
                     ahead.extend(graph.awaited_by(view, step.name))
                 else:
                     graph.followed_by(view, step.name, step.behind, ahead)
-        await asyncio.sleep(0)
+                if graph.slice_is_over():
+                    break
+        await graph.slices.turn()
 
 
 async def _shown(ctx: ApiContext, graph: _Graph) -> GraphOut:
     names = list(graph.jobs)
     shown: list[GraphJobOut] = []
     while len(shown) < len(names):
-        graph.work = 0
         with ctx.read() as view:
             for name in names[len(shown) :]:
                 shown.append(_job(name, graph.find(view, name)))
-                graph.work += DECODED
-                if graph.work >= SLICE:
+                if graph.slices.over:
                     break
-        await asyncio.sleep(0)
+        await graph.slices.turn()
     return GraphOut(shown, graph.edges, graph.complete)
 
 
@@ -149,6 +148,7 @@ class _Graph:
         self.jobs: dict[str, Job | None] = {}
         self.edges: list[GraphEdgeOut] = []
         self.complete = True
+        self.slices = Slices()
         self.work = 0  # in this slice
         self._done = 0  # in those before
         self._found: set[str] = set()  # names that were looked up
@@ -167,7 +167,7 @@ class _Graph:
     def slice_is_over(self) -> bool:
         """Returns whether others are to have their turn. To be asked once for each row."""
         self.work += 1
-        return self.work >= SLICE or not self.complete
+        return self.slices.over or not self.complete
 
     def decode(self, raw: bytes) -> Job:
         self.work += DECODED

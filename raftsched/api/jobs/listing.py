@@ -8,19 +8,22 @@ short, even empty, while `next` says that there is more to look through.
 
 from __future__ import annotations
 
+from functools import partial
+
 from aiohttp import web
 
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.fields import wanted_fields
 from raftsched.api.http.replies import reply_page
+from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.due import due_page
 from raftsched.api.jobs.filters import PARAMETERS, of_query
 from raftsched.api.jobs.partial import FIELDS, PartialJobs
 from raftsched.api.jobs.render import job_json
 from raftsched.api.openapi.declarations import listing
 from raftsched.api.openapi.types import JOB, JOB_PART
-from raftsched.api.rows import page
+from raftsched.api.rows import paged
 from raftsched.api.runs.states import JOB_STATES, several
 from raftsched.core.model import Job
 from raftsched.core.selection import match, walk
@@ -45,7 +48,7 @@ async def list_jobs(ctx: ApiContext, call: Call[None]) -> web.Response:
     reverse = query.choice("order", "asc", "desc") == "desc"
     last = query.cursor("jobs")
     way = walk(wanted)
-    now_ms = ctx.now_ms()
+    now_ms, slices = ctx.now_ms(), Slices()
     if way.table is Table.DUE:
 
         def take_due(view: ReadView, key: bytes) -> Job | None:
@@ -56,15 +59,16 @@ async def list_jobs(ctx: ApiContext, call: Call[None]) -> web.Response:
 
         jobs, last = await due_page(ctx, way, last, query.limit(), take_due, reverse=reverse)
     else:
-        with ctx.read() as view:
 
-            def take(key: bytes, value: bytes) -> Job | None:
-                raw = way.job(view, key, value)
-                return None if raw is None else match(wanted, raw)
+        def take(view: ReadView, key: bytes, value: bytes) -> Job | None:
+            raw = way.job(view, key, value)
+            return None if raw is None else match(wanted, raw)
 
-            jobs, last = page(way.rows(view, last, reverse=reverse), query.limit(), take)
-    if fields is None:
-        shown = [job_json(job, now_ms, ctx.calendar, ctx.live_attempt(job)) for job in jobs]
-    else:
-        shown = list(map(PartialJobs(ctx, fields, now_ms), jobs))
+        rows = partial(way.rows, reverse=reverse)
+        jobs, last = await paged(ctx, slices, rows, query.limit(), take, last)
+    part = None if fields is None else PartialJobs(ctx, fields, now_ms)
+    shown: list[bytes] = []
+    for job in jobs:
+        shown.append(job_json(job, now_ms, ctx.calendar, ctx.live_attempt(job)) if part is None else part(job))
+        await slices.turn()
     return reply_page(call.request, shown, "jobs", query.filters(), last)

@@ -3,7 +3,6 @@ between the pieces."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError
 from raftsched.api.http.replies import reply_fields
+from raftsched.api.http.slices import Slices
 from raftsched.core.model import DAY_MS, Job, Policy, Trigger, TriggerKind
 from raftsched.schedule import Occurrence, TriggerError
 
@@ -21,7 +21,7 @@ COUNT_DEFAULT = 10
 COUNT_MAX = 1_000
 DAYS = 31  # counted, unless `to` says otherwise
 DAYS_MAX = 400  # counted at once: a year, and the rest of its weeks
-SLICE = 50  # times, or days, between two turns of the event loop
+AT_ONCE = 10  # times that are asked for between two looks at the time
 
 
 class Window(NamedTuple):
@@ -84,23 +84,23 @@ def wrong_window(from_ms: int, to_ms: int | None, zone: str | None) -> FieldErro
 
 async def times_of(ctx: ApiContext, sources: Sequence[Source], window: Window) -> tuple[list[Occurrence], bool]:
     """Returns the times, and whether there are more. A time that several triggers share is that of the first."""
+    slices = Slices()
     if len(sources) == 1:
-        return await _times_of(ctx, sources[0], window)
+        return await _times_of(ctx, sources[0], window, slices)
     found: dict[int, Occurrence] = {}
     more = False
     for source in sources:
-        times, beyond = await _times_of(ctx, source, window._replace(most=None))
+        times, beyond = await _times_of(ctx, source, window._replace(most=None), slices)
         more |= beyond
         for time in times:
             found.setdefault(time.at_ms, time)
-        await asyncio.sleep(0)
     together = sorted(found.values(), key=lambda time: time.at_ms)
     if window.most is not None and len(together) >= window.most:
         together, more = together[: window.most], False
     return together[: window.limit], more or len(together) > window.limit
 
 
-async def _times_of(ctx: ApiContext, source: Source, window: Window) -> tuple[list[Occurrence], bool]:
+async def _times_of(ctx: ApiContext, source: Source, window: Window, slices: Slices) -> tuple[list[Occurrence], bool]:
     trigger = source.trigger
     if trigger.kind in (TriggerKind.MANUAL, TriggerKind.AFTER):
         return [], False
@@ -109,14 +109,14 @@ async def _times_of(ctx: ApiContext, source: Source, window: Window) -> tuple[li
     at_ms = window.from_ms
     whose = _whose(ctx, source)
     while len(found) < limit:
-        some = schedule.preview(trigger, at_ms, min(SLICE, limit - len(found)), **whose)
+        some = schedule.preview(trigger, at_ms, min(AT_ONCE, limit - len(found)), **whose)
         if window.to_ms is not None:
             some = [one for one in some if one.at_ms < window.to_ms]
         found += some
-        if len(some) < SLICE or trigger.once:
+        await slices.turn()
+        if len(some) < AT_ONCE or trigger.once:
             break
         at_ms = some[-1].at_ms
-        await asyncio.sleep(0)
     return found[: window.limit], len(found) > window.limit
 
 
@@ -144,10 +144,10 @@ async def _days_of(ctx: ApiContext, sources: Sequence[Source], window: Window, z
     else:
         several = [(source.trigger, _whose(ctx, source)) for source in sources]
         days = schedule.due_days_of_several(several, *span, most=window.most)
+    slices = Slices()
     for day in days:
         found.append(day._asdict())
-        if not len(found) % SLICE:
-            await asyncio.sleep(0)
+        await slices.turn()
     return found
 
 

@@ -6,7 +6,6 @@ of leader. A job is acted on when it is there as the operation begins, and match
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ from raftsched.api.http.idempotency import Named, done_before, propose_once
 from raftsched.api.http.problems import FieldError, ParameterError, Problem
 from raftsched.api.http.replies import propose_one, reply_page, reply_value
 from raftsched.api.http.requests import READ, catch_up, id_of
+from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.filters import PARAMETERS, of_body, of_query, shown
 from raftsched.api.jobs.operations_schema import (
     ActionsIn,
@@ -49,7 +49,6 @@ from raftsched.errors import KINDS
 
 BODY_MAX = 256 * 1024  # bytes
 LOOK_MAX = 1_000_000  # rows looked at for a dry run
-LOOK_ROWS = 500  # of them between two turns of the event loop
 SAMPLE_MAX = 10
 _LISTING = "operations"
 
@@ -198,12 +197,15 @@ async def _dry_run(ctx: ApiContext, asked: _Asked) -> web.Response:
 
 
 async def _count_ids(ctx: ApiContext, ids: tuple[int, ...], counted: DryRunOut) -> None:
-    for start in range(0, len(ids), LOOK_ROWS):
+    slices = Slices()
+    while counted.examined < len(ids):
         with ctx.read() as view:
-            for job_id in ids[start : start + LOOK_ROWS]:
+            for job_id in ids[counted.examined :]:
                 counted.examined += 1
                 _count(counted, get_job(view, job_id))
-        await asyncio.sleep(0)
+                if slices.over:
+                    break
+        await slices.turn()
 
 
 async def _count_matches(ctx: ApiContext, wanted: JobFilter, counted: DryRunOut) -> None:
@@ -211,24 +213,22 @@ async def _count_matches(ctx: ApiContext, wanted: JobFilter, counted: DryRunOut)
     with ctx.read() as view:
         way = walk(wanted, meta(view).last_id)
     last = None
+    slices = Slices()
     while True:
         with ctx.read() as view:
-            seen = 0
             for key, value in way.rows(view, last):
-                if seen >= LOOK_ROWS:
-                    break
-                seen += 1
+                if counted.examined >= LOOK_MAX:
+                    counted.complete = False
+                    return
+                counted.examined += 1
                 last = key
                 raw = way.job(view, key, value)
                 _count(counted, None if raw is None else match(wanted, raw))
+                if slices.over:
+                    break
             else:
-                counted.examined += seen
                 return
-        counted.examined += seen
-        if counted.examined >= LOOK_MAX:
-            counted.complete = False
-            return
-        await asyncio.sleep(0)
+        await slices.turn()
 
 
 def _count(counted: DryRunOut, job: Job | None) -> None:

@@ -77,6 +77,7 @@ def read_job(
     except (ValueError, RecursionError):
         return _slow(strict.parse(raw), settings, now_ms, lookup, namespace, kept, tolerant)
     errors: list[FieldError] = []
+    check_permitted(namespace or given.namespace or DEFAULT_NAMESPACE)  # before what takes longer
     found = lookup(namespace or given.namespace or DEFAULT_NAMESPACE)
     says_notify = given.notify is not None
     filled = found.defaults is not None and fill(given, found.defaults)

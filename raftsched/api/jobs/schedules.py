@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from aiohttp import web
 
 from raftsched import schedule
@@ -14,6 +12,7 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import reply_fields
 from raftsched.api.http.requests import READ, bad_parameter, catch_up
+from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.moments import (
     COUNT_DEFAULT,
     COUNT_MAX,
@@ -82,9 +81,10 @@ async def _policy_of(given: PreviewIn, now_ms: int, errors: list[FieldError]) ->
         return Policy(trigger=trigger_of(given.trigger, now_ms, errors))
     trigger = several_of(given, errors)
     triggers = []
+    slices = Slices()
     for one in each_of(given.triggers, now_ms, errors):
         triggers.append(one)
-        await asyncio.sleep(0)
+        await slices.turn()
     return Policy(trigger=trigger, triggers=tuple(triggers))
 
 
@@ -140,9 +140,10 @@ async def _count(ctx: ApiContext, source: Source, after_ms: int, until_ms: int, 
     whose = {"anchor_ms": source.anchor_ms, "job_id": source.job_id}
     in_parts = trigger.kind in (TriggerKind.CRON, TriggerKind.RRULE)
     count = 0
+    slices = Slices()
     while after_ms < until_ms and count < most:
         end_ms = min(until_ms, after_ms + YEAR_MS) if in_parts else until_ms
         count += schedule.missed(trigger, after_ms, end_ms, keep=0, calendar=content, **whose).count
         after_ms = end_ms
-        await asyncio.sleep(0)
+        await slices.turn()
     return min(count, most)

@@ -98,34 +98,37 @@ def each_of(
     if len(given) > TRIGGERS_MAX:
         errors.append(FieldError("/triggers", f"has {len(given)} triggers; at most {TRIGGERS_MAX} are allowed"))
         return
-    seen: set[str] = set()
-    for place, item in enumerate(given):
-        at = f"/triggers/{place}"
-        if item.id is None:
-            errors.append(FieldError(f"{at}/id", "is missing; give each trigger a name of its own, such as nightly"))
-        elif not names.TRIGGER.allows(item.id):
-            errors.append(FieldError(f"{at}/id", f"breaks the rule for ids; use {names.TRIGGER.rule}"))
-        elif item.id in seen:
-            errors.append(
-                FieldError(f"{at}/id", f'is that of an earlier trigger, "{item.id}"; each has its own', "repeated")
-            )
-        seen.add(item.id or "")
-        if item.max_runs is not None:
-            detail = "belongs to the job; give it beside triggers, and it counts the runs of all of them"
-            errors.append(FieldError(f"{at}/max_runs", detail))
-            continue
-        if item.manual:
-            errors.append(
-                FieldError(f"{at}/manual", f"has no times; a job is run by hand whatever else it has. {_GIVE}")
-            )
-            continue
-        if item.after is not None:
-            detail = f"goes alone: a job that follows others has no other trigger yet. {_GIVE}"
-            errors.append(FieldError(f"{at}/after", detail))
-            continue
-        kind = _kind_of(item, at, _ONE_OF_SEVERAL, errors)
+    before = len(errors)
+    kinds = [_kind_of_item(place, item, given[:place], errors) for place, item in enumerate(given)]
+    search = len(errors) == before
+    for place, (item, kind) in enumerate(zip(given, kinds, strict=True)):
         if kind is not None:
-            yield _full(item, kind, at, item.id or "", now_ms, errors, kept)
+            yield _full(item, kind, f"/triggers/{place}", item.id or "", now_ms, errors, kept, search=search)
+
+
+def _kind_of_item(place: int, item: TriggerItemIn, before: list[TriggerItemIn], errors: list[FieldError]) -> str | None:
+    """Returns the kind of one of several triggers; None: it cannot be one. This is looked at in all of them before it
+    is asked of any whether it is ever due."""
+    at = f"/triggers/{place}"
+    if item.id is None:
+        errors.append(FieldError(f"{at}/id", "is missing; give each trigger a name of its own, such as nightly"))
+    elif not names.TRIGGER.allows(item.id):
+        errors.append(FieldError(f"{at}/id", f"breaks the rule for ids; use {names.TRIGGER.rule}"))
+    elif any(item.id == other.id for other in before):
+        errors.append(
+            FieldError(f"{at}/id", f'is that of an earlier trigger, "{item.id}"; each has its own', "repeated")
+        )
+    if item.max_runs is not None:
+        detail = "belongs to the job; give it beside triggers, and it counts the runs of all of them"
+        errors.append(FieldError(f"{at}/max_runs", detail))
+    elif item.manual:
+        errors.append(FieldError(f"{at}/manual", f"has no times; a job is run by hand whatever else it has. {_GIVE}"))
+    elif item.after is not None:
+        detail = f"goes alone: a job that follows others has no other trigger yet. {_GIVE}"
+        errors.append(FieldError(f"{at}/after", detail))
+    else:
+        return _kind_of(item, at, _ONE_OF_SEVERAL, errors)
+    return None
 
 
 def several_of(given: JobIn | PreviewIn, errors: list[FieldError]) -> Trigger:
@@ -189,7 +192,10 @@ def _full(
     now_ms: int,
     errors: list[FieldError],
     kept: Policy | None,
+    *,
+    search: bool = True,
 ) -> Trigger:
+    """`search`: whether it is ever due is asked, too, which can take long."""
     before = len(errors)
     _refuse_others(given, kind, at, errors)
     if given.calendar is not None and not names.CALENDAR.allows(given.calendar):
@@ -217,7 +223,7 @@ def _full(
             id=name,
             calendar_moves=given.calendar_action == "move",
         )
-        if len(errors) == before and (kept is None or trigger not in kept.all_triggers):
+        if search and len(errors) == before and (kept is None or trigger not in kept.all_triggers):
             schedule.validate(trigger, now_ms=now_ms)
         return trigger
     except TriggerError as error:

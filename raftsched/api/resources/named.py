@@ -16,7 +16,7 @@ may use the parts of its `NamedResource` and replaces the common one in `endpoin
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -30,6 +30,7 @@ from raftsched.api.http.merging import merge
 from raftsched.api.http.problems import Problem, of_a_change
 from raftsched.api.http.replies import propose_one, reply_page, reply_tagged
 from raftsched.api.http.requests import READ, catch_up
+from raftsched.api.http.slices import Slices
 from raftsched.api.openapi.operation import (
     BODIES,
     BODY_MAX,
@@ -44,7 +45,7 @@ from raftsched.api.openapi.operation import (
 )
 from raftsched.api.openapi.parameters import PATH
 from raftsched.api.resources.amending import Versioned, amend
-from raftsched.api.rows import following, page
+from raftsched.api.rows import following, paged
 from raftsched.core.commands import Command, encode
 from raftsched.core.rows import Row
 from raftsched.core.tables import ReadView, Table, after
@@ -187,10 +188,10 @@ class NamedResource(Generic[R]):
             row = self.rows.decode(raw)
             return row if self.is_visible(row) and self.is_listed(row) else None
 
-        def shown(view: ReadView, rows: list[R]) -> Iterable[Any]:
-            return (self.shown(ctx, view, row, len(rows)) for row in rows)
+        def shown(view: ReadView, row: R, of: int) -> Any:
+            return self.shown(ctx, view, row, of)
 
-        return list_page(ctx, call, self.plural, self.rows.table, take, shown)
+        return await list_page(ctx, call, self.plural, self.rows.table, take, shown)
 
     async def get(self, ctx: ApiContext, call: Call[None]) -> web.Response:
         return self.reply(ctx, call)
@@ -238,23 +239,34 @@ class NamedResource(Generic[R]):
         return reply_tagged(call.request, shown, row.revision, self.path.format(**call.path) if created else None)
 
 
-def list_page(
+async def list_page(
     ctx: ApiContext,
     call: Call[Any],
     listing: str,
     table: Table,
     take: Callable[[bytes, bytes], T | None],
-    shown: Callable[[ReadView, list[T]], Iterable[Any]],
+    shown: Callable[[ReadView, T, int], Any],
     *,
     prefix: bytes = b"",
 ) -> web.Response:
-    """Answers with a page of the rows whose key has this prefix, as far as `take` keeps them."""
-    query = call.query
-    last = query.cursor(listing)
-    low = prefix if last is None else max(prefix, following(last))
-    with ctx.read() as view:
-        rows, last = page(view.scan(table, low, after(prefix) if prefix else None), query.limit(), take)
-        items = [_encode(one) for one in shown(view, rows)]
+    """Answers with a page of the rows whose key has this prefix, as far as `take` keeps them. `shown`: one of so many
+    as it is shown; None: it has gone meanwhile."""
+    query, slices = call.query, Slices()
+
+    def rows_behind(view: ReadView, last: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        low = prefix if last is None else max(prefix, following(last))
+        return view.scan(table, low, after(prefix) if prefix else None)
+
+    rows, last = await paged(
+        ctx, slices, rows_behind, query.limit(), lambda _, key, raw: take(key, raw), query.cursor(listing)
+    )
+    items: list[bytes] = []
+    for row in rows:
+        with ctx.read() as view:
+            one = shown(view, row, len(rows))
+        if one is not None:
+            items.append(_encode(one))
+        await slices.turn()
     return reply_page(call.request, items, listing, query.filters(), last)
 
 

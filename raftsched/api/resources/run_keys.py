@@ -34,17 +34,15 @@ def _taken(key: bytes, raw: bytes) -> tuple[str, RunKey]:
     return from_run_key(key)[1], decode_run_key(raw)
 
 
-def _shown(view: ReadView, rows: list[tuple[str, RunKey]]) -> list[RunKeyOut]:
-    return [
-        RunKeyOut(
-            key,
-            row.running,
-            row.waiting,
-            [instance_text(holder) for holder in row.holders],
-            format_time_or_none(row.wake_at_ms if row.waiting else None),
-        )
-        for key, row in rows
-    ]
+def _shown(_: ReadView, found: tuple[str, RunKey], of: int) -> RunKeyOut:
+    key, row = found
+    return RunKeyOut(
+        key,
+        row.running,
+        row.waiting,
+        [instance_text(holder) for holder in row.holders],
+        format_time_or_none(row.wake_at_ms if row.waiting else None),
+    )
 
 
 @listing("List the keys of a namespace", RunKeyOut, "A page of keys, in their order.", scope="checked")
@@ -55,4 +53,4 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     if not names.NAMESPACE.allows(namespace):
         raise bad_parameter("ns", NAMESPACE_HELP)
     check_permitted(namespace)
-    return list_page(ctx, call, "keys", Table.RUN_KEYS, _taken, _shown, prefix=run_key(namespace, ""))
+    return await list_page(ctx, call, "keys", Table.RUN_KEYS, _taken, _shown, prefix=run_key(namespace, ""))

@@ -5,7 +5,6 @@ No answer repeats any part of a request: what is taken for another field may be 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
@@ -137,12 +136,12 @@ SECRETS = NamedResource(
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     """By namespace and name."""
 
-    def shown(view: ReadView, rows: list[Secret]) -> Iterable[SecretOut]:
-        return (_shown(ctx, view, secret, len(rows)) for secret in rows)
+    def shown(view: ReadView, secret: Secret, of: int) -> SecretOut:
+        return _shown(ctx, view, secret, of)
 
     namespace = call.query.text("namespace")
     prefix = b"" if namespace is None else namespace.encode() + b"\0"
-    return list_page(ctx, call, "secrets", Table.SECRETS, lambda _, raw: ROWS.decode(raw), shown, prefix=prefix)
+    return await list_page(ctx, call, "secrets", Table.SECRETS, lambda _, raw: ROWS.decode(raw), shown, prefix=prefix)
 
 
 @operation(

@@ -22,6 +22,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.requests import MIN_INDEX_WAIT_S, READ, bad_parameter
+from raftsched.api.http.slices import Slices
 from raftsched.api.http.streams import HEARTBEAT_S, MEDIA_TYPE, STREAMS, begin, frame, send
 from raftsched.api.openapi.operation import READS, Reply, operation
 from raftsched.api.runs.digests import EVERYBODY, Digest, read_digest
@@ -64,7 +65,7 @@ class Feed:
     async def since(self, index: int) -> Digest:
         """Returns what changed since an index, for one reader. Many of them cost others one such digest at a time."""
         async with self._turn:
-            await asyncio.sleep(0)
+            await Slices().next()
             return read_digest(self._ctx, index)
 
     async def comes(self, number: int) -> bool:

@@ -8,7 +8,6 @@ answer that did not come, a request does the rest.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,12 +28,13 @@ from raftsched.api.http.idempotency import Named, done_before, noted, part, unde
 from raftsched.api.http.problems import FieldError, ParameterError, Problem
 from raftsched.api.http.replies import reply, reply_page
 from raftsched.api.http.requests import NAMESPACE_HELP, Query, bad_parameter, catch_up
+from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.schema import DeadFilterIn, DeadLetterOut, RequeueIn
 from raftsched.api.jobs.triggers import time_of
 from raftsched.api.openapi.declarations import action, listing
 from raftsched.api.openapi.operation import WRITES, operation
 from raftsched.api.openapi.types import partial
-from raftsched.api.rows import SCAN_MAX, get_instance, get_job, page, permitted_instance, referred_job
+from raftsched.api.rows import SCAN_MAX, get_instance, get_job, paged, permitted_instance, referred_job
 from raftsched.api.runs.partial import FIELDS, partial_instance
 from raftsched.api.runs.render import JobNames, instance_json
 from raftsched.api.runs.states import several
@@ -78,6 +78,13 @@ class _Filter:
             if found is None:
                 raise Problem("not-found", f'There is no job "{self.job[:200]}"; give its id, or "namespace/name".')
             self._job_id = found.id
+
+    def rows(self, view: ReadView, last: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Yields the dead letters of the time that is asked for, behind a key."""
+        low, high = u64(self.low_ms), u64(self.high_ms)
+        if last is not None:
+            low, high = (low, min(high, last)) if reverse else (max(low, last + b"\0"), high)
+        return view.scan(Table.DEAD, low, high, reverse=reverse) if low < high else iter(())
 
     def match(self, view: ReadView, instance: bytes) -> Job | None:
         """Its job, when the dead letter is wanted."""
@@ -124,15 +131,19 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     query = call.query
     wanted = _of_query(query)
     reverse = query.choice("order", "asc", "desc") != "asc"
-    last, fields = query.cursor(_LISTING), wanted_fields(query, _FIELDS)
-    low, high = u64(wanted.low_ms), u64(wanted.high_ms)
-    if last is not None:
-        low, high = (low, last) if reverse else (max(low, last + b"\0"), high)
+    fields = wanted_fields(query, _FIELDS)
     with ctx.read() as view:
         wanted.aim(view)
-        rows = view.scan(Table.DEAD, low, high, reverse=reverse)
         names = JobNames(view)
-        items, last = page(rows, query.limit(), lambda key, _: _shown(view, wanted, names, key, fields))
+
+    def shown(view: ReadView, key: bytes, _: bytes) -> bytes | None:
+        names.view = view
+        return _shown(view, wanted, names, key, fields)
+
+    def rows(view: ReadView, last: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        return wanted.rows(view, last, reverse=reverse)
+
+    items, last = await paged(ctx, Slices(), rows, query.limit(), shown, query.cursor(_LISTING))
     return reply_page(call.request, items, _LISTING, query.filters(), last)
 
 
@@ -351,18 +362,14 @@ async def _match(ctx: ApiContext, chosen: _Chosen) -> list[bytes]:
         wanted.aim(view)
         if chosen.after is None:  # what becomes one from here on is not meant
             wanted.high_ms = min(wanted.high_ms, max(ctx.now_ms(), meta(view).now_ms) + 1)
+
+    def take(view: ReadView, key: bytes, _: bytes) -> bytes | None:
+        return None if wanted.match(view, from_dead(key)) is None else from_dead(key)
+
+    slices = Slices()
     for _ in range(LOOK_MAX // SCAN_MAX):
-        low = u64(wanted.low_ms) if chosen.after is None else chosen.after + b"\0"
-        with ctx.read() as view:
-            rows = view.scan(Table.DEAD, low, u64(wanted.high_ms))
-            found, chosen.after = page(rows, ACT_MAX - len(keys), lambda key, _: _wanted(view, wanted, key))
+        found, chosen.after = await paged(ctx, slices, wanted.rows, ACT_MAX - len(keys), take, chosen.after)
         keys += found
         if chosen.after is None or len(keys) >= ACT_MAX:
             break
-        await asyncio.sleep(0)
     return keys
-
-
-def _wanted(view: ReadView, wanted: _Filter, key: bytes) -> bytes | None:
-    instance = from_dead(key)
-    return None if wanted.match(view, instance) is None else instance

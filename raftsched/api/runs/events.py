@@ -19,6 +19,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.requests import MIN_INDEX_WAIT_S, READ, Query, bad_parameter, check_namespace
+from raftsched.api.http.slices import Slices
 from raftsched.api.http.streams import HEARTBEAT_S, MEDIA_TYPE, STREAMS, begin, frame, problem_frame, send
 from raftsched.api.openapi.operation import READS, Reply, operation
 from raftsched.api.rows import decode_head, referred_job
@@ -45,7 +46,6 @@ from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import RaftschedError
 
-READ_MAX = 400  # events looked at in one go, that is without letting others have the processor
 GATHER_S = 0.02  # between two looks at least: a busy cluster makes hundreds of entries in a second
 
 _PARAMETERS = ("after", "type", "namespace", "job", "state", "follow", *READ)
@@ -162,7 +162,8 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
     streams = request.app[STREAMS]
     with streams.one(request.remote):
         start = at
-        frames, at, more = _read(ctx, at, wanted)
+        slices = Slices()
+        frames, at, more = _read(ctx, at, wanted, slices)
         # A reader that is cut off here goes on before what it was not sent.
         response = await begin(ctx, request, frame(ident=_number(start if frames else at)))
         if request.method == "HEAD":
@@ -180,9 +181,8 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
                         await send(request, response, frame(ident=_number(at)))
                     if streams.stopping.is_set():
                         break
-                else:
-                    await asyncio.sleep(0)
-                frames, at, more = _read(ctx, at, wanted)
+                await slices.turn()
+                frames, at, more = _read(ctx, at, wanted, slices)
         except RaftschedError as error:  # too late for a status
             await send(request, response, problem_frame(error))
         await response.write_eof()
@@ -254,24 +254,23 @@ async def _comes(ctx: ApiContext, at: bytes) -> bool:
     return await ctx.log.wait_applied(split_change(at)[0] + 1, HEARTBEAT_S)
 
 
-def _read(ctx: ApiContext, at: bytes, wanted: _Wanted) -> tuple[list[bytes], bytes, bool]:
+def _read(ctx: ApiContext, at: bytes, wanted: _Wanted, slices: Slices) -> tuple[list[bytes], bytes, bool]:
     """(frames, the number after which to go on, whether there is more already). Raises Problem events-gone."""
     applied = ctx.cluster.status().applied_index
+    start = at
     frames: list[bytes] = []
-    looked = 0
     with ctx.read() as view:
         _check(meta(view), at)
         index, position = split_change(at)
         low = change_key(index + 1, 0) if position == POSITION_MAX else change_key(index, position - position % PER_ROW)
         names: dict[int, str | None] = {}
         for key, raw in view.scan(Table.CHANGES, low):
-            if looked >= READ_MAX:
+            if at > start and slices.over:
                 return frames, at, True
             when_ms, changes = decode_row(raw)
             index, first = split_change(key)
             when = format_time(when_ms)
             for number, change in enumerate(changes, first):
-                looked += 1
                 here = change_key(index, number)
                 if here > at:
                     at = here

@@ -16,6 +16,7 @@ from raftsched.api.http.idempotency import done_before, propose_once
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import propose_one, reply, reply_page
 from raftsched.api.http.requests import READ, Query, bad_parameter, catch_up, instance_key_of
+from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.schema import InstanceOut, Nothing
 from raftsched.api.openapi.declarations import action
 from raftsched.api.openapi.operation import WRITES, AnyOf, PageOf, Reply, operation
@@ -23,7 +24,7 @@ from raftsched.api.openapi.types import partial
 from raftsched.api.rows import (
     get_job,
     instances_of,
-    page,
+    paged,
     permitted_instance,
     referred_job,
     requested_instance,
@@ -75,7 +76,8 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
 async def list_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
     query = call.query
     with ctx.read() as view:
-        return _list(view, call, query, requested_job(view, call))
+        job = requested_job(view, call)
+    return await _list(ctx, call, query, job)
 
 
 @operation(
@@ -92,20 +94,19 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     query = call.query
     parent = query.text("parent")
     if parent is not None:
-        return _list_parts(ctx, call, query, parent)
+        return await _list_parts(ctx, call, query, parent)
     name = query.text("job")
+    if name is None:
+        return await _list(ctx, call, query, None)
     with ctx.read() as view:
-        if name is None:
-            return _list(view, call, query, None)
         job = referred_job(view, name, query.text("namespace"))
-        if job is None:
-            raise Problem("not-found", f'There is no job "{name[:200]}"; give its id, or "namespace/name".')
-        return _list(view, call, query, job)
+    if job is None:
+        raise Problem("not-found", f'There is no job "{name[:200]}"; give its id, or "namespace/name".')
+    return await _list(ctx, call, query, job)
 
 
 class _Filter:
-    def __init__(self, query: Query, view: ReadView, job: Job | None) -> None:
-        self._view = view
+    def __init__(self, query: Query, job: Job | None) -> None:
         self._executor = _executor(query)
         self._dead = query.choice("dead_letter", "true", "false")
         self._namespace = query.text("namespace") if job is None else None
@@ -114,7 +115,7 @@ class _Filter:
         self._states = instance_states(query)
         self.parts = query.text("node") is not None or query.text("worker") is not None
 
-    def __call__(self, raw: bytes) -> Instance | None:
+    def __call__(self, view: ReadView, _: bytes, raw: bytes) -> Instance | None:
         row = decode_instance(raw)
         if (row.notice is not None and self._hides) or (row.parent is not None and not self.parts):
             return None
@@ -124,13 +125,13 @@ class _Filter:
             return None
         if self._dead is not None and row.dead_letter != (self._dead == "true"):
             return None
-        if self._namespace is not None and self._namespace_of(row.job_id) != self._namespace:
+        if self._namespace is not None and self._namespace_of(view, row.job_id) != self._namespace:
             return None
         return row
 
-    def _namespace_of(self, job_id: int) -> str | None:
+    def _namespace_of(self, view: ReadView, job_id: int) -> str | None:
         if job_id not in self._namespaces:
-            job = get_job(self._view, job_id)
+            job = get_job(view, job_id)
             self._namespaces[job_id] = None if job is None else job.namespace
         return self._namespaces[job_id]
 
@@ -143,7 +144,7 @@ def _executor(query: Query) -> str | None:
     return worker_key(worker) if node is None else _NOWHERE  # no attempt is on both
 
 
-def _list_parts(ctx: ApiContext, call: Call[Any], query: Query, parent: str) -> web.Response:
+async def _list_parts(ctx: ApiContext, call: Call[Any], query: Query, parent: str) -> web.Response:
     key = parse_instance(parent)
     if key is None:
         raise bad_parameter("parent", "is not the id of an instance")
@@ -156,15 +157,28 @@ def _list_parts(ctx: ApiContext, call: Call[Any], query: Query, parent: str) -> 
         raise bad_parameter("cursor", "is not a cursor of this list", "unknown-reference")
     with ctx.read() as view:
         row = requested_instance(view, key)
-        keep = _Filter(query, view, None)
-        keep.parts = True
-        found, last = page(rows_of_parts(view, row, after), query.limit(), lambda _, value: keep(value))
-        names = JobNames(view)
-        items = [instance_json(one, names) if fields is None else partial_instance(one, names, fields) for one in found]
+    keep = _Filter(query, None)
+    keep.parts = True
+    slices = Slices()
+    found, last = await paged(ctx, slices, lambda view, at: rows_of_parts(view, row, at), query.limit(), keep, after)
+    items = await _shown(ctx, found, fields, slices)
     return reply_page(call.request, items, listing, filters, last)
 
 
-def _list(view: ReadView, call: Call[Any], query: Query, job: Job | None) -> web.Response:
+async def _shown(ctx: ApiContext, found: list[Instance], fields: tuple[str, ...] | None, slices: Slices) -> list[bytes]:
+    items: list[bytes] = []
+    while len(items) < len(found):
+        with ctx.read() as view:
+            names = JobNames(view)
+            for row in found[len(items) :]:
+                items.append(instance_json(row, names) if fields is None else partial_instance(row, names, fields))
+                if slices.over:
+                    break
+        await slices.turn()
+    return items
+
+
+async def _list(ctx: ApiContext, call: Call[Any], query: Query, job: Job | None) -> web.Response:
     """Newest scheduled time first; `from` is inclusive, `to` is not."""
     low_ms, high_ms = query.time("from") or 0, query.time("to")
     high_ms = TIME_MAX_MS if high_ms is None else high_ms
@@ -175,16 +189,16 @@ def _list(view: ReadView, call: Call[Any], query: Query, job: Job | None) -> web
     before = query.cursor(listing)
     if before is not None and len(before) != INSTANCE_KEY_BYTES:
         raise bad_parameter("cursor", "is not a cursor of this list", "unknown-reference")
-    keep = _Filter(query, view, job)
-    rows: Iterator[tuple[bytes, bytes]]
-    if job is not None:
-        rows = instances_of(view, job, low_ms, high_ms, before)
-    else:
+
+    def rows(view: ReadView, before: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        if job is not None:
+            return instances_of(view, job, low_ms, high_ms, before)
         high = u64(high_ms) if before is None else min(u64(high_ms), before)
-        rows = view.scan(Table.INSTANCES, u64(low_ms), high, reverse=True)
-    found, last = page(rows, query.limit(), lambda _, value: keep(value))
-    names = JobNames(view)
-    items = [instance_json(row, names) if fields is None else partial_instance(row, names, fields) for row in found]
+        return view.scan(Table.INSTANCES, u64(low_ms), high, reverse=True)
+
+    slices = Slices()
+    found, last = await paged(ctx, slices, rows, query.limit(), _Filter(query, job), before)
+    items = await _shown(ctx, found, fields, slices)
     return reply_page(call.request, items, listing, filters, last)
 
 

@@ -7,7 +7,6 @@ one before it was ended.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
@@ -25,10 +24,11 @@ from raftsched.api.http.idempotency import Named, done_before, noted, part, unde
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply
 from raftsched.api.http.requests import NAMESPACE_HELP, catch_up
+from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.schema import Namespace, Text, Time
 from raftsched.api.jobs.triggers import time_of
 from raftsched.api.openapi.declarations import action
-from raftsched.api.rows import SCAN_MAX, get_job, instances_of, page, referred_job
+from raftsched.api.rows import SCAN_MAX, get_job, instances_of, paged, referred_job
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Kill, Rejected
 from raftsched.core.ids import instance_text
@@ -105,21 +105,18 @@ class _Wanted:
         if self.low_ms > self.high_ms:
             errors.append(FieldError("/filter/from", 'is after "to"; it must not be', "inconsistent"))
 
-    def page(self, view: ReadView, last: bytes | None, limit: int) -> tuple[list[bytes], bytes | None]:
-        """Keys of instances, the newest first, and where to go on. Raises Problem not-found."""
-        rows: Iterable[tuple[bytes, bytes]]
+    def rows(self, view: ReadView, last: bytes | None) -> Iterable[tuple[bytes, bytes]]:
+        """Returns the instances below a key, the newest first. Raises Problem not-found."""
         if self.name is None:
             high = u64(self.high_ms) if last is None else min(u64(self.high_ms), last)
-            rows = view.scan(Table.INSTANCES, u64(self.low_ms), high, reverse=True)
-        else:
-            job = referred_job(view, self.name, self.namespace)
-            if job is None:
-                said = self.name[:128]
-                raise Problem("not-found", f'There is no job "{said}"; give an id, or a name with a namespace.')
-            rows = instances_of(view, job, self.low_ms, self.high_ms, last)
-        return page(rows, limit, lambda _, raw: self._match(view, raw))
+            return view.scan(Table.INSTANCES, u64(self.low_ms), high, reverse=True)
+        job = referred_job(view, self.name, self.namespace)
+        if job is None:
+            said = self.name[:128]
+            raise Problem("not-found", f'There is no job "{said}"; give an id, or a name with a namespace.')
+        return instances_of(view, job, self.low_ms, self.high_ms, last)
 
-    def _match(self, view: ReadView, raw: bytes) -> bytes | None:
+    def match(self, view: ReadView, _: bytes, raw: bytes) -> bytes | None:
         """The key of the instance, when it is wanted."""
         row = decode_instance(raw)
         if row.state not in self.states or (row.notice is not None and self.name is None) or row.parent is not None:
@@ -183,13 +180,12 @@ async def _match(ctx: ApiContext, wanted: _Wanted) -> tuple[list[bytes], bytes |
     """Keys of instances, the newest first, and where the next request goes on. A bounded number of rows at a time."""
     keys: list[bytes] = []
     last: bytes | None = wanted.before
+    slices = Slices()
     for _ in range(LOOK_MAX // SCAN_MAX):
-        with ctx.read() as view:
-            found, last = wanted.page(view, last, ACT_MAX - len(keys))
+        found, last = await paged(ctx, slices, wanted.rows, ACT_MAX - len(keys), wanted.match, last)
         keys += found
         if last is None or len(keys) >= ACT_MAX:
             break
-        await asyncio.sleep(0)
     return keys, last
 
 

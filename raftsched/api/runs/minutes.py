@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 import msgspec
@@ -13,6 +12,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ, bad_parameter, check_namespace
+from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
 from raftsched.core.minutes import ALL, OPEN_KEY, Minute, add_up
@@ -71,12 +71,13 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     high_ms += -high_ms % step_ms
     namespace = query.text("namespace")
     check_namespace(namespace)
+    slices = Slices()
     steps = [Minute() for _ in range(low_ms, high_ms, step_ms)]
     for from_ms in range(low_ms, high_ms, LOOK_MS):
         with ctx.read() as view:
             for at_ms, row in _rows(view, from_ms, min(from_ms + LOOK_MS, high_ms), namespace):
                 add_up(steps[(at_ms - low_ms) // step_ms], row)
-        await asyncio.sleep(0)
+        await slices.turn()
     counts = {name: [getattr(step, name) for step in steps] for name in Minute.__struct_fields__}
     step = query.text("step") or "1m"
     return reply_value(MinutesOut(format_time(low_ms), format_time(high_ms), step, **counts))

@@ -19,6 +19,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ, check_namespace
+from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.due import due_page
 from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
@@ -167,13 +168,14 @@ async def _look(ctx: ApiContext, namespace: str | None) -> NowOut:
     with ctx.read() as view:
         out = _running_now(view, lambda key: heads.of(view, key))
     out.due, _ = await due_page(ctx, walk(_ALL_DUE), None, SHOWN, lambda view, key: _due(key, heads.of(view, key[8:])))
-    await asyncio.sleep(0)  # others have their turn, here and after each lane
+    slices = Slices()
+    await slices.next()
     with ctx.read() as view:
         _see_dead(view, lambda key: heads.of(view, key), out)
         lanes = list(islice(_lanes(view), LANES_MAX))
         queues = {queue.lane: queue.name for queue in rows.QUEUES.all(view) if not queue.name.startswith(QUOTA_QUEUE)}
     for lane in (*lanes, None):
-        await asyncio.sleep(0)
+        await slices.turn()
         with ctx.read() as view:
             keys = _held(view) if lane is None else _ready(view, lane)
             queue = None if lane is None else queues.get(lane)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import islice
 from typing import NoReturn
 
@@ -14,6 +13,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ, bad_parameter
+from raftsched.api.http.slices import Slices
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import get_job, instances_of
 from raftsched.bounds import TIME_MAX_MS
@@ -70,6 +70,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     if len(given) > JOBS_MAX:
         _refuse(f"names {len(given)} jobs")
     found: list[RecentRuns] = []
+    slices = Slices()
     for one in given:
         job_id = parse_job(one)
         if job_id is None:
@@ -78,7 +79,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
             runs = _newest(view, job_id, count)
         if runs is not None:
             found.append(RecentRuns(job_text(job_id), runs))
-        await asyncio.sleep(0)  # others have their turn
+        await slices.turn()
     return reply_value(RecentOut(found))
 
 

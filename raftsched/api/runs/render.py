@@ -24,16 +24,17 @@ _NO_JOB = JobHead(0, "", None)
 
 
 class JobNames:
-    """Looks up namespace and name of jobs, each once. A deleted job has them until its last run has ended."""
+    """Looks up namespace and name of jobs, each once. A deleted job has them until its last run has ended. `view`: may
+    be changed for a later one, where a list is made in slices of time."""
 
     def __init__(self, view: ReadView) -> None:
-        self._view = view
+        self.view = view
         self._found: dict[int, JobHead] = {}
 
     def of(self, job_id: int) -> JobHead:
         found = self._found.get(job_id)
         if found is None:
-            raw = self._view.get(Table.JOBS, u64(job_id))
+            raw = self.view.get(Table.JOBS, u64(job_id))
             found = self._found[job_id] = _NO_JOB if raw is None else decode_head(raw)
         return found
 

@@ -5,11 +5,9 @@ The newest are looked at first, a bounded number of them; an answer says how far
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
-from itertools import islice
 
 from aiohttp import web
 
@@ -18,6 +16,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ, Query, bad_parameter
+from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.operations_schema import DistributionOut, StatsOut
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import instances_of, requested_job
@@ -26,10 +25,9 @@ from raftsched.core.filters import JobFilter, filter_error
 from raftsched.core.model import HOUR_MS, Instance, InstanceState, JobState, Outcome, lateness_ms
 from raftsched.core.rows import decode_instance
 from raftsched.core.selection import match, walk
-from raftsched.core.tables import ReadView, Table, u64
+from raftsched.core.tables import ReadView, Table, from_u64, u64
 
 LOOK_MAX = 50_000  # instances, and jobs, looked at for one answer
-LOOK_ROWS = 250  # of them between two turns of the event loop
 SPAN_MS = HOUR_MS  # of the statistics of all jobs, unless `from` says otherwise
 _BY_THEMSELVES = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.TIMED_OUT)
 _SHOWN = tuple(state for state in JobState if state is not JobState.DELETED)
@@ -147,29 +145,29 @@ async def _answer(
     """`states`: only instances in these count; None: in any. `hides`: what the cluster runs for itself does not."""
     tally = _Tally()
     chosen: dict[int, bool] = {}  # of the jobs met so far
+    slices = Slices()
     seen, before, counted_from_ms = 0, None, low_ms
-    while True:
+    complete = False
+    while not complete and seen < LOOK_MAX:
+        await slices.turn()
         with ctx.read() as view:
-            found = list(islice(rows(view, before), LOOK_ROWS))
-            for _, raw in found:
+            for key, raw in rows(view, before):
+                before = key
+                seen += 1
                 row = decode_instance(raw)
-                if (
-                    row.parent is not None
-                    or (hides and row.notice is not None)
-                    or (states is not None and row.state not in states)
-                ):
-                    continue
-                if wanted is None or _is_of(view, wanted, row.job_id, chosen):
+                counts = (
+                    row.parent is None
+                    and not (hides and row.notice is not None)
+                    and (states is None or row.state in states)
+                )
+                if counts and (wanted is None or _is_of(view, wanted, row.job_id, chosen)):
                     tally.add(row)
-        seen += len(found)
-        if len(found) < LOOK_ROWS:
-            complete = True
-            break
-        before = found[-1][0]
-        if seen >= LOOK_MAX:
-            complete, counted_from_ms = False, int.from_bytes(before[:8], "big")
-            break
-        await asyncio.sleep(0)
+                if seen >= LOOK_MAX or slices.over:
+                    break
+            else:
+                complete = True
+    if not complete and before is not None:
+        counted_from_ms = from_u64(before[:8])
     return reply_value(
         StatsOut(
             from_=format_time(low_ms),
@@ -201,27 +199,27 @@ async def _count_jobs(ctx: ApiContext, wanted: JobFilter) -> dict[str, int] | No
     if wanted.is_empty:
         counts = own_jobs(cluster)
         return {state.name: counts[state] for state in _SHOWN}
-    parts = list(walk(wanted).parts)
     found: Counter[JobState] = Counter()
-    last = None
-    for _ in range(LOOK_MAX // LOOK_ROWS):
-        way = parts[0]
-        with ctx.read() as view:
-            rows = list(islice(way.rows(view, last), LOOK_ROWS))
-            for key, value in rows:
-                raw = way.job(view, key, value)
-                job = None if raw is None else match(wanted, raw)
-                if job is not None:
-                    found[job.state] += 1
-        if len(rows) >= LOOK_ROWS:
-            last = rows[-1][0]
-        elif len(parts) > 1:
-            del parts[0]
-            last = None
-        else:
-            return {state.name: found[state] for state in _SHOWN}
-        await asyncio.sleep(0)
-    return None
+    slices, looked = Slices(), 0
+    for way in walk(wanted).parts:
+        last, done = None, False
+        while not done:
+            await slices.turn()
+            with ctx.read() as view:
+                for key, value in way.rows(view, last):
+                    last = key
+                    looked += 1
+                    if looked >= LOOK_MAX:
+                        return None
+                    raw = way.job(view, key, value)
+                    job = None if raw is None else match(wanted, raw)
+                    if job is not None:
+                        found[job.state] += 1
+                    if slices.over:
+                        break
+                else:
+                    done = True
+    return {state.name: found[state] for state in _SHOWN}
 
 
 def distribution(values: list[int]) -> DistributionOut:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from raftsched.api.http import slices
 from raftsched.api.http.durations import format_time
+from raftsched.api.http.slices import SLICE_S
 from raftsched.api.jobs import forecast
 from raftsched.api.jobs.forecast_load import Group, Load
 from raftsched.core import commands as c
@@ -241,7 +244,7 @@ def test_times_of_a_zone_that_is_not_known_here_are_left_out(tmp_path: Path, mon
 def test_one_answer_looks_at_so_many_jobs_and_says_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forecast, "SLICE", 20)
+    monkeypatch.setattr(slices, "thread_s", count(step=SLICE_S / 2).__next__)  # two looks at it are a slice
     monkeypatch.setattr(forecast, "WORK_MAX", 100)
 
     async def test(call: Client) -> None:
@@ -259,7 +262,7 @@ def test_one_answer_looks_at_so_many_jobs_and_says_where_it_stopped(
 
 
 def test_others_have_their_turn_between_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forecast, "SLICE", 50)
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
 
     async def test(call: Client) -> None:
         for minute in range(20):
@@ -293,6 +296,7 @@ def test_jobs_with_the_same_times_and_other_durations_let_others_have_their_turn
             yield sums
 
     monkeypatch.setattr(Load, "add", counted)
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
     turns = 0
 
     async def others() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from raftsched.api.http import slices
 from raftsched.api.jobs import operations
 from raftsched.core.operations import REFUSALS_MAX
 from tests.support.local_api import Client, run
@@ -100,7 +101,7 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_looks_at_a_bounded_number_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "LOOK_ROWS", 2)
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
     monkeypatch.setattr(operations, "LOOK_MAX", 4)
 
     async def test(call: Client) -> None:

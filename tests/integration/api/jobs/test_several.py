@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from raftsched import schedule
+from raftsched.api.http import slices
 from raftsched.core.ids import parse_job
 from raftsched.core.model import Job
 from raftsched.core.rows import decode_job
@@ -79,6 +80,7 @@ def test_others_have_their_turn_while_triggers_are_previewed(tmp_path: Path, mon
             await asyncio.sleep(0)
 
     async def test(call: Client) -> None:
+        monkeypatch.setattr(slices, "SLICE_S", 0.0)
         for name in turns:
             monkeypatch.setattr(schedule, name, counted(name))
         triggers = [{"id": f"t{at}", "rrule": f"FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29;BYSECOND={at}"} for at in range(8)]
@@ -88,6 +90,7 @@ def test_others_have_their_turn_while_triggers_are_previewed(tmp_path: Path, mon
         assert status == 200
         for looks in turns.values():
             assert (len(looks), len(set(looks))) == (8, 8)
+        assert max(turns["preview"]) > max(turns["validate"])
 
     run(tmp_path, test)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from raftsched.api.http import slices
 from raftsched.api.runs import stats
 from raftsched.core import commands as c
 from raftsched.core.ids import parse_instance, parse_job
@@ -122,8 +123,8 @@ def test_so_many_are_looked_at_and_the_answer_says_how_far_back(
         job = await make(call)
         for _ in range(9):
             await go(call, job, 0, 10)
-        for rows, most, counted in ((2, 4, 4), (2, 100, 9), (3, 9, 9), (100, 9, 9)):
-            monkeypatch.setattr(stats, "LOOK_ROWS", rows)
+        for slice_s, most, counted in ((0.0, 4, 4), (0.0, 100, 9), (0.0, 9, 9), (9.0, 9, 9)):
+            monkeypatch.setattr(slices, "SLICE_S", slice_s)
             monkeypatch.setattr(stats, "LOOK_MAX", most)
             for path in ("/v1/stats", f"/v1/jobs/{job}/stats"):
                 _, found = await call("GET", path)
@@ -135,7 +136,7 @@ def test_so_many_are_looked_at_and_the_answer_says_how_far_back(
 
 
 def test_jobs_that_are_too_many_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stats, "LOOK_ROWS", 2)
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
     monkeypatch.setattr(stats, "LOOK_MAX", 4)
 
     async def test(call: Client) -> None:

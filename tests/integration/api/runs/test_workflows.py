@@ -321,7 +321,7 @@ def test_a_graph_looks_at_each_job_once_and_lets_others_have_their_turn(
                 await create(call, f"l{layer}-{at}", {"any_of": before} if layer else None)
         ticking = asyncio.create_task(tick())
         monkeypatch.setattr("raftsched.api.jobs.graph.decode_job", counted)
-        monkeypatch.setattr("raftsched.api.jobs.graph.SLICE", 50)
+        monkeypatch.setattr("raftsched.api.http.slices.SLICE_S", 0.0)
         jobs, edges = layers * wide, (layers - 1) * wide * wide
         for query, shown, drawn in (
             ("?namespace=default", jobs, edges),
