@@ -39,6 +39,7 @@ from raftsched.leader.leader import Leader
 from raftsched.metrics import RunMetrics
 from raftsched.node.disk import DiskSpace
 from raftsched.node.lately import Lately
+from raftsched.node.loop_meter import LoopMeter
 from raftsched.node.machine_metrics import MachineMetrics, days_left, info_of
 from raftsched.node.metrics import NodeMetrics, counts_of
 from raftsched.node.ports import NodePorts
@@ -218,6 +219,8 @@ class Node:
         lately = Lately(lambda: {**node_metrics.counts(), **metrics.counts(), **counts_of(store.read), **shipping()})
         registry.register(lately)
         registry.register(self._machine_metrics(whole_runs))
+        meter = LoopMeter(self.clock)
+        registry.register(meter)
         raft.subscribe(metrics.on_applied)
         raft.subscribe(leader.on_applied)
         raft.subscribe(ports.on_applied)
@@ -265,6 +268,8 @@ class Node:
         for do in (self._cautions.look, lately.mark, partial(self._drop_old, output, copies, rules)):
             parts.push_async_callback(_cancel, background.repeat("bookkeeping", do, EACH_MINUTE_S))
         await worker.start()
+        meter.start()
+        parts.callback(meter.stop)
         log.info("%s; %s", limits, run_as.words)  # only now, for the same reason
 
     def _start_tracing(self) -> Tracer | None:
