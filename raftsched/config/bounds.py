@@ -15,10 +15,11 @@ from raftsched.config.values import ConfigError, Range, list_of, whole_number
 CONNECTIONS_MAX = Range(16, 10_000, 1_000_000)
 STREAMS_MAX = Range(1, 200, 100_000)
 TOKEN_STREAMS_MAX = Range(1, 20, 100_000)
+TOKEN_PROCESSOR_MS = Range(0, 500, 1_000_000)
 RESERVE = 256  # descriptors for Raft, store, output and the processes of runs,
 HANDSHAKES = 256  # and for connections that are not the API's yet (api/http/entrance.py)
 SHARE = 4  # one address has at most this fraction: a quarter
-SETTINGS = ("connections_max", "streams_max", "token_streams_max", "proxies")
+SETTINGS = ("connections_max", "streams_max", "token_streams_max", "token_processor_ms", "proxies")
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -30,6 +31,7 @@ class Bounds(NamedTuple):
     streams: int = STREAMS_MAX.default
     token_streams: int = TOKEN_STREAMS_MAX.default  # of one token
     proxies: tuple[Network, ...] = ()  # whose addresses stand for many callers
+    token_processor_ms: int = TOKEN_PROCESSOR_MS.default  # a second, of one token; 0: no bound
 
     @property
     def address_connections(self) -> int:
@@ -53,6 +55,7 @@ def bounds(settings: Mapping[str, Any]) -> Bounds:
         whole_number(settings, "streams_max", STREAMS_MAX),
         whole_number(settings, "token_streams_max", TOKEN_STREAMS_MAX),
         tuple(map(_network, list_of("proxies", settings.get("proxies", ())))),
+        whole_number(settings, "token_processor_ms", TOKEN_PROCESSOR_MS),
     )
 
 

@@ -154,7 +154,9 @@ def _rate_of(token: Token) -> Rate | None:
 def count(ctx: ApiContext, who: Caller) -> Caller:
     """Counts one more request of a caller. Raises Problem rate-limited."""
     if who.name:
-        ctx.rates.of_token(who, ctx.settings(), ctx.clock.monotonic())
+        now = ctx.clock.monotonic()
+        ctx.rates.of_token(who, ctx.settings(), now)
+        ctx.rates.of_processor(who, ctx.bounds.token_processor_ms, now)
     return who
 
 

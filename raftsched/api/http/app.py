@@ -16,6 +16,7 @@ from raftsched.api.auth.access import UnknownToken, admit, bearer_of, counted, d
 from raftsched.api.auth.callers import NO_REQUEST, caller, enter_request, out_of_memory, request_state
 from raftsched.api.auth.lock import lock, unless_locked
 from raftsched.api.auth.refusals import STATUSES, note_refusal
+from raftsched.api.auth.spending import Spending, charged, is_charged
 from raftsched.api.auth.strangers import STRANGERS, Strangers
 from raftsched.api.cluster import doctor
 from raftsched.api.cluster.health import SCRAPES, Scrapes
@@ -191,18 +192,23 @@ def _operation(ctx: ApiContext, handler: Handler, operation_id: str) -> _Endpoin
         if ctx.traces is not None:
             enter_trace(request)
         with while_it_holds(ctx, request, who) if declared.streams else nullcontext():
-            call = await parse_call(ctx, request, declared)
-            try:
-                return await handler(ctx, call)
-            except RaftschedError as error:
-                state = request_state()
-                if state.proposed or declared.role == "open" or request.writer.output_size or not _is_of_rows(error):
-                    raise
-                index = await ctx.catch_up_soon()
-                if index is not None and index > state.read_index:
-                    state.read_index = ctx.applied()
-                    return await handler(ctx, call)
+            if declared.paced or not is_charged(ctx, who):
+                return await respond(request)
+            return await charged(respond(request), Spending(ctx, who))
+
+    async def respond(request: web.Request) -> web.StreamResponse:
+        call = await parse_call(ctx, request, declared)
+        try:
+            return await handler(ctx, call)
+        except RaftschedError as error:
+            state = request_state()
+            if state.proposed or declared.role == "open" or request.writer.output_size or not _is_of_rows(error):
                 raise
+            index = await ctx.catch_up_soon()
+            if index is not None and index > state.read_index:
+                state.read_index = ctx.applied()
+                return await handler(ctx, call)
+            raise
 
     return endpoint
 

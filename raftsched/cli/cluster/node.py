@@ -52,6 +52,7 @@ from raftsched.errors import Exit, StartupError
 @click.option("--connections-max", metavar="N", help="Connections that are open at one time.  [default: 10000]")
 @click.option("--streams-max", metavar="N", help="Streams of events and output that are read.  [default: 200]")
 @click.option("--token-streams-max", metavar="N", help="Of these, by one token.  [default: 20]")
+@click.option("--token-processor-ms", metavar="MS", help="Processor time of one token a second.  [default: 500]")
 @click.option("--proxies", metavar="NET,...", help="Addresses that stand for many callers: of reverse proxies.")
 @click.option("--tls-cert", metavar="FILE", help="Speaks TLS to users; the certificate, PEM, with its chain.")
 @click.option("--tls-key", metavar="FILE", help="Its private key.")

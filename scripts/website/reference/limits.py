@@ -89,6 +89,7 @@ _PAGE: tuple[tuple[str, ModuleType, tuple[tuple[str, str], ...]], ...] = (
             ("CONNECTIONS_MAX", "connections to a node (least, default, most)"),
             ("STREAMS_MAX", "streams of a node (least, default, most)"),
             ("TOKEN_STREAMS_MAX", "streams of one token at a node (least, default, most)"),
+            ("TOKEN_PROCESSOR_MS", "milliseconds of a node's processor a second for one token (least, default, most)"),
         ),
     ),
     (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import ipaddress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from raftsched.api.auth.callers import Caller, Rate
 from raftsched.api.auth.rates import Buckets, Rates, network_of
+from raftsched.api.auth.spending import Spending, charged
 from raftsched.api.http.problems import Problem
 from raftsched.config.bounds import Bounds
 from raftsched.core.access import Role
@@ -52,6 +55,105 @@ def test_a_token_is_for_so_many_requests(tmp_path: Path, way: dict[str, str]) ->
         assert 'raftsched_http_rate_limited_total{by="token"} 3.0' in text
 
     run(tmp_path, test)
+
+
+@pytest.mark.parametrize(("method", "body", "way"), [("GET", None, {}), *(("POST", JOB, way) for way in WAYS)])
+def test_a_token_has_a_share_of_the_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, body: Any, way: dict[str, str]
+) -> None:
+    now_s, step_s = 0.0, 0.0
+
+    def thread_s() -> float:
+        nonlocal now_s
+        now_s += step_s
+        return now_s
+
+    for module in ("auth.spending", "http.fastpath"):
+        monkeypatch.setattr(f"raftsched.api.{module}.thread_s", thread_s)
+
+    async def test(call: Client) -> None:
+        nonlocal step_s
+        people = await guarded(call)
+        admin, editor = people["admin"], people["editor"]
+        step_s = 0.0001
+        for _ in range(5):
+            assert (await editor(method, "/v1/jobs", body, way))[0] in (200, 201)
+        assert not len(call.context.rates._processor), "what takes little is free"
+        step_s = 6.0
+        assert (await editor(method, "/v1/jobs", body, way))[0] in (200, 201)
+        status, problem = await editor(method, "/v1/jobs", body, way)
+        assert (status, problem["code"]) == (429, "rate-limited"), problem
+        assert "500 ms of this node's processor time a second" in problem["detail"]
+        wait_s = int(call.headers["Retry-After"])
+        assert wait_s >= 2
+        assert call.headers["RateLimit-Policy"] == '"processor";q=5000;w=10'
+        assert (await admin("GET", "/v1/whoami"))[0] == 200, "no one else's"
+        call.cluster.clock.forward(wait_s * 1_000)
+        assert (await editor(method, "/v1/jobs", body, way))[0] in (200, 201)
+        step_s = 0.0
+        call.cluster.clock.forward(100_000)
+        _, text = await admin("GET", "/metrics")
+        assert 'raftsched_http_rate_limited_total{by="processor"} 1.0' in text
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("bounds", [Bounds(token_processor_ms=0), Bounds()])
+def test_nobody_is_charged_without_a_share_or_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounds: Bounds
+) -> None:
+    async def test(call: Client) -> None:
+        monkeypatch.setattr("raftsched.api.auth.spending.thread_s", count(step=60).__next__)
+        asks = call if bounds.token_processor_ms else (await guarded(call))["viewer"]
+        for _ in range(3):
+            assert (await asks("GET", "/v1/jobs"))[0] == 200
+
+    run(tmp_path, test, bounds)
+
+
+def test_errors_and_values_go_through_what_is_charged() -> None:
+    asyncio.run(_go_through())
+
+
+class Spent(Spending):
+    def __init__(self) -> None:
+        self.steps: list[float] = []
+
+    def add(self, seconds: float) -> None:
+        self.steps.append(seconds)
+
+
+async def _go_through() -> None:
+    async def work() -> int:
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(0):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            return 7
+        return 0
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("so")
+
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    spent = Spent()
+    assert await charged(work(), spent) == 7
+    assert len(spent.steps) >= 3
+    with pytest.raises(ValueError, match="so"):
+        await charged(fails(), spent)
+
+    async def charged_wait() -> None:
+        await charged(waits(), spent)
+
+    task = asyncio.create_task(charged_wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 def test_other_tokens_follow_the_settings(tmp_path: Path) -> None:
