@@ -1,4 +1,4 @@
-"""What a request costs the node's event loop, charged to the token that made it (rates.py).
+"""Charges what a request costs the node's event loop to the token that made it (rates.py).
 
 Each step of a handler is measured: from where it gets the loop until it waits again. What a request takes at first is
 free, so that only work whose size the caller chose costs anything, however many small requests there are.

@@ -28,7 +28,6 @@ from raftsched.api.auth.callers import (
     enter_request,
     out_of_memory,
 )
-from raftsched.api.auth.spending import Spending, is_charged
 from raftsched.api.auth.strangers import Strangers
 from raftsched.api.cluster.metrics import RequestCounts
 from raftsched.api.context import ApiContext
@@ -36,16 +35,15 @@ from raftsched.api.http.acceptor import BUSY
 from raftsched.api.http.connections import Connections, Place, Why
 from raftsched.api.http.failures import failed
 from raftsched.api.http.fallback_protocol import FallbackProtocol
-from raftsched.api.http.fast_answers import create, head, made, problem
+from raftsched.api.http.fast_answers import create, head, made, problem, read
 from raftsched.api.http.fast_heads import START, Heads
 from raftsched.api.http.problems import from_rejected
 from raftsched.api.http.requests import HostCheck
 from raftsched.api.http.tls_transport import closed_once
 from raftsched.api.http.turnstile import AT_ONCE, Turnstile
-from raftsched.api.jobs.parse import create_command, read_job
+from raftsched.api.jobs.parse import create_command
 from raftsched.api.resources.users import naming_users
 from raftsched.api.resources.webhooks_seen import is_limited
-from raftsched.clock import thread_s
 from raftsched.core.access import Role
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import Answer, Rejected
@@ -395,14 +393,8 @@ class Connection(asyncio.Protocol):
             call.state.trace = self._trace
             noted = self._trace.note()
         token = begin_request(call)
-        charges = is_charged(ctx, call.caller)
-        began_s = thread_s() if charges else 0.0
         try:
-            try:
-                content = read_job(self._raw, settings, ctx.now_ms(), ctx.defaults_of)
-            finally:
-                if charges:
-                    Spending(ctx, call.caller).add(thread_s() - began_s)
+            content = read(ctx, call.caller, self._raw, settings)
             if content.says_notify and is_limited():
                 self._start_task()
             else:
