@@ -1,11 +1,15 @@
-"""The supervisor's services: warm processes for python, one process for http.
+"""The supervisor's services: warm processes for python, and for http.
 
 A python service runs one attempt at a time. The pool hands the next attempt to one that is idle, waits a moment for
 one to become idle, and then starts another, up to its limit; not where those there are get through all that waits soon,
 as with short runs: processes beyond what the processors can run at a time only cost. Those idle for long end. A run
 that wants a process of its own gets one at once. Each serves one namespace and one user: what a function leaves in its
 process is met by none of another namespace. There are no more of them, idle ones included, than a node has slots: the
-one idle longest ends for one that is needed. The http service takes all requests, for no code of a job runs in there.
+one idle longest ends for one that is needed.
+
+An http service takes all requests of a namespace at a time, for no code of a job runs in there; what a server does to
+one namespace's requests is felt by no other's. What the cluster sends for itself, webhooks and mails, is a namespace of
+its own.
 """
 
 from __future__ import annotations
@@ -31,7 +35,9 @@ KEEP_UP_MS = 30  # not where those there are get through all that waits within t
 IDLE_MAX_MS = 60_000
 OVERDUE_MS = 1_000  # after a keeper should have killed what it was to end
 SAYS_EVERY_MS = 50  # between two words of one run: it holds itself to a second
-HTTP_ENDS_MS = 4_000  # for the http service to give up a request; it ends with all others when it does not
+HTTP_ENDS_MS = 4_000  # for an http service to give up a request; it ends with all others when it does not
+HTTP_MAX = 16  # of 12 MB each; where all are at work, further namespaces go to the one with the fewest runs
+HTTP_IDLE_MAX_MS = 600_000  # starting one takes 50 ms of a processor
 
 Serve = Callable[[socket.socket, Shared], None]
 
@@ -87,7 +93,7 @@ class Pool:
             now_ms = self._clock.wall_ms()
             self._emit(wire.Finished(launch.token, wire.FAILED, None, now_ms, None, error))
         elif launch.kind in ("http", "mail"):
-            self._give(self._http_service(launch.session), launch)
+            self._give_http(launch)
         else:
             place = self._place(launch)
             if launch.fresh:
@@ -180,6 +186,11 @@ class Pool:
                     service.ending = True
                     self._host.kill_keeper(service.pid)
                 self._due_at = min(self._due_at, run.began_at, run.end_by)
+            if service.kind == "http" and not service.runs and not service.ending:
+                if service.idle_since + HTTP_IDLE_MAX_MS <= now:
+                    self._end(service)
+                else:
+                    self._due_at = min(self._due_at, service.idle_since + HTTP_IDLE_MAX_MS)
         for place in list(self._places.values()):
             self._grow(place, now)
             for service in [s for s in place.idle if s.idle_since + IDLE_MAX_MS <= now]:
@@ -285,6 +296,9 @@ class Pool:
     def _http_answered(self, service: Service, message: bytes) -> None:
         done: wire.Finished = wire.decode_up(message)
         run = service.runs.pop(done.token)
+        if not service.runs:
+            service.idle_since = self._clock.boot_ms()
+            self._due_at = min(self._due_at, service.idle_since + HTTP_IDLE_MAX_MS)
         if run.asked is None:
             self._host.emit(message)
             return
@@ -345,13 +359,34 @@ class Pool:
 
     # ------------------------------------------------------------ steps
 
-    def _http_service(self, session: int) -> Service:
-        for service in self._services:
-            if service.kind == "http" and service.session == session and not service.ending:
-                return service
-        service = self._host.start_service("http", session, self._http())
+    def _give_http(self, launch: wire.Launch) -> None:
+        service = self._http_service(launch)
+        if service is not None:
+            self._give(service, launch)
+            return
+        service = self._host.start_service("http", launch.session, self._http())
+        service.place = Place((launch.namespace, ""))
         self._services.append(service)
-        return service
+        self._give(service, launch)
+        if self._end_at is not None:
+            self._wind_down(service, self._clock.boot_ms())
+
+    def _http_service(self, launch: wire.Launch) -> Service | None:
+        """Returns the one that is to take it; None: another one has to be started."""
+        there = [s for s in self._services if s.kind == "http" and s.session == launch.session and not s.ending]
+        for service in there:
+            if service.place.key[0] == launch.namespace:
+                return service
+        if launch.namespace == wire.SYSTEM:
+            return None
+        others = [service for service in there if service.place.key[0] != wire.SYSTEM]
+        if len(others) < HTTP_MAX:
+            return None
+        idle = [service for service in others if not service.runs]
+        if not idle:
+            return min(others, key=lambda service: len(service.runs))
+        self._end(min(idle, key=lambda service: service.idle_since))
+        return None
 
     def _give(self, service: Service, launch: wire.Launch) -> None:
         now = self._clock.boot_ms()

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import msgspec
 
 SUCCEEDED, FAILED, TIMED_OUT, KILLED, LOST = 1, 2, 3, 4, 5
+SYSTEM = "_system"  # core.notices.SYSTEM_NAMESPACE, which the supervisor does not load either
 NODE_STOPPED = "Its node stopped."  # the error of what is handed back for that
 
 PACKET_MAX = 160 * 1024  # under the default socket buffer

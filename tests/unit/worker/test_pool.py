@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.worker import pool as module
 from raftsched.worker import wire
 from raftsched.worker.executors.python import PythonService
@@ -177,6 +178,51 @@ def test_an_http_run_that_ends_in_time_leaves_its_service_alone(house: House) ->
     house.pool.kill(1, "asked to")
     house.pool.answered(house.services[0], b"\0" + wire.encode(wire.Finished(1, wire.KILLED, house.now, house.now)))
     house.forward(module.HTTP_ENDS_MS + module.OVERDUE_MS + 1)
+
+
+def test_requests_of_each_namespace_have_a_process(house: House) -> None:
+    for kind, namespace in (("http", "a"), ("http", "b"), ("mail", wire.SYSTEM), ("http", wire.SYSTEM), ("http", "a")):
+        house.launch(1, kind=kind, namespace=namespace)
+    assert [sorted(service.runs) for service in house.services] == [[1, 5], [2], [3, 4]]
+    assert wire.SYSTEM == SYSTEM_NAMESPACE
+
+
+def test_a_process_for_requests_ends_when_none_came_for_long(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HTTP_IDLE_MAX_MS", 1_000)
+    house.launch(1, kind="http", namespace="a")
+    house.launch(1, kind="http", namespace="b")
+    first, second = house.services
+    house.answer(first)
+    house.now += module.HTTP_IDLE_MAX_MS
+    house.launch(1, kind="http", namespace="a")
+    assert (first.ending, second.ending) == (False, False), "it was needed in the last moment, and the other is at work"
+    house.answer(first)
+    house.now += module.HTTP_IDLE_MAX_MS
+    assert house.pool.due_at <= house.now
+    house.pool.tick(house.now)
+    assert (first.ending, second.ending) == (True, False)
+    house.launch(1, kind="http", namespace="a")
+    assert len(house.services) == 3
+
+
+def test_there_are_not_more_processes_for_requests_than_are_needed_or_useful(house: House) -> None:
+    house.launch(1, kind="mail", namespace=wire.SYSTEM)
+    for number in range(module.HTTP_MAX):
+        house.launch(1, kind="http", namespace=f"ns{number}")
+    system, *others = house.services
+    house.now += 1
+    for service in (others[3], others[2]):
+        house.answer(service)
+        house.now += 1
+    house.launch(1, kind="http", namespace="another")
+    assert [service for service in house.services if service.ending] == [others[3]], "the one that was idle longest"
+    house.launch(2, kind="http", namespace="ns2")
+    house.launch(1, kind="http", namespace="one too many")
+    assert len(house.services) == module.HTTP_MAX + 2
+    assert sorted(len(service.runs) for service in house.services if not service.ending) == [1] * 15 + [2] * 2
+    assert list(system.runs) == [1], "what the cluster sends for itself shares no process"
+    house.launch(1, kind="http", namespace=wire.SYSTEM)
+    assert len(system.runs) == 2
 
 
 def test_a_process_serves_one_namespace_and_one_user(house: House) -> None:
