@@ -261,6 +261,54 @@ def test_the_lease_end_closes_the_connection(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
+_CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+# By name: what begins an answer, what goes on for ever, and the words of the run's error.
+FLOODS = {
+    "interim": (
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000,
+        "more than 10 interim answers",
+    ),
+    "bytes": (_CHUNKED, b"1\r\ny\r\n" * 1_000, "too small pieces"),
+    "extensions": (_CHUNKED, b"1;" + b"x" * 60_000 + b"\r\ny\r\n", "are not its body"),
+    "trailers": (_CHUNKED + b"0\r\n", b"X: y\r\n" * 1_000, "too long"),
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n" * 1_000, "too long"),
+    "header": (b"HTTP/1.1 200 OK\r\nX: ", b"y" * 64_000, "too long"),
+    "redirect": (b"HTTP/1.1 302 Found\r\nLocation: /redirect\r\n\r\n", b"y" * 64_000, "redirects are not followed"),
+}
+
+
+def test_floods_of_a_server_end_and_another_namespace_does_not_wait_for_them(tmp_path: Path) -> None:
+    everybody = asyncio.Barrier(len(FLOODS) + 1)
+
+    async def answer(head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        path = head.split(" ")[1][1:]
+        if path == "quiet":
+            await everybody.wait()  # in the midst of the floods
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            return
+        begin, more, _ = FLOODS[path]
+        writer.write(begin)
+        await writer.drain()
+        await everybody.wait()
+        while True:  # until the client goes
+            writer.write(more)
+            await writer.drain()
+
+    async def body() -> None:
+        async with Bed(tmp_path) as bed, Server(answer) as server:
+            tokens = {name: bed.launch(server.get(f"/{name}"), namespace="a") for name in FLOODS}
+            end = await bed.run(server.get("/quiet"), namespace="b")
+            assert (end.outcome, bed.text(end)) == (Outcome.SUCCEEDED, "ok")
+            for name, token in tokens.items():
+                end = await bed.end(token)
+                assert end.outcome is Outcome.FAILED, name
+                assert FLOODS[name][2] in str(end.error), name
+
+    asyncio.run(body())
+
+
 def test_many_at_once(tmp_path: Path) -> None:
     waiting: list[asyncio.StreamWriter] = []
     all_here = asyncio.Event()

@@ -97,6 +97,35 @@ def test_a_server_that_says_nothing_is_left(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
+@pytest.mark.parametrize("greets", [False, True], ids=["greeting", "EHLO"])
+def test_a_server_that_answers_for_ever_is_left(tmp_path: Path, greets: bool) -> None:
+    async def body() -> None:
+        gone = asyncio.Event()
+
+        async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                if greets:
+                    writer.write(b"220 at your service\r\n")
+                    await reader.readline()
+                while True:
+                    writer.write(b"250-and\r\n" * 1_000)
+                    await writer.drain()
+            except ConnectionError:
+                gone.set()
+            writer.close()
+
+        listening = await asyncio.start_server(endless, "127.0.0.1", 0)
+        server = MailServer(listening.sockets[0].getsockname()[1])
+        async with Bed(tmp_path) as bed:
+            end = await bed.run(to(server))
+            assert end.outcome == Outcome.FAILED
+            assert "the server answers more than 262144 bytes" in str(end.error)
+            await within(gone.wait())
+        listening.close()
+
+    asyncio.run(body())
+
+
 def test_a_node_asks_only_where_it_may(tmp_path: Path) -> None:
     async def body() -> None:
         async with Bed(tmp_path, allowed=Allowed()) as bed, mail_server() as server:

@@ -10,7 +10,6 @@ import asyncio
 import socket
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC
@@ -23,21 +22,15 @@ import h11
 from raftsched.clock import SystemClock
 from raftsched.core.allowed import Destinations, permitted_addresses
 from raftsched.worker import wire
+from raftsched.worker.executors.answers import CHUNK, HEAD_MAX, Answer, Failed
+from raftsched.worker.executors.resolving import Resolver
 from raftsched.worker.service import OP_RUN, OP_TIMEOUT, PACKET_HEAD
 from raftsched.worker.spool import STDERR, STDOUT, Capture
 
 MAILS_MAX = 100  # at one time; further ones wait until their time is over
-_HEAD_MAX = 1 << 20  # bytes of a response before its body
-_HEADERS_MAX = 200
-_BEGIN_MAX = 80  # bytes of a response that are shown where it is not HTTP
-_CHUNK = 64 * 1024
 _SECONDS_DIGITS = 9  # of a Retry-After: more are no longer a day either
 RETRY_AFTER_MAX_MS = 24 * 3_600_000  # as core.limits has it, which this process does not load
 _PRINTABLE = bytes(range(0x21, 0x7F)).decode()
-
-
-class _Failed(Exception):
-    """The reason, for the user."""
 
 
 class _Answered(NamedTuple):
@@ -79,6 +72,7 @@ class HttpService:
     async def _main(self, work: socket.socket) -> None:
         self._work = work
         self._loop = asyncio.get_running_loop()
+        self._resolver = Resolver()
         self._tls: ssl.SSLContext | None = None
         self._mailers: ThreadPoolExecutor | None = None
         self._over = asyncio.Event()
@@ -131,7 +125,7 @@ class HttpService:
                 outcome = wire.SUCCEEDED if error is None else wire.FAILED
         except asyncio.CancelledError:
             outcome = self._asked.get(token, wire.KILLED)  # the supervisor words the error
-        except (_Failed, OSError, ssl.SSLError, ValueError, EOFError) as exc:
+        except (Failed, OSError, ssl.SSLError, ValueError, EOFError) as exc:
             outcome, error = wire.FAILED, wire.shorten(str(exc) or type(exc).__name__)
             capture.write(STDERR, f"raftsched: {error}\n".encode(), self._clock.boot_ms())
         frames, spooled, truncated = capture.finish(token)
@@ -169,9 +163,9 @@ class HttpService:
                 connection.shutdown(socket.SHUT_RDWR)
             raise
         except mail.Refused as refused:
-            raise _Failed(str(refused)) from None
+            raise Failed(str(refused)) from None
         except OSError as error:
-            raise _Failed(f"{task.host}:{task.port}: {mail.error_words(error)}") from None
+            raise Failed(f"{task.host}:{task.port}: {mail.error_words(error)}") from None
 
     async def _connection(self, host: str, port: int) -> socket.socket:
         """A connection to an address that was checked."""
@@ -190,23 +184,23 @@ class HttpService:
                 raise
             else:
                 return connection
-        raise _Failed(f"cannot connect to {where}: {failed}")
+        raise Failed(f"cannot connect to {where}: {failed}")
 
     async def _request(self, task: wire.Http, capture: Capture) -> _Answered:
         """With the body captured."""
         url = urlsplit(task.url)
         if url.scheme not in ("http", "https") or not url.hostname:
-            raise _Failed(f"the URL {task.url!r} is not one; write http://host/path or https://host/path")
+            raise Failed(f"the URL {task.url!r} is not one; write http://host/path or https://host/path")
         secure = url.scheme == "https"
         if secure and self._tls is None:
             self._tls = ssl.create_default_context()
         port = url.port or (443 if secure else 80)
         reader, writer = await self._connect(url.hostname, port, self._tls if secure else None)
         try:
-            http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD_MAX)
+            http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_MAX)
             writer.write(_sent(http, task, url.netloc.rpartition("@")[2], url.path, url.query))
             await writer.drain()
-            return await self._response(_Events(http, reader), task, capture)
+            return await self._response(Answer(http, reader, self._clock.monotonic), task, capture)
         finally:
             writer.transport.abort()
 
@@ -217,25 +211,25 @@ class HttpService:
         for address in await self._addresses(host, port):
             try:
                 return await asyncio.open_connection(
-                    address, port, ssl=tls, server_hostname=host if tls is not None else None, limit=_CHUNK
+                    address, port, ssl=tls, server_hostname=host if tls is not None else None, limit=CHUNK
                 )
             except OSError as exc:
                 failed = failed or exc.strerror or str(exc)
-        raise _Failed(f"cannot connect to {where}: {failed}")
+        raise Failed(f"cannot connect to {where}: {failed}")
 
     async def _addresses(self, host: str, port: int) -> list[str]:
         """Those of a host that may be asked. The name is resolved once, and not again for connecting."""
         try:
-            found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = await self._resolver.addresses(host)
         except OSError as exc:
-            raise _Failed(f"cannot connect to {host}:{port}: {exc.strerror or exc}") from None
-        addresses, refused = permitted_addresses(self._destinations, host, port, [info[4][0] for info in found])
+            raise Failed(f"cannot connect to {host}:{port}: {exc.strerror or exc}") from None
+        addresses, refused = permitted_addresses(self._destinations, host, port, found)
         if refused is not None:
-            raise _Failed(f"this node {refused}")
+            raise Failed(f"this node {refused}")
         return addresses
 
-    async def _response(self, events: _Events, task: wire.Http, capture: Capture) -> _Answered:
-        response = await events.response()
+    async def _response(self, answer: Answer, task: wire.Http, capture: Capture) -> _Answered:
+        response = await answer.head()
         headers = {name: value.decode("latin-1") for name, value in response.headers}
         reason = bytes(response.reason).decode("latin-1")
         answered = _Answered(response.status_code, reason, headers.get(b"location"), headers.get(b"retry-after"))
@@ -243,7 +237,7 @@ class HttpService:
             return answered
         limit = _body_max(task)
         room = limit
-        async for data in events.body():
+        async for data in answer.body():
             capture.write(STDOUT, data[:room], self._clock.boot_ms())
             room -= len(data)
             if room < 0:
@@ -258,52 +252,6 @@ def _body_max(task: wire.Http) -> int:
     return task.keep or wire.OUTPUT_MAX
 
 
-class _Events:
-    """The events of one response, as they come. Raises _Failed when it is not HTTP/1.1, or ends too soon."""
-
-    def __init__(self, http: h11.Connection, reader: asyncio.StreamReader) -> None:
-        self._http = http
-        self._reader = reader
-        self._begin = b""
-        self._at_end = False
-
-    async def response(self) -> h11.Response:
-        """Returns the status line and the headers of the response that is final."""
-        while not isinstance(event := await self._next(), h11.Response):
-            pass
-        if len(event.headers) > _HEADERS_MAX:
-            raise _Failed(f"more than {_HEADERS_MAX} header lines in the response")
-        return event
-
-    async def body(self) -> AsyncIterator[bytes]:
-        """Yields the body in pieces."""
-        while isinstance(event := await self._next(), h11.Data):
-            yield bytes(event.data)
-
-    async def _next(self) -> object:
-        try:
-            while (event := self._http.next_event()) is h11.NEED_DATA:
-                data = await self._reader.read(_CHUNK)
-                self._at_end = not data
-                if len(self._begin) < _BEGIN_MAX:
-                    self._begin += data[: _BEGIN_MAX - len(self._begin)]
-                    self._check_begin()
-                self._http.receive_data(data)
-        except h11.RemoteProtocolError as exc:
-            if self._at_end:
-                raise _Failed("the connection ended in the middle of the response") from None
-            raise _Failed(f"the response is not HTTP/1.1: {exc}") from None
-        return event
-
-    def _check_begin(self) -> None:
-        """Raises _Failed as soon as the first line is there: h11 says so only after an empty line, which a server of
-        something else may never send."""
-        line, ended, _ = self._begin.partition(b"\n")
-        if (ended or self._at_end or len(line) >= _BEGIN_MAX) and line and not line.startswith(b"HTTP/1."):
-            shown = line.decode("latin-1").rstrip("\r")
-            raise _Failed(f"the response does not begin like HTTP/1.1: {shown!r}")
-
-
 def _sent(http: h11.Connection, task: wire.Http, host: str, path: str, query: str) -> bytes:
     """Returns the bytes of the request."""
     target = (path or "/") + (f"?{query}" if query else "")
@@ -316,17 +264,17 @@ def _sent(http: h11.Connection, task: wire.Http, host: str, path: str, query: st
     if task.body or task.method in ("POST", "PUT", "PATCH"):
         headers["Content-Length"] = str(len(task.body))
     if any(c in f"{task.method}{target}{k}{v}" for k, v in headers.items() for c in "\r\n\0") or " " in target:
-        raise _Failed("a line break or space in method, URL or headers; encode it (%20 for a space)")
+        raise Failed("a line break or space in method, URL or headers; encode it (%20 for a space)")
     try:
         lines = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers.items()]
         place = quote_from_bytes(target.encode("latin-1"), safe=_PRINTABLE)
     except UnicodeEncodeError:
-        raise _Failed("URL and headers have to be latin-1; percent-encode the rest") from None
+        raise Failed("URL and headers have to be latin-1; percent-encode the rest") from None
     try:
         parts = [http.send(h11.Request(method=task.method, target=place, headers=lines))]
         if task.body:
             parts.append(http.send(h11.Data(data=task.body)))
         parts.append(http.send(h11.EndOfMessage()))
     except h11.LocalProtocolError as exc:
-        raise _Failed(f"the request cannot be sent: {exc}") from None
+        raise Failed(f"the request cannot be sent: {exc}") from None
     return b"".join(part for part in parts if part)

@@ -1,0 +1,133 @@
+"""The answer to a request, as HTTP/1.1 has it: read within bounds, in turns with the other requests of its process.
+
+Whom a job asks decides what comes and how fast. What is not the body has a bound in bytes, pieces of the body have one
+in number, and after TURN_S of work the loop gets its turn: so that the request itself can be ended, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import h11
+
+CHUNK = 64 * 1024  # bytes that are read at a time
+INTERIM_MAX = 10  # answers of 1xx before the one that counts
+HEAD_MAX = 64 * 1024  # bytes of one head, of the trailers, or of one line between chunks
+HEADERS_MAX = 200
+BESIDE_MAX = 1 << 20  # bytes of an answer that are not its body, all together
+PIECES_MAX = 20_000  # pieces that a body may come in, and
+PIECE_BYTES = 16  # one more for each so many bytes of it
+TURN_S = 0.002
+_BEGIN_MAX = 80  # bytes that are shown of what is not HTTP
+
+
+class Failed(Exception):
+    """The reason, for the user."""
+
+
+class Answer:
+    """The answer on one connection. Raises Failed when it is not HTTP/1.1, ends too soon, or keeps to no bound."""
+
+    def __init__(self, http: h11.Connection, reader: asyncio.StreamReader, now: Callable[[], float]) -> None:
+        """`now`: seconds of any clock that never goes backwards."""
+        self._http = http
+        self._reader = reader
+        self._now = now
+        self._turn_began = now()
+        self._received = 0  # bytes
+        self._body_size = 0  # bytes, of what was received
+        self._pieces = 0
+        self._begin = b""
+        self._at_end = False
+
+    async def head(self) -> h11.Response:
+        """Returns the status line and the headers of the response that is final."""
+        interim = 0
+        while not isinstance(event := self._parsed(), h11.Response):
+            if event is h11.NEED_DATA:
+                await self._read()
+            elif isinstance(event, h11.InformationalResponse):
+                interim += 1
+                if interim > INTERIM_MAX:
+                    raise Failed(f"more than {INTERIM_MAX} interim answers (1xx) came, and no response")
+            else:
+                raise Failed(f"the response is not HTTP/1.1: {type(event).__name__} in place of a status line")
+            await self._give_way()
+        if len(event.headers) > HEADERS_MAX:
+            raise Failed(f"more than {HEADERS_MAX} header lines in the response")
+        return event
+
+    async def body(self) -> AsyncIterator[bytes]:
+        """Yields the body, as much at a time as is there."""
+        waiting: list[bytes] = []
+        while True:
+            try:
+                event = self._parsed()
+            except Failed:
+                if waiting:
+                    yield b"".join(waiting)
+                raise
+            if isinstance(event, h11.Data):
+                waiting.append(event.data)
+                self._count(len(event.data))
+                if not self._turn_is_over():
+                    continue
+            if waiting:
+                yield b"".join(waiting)
+                waiting.clear()
+            if event is h11.NEED_DATA:
+                await self._read()
+            elif not isinstance(event, h11.Data):
+                return
+            await self._give_way()
+
+    def _count(self, size: int) -> None:
+        self._body_size += size
+        self._pieces += 1
+        if self._pieces > PIECES_MAX + self._body_size // PIECE_BYTES:
+            raise Failed(
+                f"the response comes in too small pieces: {self._pieces} for {self._body_size} bytes of its body"
+            )
+
+    def _parsed(self) -> object:
+        """Returns the next event, or NEED_DATA."""
+        try:
+            return self._http.next_event()
+        except h11.RemoteProtocolError as exc:
+            if self._at_end:
+                raise Failed("the connection ended in the middle of the response") from None
+            raise Failed(f"the response is not HTTP/1.1: {exc}") from None
+
+    async def _read(self) -> None:
+        if self._received - self._body_size > BESIDE_MAX:
+            raise Failed(f"more than {BESIDE_MAX} bytes of the response are not its body")
+        before = self._now()
+        data = await self._reader.read(CHUNK)  # waits only when there is none
+        self._turn_began += self._now() - before
+        self._received += len(data)
+        self._at_end = not data
+        if len(self._begin) < _BEGIN_MAX:
+            self._begin += data[: _BEGIN_MAX - len(self._begin)]
+            self._check_begin()
+        try:
+            self._http.receive_data(data)
+        except h11.RemoteProtocolError as exc:
+            raise Failed(f"the response is not HTTP/1.1: {exc}") from None
+
+    def _turn_is_over(self) -> bool:
+        return self._now() - self._turn_began >= TURN_S
+
+    async def _give_way(self) -> None:
+        """Gives the others their turn, when it is time."""
+        if self._turn_is_over():
+            await asyncio.sleep(0)
+            self._turn_began = self._now()
+
+    def _check_begin(self) -> None:
+        """Raises Failed as soon as the first line is there: h11 says so only after an empty line, which a server of
+        something else may never send."""
+        line, ended, _ = self._begin.partition(b"\n")
+        if (ended or self._at_end or len(line) >= _BEGIN_MAX) and line and not line.startswith(b"HTTP/1."):
+            shown = line.decode("latin-1").rstrip("\r")
+            raise Failed(f"the response does not begin like HTTP/1.1: {shown!r}")
