@@ -1,13 +1,13 @@
 """The answer to a request, as HTTP/1.1 has it: read within bounds, in turns with the other requests of its process.
 
 Whom a job asks decides what comes and how fast. What is not the body has a bound in bytes, pieces of the body have one
-in number, and after TURN_S of work the loop gets its turn: so that the request itself can be ended, too.
+in number, and after its share of TURN_S the loop gets its turn: so that the request itself can be ended, too.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sized
 
 import h11
 
@@ -18,7 +18,8 @@ HEADERS_MAX = 200
 BESIDE_MAX = 1 << 20  # bytes of an answer that are not its body, all together
 PIECES_MAX = 20_000  # pieces that a body may come in, and
 PIECE_BYTES = 16  # one more for each so many bytes of it
-TURN_S = 0.002
+TURN_S = 0.002  # of work between two turns of the loop, shared by all requests, but
+TURN_LEAST_S = 0.0002  # for each no less: a usual answer takes half of it
 _BEGIN_MAX = 80  # bytes that are shown of what is not HTTP
 
 
@@ -29,11 +30,14 @@ class Failed(Exception):
 class Answer:
     """The answer on one connection. Raises Failed when it is not HTTP/1.1, ends too soon, or keeps to no bound."""
 
-    def __init__(self, http: h11.Connection, reader: asyncio.StreamReader, now: Callable[[], float]) -> None:
-        """`now`: seconds of any clock that never goes backwards."""
+    def __init__(
+        self, http: h11.Connection, reader: asyncio.StreamReader, now: Callable[[], float], requests: Sized = ("it",)
+    ) -> None:
+        """`now`: seconds of any clock that never goes backwards. `requests`: all that take turns, itself among them."""
         self._http = http
         self._reader = reader
         self._now = now
+        self._requests = requests
         self._turn_began = now()
         self._received = 0  # bytes
         self._body_size = 0  # bytes, of what was received
@@ -116,7 +120,7 @@ class Answer:
             raise Failed(f"the response is not HTTP/1.1: {exc}") from None
 
     def _turn_is_over(self) -> bool:
-        return self._now() - self._turn_began >= TURN_S
+        return self._now() - self._turn_began >= max(TURN_LEAST_S, TURN_S / len(self._requests))
 
     async def _give_way(self) -> None:
         """Gives the others their turn, when it is time."""

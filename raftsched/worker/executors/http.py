@@ -200,7 +200,7 @@ class HttpService:
             http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_MAX)
             writer.write(_sent(http, task, url.netloc.rpartition("@")[2], url.path, url.query))
             await writer.drain()
-            return await self._response(Answer(http, reader, self._clock.monotonic), task, capture)
+            return await self._response(Answer(http, reader, self._clock.monotonic, self._runs), task, capture)
         finally:
             writer.transport.abort()
 
