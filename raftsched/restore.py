@@ -73,7 +73,8 @@ def restore(
                 progress=progress,
                 keys=keys,
             )
-            found = _begin(rebuilt, work / "store", node, raft, paused=paused, rng=rng, now_ms=now_ms)
+            with backup.reading(str(source)):
+                found = _begin(rebuilt, work / "store", node, raft, paused=paused, rng=rng, now_ms=now_ms)
             os.rename(work / "store", data / "store")
             snapshot.sync_directory(data)
         except BaseException:

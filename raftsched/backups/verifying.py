@@ -10,7 +10,7 @@ from pathlib import Path
 from raftsched.backups.names import Full
 from raftsched.backups.points import NotKept, Points, Way
 from raftsched.backups.repository import Repository
-from raftsched.store.backup import NotABackup, NotWhole
+from raftsched.store.backup import NotABackup, NotWhole, reading
 from raftsched.store.digest import digest
 from raftsched.store.rebuild import Rebuilt, go_on, rebuild
 from raftsched.store.store import MAP_BYTES
@@ -81,11 +81,11 @@ def verified(
     newest = points.way_to(None)
     with another_way(points, newest):
         alone = made(repository, Way(newest.full, (), newest.full.index), directory, progress, map_bytes)
-    rows, compared = digest(alone.directory, map_bytes=map_bytes), None
+    rows, compared = _digest(alone, repository, newest, map_bytes), None
     earlier = _earlier(points, newest.full)
     if earlier is not None:
         other = made(repository, earlier, directory, progress, map_bytes)
-        if digest(other.directory, map_bytes=map_bytes) != rows:
+        if _digest(other, repository, earlier, map_bytes) != rows:
             raise NotABackup(
                 f"the state after entry {newest.full.index} is another in {repository.where}/{newest.full.key} than the"
                 f" backup of entry {earlier.full.index} and the log lead to"
@@ -93,8 +93,14 @@ def verified(
         compared = (earlier.full.index, newest.full.index)
     state = go_on(alone, repository.entries(newest), map_bytes=map_bytes)
     if state.index != alone.index:
-        rows = digest(state.directory, map_bytes=map_bytes)
+        rows = _digest(state, repository, newest, map_bytes)
     return Verified(state, newest, compared, rows)
+
+
+def _digest(state: Rebuilt, repository: Repository, way: Way, map_bytes: int) -> str:
+    """Raises NotABackup, OSError."""
+    with reading(f"{repository.where}/{way.full.key}"):
+        return digest(state.directory, map_bytes=map_bytes)
 
 
 def _earlier(points: Points, full: Full) -> Way | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,7 +25,8 @@ from raftsched.core.rows import META_KEY, decode_meta
 from raftsched.core.tables import Table
 from raftsched.security.keyring import Keyring
 from raftsched.store.environment import table_name
-from raftsched.store.records import STATE, Damaged, UnknownFormat, decode_state
+from raftsched.store.pages import require_sound
+from raftsched.store.records import STATE, UnknownFormat, decode_state
 from raftsched.store.snapshot import SnapshotMeta
 
 MEDIA_TYPE = "application/vnd.raftsched.backup"
@@ -37,6 +39,8 @@ _PIECE = 1 << 20  # bytes
 _COUNTED = (Table.META, Table.INSTANCES, Table.DEAD)
 _MAGIC = b"\xde\xc0\xef\xbe"  # LMDB's, at 16 (mdb.c, MDB_meta; little-endian machines)
 Progress = Callable[[int], None]  # bytes so far
+# What LMDB says of the disk and not of the file; the plain one is for the numbers of errno(3) that it has no words for.
+_OF_THE_DISK = {lmdb.Error, lmdb.DiskError, lmdb.MapFullError, lmdb.MemoryError, lmdb.LockError, lmdb.ReadonlyError}
 
 
 class NotABackup(ValueError):
@@ -116,7 +120,7 @@ def check_signed(name: str, key: str, mac: str, ours: Iterable[str], keys: Keyri
     """Raises NotABackup unless `mac` is among `ours`, which the keys make of the same bytes. `key`: the id of the one
     that the label names."""
     if not mac:
-        raise NotABackup(f"{name} is not signed: anybody may have made it; leave the key out to take it all the same")
+        raise NotABackup(f"{name} is not signed: anybody may have made it; --unsigned in the place of the key takes it")
     if any(hmac.compare_digest(one, mac) for one in ours):
         return
     if key in keys.ids():
@@ -180,11 +184,19 @@ def verify(
     return label
 
 
-def look(path: Path) -> Contents:
-    """Returns the contents of a verified backup. Raises NotABackup, OSError."""
+def look(path: Path, *, proven: bool = False) -> Contents:
+    """Returns the contents of a verified backup. `proven`: its signature is right, so no page of it is examined. Raises
+    NotABackup, OSError."""
     with path.open("rb") as file:
         label = read_label(file, str(path))
-    try:
+    return contents(path, label, str(path), proven=proven)
+
+
+def contents(path: Path, label: Label, name: str, *, proven: bool) -> Contents:
+    """Does what `look` does, of a file with its trailer or without."""
+    with reading(name):
+        if not proven:
+            require_sound(path, label.size)
         with lmdb.open(
             str(path), subdir=False, readonly=True, lock=False, max_dbs=64, lib_version=0, create=False
         ) as env:
@@ -194,13 +206,28 @@ def look(path: Path) -> Contents:
                 raw = txn.get(STATE, db=own)
                 state = decode_state(raw or b"")
                 found = contents_in(txn, tables, label)
-    except (lmdb.Error, Damaged, msgspec.DecodeError) as error:
-        raise NotWhole(f"{path} holds no state of a cluster: {error}") from None
-    except UnknownFormat as error:
-        raise NotABackup(f"{path} {error}") from None
     if (state.applied_index, state.applied_term) != (label.index, label.term):
-        raise NotWhole(f"{path} is of entry {state.applied_index}, and says that it is of entry {label.index}")
+        raise NotWhole(f"{name} is of entry {state.applied_index}, and says that it is of entry {label.index}")
     return found
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Raises NotABackup for whatever the content of a backup raises inside, and OSError for the disk. Whoever made the
+    file chose each row of it; the checksum is of what they wrote."""
+    try:
+        yield
+    except (NotABackup, OSError):
+        raise
+    except UnknownFormat as error:
+        raise NotABackup(f"{name} {error}") from None
+    except NewerLog as error:
+        raise NotABackup(f"{name} was written by a later version: {error}") from None
+    except Exception as error:
+        if type(error) in _OF_THE_DISK:
+            raise OSError(f"{name} cannot be used: {error}") from None
+        why = ascii(str(error) or type(error).__name__)[1:-1]
+        raise NotWhole(f"{name} holds no state of a cluster: {why[:200]}") from None
 
 
 def require_level(found: Contents, name: str) -> None:

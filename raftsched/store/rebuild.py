@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import lmdb
 import msgspec
 
-from raftsched.core.entry import NewerLog
 from raftsched.security.keyring import Keyring
 from raftsched.store import backup, snapshot, tables
-from raftsched.store.backup import Contents, NotABackup
-from raftsched.store.environment import BROKEN, Environment
+from raftsched.store.backup import Contents
+from raftsched.store.environment import Environment
 from raftsched.store.gate import Gate
 from raftsched.store.records import State
 from raftsched.store.store import MAP_BYTES
@@ -58,10 +56,11 @@ def rebuild(
     copy.touch(mode=0o600, exist_ok=False)  # whatever the umask of the command
     with copy.open("wb") as file:
         label = backup.verify(source, progress, file, keys)
-    contents = backup.look(source)
+    contents = backup.contents(copy, label, str(source), proven=keys is not None)  # nobody else can change the copy
     backup.require_level(contents, str(source))
     was = snapshot.SnapshotMeta(label.index, label.term, label.size, b"")
-    snapshot.unpack(copy, directory, was, map_bytes=map_bytes, sync=False)
+    with backup.reading(str(source)):
+        snapshot.unpack(copy, directory, was, map_bytes=map_bytes, sync=False)
     return go_on(Rebuilt(directory, contents, label.index, label.term), entries, map_bytes=map_bytes)
 
 
@@ -80,20 +79,15 @@ def _apply(directory: Path, state: State, entries: Iterable[list[LogEntry]], map
         for part in entries:
             if not part:
                 continue
-            if opened is None:
-                tables.make(directory, state, map_bytes=map_bytes, sync=False)
-                gate = Gate(directory)
-                opened = Tables.open(directory, gate, map_bytes=map_bytes, sync=False, rules=_UNGUARDED)
-            opened.follow(partial(_from, part))
-            opened.apply(part)
-            opened.publish()
+            with backup.reading("the backup with the log behind it"):
+                if opened is None:
+                    tables.make(directory, state, map_bytes=map_bytes, sync=False)
+                    gate = Gate(directory)
+                    opened = Tables.open(directory, gate, map_bytes=map_bytes, sync=False, rules=_UNGUARDED)
+                opened.follow(partial(_from, part))
+                opened.apply(part)
+                opened.publish()
         return (state.applied_index, state.applied_term) if opened is None else _end(opened)
-    except NewerLog as error:
-        raise NotABackup(f"the log was written by a later version: {error}") from None
-    except BROKEN as error:
-        raise NotABackup(f"the tables cannot go on from the backup: {error}") from None
-    except lmdb.Error as error:
-        raise OSError(f"the entries cannot be applied in {directory}: {error}") from None
     finally:
         if opened is not None:
             opened.close()

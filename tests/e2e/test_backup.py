@@ -62,7 +62,7 @@ def test_a_new_cluster_from_a_backup_that_was_made_under_load(tmp_path: Path) ->
             command("backup", str(file), via=old.followers_of(node)[0])
             writers.go_on("after it")
         old_token = int(lines(long)[0])
-    said = json.loads(command("verify", str(file), "-o", "json").stdout)
+    said = json.loads(command("verify", "--unsigned", str(file), "-o", "json").stdout)
     assert said["members"] == ["n1", "n2", "n3"]
     assert sum(said["jobs"].values()) >= len(acknowledged) + 4
 
@@ -72,8 +72,8 @@ def test_a_new_cluster_from_a_backup_that_was_made_under_load(tmp_path: Path) ->
         node.http_port, node.raft_port = before.http_port, before.raft_port
     first, second, third = new.nodes
     raft = f"127.0.0.1:{first.raft_port}"
-    command("restore", str(file), "--data", str(first.data), "--id", "n1", "--raft", raft)
-    again = command("restore", str(file), "--data", str(first.data), "--id", "n1", "--raft", raft, code=1)
+    command("restore", "--unsigned", str(file), "--data", str(first.data), "--id", "n1", "--raft", raft)
+    again = command("restore", "--unsigned", str(file), "--data", str(first.data), "--id", "n1", "--raft", raft, code=1)
     assert "is not empty" in again.stderr
     try:
         first.start()
@@ -142,11 +142,20 @@ def test_a_habit_of_backups_goes_on_through_kills_and_leads_back_to_any_point(tm
 
     shown = json.loads(backup("show", "-o", "json").stdout)["items"]
     assert [job["name"] for job in shown] == ["late"], "the newest state is that after the deletion"
-    said = json.loads(backup("verify", "-o", "json").stdout)
+    said = json.loads(backup("verify", "--unsigned", "-o", "json").stdout)
     said["jobs"].pop("DELETED", None)  # the row of the other one, where it was not cleared away yet
     assert said["jobs"] == {"SCHEDULED": 1}
     made = backup(
-        "restore", "--at", str(before), "--data", str(new / "n1"), "--id", "n1", "--raft", f"127.0.0.1:{raft}"
+        "restore",
+        "--unsigned",
+        "--at",
+        str(before),
+        "--data",
+        str(new / "n1"),
+        "--id",
+        "n1",
+        "--raft",
+        f"127.0.0.1:{raft}",
     )
     assert made.returncode == 0, made.stderr
     again = Cluster(1, directory=new)

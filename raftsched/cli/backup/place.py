@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from raftsched.errors import Exit, StartupError
 if TYPE_CHECKING:
     from raftsched.backups.points import Points, Way
     from raftsched.backups.repository import Repository
+    from raftsched.security.keyring import Keyring
 
 PLACE_OF_ENVIRONMENT = "RAFTSCHED_BACKUPS"
 place_argument = click.argument("place", metavar="PLACE", envvar=PLACE_OF_ENVIRONMENT)
@@ -38,8 +39,10 @@ def repository(
     recipient: str | None = None,
     identity: Path | None = None,
     key_file: Path | None = None,
+    keys: Callable[[], Keyring | None] | None = None,
 ) -> Iterator[Repository]:
-    """Opens a repository. Everything that goes wrong with it is a Failure, with one line."""
+    """Opens a repository. Everything that goes wrong with it is a Failure, with one line. `keys`: reads those that all
+    must be signed with, in the place of `key_file`."""
     from raftsched.backups.making import WentBack
     from raftsched.backups.points import NotKept
     from raftsched.backups.repository import Repository
@@ -51,10 +54,13 @@ def repository(
 
     try:
         secret = None if identity is None else read_identity(identity)
-        keys = None if key_file is None else read_keyring(key_file)
+        if keys is not None:
+            signing = keys()
+        else:
+            signing = None if key_file is None else read_keyring(key_file)
         store = open_store(place, endpoint)
         try:
-            yield Repository(store, recipient=recipient, identity=secret, keys=keys)
+            yield Repository(store, recipient=recipient, identity=secret, keys=signing)
         finally:
             store.close()
     except NotUsable as error:

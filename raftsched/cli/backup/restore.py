@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from raftsched.cli.backup.place import at_option, points_of, reading_options, repository, way_at
-from raftsched.cli.cluster.backup import new_node_options, raft_address, tell_restored
+from raftsched.cli.cluster.backup import keys_of, new_node_options, raft_address, tell_restored, unsigned_option
 from raftsched.cli.failures import Failure
 from raftsched.cli.terminal.progress import Progress, progress_option
 from raftsched.errors import StartupError
@@ -16,6 +16,7 @@ from raftsched.errors import StartupError
 
 @click.command()
 @reading_options
+@unsigned_option
 @at_option
 @new_node_options
 @progress_option
@@ -25,6 +26,7 @@ def restore(
     cluster: str | None,
     identity: Path | None,
     key_file: Path | None,
+    unsigned: bool,
     at: str | None,
     data: Path,
     node: str,
@@ -39,8 +41,9 @@ def restore(
     directories. The backup is fetched to $TMPDIR first.
 
     \b
-      raftsched backup restore /mnt/backups --data /var/lib/raftsched --id n1 --raft 10.0.0.1:7501
-      raftsched backup restore /mnt/backups --at 2026-01-31T14:00:00Z --paused --data ...
+      raftsched backup restore /mnt/backups --cluster-key-file cluster.key \\
+        --data /var/lib/raftsched --id n1 --raft 10.0.0.1:7501
+      raftsched backup restore /mnt/backups --at 2026-01-31T14:00:00Z --paused --unsigned --data ...
     """
     from random import SystemRandom
 
@@ -51,7 +54,7 @@ def restore(
     from raftsched.store.backup import NotWhole
 
     address = raft_address(node, raft)
-    opened = repository(place, endpoint, identity=identity, key_file=key_file)
+    opened = repository(place, endpoint, identity=identity, keys=lambda: keys_of(key_file, data, unsigned=unsigned))
     with opened as found, TemporaryDirectory(prefix="raftsched-") as work, Progress("fetch", sizes=True) as progress:
         _, points = points_of(found, cluster)
         way = way_at(found, points, at)
@@ -77,4 +80,5 @@ def restore(
                 if isinstance(error.__cause__, NotWhole):
                     raise NotWhole(says) from None
                 raise Failure(says) from None
-    tell_restored(done, data, node, f"after entry {way.index} of {time_text(done.contents.meta.now_ms)}", paused=paused)
+    when = f"after entry {way.index} of {time_text(done.contents.meta.now_ms)}"
+    tell_restored(done, data, node, when, paused=paused, unsigned=unsigned)

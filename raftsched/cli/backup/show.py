@@ -73,6 +73,7 @@ def show(
       raftsched backup show /mnt/backups ops/tick --at 123456 > tick.json
     """
     from raftsched.backups.verifying import another_way, made
+    from raftsched.store.backup import reading as checked
     from raftsched.store.rebuild import reading
 
     from_environment = os.environ.get(PLACE_OF_ENVIRONMENT)
@@ -86,12 +87,16 @@ def show(
         with another_way(points, way):
             state = made(found, way, Path(work), lambda what, done, total: progress.at(done))
         progress.end()
-        with reading(state.directory) as view:
+        with checked(f"{found.where}/{way.full.key}"), reading(state.directory) as view:
             jobs = _jobs(view, state.contents.meta.now_ms, namespace)
             if job is not None:
-                print_json(_one(jobs, job, namespace or "default"))
-                return
+                jobs = _those(jobs, job, namespace or "default")
             rows = list(islice(jobs, limit + 1))
+    if job is not None:
+        if not rows:
+            raise Failure(f"there was no job {job!r}", Exit.NOT_FOUND)
+        print_json(rows[0])
+        return
     print_rows(fmt, rows[:limit], _COLUMNS, lambda j: str(j["id"]), "there were no jobs")
     if len(rows) > limit:
         click.echo(f"raftsched: there are more than {limit} jobs; say --limit, or a namespace", err=True)
@@ -115,11 +120,11 @@ def _jobs(view: StoreView, now_ms: int, namespace: str | None) -> Iterator[dict[
             yield json.loads(job_json(row, now_ms, calendar))
 
 
-def _one(jobs: Iterator[dict[str, Any]], said: str, namespace: str) -> dict[str, Any]:
-    """Returns the job of an id or a name; `namespace`: of a name alone. Raises Failure."""
+def _those(jobs: Iterator[dict[str, Any]], said: str, namespace: str) -> Iterator[dict[str, Any]]:
+    """Yields the job of an id or a name; `namespace`: of a name alone."""
     for job in jobs:
         if said in (job["id"], f"{job['namespace']}/{job['name']}") or (
             said == job["name"] and job["namespace"] == namespace
         ):
-            return job
-    raise Failure(f"there was no job {said!r}", Exit.NOT_FOUND)
+            yield job
+            return

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from raftsched.cli.backup.place import points_of, reading_options, repository
+from raftsched.cli.cluster.backup import keys_of, unsigned_option
 from raftsched.cli.remote import format_option
 from raftsched.cli.terminal.output import print_fields, print_for_programs
 from raftsched.cli.terminal.progress import Progress, progress_option
@@ -16,10 +17,17 @@ from raftsched.cli.terminal.progress import Progress, progress_option
 
 @click.command()
 @reading_options
+@unsigned_option
 @format_option
 @progress_option
 def verify(
-    place: str, endpoint: str | None, cluster: str | None, identity: Path | None, key_file: Path | None, fmt: str
+    place: str,
+    endpoint: str | None,
+    cluster: str | None,
+    identity: Path | None,
+    key_file: Path | None,
+    unsigned: bool,
+    fmt: str,
 ) -> None:
     """Restore the newest state from PLACE into $TMPDIR, say what is in it, and delete it again. No node is needed.
 
@@ -29,13 +37,14 @@ def verify(
     one version it is equal for equal states, whichever nodes made them.
 
     \b
-      raftsched backup verify /mnt/backups
+      raftsched backup verify /mnt/backups --cluster-key-file cluster.key
+      raftsched backup verify /mnt/backups --unsigned
       raftsched backup verify s3://vault/raftsched --identity backup.identity --cluster-key-file cluster.key
     """
     from raftsched.backups.repository import time_text
     from raftsched.backups.verifying import verified
 
-    opened = repository(place, endpoint, identity=identity, key_file=key_file)
+    opened = repository(place, endpoint, identity=identity, keys=lambda: keys_of(key_file, unsigned=unsigned))
     with opened as found, TemporaryDirectory(prefix="raftsched-") as work, Progress("verify", sizes=True) as progress:
 
         def draw(what: str, done: int, total: int) -> None:
@@ -54,7 +63,7 @@ def verify(
         "segments": len(way.segments),
         "compared": None if done.compared is None else {"from": done.compared[0], "to": done.compared[1]},
         "missing": [{"from": first, "to": last} for first, last in missing],
-        "signed": "ok" if key_file is not None else "not checked",
+        "signed": "not checked" if unsigned else "ok",
         "jobs": contents.jobs,
         "instances": contents.instances,
         "dead_letters": contents.dead_letters,

@@ -21,12 +21,13 @@ from raftsched.cli.terminal.output import print_fields, print_for_programs
 from raftsched.cli.terminal.progress import Progress, progress_option
 from raftsched.errors import Exit, StartupError
 from raftsched.quantities import size_text
-from raftsched.security.keyring import read_keyring
+from raftsched.security.keyring import KEY_FILE, read_keyring
 from raftsched.security.sealed_backup import NotOpened, Sealing, is_sealed, opened, read_identity
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
     from raftsched.restore import Restored
+    from raftsched.security.keyring import Keyring
     from raftsched.store.backup import Contents
 
 _PATH = "/v1/cluster/snapshot"
@@ -142,6 +143,26 @@ key_file_option = click.option(
     "--cluster-key-file", "key_file", metavar="FILE", type=click.Path(path_type=Path),
     help="It must be signed with a key of this file: made by a node of that cluster, and not changed since.",
 )  # fmt: skip
+unsigned_option = click.option(
+    "--unsigned", is_flag=True, help="Take it without a key: anybody may have made it, with any jobs in it."
+)
+
+
+def keys_of(key_file: Path | None, data: Path | None = None, *, unsigned: bool) -> Keyring | None:
+    """Returns what a backup has to be signed with; None: with nothing, as --unsigned says. `data`: a directory that may
+    have the key already. Raises a usage error, StartupError."""
+    if key_file is not None and unsigned:
+        raise click.UsageError("--unsigned takes what is signed with no key: leave out it, or --cluster-key-file")
+    if unsigned:
+        return None
+    if key_file is None and data is not None and (data / KEY_FILE).exists():
+        key_file = data / KEY_FILE
+    if key_file is None:
+        raise click.UsageError(
+            "say --cluster-key-file FILE, the key of the cluster that it is of: then it is taken only if a node of that"
+            " cluster made it. Without that key, or where the cluster had none, say --unsigned, and anybody may have"
+        )
+    return read_keyring(key_file)
 
 
 @contextmanager
@@ -174,28 +195,31 @@ def _clear(file: Path, identity: Path | None) -> Iterator[Path]:
 @_file
 @identity_option
 @key_file_option
+@unsigned_option
 @format_option
 @progress_option
 @ending_in_order()
-def verify(file: Path, identity: Path | None, key_file: Path | None, fmt: str) -> None:
-    """Read a backup, say whether it is whole, and what is in it. No node is needed.
+def verify(file: Path, identity: Path | None, key_file: Path | None, unsigned: bool, fmt: str) -> None:
+    """Read a backup, say whether it is whole, who made it, and what is in it. No node is needed.
 
     \b
-      raftsched cluster verify raftsched.backup
-      raftsched cluster verify raftsched.backup -o json | jq .jobs
+      raftsched cluster verify raftsched.backup --cluster-key-file cluster.key
+      raftsched cluster verify raftsched.backup --unsigned -o json | jq .jobs
       raftsched cluster verify raftsched.backup --identity backup.identity --cluster-key-file cluster.key
     """
     from raftsched.store.backup import NotABackup, look, require_level
     from raftsched.store.backup import verify as read_all
 
     try:
-        keys = None if key_file is None else read_keyring(key_file)
+        keys = keys_of(key_file, unsigned=unsigned)
         with _clear(file, identity) as clear, Progress("verify", clear.stat().st_size, sizes=True) as progress:
             read_all(clear, progress.at, keys=keys)
-            found = look(clear)
+            found = look(clear, proven=keys is not None)
             require_level(found, str(clear))
     except NotABackup as error:
         raise Failure(str(error)) from None
+    except StartupError as error:
+        raise Failure(error.detail.rstrip(".")) from None
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         why = (error.strerror or str(error)).lower()
@@ -245,11 +269,19 @@ new_node_options = options(
 @_file
 @identity_option
 @key_file_option
+@unsigned_option
 @new_node_options
 @progress_option
 @ending_in_order()
 def restore(
-    file: Path, identity: Path | None, key_file: Path | None, data: Path, node: str, raft: str, paused: bool
+    file: Path,
+    identity: Path | None,
+    key_file: Path | None,
+    unsigned: bool,
+    data: Path,
+    node: str,
+    raft: str,
+    paused: bool,
 ) -> None:
     """Make the data directory of a node that begins a new cluster with the state of a backup.
 
@@ -259,11 +291,12 @@ def restore(
     on far above those that the old cluster gave.
 
     What is sealed in it needs the cluster key of its time: give the nodes the same key file, or put it into DIR as
-    cluster.key.
+    cluster.key. The same key tells who made it: it is taken from DIR, or from --cluster-key-file.
 
     \b
     On n1, once the old cluster is stopped (docs/backups.md has all of it):
-      raftsched cluster restore raftsched.backup --data /var/lib/raftsched --id n1 --raft 10.0.0.1:7501
+      raftsched cluster restore raftsched.backup --cluster-key-file cluster.key \\
+        --data /var/lib/raftsched --id n1 --raft 10.0.0.1:7501
       raftsched node --id n1 --data /var/lib/raftsched ...        as always
     Then n2 and n3, with empty directories and the same flags as always:
       raftsched cluster members add n2 --wait
@@ -280,7 +313,7 @@ def restore(
     except OSError as error:
         raise Failure(f"cannot read {file}: {(error.strerror or str(error)).lower()}", Exit.NOT_FOUND) from None
     try:
-        keys = None if key_file is None else read_keyring(key_file)
+        keys = keys_of(key_file, data, unsigned=unsigned)
         with _clear(file, identity) as clear, Progress("restore", clear.stat().st_size, sizes=True) as progress:
             chance, now_ms = SystemRandom(), SystemClock().wall_ms()
             found = make(
@@ -298,7 +331,8 @@ def restore(
         raise Failure(f"cannot open {file}: {(error.strerror or str(error)).lower()}") from None
     except StartupError as error:
         raise Failure(error.detail.rstrip(".")) from None
-    tell_restored(found, data, node, f"of {_time(found.contents.label.at_ms)}", paused=paused)
+    when = f"of {_time(found.contents.label.at_ms)}"
+    tell_restored(found, data, node, when, paused=paused, unsigned=unsigned)
 
 
 def raft_address(node: str, raft: str) -> str:
@@ -314,12 +348,17 @@ def raft_address(node: str, raft: str) -> str:
     return str(address)
 
 
-def tell_restored(found: Restored, data: Path, node: str, when: str, *, paused: bool) -> None:
+def tell_restored(found: Restored, data: Path, node: str, when: str, *, paused: bool, unsigned: bool) -> None:
     """Says what was restored, and what comes next."""
     old = found.contents
     click.echo(
         f"restored: {data} is that of {node}, the only member of the new cluster {found.cluster_id[:8]}, with"
         f" {sum(old.jobs.values()):,} jobs and {old.instances:,} instances as {when}"
+    )
+    click.echo(
+        "anybody may have made the backup: its signature was not asked for"
+        if unsigned
+        else f"the backup was signed with the cluster key {old.label.key}"
     )
     others = [name for name in old.members if name != node]
     click.echo(

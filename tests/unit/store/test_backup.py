@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import random
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,11 +25,12 @@ from raftsched.errors import StartupError
 from raftsched.restore import restore
 from raftsched.security.keyring import Keyring
 from raftsched.store import LogEntry, Store
-from raftsched.store.backup import TRAILER, NotABackup, label_of, look, trailer, verify
+from raftsched.store.backup import TRAILER, NotABackup, NotWhole, label_of, look, trailer, verify
 from tests.support.invariants import violations
 from tests.support.memory_view import T0, World
 from tests.support.stores import commit
 from tests.unit.cli.house import run as cli
+from tests.unit.store.hostile_backups import with_checksum
 
 
 class Saved:
@@ -145,7 +149,7 @@ def test_what_a_later_version_made_is_refused_and_the_version_named(
     with pytest.raises(StartupError, match=says):
         restored(path, tmp_path / "new")
     assert not (tmp_path / "new").exists()
-    verified = cli("cluster", "verify", str(path))
+    verified = cli("cluster", "verify", "--unsigned", str(path))
     assert (verified.exit_code, says in verified.stderr) == (1, True), verified.output
 
 
@@ -224,3 +228,24 @@ def test_two_clusters_of_one_backup_are_two(saved: Saved, tmp_path: Path) -> Non
     assert tokens_2 - tokens > hour_ms * 3, "what the first cluster can have given in an hour"
     assert index_2 - index > hour_ms
     assert term < term_2 < 2**31
+
+
+def test_rows_that_are_none_are_refused_with_words(saved: Saved, tmp_path: Path) -> None:
+    raw = saved.save(tmp_path / "b").read_bytes()
+    hostile = tmp_path / "hostile"
+    at = raw.index(b"meta", 2 * 4096) + 4  # the row of the cluster
+    hostile.write_bytes(with_checksum(raw[:at] + b"\xc1" * 20 + raw[at + 20 : -TRAILER], raw[-TRAILER:]))
+    verify(hostile)
+    with pytest.raises(NotWhole, match="holds no state of a cluster"):
+        look(hostile)
+    with pytest.raises(StartupError, match="holds no state of a cluster"):
+        restored(hostile, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_somebody_changed_ends_no_process(saved: Saved, world: World, tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    saved.save(tmp_path / "b")
+    words = [sys.executable, "-m", "tests.unit.store.hostile_backups", tmp_path / "b", tmp_path, str(seed), "40"]
+    found = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, f"{found.returncode}: {found.stdout[-100:]} {found.stderr[-2000:]}"

@@ -89,36 +89,38 @@ def test_show_has_the_jobs_of_then(saved: Saved, tmp_path: Path) -> None:
 
 def test_verify_restores_for_a_trial(saved: Saved, tmp_path: Path) -> None:
     vault = str(tmp_path / "vault")
-    said = json.loads(run("backup", "verify", vault, "-o", "json").stdout)
+    said = json.loads(run("backup", "verify", "--unsigned", vault, "-o", "json").stdout)
     assert (said["index"], said["full"], said["segments"], said["jobs"]) == (8, 5, 1, {"SCHEDULED": 6})
     assert (said["compared"], said["missing"]) == (None, [])
-    assert "nothing to compare with yet" in run("backup", "verify", vault).stdout
+    assert "nothing to compare with yet" in run("backup", "verify", "--unsigned", vault).stdout
     saved.jobs(1)
     back_up(saved, tmp_path, 0)
-    said = json.loads(run("backup", "verify", vault, "-o", "json").stdout)
+    said = json.loads(run("backup", "verify", "--unsigned", vault, "-o", "json").stdout)
     assert (said["index"], said["full"], said["compared"]) == (9, 9, {"from": 5, "to": 9})
-    assert "5 and the log give the same state as 9" in run("backup", "verify", vault).stdout
+    assert "5 and the log give the same state as 9" in run("backup", "verify", "--unsigned", vault).stdout
     (_, segment) = sorted((tmp_path / "vault" / ID).glob("log-*"))
     segment.unlink()
-    assert json.loads(run("backup", "verify", vault, "-o", "json").stdout)["missing"] == [{"from": 9, "to": 9}]
-    told = run("backup", "verify", vault)
+    assert json.loads(run("backup", "verify", "--unsigned", vault, "-o", "json").stdout)["missing"] == [
+        {"from": 9, "to": 9}
+    ]
+    told = run("backup", "verify", "--unsigned", vault)
     assert (told.exit_code, "9 to 9" in told.stdout, "does not lead here" in told.stdout) == (0, True, True)
 
 
 def test_restore_makes_a_node_of_a_point_in_time(saved: Saved, tmp_path: Path) -> None:
     vault, new = str(tmp_path / "vault"), ["--id", "n1", "--raft", "127.0.0.1:1"]
     data = str(tmp_path / "new")
-    result = run("backup", "restore", vault, "--at", time_text(saved.at_ms(6)), "--data", data, *new)
+    result = run("backup", "restore", "--unsigned", vault, "--at", time_text(saved.at_ms(6)), "--data", data, *new)
     assert result.exit_code == 0, (result.stderr, result.exception)
     assert f"with 4 jobs and 0 instances as after entry 6 of {time_text(saved.at_ms(6))}" in result.stdout
     assert "raftsched cluster members add n2 --wait" in result.stdout
-    again = run("backup", "restore", vault, "--data", data, *new)
+    again = run("backup", "restore", "--unsigned", vault, "--data", data, *new)
     assert (again.exit_code, "is not empty" in again.stderr) == (1, True)
     (full,) = (tmp_path / "vault" / ID).glob("full-*")
     raw = bytearray(full.read_bytes())
     raw[9000] ^= 1
     full.write_bytes(raw)
-    damaged = run("backup", "restore", vault, "--data", str(tmp_path / "other"), *new)
+    damaged = run("backup", "restore", "--unsigned", vault, "--data", str(tmp_path / "other"), *new)
     assert damaged.stderr.startswith(f"raftsched: {full} is damaged: its checksum is another"), damaged.stderr
     assert not (tmp_path / "other").exists()
 
@@ -131,7 +133,11 @@ def test_where_other_files_lead_to_the_same_state_as_one_that_is_damaged_it_is_s
     back_up(saved, tmp_path, 0)
     (first, second) = sorted((tmp_path / "vault" / ID).glob("full-*"))
     second.write_bytes(second.read_bytes()[:-9])
-    commands = [["verify"], ["show"], ["restore", "--data", str(data), "--id", "n1", "--raft", "127.0.0.1:1"]]
+    commands = [
+        ["verify", "--unsigned"],
+        ["show"],
+        ["restore", "--unsigned", "--data", str(data), "--id", "n1", "--raft", "127.0.0.1:1"],
+    ]
     says = "; move it away: the backup of entry 5 and the log lead to the same state\n"
     for name, *words in commands:
         refused = run("backup", name, vault, *words)
@@ -163,32 +169,32 @@ def test_points_that_there_are_not_are_one_line(
 
 
 def test_places_that_hold_nothing_or_too_much_are_one_line(saved: Saved, tmp_path: Path) -> None:
-    none = run("backup", "verify", str(tmp_path / "none"))
+    none = run("backup", "verify", "--unsigned", str(tmp_path / "none"))
     assert (none.exit_code, none.stderr) == (3, f"raftsched: {tmp_path}/none holds no backups of raftsched\n")
     (tmp_path / "vault" / ID).rename(tmp_path / "vault" / "kept")
     for cluster in ("0a" * 16, "0b" * 16):
         (tmp_path / "vault" / cluster).mkdir()
         for file in (tmp_path / "vault" / "kept").iterdir():
             (tmp_path / "vault" / cluster / file.name).write_bytes(file.read_bytes())
-    two = run("backup", "verify", str(tmp_path / "vault"))
+    two = run("backup", "verify", "--unsigned", str(tmp_path / "vault"))
     assert "holds backups of 2 clusters (0a0a0a0a, 0b0b0b0b); say --cluster" in two.stderr
-    other = run("backup", "verify", str(tmp_path / "vault"), "--cluster", "0a")
+    other = run("backup", "verify", "--unsigned", str(tmp_path / "vault"), "--cluster", "0a")
     assert "holds the state after entry 5 of 0101" in other.stderr, "a file under another's name"
-    assert run("backup", "verify", "gs://x").exit_code == 2
+    assert run("backup", "verify", "--unsigned", "gs://x").exit_code == 2
 
 
 @pytest.mark.parametrize(
     "error", [OSError(errno.ENOSPC, "No space left on device"), OSError("tables: No space left on device")]
 )
-@pytest.mark.parametrize("command", ["verify", "show"])
+@pytest.mark.parametrize("command", [["verify", "--unsigned"], ["show"]])
 def test_a_temporary_directory_that_is_full_is_named(
-    saved: Saved, tmp_path: Path, command: str, error: OSError, monkeypatch: pytest.MonkeyPatch
+    saved: Saved, tmp_path: Path, command: list[str], error: OSError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr("raftsched.store.snapshot.unpack", full)
-    result = run("backup", command, str(tmp_path / "vault"))
+    result = run("backup", *command, str(tmp_path / "vault"))
     says = f"no space left in {tmp_path}/tmp, which gets the whole state: set TMPDIR to where there is more"
     assert (result.exit_code, result.stderr) == (1, f"raftsched: {says}\n")
 
@@ -198,19 +204,21 @@ class _Unheeded(Exception):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("words", [["verify"], ["show"], ["restore", "--id", "n1", "--raft", "127.0.0.1:1"]])
+@pytest.mark.parametrize(
+    "words", [["verify", "--unsigned"], ["show"], ["restore", "--unsigned", "--id", "n1", "--raft", "127.0.0.1:1"]]
+)
 def test_who_is_told_to_end_leaves_nothing_behind(
     saved: Saved, tmp_path: Path, words: list[str], number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unheeded(*_: object) -> None:
         raise _Unheeded
 
-    def end(*_: object) -> None:
+    def end(*_: object, **__: object) -> None:
         signal.raise_signal(number)
 
     before = signal.signal(number, unheeded)
     try:
-        monkeypatch.setattr("raftsched.store.backup.look", end)
+        monkeypatch.setattr("raftsched.store.backup.contents", end)
         data = ["--data", str(tmp_path / "new")] if words[0] == "restore" else []
         result = run("backup", words[0], str(tmp_path / "vault"), *words[1:], *data)
         assert result.exit_code == 128 + number, result.exception
@@ -228,6 +236,6 @@ def test_sealed_ones_need_the_identity(saved: Saved, tmp_path: Path) -> None:
     saved.jobs(1)
     back_up(saved, tmp_path, 0, recipient)
     vault = str(tmp_path / "vault")
-    refused = run("backup", "verify", vault)
+    refused = run("backup", "verify", "--unsigned", vault)
     assert (refused.exit_code, "is sealed; say --identity FILE" in refused.stderr) == (1, True)
-    assert run("backup", "verify", vault, "--identity", str(file)).exit_code == 0
+    assert run("backup", "verify", "--unsigned", vault, "--identity", str(file)).exit_code == 0

@@ -126,7 +126,17 @@ def test_to_s3_and_back(saved: Saved, tmp_path: Path) -> None:
             saved.jobs(2)
         assert {key.partition("/")[0] for key in service.objects} == {"deep"}
         del env["RAFTSCHED_S3_ENDPOINT"]
-        said = run("backup", "verify", "s3://vault/deep", "--s3-endpoint", service.endpoint, "-o", "json", env=env)
+        said = run(
+            "backup",
+            "verify",
+            "--unsigned",
+            "s3://vault/deep",
+            "--s3-endpoint",
+            service.endpoint,
+            "-o",
+            "json",
+            env=env,
+        )
         assert json.loads(said.stdout)["index"] == 7
         service.fault = lambda asked: 403
         refused = run("backup", "list", "s3://vault/deep", "--s3-endpoint", service.endpoint, env=env)

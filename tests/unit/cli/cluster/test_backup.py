@@ -55,7 +55,10 @@ def test_a_node_is_told_what_is_kept(tmp_path: Path) -> None:
         assert run("--server", old.url, "cluster", "backup", str(tmp_path / "b")).exit_code == 0
 
 
-@pytest.mark.parametrize("words", [["verify"], ["restore", "--data", "new", "--id", "n1", "--raft", "127.0.0.1:1"]])
+@pytest.mark.parametrize(
+    "words",
+    [["verify", "--unsigned"], ["restore", "--unsigned", "--data", "new", "--id", "n1", "--raft", "127.0.0.1:1"]],
+)
 def test_what_is_no_backup_is_one_line(tmp_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("b").write_bytes(b"hello")
@@ -69,5 +72,16 @@ def test_what_is_no_backup_is_one_line(tmp_path: Path, words: list[str], monkeyp
 def test_restore_wants_an_id_and_an_address(tmp_path: Path, more: list[str]) -> None:
     file = tmp_path / "b"
     file.write_bytes(b"")
-    words = ["restore", str(file), "--data", str(tmp_path / "new"), "--id", "n1", "--raft", "127.0.0.1:1", *more]
+    words = [
+        "restore",
+        str(file),
+        "--unsigned",
+        "--data",
+        str(tmp_path / "new"),
+        "--id",
+        "n1",
+        "--raft",
+        "127.0.0.1:1",
+        *more,
+    ]
     assert run("cluster", *words).exit_code == 2

@@ -43,8 +43,9 @@ def sealed(backup: Path, recipient: str, file: Path) -> None:
 
 
 def restored(file: Path, data: Path, *more: str) -> Any:
+    origin = [] if "--cluster-key-file" in more else ["--unsigned"]
     return run(
-        "cluster", "restore", str(file), "--data", str(data), "--id", "n1", "--raft", "127.0.0.1:1", *more
+        "cluster", "restore", *origin, str(file), "--data", str(data), "--id", "n1", "--raft", "127.0.0.1:1", *more
     )  # fmt: skip
 
 
@@ -54,7 +55,7 @@ def test_only_the_identity_opens_it(tmp_path: Path, backup: Path, monkeypatch: p
     monkeypatch.setattr("tempfile.tempdir", str(work))
     own, file = tmp_path / "own", tmp_path / "sealed"
     sealed(backup, identity(own), file)
-    result = run("cluster", "verify", str(file), "--identity", str(own), "-o", "json")
+    result = run("cluster", "verify", "--unsigned", str(file), "--identity", str(own), "-o", "json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.output)["signed"] == f"{Keyring(KEY).ids()[0]}, not checked"
     identity(tmp_path / "other")
@@ -63,12 +64,15 @@ def test_only_the_identity_opens_it(tmp_path: Path, backup: Path, monkeypatch: p
         (["--identity", str(tmp_path / "other")], "another recipient"),
         (["--identity", str(tmp_path / "none")], "cannot be read"),
     ):
-        for result in (run("cluster", "verify", str(file), *more), restored(file, tmp_path / "new", *more)):
+        for result in (
+            run("cluster", "verify", "--unsigned", str(file), *more),
+            restored(file, tmp_path / "new", *more),
+        ):
             assert (result.exit_code, words in result.stderr) == (1, True), result.stderr
     raw = file.read_bytes()
     for broken, words in ((raw[:-1], ""), (raw[:-1000], ""), (raw + b"x", ""), (raw[:40], "cut off")):
         file.write_bytes(broken)
-        result = run("cluster", "verify", str(file), "--identity", str(own))
+        result = run("cluster", "verify", "--unsigned", str(file), "--identity", str(own))
         assert (result.exit_code, words in result.stderr) == (1, True), result.stderr
     assert not (tmp_path / "new").exists()
     file.write_bytes(raw)
@@ -105,6 +109,26 @@ def test_what_is_signed_is_told_from_what_somebody_made(tmp_path: Path, backup: 
     write_new(data / KEY_FILE, KEY)  # of the cluster of that time: what is sealed in it can be read again
     assert restored(backup, data, "--cluster-key-file", str(right)).exit_code == 0
     assert (data / KEY_FILE).exists()
+
+
+def test_who_made_it_is_asked_for_and_said(tmp_path: Path, backup: Path) -> None:
+    key, new = tmp_path / "key", ["--id", "n1", "--raft", "127.0.0.1:1"]
+    write_new(key, KEY)
+    for words in (["verify"], ["restore", "--data", str(tmp_path / "a"), *new]):
+        result = run("cluster", words[0], str(backup), *words[1:])
+        assert (result.exit_code, "say --cluster-key-file FILE" in result.stderr) == (2, True)
+        both = run("cluster", words[0], str(backup), *words[1:], "--unsigned", "--cluster-key-file", str(key))
+        assert (both.exit_code, "--unsigned" in both.stderr) == (2, True)
+    assert "anybody may have made" in restored(backup, tmp_path / "a").stdout
+    data = tmp_path / "b"
+    data.mkdir(mode=0o700)
+    write_new(data / KEY_FILE, KEY)
+    result = run("cluster", "restore", str(backup), "--data", str(data), *new)  # its key is there
+    assert f"signed with the cluster key {Keyring(KEY).ids()[0]}" in result.stdout, result.stderr
+    other = tmp_path / "c"
+    other.mkdir(mode=0o700)
+    write_new(other / KEY_FILE, OTHER)
+    assert "which is not among these" in run("cluster", "restore", str(backup), "--data", str(other), *new).stderr
 
 
 def unsigned(directory: Path) -> Path:
