@@ -55,7 +55,7 @@ HISTORY = {
     3: "due times ahead by the day, watches of late runs, outcomes that runs say, progress, workflows",
     4: "the level itself: nodes of two versions in one cluster; a pause never ends before it begins",
     5: "a second copy of output",
-    6: "deliveries on nodes only; sessions of remote workers that are their token's; an audit by subject, of changes only; "
+    6: "deliveries on nodes only; sessions of remote workers that are their token's; an audit by subject; "
     "variables of jobs, and those that nodes take from them",
 }
 
