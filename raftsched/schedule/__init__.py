@@ -7,11 +7,12 @@ raises TriggerError for a trigger that cannot be used, and nothing else.
 expression, fields and days read a cron expression, rule_text a recurrence rule; wall, rule_days and rule_times find
 matching times on the wall; zones and cron put them on the time line; triggers covers all kinds; text, validation,
 describe, describe_rule, preview and by_day face people. exclusions reads calendars: days on which nothing is
-due; windows are hours of theirs, and local_days says where days begin.
+due; windows are hours of theirs, and local_days says where days begin. budget bounds what one search may look at.
 """
 
 from __future__ import annotations
 
+from raftsched.schedule.budget import Steps
 from raftsched.schedule.by_day import DueDay, due_days, due_days_of_several
 from raftsched.schedule.describe import describe, describe_several
 from raftsched.schedule.errors import TriggerError
@@ -25,6 +26,7 @@ __all__ = [
     "DueDay",
     "Missed",
     "Occurrence",
+    "Steps",
     "TriggerError",
     "check_zone",
     "describe",

@@ -20,11 +20,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Protocol
 
+from raftsched.schedule.budget import spend
 from raftsched.schedule.fields import LAST_YEAR
 from raftsched.schedule.zones import Stretch, Zone
 
 HORIZON = int(datetime(LAST_YEAR + 1, 1, 3, tzinfo=UTC).timestamp())  # no zone's LAST_YEAR lasts longer
 OFFSET_MAX = 48 * 3600  # more than any offset, plus any single change of one
+STRETCH_STEPS = 8  # of a search, for half a year of a zone
 
 
 class Times(Protocol):
@@ -70,6 +72,7 @@ def _next_fixed(expression: Pattern, zone: Zone, after: int) -> int | None:
     if wall - OFFSET_MAX > stretch.end:
         stretch = zone.stretch(wall - OFFSET_MAX)
     while wall - stretch.offset >= stretch.end:
+        spend(STRETCH_STEPS)
         stretch = zone.stretch(stretch.end)
     return max(wall - stretch.offset, stretch.start)
 
@@ -82,7 +85,9 @@ def _next_elapsed(expression: Pattern, zone: Zone, after: int) -> int | None:
     while wall is not None:
         if wall - stretch.offset < stretch.end:
             return wall - stretch.offset
-        stretch = zone.stretch(stretch.end)
+        spend(STRETCH_STEPS)
+        # two days behind the begin and two before the wall time no clock shows what lies before or after these
+        stretch = zone.stretch(max(stretch.end, wall - OFFSET_MAX) if stretch.end > at + OFFSET_MAX else stretch.end)
         begin = stretch.start + stretch.offset
         if begin < low or begin > wall:
             # the clock went back behind where the search began, or jumped over what it found
@@ -104,14 +109,22 @@ def count_between(expression: Pattern, zone: Zone, after: int, until: int) -> in
         stretch = zone.stretch(at)
         end = min(stretch.end, until + 1)
         begin = at + stretch.offset
+        spend(2 if at == after + 1 else STRETCH_STEPS)
         if expression.fixed:
-            if at == stretch.start and stretch.reached < begin:
-                # all of the gap is one fire, at the same instant as the first wall time after the gap
-                count += times.count(stretch.reached, begin) > 0 and not times.matches(begin)
+            count += gap_fires(expression, stretch, at)
             begin = max(begin, stretch.reached)
         count += times.count(begin, end + stretch.offset)
         at = end
     return count
+
+
+def gap_fires(expression: Pattern, stretch: Stretch, at: int) -> bool:
+    """Returns whether a fixed expression fires at the instant `at` for the gap before this stretch: all of the gap is
+    one fire, at the same instant as the first wall time after it."""
+    begin = stretch.start + stretch.offset
+    if at != stretch.start or stretch.reached >= begin:
+        return False
+    return expression.times.count(stretch.reached, begin) > 0 and not expression.times.matches(begin)
 
 
 def skipped_in_gap(expression: Pattern, stretch: Stretch) -> tuple[int, int, int] | None:

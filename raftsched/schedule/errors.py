@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from raftsched.errors import Meaning, RaftschedError
 
+RULE_POINTER = "/trigger/rrule"
+CALENDAR_POINTER = "/trigger/calendar"
 _SHOWN = 60
 
 

@@ -23,19 +23,21 @@ from typing import Any
 import msgspec
 
 from raftsched.bounds import OutOfRange
-from raftsched.schedule.errors import TriggerError, shown
+from raftsched.schedule.budget import spend
+from raftsched.schedule.errors import CALENDAR_POINTER, TriggerError, shown
 from raftsched.schedule.fields import FIRST_YEAR, LAST_YEAR
 from raftsched.schedule.local_days import begin_of, day_of
 from raftsched.schedule.wall import DAY_S
 from raftsched.schedule.windows import Span, Window, Windows, window
 from raftsched.schedule.zones import Zone, zone
 
-POINTER = "/trigger/calendar"
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _THURSDAY = 3  # 1970-01-01, with Monday as 0
 _END_DAY = date(LAST_YEAR + 1, 1, 1).toordinal() - _EPOCH
+_DAYS_LOOKED = 16  # days between two words to the budget, a step each
+_EXCLUDED_STEPS = 3  # to find the end of excluded days
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})", re.ASCII)
 _MONTH_DAY = re.compile(r"([0-9]{2})-([0-9]{2})", re.ASCII)
 
@@ -115,7 +117,7 @@ def exclusion(content: bytes, timezone: str) -> Exclusion:
             windows=_windows(place, given),
         )
     except ValueError as error:
-        raise TriggerError(POINTER, f"the calendar cannot be read: {error}") from None
+        raise TriggerError(CALENDAR_POINTER, f"the calendar cannot be read: {error}") from None
 
 
 def _windows(place: Zone, given: _Content) -> Windows | None:
@@ -138,7 +140,9 @@ def _once(given: _Range) -> Span:
 
 def not_given(name: str) -> TriggerError:
     return TriggerError(
-        POINTER, f"there is no calendar {shown(name)}; PUT /v1/calendars/{name[:128]} creates it", "unknown-reference"
+        CALENDAR_POINTER,
+        f"there is no calendar {shown(name)}; PUT /v1/calendars/{name[:128]} creates it",
+        "unknown-reference",
     )
 
 
@@ -173,7 +177,9 @@ class Exclusion:
         self._yearly = yearly
         self._weekdays = weekdays
         self.windows = windows
-        self._always = windows is not None and windows.cover_week(weekdays)
+        self._always = (
+            len(weekdays) == 7 or len(yearly) == 366 or (windows is not None and windows.cover_week(weekdays))
+        )
 
     def day_of(self, at: int) -> int:
         """The local day of an instant."""
@@ -220,11 +226,16 @@ class Exclusion:
             last = self._until(day)
             if last is None:
                 return at
+            looked = 0
             while last is not None:
                 day = last + 1
                 if day >= _END_DAY:
                     return None
                 last = self._until(day)
+                looked += 1
+                if looked % _DAYS_LOOKED == 0:
+                    spend(_DAYS_LOOKED)
+            spend(_EXCLUDED_STEPS)
             at = self._set_back(at, begin_of(self.place, at, day))
         return None
 
@@ -243,9 +254,8 @@ class Exclusion:
             at = self.free_from(at)
             if at is None or at >= high:
                 return
-            end = min(self._next_held(at, high), high)
-            if self.windows is not None:
-                end = self.windows.next_held(at, end)
+            end = high if self.windows is None else self.windows.next_held(at, high)
+            end = min(self._next_held(at, end), end)
             yield at, end
             at = end
 
@@ -260,6 +270,9 @@ class Exclusion:
             for later in range(day + 1, last + 1):
                 if self._until(later) is not None:
                     return later * DAY_S - stretch.offset
+                if later % _DAYS_LOOKED == 0:
+                    spend(_DAYS_LOOKED)
+            spend(1)
             at = stretch.end
         return high
 

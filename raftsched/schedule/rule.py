@@ -10,20 +10,28 @@ start in either pass, and one that is not fixed has times in both.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from functools import lru_cache
 
 from raftsched.core.model import Trigger
-from raftsched.schedule.cron import HORIZON, OFFSET_MAX, count_between, next_after
+from raftsched.schedule.budget import STEPS_MAX, Steps
+from raftsched.schedule.cron import HORIZON, OFFSET_MAX, count_between, gap_fires, next_after
+from raftsched.schedule.errors import RULE_POINTER
 from raftsched.schedule.rule_text import Freq, Rule, parse_rule
 from raftsched.schedule.rule_times import RuleTimes
 from raftsched.schedule.wall import DAY_S
 from raftsched.schedule.zones import Zone, zone
 
+COUNTED_S = 8 * 366 * DAY_S  # counted at once for the end of a COUNT, in a zone without changes
+RULES_KEPT = 512
+COUNTS_KEPT = 16_384  # to find the end of a COUNT is dear
+
 
 class Recurrence:
-    """In UTC seconds: no time is before `first`; `until` is the last instant that UNTIL or COUNT allow, if that is
-    known. An UNTIL on the wall is kept to by `times`, and where clocks show it twice it is the first time."""
+    """In UTC seconds: no time is before `first`; `until` is the last instant that UNTIL allows, or COUNT (see
+    `recurrence`), if that is known. An UNTIL on the wall is kept to by `times`, and where clocks show it twice it is
+    the first time."""
 
     def __init__(self, rule: Rule, place: Zone, start: int, rounded: bool) -> None:
         self.rule = rule
@@ -36,9 +44,6 @@ class Recurrence:
         self.times = RuleTimes(replace(rule, count=None), wall, wall if self.fixed else wall - 2 * DAY_S)
         self.has_seconds = rule.freq is Freq.SECONDLY or any(offset % 60 for offset in self.times.pattern)
         self.until = rule.until if rule.until is None or rule.until_utc else _shown(place, rule.until, self.first)
-        if rule.count is not None:
-            # what is in the second of a creation went by before the job was there
-            self.until = _nth(self, place, start if rounded else start - 1, rule.count)
 
 
 def recurrence(trigger: Trigger, anchor_ms: int) -> Recurrence:
@@ -52,9 +57,27 @@ def recurrence(trigger: Trigger, anchor_ms: int) -> Recurrence:
     return _recurrence(trigger.expr, trigger.timezone, start_ms // 1000, trigger.starts_at_ms is None)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=RULES_KEPT)
 def _recurrence(text: str, timezone: str, start: int, rounded: bool) -> Recurrence:
+    found = _endless(text, timezone, start, rounded)
+    if found.rule.count is not None:
+        found = copy(found)
+        found.until = _last(text, timezone, start, rounded)
+    return found
+
+
+@lru_cache(maxsize=RULES_KEPT)
+def _endless(text: str, timezone: str, start: int, rounded: bool) -> Recurrence:
     return Recurrence(parse_rule(text), zone(timezone), start, rounded)
+
+
+@lru_cache(maxsize=COUNTS_KEPT)
+def _last(text: str, timezone: str, start: int, rounded: bool) -> int | None:
+    """The instant of the last time that COUNT allows; None when no more than these come."""
+    with Steps(STEPS_MAX, RULE_POINTER):  # of its own, so that it does not matter to a search whether it is cached
+        rule = _endless(text, timezone, start, rounded)
+        # what is in the second of a creation went by before the job was there
+        return _nth(rule, zone(timezone), start if rounded else start - 1, rule.rule.count or 0)
 
 
 def _shown(place: Zone, wall: int, since: int) -> int | None:
@@ -70,24 +93,34 @@ def _shown(place: Zone, wall: int, since: int) -> int | None:
 
 def _nth(rule: Recurrence, place: Zone, after: int, count: int) -> int | None:
     """The instant of that many times after `after`; None when there are fewer."""
-    while True:
-        at = next_after(rule, place, after)
-        if at is None:
-            return None
-        end = place.stretch(at).end - 1
-        found = count_between(rule, place, at - 1, end)
+    if count > rule.times.most * (1 if rule.fixed else 2):  # a clock that is turned back shows some twice
+        return None
+    at = after + 1
+    while at < HORIZON:
+        end = min(place.stretch(at).end, at + COUNTED_S, HORIZON)
+        found = count_between(rule, place, at - 1, end - 1)
         if found >= count:
-            break
+            return _nth_of_stretch(rule, place, at, count)
         count -= found
-        after = end
-    low = at - 1
-    while end - low > 1:  # `end` has that many behind it, `low` has not
-        middle = (low + end) // 2
-        if count_between(rule, place, at - 1, middle) >= count:
-            end = middle
-        else:
-            low = middle
-    return end
+        following = end if found else next_after(rule, place, end - 1)
+        if following is None:
+            return None
+        at = following
+    return None
+
+
+def _nth_of_stretch(rule: Recurrence, place: Zone, at: int, count: int) -> int | None:
+    """The same from the instant `at` on, of a stretch that has so many."""
+    stretch = place.stretch(at)
+    begin = at + stretch.offset
+    if rule.fixed:
+        if gap_fires(rule, stretch, at):
+            count -= 1
+            if not count:
+                return at
+        begin = max(begin, stretch.reached)
+    wall = rule.times.nth(begin, count)
+    return None if wall is None else wall - stretch.offset
 
 
 def _fixed(rule: Rule) -> bool:

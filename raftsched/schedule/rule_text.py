@@ -12,9 +12,8 @@ from datetime import UTC, date, datetime
 from enum import IntEnum
 from functools import lru_cache
 
-from raftsched.schedule.errors import TriggerError, shown
+from raftsched.schedule.errors import RULE_POINTER, TriggerError, shown
 
-POINTER = "/trigger/rrule"
 RULE_MAX = 512  # characters
 INTERVAL_MAX = 1_000_000
 COUNT_MAX = 1_000_000_000
@@ -99,7 +98,7 @@ def parse_rule(text: str) -> Rule:
 
 
 def _wrong(detail: str) -> TriggerError:
-    return TriggerError(POINTER, detail)
+    return TriggerError(RULE_POINTER, detail)
 
 
 def _parts(text: str) -> dict[str, str]:

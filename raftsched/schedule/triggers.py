@@ -13,12 +13,13 @@ from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.intervals import grid_due, next_every
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
 from raftsched.schedule import cron
+from raftsched.schedule.budget import CALENDAR_STEPS_MAX, COUNT_STEPS_MAX, STEPS_MAX, search
 from raftsched.schedule.exclusions import Exclusion, exclusion, not_given
 from raftsched.schedule.expression import compiled
 from raftsched.schedule.rule import recurrence
 from raftsched.schedule.zones import Zone, zone
 
-TRIES_MAX = 4_000  # times in excluded hours that are looked at for the first that is not: ten years of daily ones
+TRIES_MAX = 300  # times in excluded hours that are looked at for the first that is not: six years of weekly ones
 LATEST_MS = TIME_MAX_MS // 1_000 * 1_000  # fire times of calendar triggers are whole seconds
 
 
@@ -45,11 +46,16 @@ def next_nominal(
     Raises:
         TriggerError: the trigger is not valid (see `validate`).
     """
-    held = _held(trigger, calendar)
-    if held is None:
-        return _next(trigger, after_ms, anchor_ms, job_id)
-    if trigger.calendar_moves:
-        return _next_moved(trigger, held, after_ms, anchor_ms, job_id)
+    with search(trigger, STEPS_MAX if trigger.calendar is None else CALENDAR_STEPS_MAX):
+        held = _held(trigger, calendar)
+        if held is None:
+            return _next(trigger, after_ms, anchor_ms, job_id)
+        if trigger.calendar_moves:
+            return _next_moved(trigger, held, after_ms, anchor_ms, job_id)
+        return _next_free(trigger, held, after_ms, anchor_ms, job_id)
+
+
+def _next_free(trigger: Trigger, held: Exclusion, after_ms: int, anchor_ms: int, job_id: int) -> int | None:
     at_ms = after_ms
     for _ in range(TRIES_MAX):
         found = _next(trigger, at_ms, anchor_ms, job_id)
@@ -97,19 +103,21 @@ def moved_to(
 ) -> tuple[int, int, int] | None:
     """The first and the last of the times that the trigger's calendar moves to this one, and how many these are; None:
     it moves none there. Errors as `next_nominal`."""
-    held = _held(trigger, calendar)
-    end = at_ms // 1000
-    if held is None or not trigger.calendar_moves or at_ms % 1000 or held.holds(end) or not held.holds(end - 1):
-        return None
-    begin_ms = _begin_of_excluded(trigger, held, end, anchor_ms)
-    first = _next(trigger, begin_ms - 1, anchor_ms, job_id)
-    found = _missed(trigger, begin_ms - 1, at_ms - 1, 0, anchor_ms, job_id)
+    with search(trigger):
+        held = _held(trigger, calendar)
+        end = at_ms // 1000
+        if held is None or not trigger.calendar_moves or at_ms % 1000 or held.holds(end) or not held.holds(end - 1):
+            return None
+        begin_ms = _begin_of_excluded(trigger, held, end, anchor_ms)
+        first = _next(trigger, begin_ms - 1, anchor_ms, job_id)
+        found = _missed(trigger, begin_ms - 1, at_ms - 1, 0, anchor_ms, job_id)
     return None if first is None or found.until_ms is None else (first, found.until_ms, found.count)
 
 
 def never_fires(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id: int = 0) -> bool:
     """Returns whether a trigger that has no next time would have one without its calendar."""
-    return trigger.calendar is not None and _next(trigger, after_ms, anchor_ms, job_id) is not None
+    with search(trigger):
+        return trigger.calendar is not None and _next(trigger, after_ms, anchor_ms, job_id) is not None
 
 
 def _held(trigger: Trigger, calendar: bytes | None) -> Exclusion | None:
@@ -122,8 +130,9 @@ def _held(trigger: Trigger, calendar: bytes | None) -> Exclusion | None:
 
 def is_excluded(trigger: Trigger, at_ms: int, calendar: bytes | None) -> bool:
     """Returns whether the trigger's calendar excludes this time. Errors as `next_nominal`."""
-    held = _held(trigger, calendar)
-    return held is not None and held.holds(at_ms // 1000)
+    with search(trigger):
+        held = _held(trigger, calendar)
+        return held is not None and held.holds(at_ms // 1000)
 
 
 def _next(trigger: Trigger, after_ms: int, anchor_ms: int, job_id: int) -> int | None:
@@ -163,9 +172,17 @@ def missed(
     Raises:
         TriggerError: the trigger is not valid (see `validate`).
     """
-    held = _held(trigger, calendar)
-    if held is None:
-        return _missed(trigger, after_ms, until_ms, keep, anchor_ms, job_id)
+    with search(trigger, COUNT_STEPS_MAX):
+        held = _held(trigger, calendar)
+        if held is None:
+            return _missed(trigger, after_ms, until_ms, keep, anchor_ms, job_id)
+        return _missed_outside(trigger, held, after_ms, until_ms, keep, anchor_ms, job_id)
+
+
+def _missed_outside(
+    trigger: Trigger, held: Exclusion, after_ms: int, until_ms: int, keep: int, anchor_ms: int, job_id: int
+) -> Missed:
+    """The same, of what the calendar does not exclude."""
     until_ms = min(until_ms, _end(trigger), cron.HORIZON * 1000)
     low_ms = max(after_ms, _after(trigger, after_ms)) + 1
     total = 0
@@ -243,21 +260,23 @@ def _missed_matching(trigger: Trigger, after_ms: int, until_ms: int, keep: int, 
 def _newest_matching(pattern: cron.Pattern, place: Zone, after: int, until: int, keep: int) -> tuple[int, ...]:
     """The newest `keep` fires (ms) in after < fire <= until, of which there are at least that many."""
     # The count from x to the end falls as x grows: the latest x that still has `keep` behind it is just before the
-    # first one wanted.
-    low, high = after, until
+    # first one wanted. Only what is between x and `high` is counted anew.
+    low, high, behind = after, until, 0
     step = 60
     while until - step > after:  # most often they are recent: look there first
-        if cron.count_between(pattern, place, until - step, until) >= keep:
+        count = cron.count_between(pattern, place, until - step, high)
+        if behind + count >= keep:
             low = until - step
             break
-        high = until - step
+        high, behind = until - step, behind + count
         step *= 8
     while high - low > 1:
         middle = (low + high) // 2
-        if cron.count_between(pattern, place, middle, until) >= keep:
+        count = cron.count_between(pattern, place, middle, high)
+        if behind + count >= keep:
             low = middle
         else:
-            high = middle
+            high, behind = middle, behind + count
     times: list[int] = []
     at: int | None = low
     while at is not None and len(times) < keep:

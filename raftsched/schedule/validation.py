@@ -9,14 +9,13 @@ from msgspec.structs import replace
 from raftsched.bounds import DURATION_MAX_MS, EVERY_MIN_MS
 from raftsched.core.limits import RECURRING
 from raftsched.core.model import DAY_MS, EveryMode, Trigger, TriggerKind
+from raftsched.schedule.budget import search
 from raftsched.schedule.describe import duration_text
-from raftsched.schedule.errors import TriggerError
-from raftsched.schedule.exclusions import POINTER as CALENDAR_POINTER
+from raftsched.schedule.errors import CALENDAR_POINTER, RULE_POINTER, TriggerError
 from raftsched.schedule.expression import compiled
 from raftsched.schedule.fields import LAST_YEAR
 from raftsched.schedule.fields import POINTER as CRON_POINTER
 from raftsched.schedule.rule import recurrence
-from raftsched.schedule.rule_text import POINTER as RULE_POINTER
 from raftsched.schedule.triggers import LATEST_MS, next_nominal
 from raftsched.schedule.zones import zone
 
@@ -57,6 +56,17 @@ def validate(trigger: Trigger, *, now_ms: int) -> None:
         raise TriggerError(CALENDAR_POINTER, "has no meaning here; it goes with every, cron and rrule")
     zone(trigger.timezone)
     trigger = replace(trigger, calendar=None, calendar_moves=False)
+    with search(trigger):
+        _check_times(trigger, now_ms)
+    if trigger.kind in RECURRING and ends is not None and ends <= now_ms:
+        raise TriggerError(
+            "/trigger/ends_at",
+            f"{instant_text(ends)} is past, so this would never run; use a later time, or null",
+            "past",
+        )
+
+
+def _check_times(trigger: Trigger, now_ms: int) -> None:
     match trigger.kind:
         case TriggerKind.CRON:
             _check_cron(trigger, now_ms)
@@ -73,12 +83,6 @@ def validate(trigger: Trigger, *, now_ms: int) -> None:
             _check_rule(trigger, now_ms)
         case TriggerKind.MANUAL | TriggerKind.AFTER:
             pass
-    if trigger.kind in RECURRING and ends is not None and ends <= now_ms:
-        raise TriggerError(
-            "/trigger/ends_at",
-            f"{instant_text(ends)} is past, so this would never run; use a later time, or null",
-            "past",
-        )
 
 
 def _check_first(trigger: Trigger, now_ms: int) -> None:

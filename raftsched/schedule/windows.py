@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from raftsched.schedule.budget import spend
 from raftsched.schedule.local_days import day_of, first_shown, last_shown
 from raftsched.schedule.wall import DAY_S
 from raftsched.schedule.zones import Zone
@@ -23,6 +24,7 @@ WEEK_S = 7 * DAY_S
 _THURSDAY = 3  # 1970-01-01, with Monday as 0
 _CHUNK_BITS = 21  # 2**21 s: 24 days are looked at together
 _CHUNKS_KEPT = 16
+_AROUND_S = 5 * DAY_S  # longer than any change of clocks, a window and a day matter
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 
 Span = tuple[int, int]  # begin <= instant < end
@@ -74,14 +76,18 @@ class Windows:
         self._hours = hours
         self._only = only
         self._once = merged(once)
+        self._week = self._held_in_week()
         self._chunks: dict[int, list[Span]] = {}  # what is excluded in each, in order
 
     def cover_week(self, weekdays: frozenset[int]) -> bool:
         """Returns whether they exclude the whole of each week, together with these days."""
-        held = [(day * DAY_S, (day + 1) * DAY_S) for day in weekdays] + _in_week(self._hours)
+        return merged([*self._week, *((day * DAY_S, (day + 1) * DAY_S) for day in weekdays)]) == [(0, WEEK_S)]
+
+    def _held_in_week(self) -> list[Span]:
+        held = _in_week(self._hours)
         if self._only:
             held += _between(merged(_in_week(self._only)), 0, WEEK_S)
-        return merged(held) == [(0, WEEK_S)]
+        return merged(held)
 
     def holds(self, at: int) -> bool:
         return self._end_of(at) is not None
@@ -89,6 +95,7 @@ class Windows:
     def free_from(self, at: int, horizon: int) -> int | None:
         """The first instant at or after this one that is not excluded; None: none before the horizon is."""
         while at < horizon:
+            spend(1)
             end = self._end_of(at)
             if end is None:
                 return at
@@ -98,6 +105,7 @@ class Windows:
     def next_held(self, at: int, high: int) -> int:
         """The first excluded instant at or after this one, `high` at the latest."""
         while at < high:
+            spend(1)
             held = self._chunk(at >> _CHUNK_BITS)
             i = bisect_right(held, (at, high)) - 1
             if i >= 0 and at < held[i][1]:
@@ -122,6 +130,15 @@ class Windows:
         return held
 
     def _held_in(self, low: int, high: int) -> list[Span]:
+        around = self._place.stretch(low - _AROUND_S)
+        if around.end > high + _AROUND_S and not self._once:  # clocks are not changed: each week is the same
+            spend(8 + len(self._week) // 2)
+            monday = low - (low + around.offset + _THURSDAY * DAY_S) % WEEK_S
+            weeks = range(monday, high, WEEK_S)
+            return list(
+                _clipped([(week + begin, week + end) for week in weeks for begin, end in self._week], low, high)
+            )
+        spend(8 + 28 * (len(self._hours) + len(self._only)))
         found = list(_clipped(self._once, low, high))
         found += _clipped(self._spans(self._hours, low, high), low, high)
         if self._only:
@@ -132,8 +149,14 @@ class Windows:
     def _spans(self, windows: tuple[Window, ...], low: int, high: int) -> Iterator[Span]:
         for day in range(day_of(self._place, low) - 2, day_of(self._place, high) + 2):
             weekday, midnight = (day + _THURSDAY) % 7, day * DAY_S
+            around = self._place.stretch(midnight - _AROUND_S)
+            steady = around.end > midnight + _AROUND_S
             for one in windows:
-                if weekday in one.weekdays:
+                if weekday not in one.weekdays:
+                    continue
+                if steady:
+                    yield midnight + one.begin - around.offset, midnight + one.end - around.offset
+                else:
                     yield first_shown(self._place, midnight + one.begin), last_shown(self._place, midnight + one.end)
 
 

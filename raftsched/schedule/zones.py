@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 from bisect import bisect_right
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -24,6 +25,7 @@ _CHUNK_S = 1 << _CHUNK_BITS
 _PROBE_S = 86_400
 _OVERLAP_S = 2 * 86_400  # how far a clock may have been turned back before a chunk and still matter in it
 _CHUNKS_KEPT = 160  # of one zone: more than 1970-2099
+_FIRST, _LAST = -62_000_000_000, 253_402_000_000  # the years 5 and 9999
 
 
 class Stretch(NamedTuple):
@@ -44,10 +46,14 @@ class Zone:
 
     def __init__(self, info: ZoneInfo) -> None:
         self._info = info
+        always = info.utcoffset(None)  # of a zone that has one offset
+        self._only = None if always is None else Stretch(_FIRST, _LAST, _seconds(always), _FIRST + _seconds(always))
         self._chunks: dict[int, tuple[list[int], list[Stretch]]] = {}
 
     def stretch(self, at: int) -> Stretch:
         """The stretch that holds this instant (UTC seconds). A stretch may end without a change of offset."""
+        if self._only is not None:
+            return self._only
         number = at >> _CHUNK_BITS
         chunk = self._chunks.get(number)
         if chunk is None:
@@ -62,7 +68,7 @@ class Zone:
         delta = datetime.fromtimestamp(at, self._info).utcoffset()
         if delta is None:  # never: a ZoneInfo always knows
             raise AssertionError("a zone without an offset")
-        return delta.days * 86_400 + delta.seconds
+        return _seconds(delta)
 
     def _explore(self, begin: int) -> tuple[list[int], list[Stretch]]:
         end = begin + _CHUNK_S
@@ -84,24 +90,48 @@ class Zone:
     def _changes(self, low: int, high: int, offset: int) -> list[tuple[int, int]]:
         """(instant, new offset) of each change in low < instant < high."""
         changes = []
-        left = low
-        while left < high:
-            right = min(left + _PROBE_S, high - 1)
-            if right <= left:
-                break
-            if self.offset(right) != offset:
-                below, above = left, right
-                while above - below > 1:
-                    middle = (below + above) // 2
-                    if self.offset(middle) == offset:
-                        below = middle
-                    else:
-                        above = middle
-                offset = self.offset(above)
-                changes.append((above, offset))
-                right = above
-            left = right
+        for begin, end in self._unsteady(low, high):
+            left = begin
+            while left < end:
+                right = min(left + _PROBE_S, end)
+                if self.offset(right) != offset:
+                    below, above = left, right
+                    while above - below > 1:
+                        middle = (below + above) // 2
+                        if self.offset(middle) == offset:
+                            below = middle
+                        else:
+                            above = middle
+                    offset = self.offset(above)
+                    changes.append((above, offset))
+                    right = above
+                left = right
         return changes
+
+    def _unsteady(self, low: int, high: int) -> list[tuple[int, int]]:
+        """Some days of low <= instant < high each, which hold all changes: of a look at each day's wall it is not known
+        at which instant it was, but it is quick."""
+        shown = list(map(self._info.utcoffset, _daily(low, high)))
+        found: list[tuple[int, int]] = []
+        for place, (before, after) in enumerate(pairwise(shown)):
+            if before != after:
+                begin = max(low, low + place * _PROBE_S - _OVERLAP_S)
+                end = min(high - 1, low + (place + 1) * _PROBE_S + _OVERLAP_S)
+                if found and begin <= found[-1][1]:
+                    begin = found.pop()[0]
+                found.append((begin, end))
+        return found
+
+
+@lru_cache(maxsize=_CHUNKS_KEPT)
+def _daily(low: int, high: int) -> tuple[datetime, ...]:
+    """Wall times, a day apart, from `low` up to beyond `high`, as if they were UTC."""
+    first, day = datetime.fromtimestamp(low, UTC).replace(tzinfo=None), timedelta(seconds=_PROBE_S)
+    return tuple(first + day * n for n in range((high - low) // _PROBE_S + 2))
+
+
+def _seconds(delta: timedelta) -> int:
+    return delta.days * 86_400 + delta.seconds
 
 
 @lru_cache(maxsize=1024)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from raftsched.core.model import Trigger, TriggerKind
 from raftsched.schedule import TriggerError, missed, next_nominal
+from raftsched.schedule.budget import TooLong
 from raftsched.schedule.rule import _fixed
 from raftsched.schedule.rule_text import parse_rule
 from raftsched.schedule.rule_times import RuleTimes
@@ -195,7 +196,10 @@ def test_a_count_is_the_beginning_of_the_endless_rule(
     for _ in range(count):
         assert at is not None
         expected = next_nominal(endless, at, anchor_ms=start_ms)
-        at = next_nominal(counted, at, anchor_ms=start_ms)
+        try:
+            at = next_nominal(counted, at, anchor_ms=start_ms)
+        except TooLong:  # one that hardly ever comes
+            return
         assert at == expected
         if at is None:
             return

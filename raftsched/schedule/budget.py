@@ -1,0 +1,83 @@
+"""How much one search of a schedule may look at.
+
+Who writes a rule chooses how long it takes to search, so a search has so many steps and is refused beyond them. Steps
+are counted, and no time is measured: what one node accepts the others accept, however busy they are. For the same
+reason a look into a cache costs as many steps as the computation would. A step takes about a microsecond.
+
+One call of a function of this room is one search; what it calls within is part of it.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar, Token
+
+from raftsched.core.model import Trigger, TriggerKind
+from raftsched.schedule.errors import CALENDAR_POINTER, RULE_POINTER, TriggerError
+
+STEPS_MAX = 4_000
+CALENDAR_STEPS_MAX = 10_000  # where times in excluded hours are passed over
+COUNT_STEPS_MAX = 20_000  # of what is asked about a stretch of time, which may be years
+
+
+class TooLong(TriggerError):
+    """The search has used up its steps."""
+
+    def __init__(self, pointer: str) -> None:
+        super().__init__(pointer, f"takes too long to search: {_remedy(pointer)}", "out-of-range")
+
+
+def _remedy(pointer: str) -> str:
+    if pointer == RULE_POINTER:
+        return (
+            f"no time is found in {STEPS_MAX:,} steps; use an INTERVAL that goes into a day, a COUNT that is reached"
+            " sooner, or a later starts_at"
+        )
+    return "the calendar begins and ends to exclude too often; use one with fewer hours, or ask for a shorter time"
+
+
+class Steps:
+    """Counts the steps of what is computed within. `most`: TooLong is raised beyond these, with the pointer. `total`:
+    with those of other work within, which has bounds of its own."""
+
+    __slots__ = ("_outer", "_token", "most", "pointer", "spent", "total")
+
+    def __init__(self, most: int | None = None, pointer: str = "") -> None:
+        self.most = most
+        self.pointer = pointer
+        self.spent = self.total = 0
+
+    def __enter__(self) -> Steps:
+        self._outer = _current.get()
+        self._token: Token[Steps | None] = _current.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
+        if self._outer is not None:
+            self._outer.total += self.total
+
+
+_current: ContextVar[Steps | None] = ContextVar("raftsched_search", default=None)
+_PART: AbstractContextManager[None] = nullcontext()
+
+
+def search(trigger: Trigger, most: int = STEPS_MAX) -> AbstractContextManager[Steps | None]:
+    """Bounds what is searched within; where a search is on its way already, it is a part of that one."""
+    current = _current.get()
+    if current is not None and current.most is not None:
+        return _PART
+    of_rule = trigger.kind is TriggerKind.RRULE and trigger.calendar is None
+    return Steps(most, RULE_POINTER if of_rule else CALENDAR_POINTER)
+
+
+def spend(steps: int) -> None:
+    """Raises:
+    TooLong: the search has no steps left.
+    """
+    current = _current.get()
+    if current is not None:
+        current.spent += steps
+        current.total += steps
+        if current.most is not None and current.spent > current.most:
+            raise TooLong(current.pointer)
