@@ -25,6 +25,7 @@ from raftsched.leader.pacing import Proposals
 from raftsched.leader.ports import Host
 from raftsched.leader.triggers import CalendarJob, source_of, sources_of, suspend, with_calendars
 from raftsched.leader.window import Window
+from raftsched.schedule import Steps
 
 Read = Callable[[], AbstractContextManager[ReadView]]
 
@@ -74,9 +75,15 @@ class Firing:
         jobs = due_jobs(self._read, keys, max(now_ms, self._due_ms))
         permits = PermitsLeft(self._read, (found.job for found in jobs), now_ms)
         catch_up_max = self._cluster.settings.catch_up_max
+        searched = 0
         for position, found in enumerate(jobs):
+            if searched > pacing.SEARCHED_MAX:
+                self._due.extendleft(u64(other.job.id) for other in reversed(jobs[position:]))
+                break
             job = found.job
-            command = fire_command(found, now_ms, catch_up_max)
+            with Steps() as steps:
+                command = fire_command(found, now_ms, catch_up_max)
+            searched += steps.total
             due = times_due(job, command, now_ms) if isinstance(command, Fire) else 0
             runs += runs_at_most(job, due, catch_up_max)
             if runs > pacing.BATCH and batch:

@@ -14,6 +14,9 @@ from raftsched.leader.ports import Host
 log = logging.getLogger("raftsched.leader")
 
 BATCH = 250  # commands of one paced proposal, and runs that its fires may make: one entry's apply must stay short
+SEARCHED_MAX = (
+    8_000  # steps of searches (`schedule.budget`) for one paced proposal, and those of the job that passes it
+)
 IN_FLIGHT_MAX = 2  # paced batches of a kind that are not answered yet: reports of runs have to get through, too
 TIMEOUT_S = 10.0
 PIECE_BYTES = 256 * 1024

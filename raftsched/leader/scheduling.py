@@ -13,6 +13,7 @@ from raftsched.leader import pacing
 from raftsched.leader.pacing import Proposals
 from raftsched.leader.ports import Host
 from raftsched.leader.triggers import CalendarJob, source_of, sources_of, suspend, with_calendars
+from raftsched.schedule import Steps
 
 Read = Callable[[], AbstractContextManager[ReadView]]
 
@@ -42,11 +43,12 @@ class Scheduling:
         if not self._proposals.has_room(ScheduleJob):
             return None
         batch: list[Command] = []
-        while self.known and len(batch) < pacing.BATCH:
-            waiting = unscheduled_job(self._read, self.known.pop())
-            if waiting is not None:
-                found, since_ms = waiting
-                batch.append(schedule_command(found, since_ms, now_ms))
+        with Steps() as steps:
+            while self.known and len(batch) < pacing.BATCH and steps.total <= pacing.SEARCHED_MAX:
+                waiting = unscheduled_job(self._read, self.known.pop())
+                if waiting is not None:
+                    found, since_ms = waiting
+                    batch.append(schedule_command(found, since_ms, now_ms))
         if batch:
             self._proposals.send_paced(ScheduleJob, batch)
         return now_ms if self.known or self._read_from is not None else None
