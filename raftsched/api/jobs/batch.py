@@ -44,6 +44,7 @@ BATCH_MAX = 10_000  # jobs
 BODY_MAX = 16 * 1024 * 1024  # bytes
 PROPOSAL_COMMANDS = 1_000
 PROPOSAL_BYTES = 256 * 1024
+AT_ONCE = 1024 * 1024  # bytes that are cut right after they have come
 LOOKED_AT = 1_000  # lines of a body that are passed over between two looks at the time
 
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
@@ -69,6 +70,8 @@ async def create_batch(ctx: ApiContext, call: Call[Any]) -> web.Response:
     raw = call.raw
     name = call.key("batch", raw)
     slices = Slices()
+    if len(raw) > AT_ONCE:
+        await slices.next()
     given = await _in_lines(raw, slices) if lines else _in_list(raw)
     await slices.turn()
     if len(given) > BATCH_MAX:

@@ -158,6 +158,8 @@ async def _answer(ctx: ApiContext, found: Forecast, turns: _Turns) -> ForecastOu
     totals: Counter[str] = Counter()
     for group in groups:
         totals[group.queue] += group.total
+        if turns.is_over:
+            await turns.pause()
     shown = sorted(totals, key=lambda name: (-totals[name], name))[:QUEUES_MAX]
     loads = {name: Load(window.buckets, window.step_ms) for name in shown}
     load = Load(window.buckets, window.step_ms)  # of the queues that are not shown; then of all
@@ -174,6 +176,11 @@ async def _answer(ctx: ApiContext, found: Forecast, turns: _Turns) -> ForecastOu
     peaks = []
     for at in best:
         peaks.append(await _peak(found, turns, at, due[at], busy[at]))
+    queues = []
+    for name in shown:
+        await turns.pause()
+        queues.append(_queue(ctx, found, name, totals[name], loads[name]))
+    await turns.pause()
     return ForecastOut(
         from_=format_time(window.low_ms),
         to=format_time(window.high_ms),
@@ -184,7 +191,7 @@ async def _answer(ctx: ApiContext, found: Forecast, turns: _Turns) -> ForecastOu
         due=due,
         busy=busy,
         slots=_slots(found.offers, found.queue, found.namespace),
-        queues=[_queue(ctx, found, name, totals[name], loads[name]) for name in shown],
+        queues=queues,
         queues_left_out=len(totals) - len(shown),
         peaks=peaks,
         jobs=found.jobs,
