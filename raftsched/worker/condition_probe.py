@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 import http.client
+import io
 import os
 import re
 import socket
@@ -16,6 +17,7 @@ import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from raftsched.core.allowed import Allowed, Destinations, inside, path_error, permitted_addresses
@@ -23,6 +25,7 @@ from raftsched.core.model import Condition, ConditionKind
 from raftsched.worker.users import User, thread_as
 
 ENTRIES_MAX = 200_000  # names of files that one look goes through
+HEAD_MAX = 64 * 1024  # bytes that a server answers, interim answers (1xx) among them, before its status is known
 
 
 @cache
@@ -41,6 +44,32 @@ class Refused(Exception):
 
 class TooMany(Exception):
     """More files than one look goes through."""
+
+
+class _Head(io.RawIOBase):
+    """The beginning of what a server answers. http.client reads as many interim answers as come."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._room = HEAD_MAX
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """Raises HTTPException."""
+        line = self._stream.readline(-1 if size is None else size)
+        self._room -= len(line)
+        if self._room < 0:
+            raise http.client.HTTPException(f"more than {HEAD_MAX} bytes came, and no answer")
+        return line
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+    def begin(self) -> None:
+        self.fp = _Head(self.fp)  # type: ignore[assignment]
+        super().begin()
 
 
 class ConditionProbe:
@@ -198,6 +227,7 @@ class ConditionProbe:
         else:
             connection = http.client.HTTPConnection(host, port, timeout=self._limit_s)
         connection._create_connection = self._connect  # type: ignore[attr-defined]  # before TLS, if any
+        connection.response_class = _Response
         self._connection = connection
         try:
             connection.connect()

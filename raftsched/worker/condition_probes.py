@@ -1,7 +1,8 @@
 """Looks at conditions when the leader asks, and reports what it found.
 
 Looks run in a few threads of the node, for a file system may hang: what takes too long is given up and said so, and
-its thread counts as taken until it comes back. What is no news is not reported. Nothing is repeated here: as long as
+its thread counts as taken until it comes back. A namespace has a few of them, so that what one looks at holds up no
+other's looks. What is no news is not reported. Nothing is repeated here: as long as
 the instance waits, the leader asks again.
 """
 
@@ -29,9 +30,10 @@ from raftsched.worker.run_as import RunAs
 from raftsched.worker.tasks import NODES_OWN, BadJob, user_of
 from raftsched.worker.users import User
 
-THREADS = 4
+THREADS = 4  # for one namespace
+THREADS_ALL = 12  # for all: each that is at work takes some of the interpreter from the node
 LIMIT_MS = 5_000  # for one look
-WAITING_MAX = 1_000  # instances asked about that no thread has taken up yet; of the others the leader asks again
+WAITING_MAX = 1_000  # instances of a namespace that no thread has taken up yet; of the others the leader asks again
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,17 @@ class Raft(Protocol):
     def submit(self, commands: Sequence[bytes]) -> None: ...
 
     def on_message(self, kind: str, handler: Callable[[str, bytes], None]) -> None: ...
+
+
+class _Namespace:
+    """Its instances that are asked about."""
+
+    __slots__ = ("hanging", "looking", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: dict[bytes, Check] = {}  # by instance
+        self.looking: dict[bytes, ConditionProbe] = {}  # by instance, until the thread is back
+        self.hanging = 0  # of these, given up
 
 
 class ConditionProbes:
@@ -63,9 +76,8 @@ class ConditionProbes:
         self._raft = raft
         self._read = read
         self._limit_s = limit_ms / 1000
-        self._waiting: dict[bytes, Check] = {}  # by instance
-        self._looking: dict[bytes, ConditionProbe] = {}  # by instance, until the thread is back
-        self._hanging = 0  # of these, given up
+        self._namespaces: dict[str, _Namespace] = {}  # that are asked about
+        self._looking: dict[bytes, ConditionProbe] = {}  # by instance, of all namespaces
         self._stopped = False
 
     def start(self) -> None:
@@ -75,7 +87,7 @@ class ConditionProbes:
     def stop(self) -> None:
         """Nothing is reported any more. Threads that hang do not keep the process from ending."""
         self._stopped = True
-        self._waiting.clear()
+        self._namespaces.clear()
         for look in self._looking.values():
             look.give_up()
 
@@ -87,28 +99,36 @@ class ConditionProbes:
             return
         if self._stopped or check.instance in self._looking:
             return
-        if self._hanging >= THREADS:
-            doing = next(iter(self._looking.values())).doing
+        name = self._namespace_of(check)
+        of = self._namespaces.setdefault(name, _Namespace())
+        if of.hanging >= THREADS:
+            doing = next(iter(of.looking.values())).doing
             self._report(
-                check, f"{self._node_id} can look at nothing more, all of its looks hang. {doing} is one of them."
+                check,
+                f"{self._node_id} can look at nothing more for the namespace {name}: all of its looks hang. "
+                f"{doing} is one of them.",
             )
-        elif check.instance in self._waiting or len(self._waiting) < WAITING_MAX:
-            self._waiting[check.instance] = check
+        elif check.instance in of.waiting or len(of.waiting) < WAITING_MAX:
+            of.waiting[check.instance] = check
             self._next()
 
     def _next(self) -> None:
-        while self._waiting and len(self._looking) < THREADS:
-            key = next(iter(self._waiting))
-            check = self._waiting.pop(key)
+        while len(self._looking) < THREADS_ALL:
+            ready = [of for of in self._namespaces.values() if of.waiting and len(of.looking) < THREADS]
+            if not ready:
+                return
+            of = min(ready, key=lambda one: len(one.looking))
+            key = next(iter(of.waiting))
+            check = of.waiting.pop(key)
             try:
                 look = ConditionProbe(check.conditions, self._limit_s, self._allowed, self._user_of(check))
             except BadJob as why:
                 self._report(check, f"{self._node_id} does not look: {why}.")
                 continue
-            self._looking[key] = look
-            limit = self._loop.call_later(self._limit_s, self._too_long, check, look)
+            self._looking[key] = of.looking[key] = look
+            limit = self._loop.call_later(self._limit_s, self._too_long, check, look, of)
             # A daemon: a thread that hangs must not hold up the end of the node.
-            threading.Thread(target=self._run, args=(check, look, limit), name="look", daemon=True).start()
+            threading.Thread(target=self._run, args=(check, look, limit, of), name="look", daemon=True).start()
 
     def _user_of(self, check: Check) -> User | None:
         """None: the node's own. Raises BadJob."""
@@ -121,7 +141,14 @@ class ConditionProbes:
             raise BadJob("the job's definition is gone")
         return self._run_as.users.get(user_of(job, self._run_as.of))
 
-    def _run(self, check: Check, look: ConditionProbe, limit: asyncio.TimerHandle) -> None:
+    def _namespace_of(self, check: Check) -> str:
+        """Returns that of the job; empty where this node has not heard of the instance yet."""
+        with self._read() as view:
+            raw = view.get(Table.INSTANCES, check.instance)
+            job = None if raw is None else job_of(view, decode_instance(raw))
+        return "" if job is None else job.namespace
+
+    def _run(self, check: Check, look: ConditionProbe, limit: asyncio.TimerHandle, of: _Namespace) -> None:
         """In a thread of its own."""
         try:
             missing = look.missing()
@@ -131,25 +158,28 @@ class ConditionProbes:
             log.exception("a look at conditions failed", extra={"instance": instance_text(check.instance)})
             missing = f"{look.doing} failed on {self._node_id}: {error}"
         try:
-            self._loop.call_soon_threadsafe(self._back, check, look, limit, missing)
+            self._loop.call_soon_threadsafe(self._back, check, look, limit, of, missing)
         except RuntimeError:
             pass  # the node has ended meanwhile
 
-    def _back(self, check: Check, look: ConditionProbe, limit: asyncio.TimerHandle, missing: str | None) -> None:
+    def _back(
+        self, check: Check, look: ConditionProbe, limit: asyncio.TimerHandle, of: _Namespace, missing: str | None
+    ) -> None:
         limit.cancel()
-        del self._looking[check.instance]
+        del self._looking[check.instance], of.looking[check.instance]
         if self._stopped:
             return
         if look.given_up:
-            self._hanging -= 1
+            of.hanging -= 1
         else:
             self._report(check, missing)
         self._next()
+        self._namespaces = {name: one for name, one in self._namespaces.items() if one.waiting or one.looking}
 
-    def _too_long(self, check: Check, look: ConditionProbe) -> None:
+    def _too_long(self, check: Check, look: ConditionProbe, of: _Namespace) -> None:
         if self._stopped:
             return
-        self._hanging += 1
+        of.hanging += 1
         look.give_up()
         self._report(check, f"{look.doing} on {self._node_id} took longer than {self._limit_s:g}s.")
 

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -148,6 +149,24 @@ class TestServers:
 
     def test_no_such_host(self) -> None:
         assert (get("http://no-such-host.invalid/") or "").startswith("GET http://no-such-host.invalid/ failed: ")
+
+    @pytest.mark.parametrize(
+        "more", [b"HTTP/1.1 100 Continue\r\n\r\n", b"X: y\r\n"], ids=["interim answers", "headers"]
+    )
+    def test_what_never_answers_but_talks(self, more: bytes) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+
+            def talk() -> None:
+                with listening.accept()[0] as connection, suppress(OSError):
+                    connection.sendall(b"HTTP/1.1 100 Continue\r\n")
+                    while True:
+                        connection.sendall(more * 1_000)
+
+            talking = threading.Thread(target=talk)
+            talking.start()
+            found = get(f"http://127.0.0.1:{listening.getsockname()[1]}/")
+            talking.join()
+        assert "failed: " in (found or "")
 
     def test_what_is_no_http(self) -> None:
         def answer() -> None:

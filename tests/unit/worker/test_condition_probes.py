@@ -46,7 +46,7 @@ class Bed:
             back(*args)
             self.moved.set()
 
-        self.checks._back = on_back  # type: ignore[method-assign]
+        self.checks._back = on_back  # type: ignore[assignment]
 
     @contextmanager
     def read(self) -> Iterator[MemoryView]:
@@ -225,7 +225,7 @@ def test_what_hangs_is_given_up_and_its_thread_counts_as_taken(tmp_path: Path, h
             assert not report.met
             assert report.detail == f"Looking for {tmp_path} on n2 took longer than 0.02s."
         bed.ask(keys[-1], tmp_path)
-        assert "can look at nothing more, all of its looks hang" in ((await bed.report()).detail or "")
+        assert "nothing more for the namespace default: all of its looks hang" in ((await bed.report()).detail or "")
         hang.set()
         await bed.idle()
         bed.checks._limit_s = 60
@@ -233,6 +233,38 @@ def test_what_hangs_is_given_up_and_its_thread_counts_as_taken(tmp_path: Path, h
         assert (await bed.report()).met
 
     play(scene, limit_ms=20)
+
+
+@pytest.mark.parametrize("limit_ms", [20, 60_000], ids=["given up", "under way"])
+def test_what_hangs_in_one_namespace_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit_ms: int
+) -> None:
+    answers = threading.Event()
+    missing = condition_probe.ConditionProbe._exists
+
+    def exists(look: condition_probe.ConditionProbe, path: str) -> bool:
+        return answers.wait() if path.endswith("hangs") else missing(look, path)
+
+    monkeypatch.setattr(condition_probe.ConditionProbe, "_exists", exists)
+
+    async def scene(bed: Bed) -> None:
+        for _ in range(3 * THREADS):
+            bed.ask(bed.instance(tmp_path / "hangs"), tmp_path / "hangs")
+        if limit_ms == 20:
+            while bed.checks._namespaces["default"].hanging < THREADS:
+                await bed.report()
+        job = bed.world.create(namespace="another", conditions=(Condition(ConditionKind.PATH, str(tmp_path)),))
+        key = bed.world.run_now(job)
+        bed.ask(key, tmp_path)
+        reports = [await bed.report()]
+        while reports[-1].instance != key:
+            reports.append(await bed.report())
+        assert reports[-1].met
+        assert len(bed.checks._looking) == THREADS
+        answers.set()
+        await bed.idle()
+
+    play(scene, limit_ms=limit_ms)
 
 
 def test_more_than_there_are_threads_wait_their_turn(tmp_path: Path, hang: threading.Event) -> None:
