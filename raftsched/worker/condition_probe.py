@@ -47,7 +47,7 @@ class TooMany(Exception):
 
 
 class _Head(io.RawIOBase):
-    """The beginning of what a server answers. http.client reads as many interim answers as come."""
+    """Reads the beginning of an answer, and counts it: http.client reads as many interim answers as come."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream

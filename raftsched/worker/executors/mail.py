@@ -25,7 +25,7 @@ class Refused(Exception):
 
 
 class _Answers:
-    """What the server says, line by line, of which smtplib reads as many as come: with a bound."""
+    """Reads what the server says, line by line, and counts it: smtplib reads as many lines as come."""
 
     def __init__(self, stream: BinaryIO, spend: Callable[[int], None]) -> None:
         self._stream = stream
