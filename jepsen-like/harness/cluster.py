@@ -183,7 +183,8 @@ class Cluster:
             *("--http", at(self.network.http(name)), "--raft", at(self.network.raft(name))),
             *("--advertise-raft", at(self.network.dialled(name)), "--peers", peers),
             *("--cluster-key-file", str(self._key), "--pythonpath", str(JOBS)),
-            *(("--run-as", "root") if os.geteuid() == 0 else ()),  # jobs write where the judges look
+            # Jobs write where the judges look.
+            *(("--run-as", "root") if os.geteuid() == 0 else ("--jobs-as-node",)),
             *(("--no-run",) if name in self._voters else ("--slots", "32")),
             *("--insecure-http", "--open"),  # a network of its own, and nobody in it but the harness
         ]

@@ -56,7 +56,8 @@ class RemoteWorker:
         return [
             *(sys.executable, "-m", "raftsched", "worker", "--server", servers, "--name", self.name),
             *("--slots", str(SLOTS), "--pythonpath", str(JOBS), "--grace", GRACE, "--data", str(self.directory)),
-            *(("--run-as", "root") if os.geteuid() == 0 else ()),  # jobs write where the judges look
+            # Jobs write where the judges look.
+            *(("--run-as", "root") if os.geteuid() == 0 else ("--jobs-as-node",)),
         ]
 
     async def start(self) -> None:

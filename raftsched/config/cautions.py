@@ -7,11 +7,16 @@ import os
 
 from raftsched.clock import Clock
 from raftsched.config.node import NodeConfig
+from raftsched.core.eligibility import EVERY
 
 log = logging.getLogger("raftsched.node")
 
 EVERY_S = 3_600.0
 ROOT = "this node runs as root; give it a user of its own"
+JOBS_AS_NODE = (
+    "programs of jobs run as the user of this node (--jobs-as-node): who may create a job reads its keys, and is an"
+    " admin of the cluster; --run-as default=USER gives them a user of their own"
+)
 JOBS_AS_ROOT = "jobs run as root (--run-as): who may create one owns this machine, and the cluster"
 
 
@@ -31,6 +36,9 @@ class Cautions:
             log.warning(ROOT)
             if "root" in config.runs.run_as.values():
                 log.warning(JOBS_AS_ROOT)
+        runs = config.runs
+        if self._uid and config.http_beyond and config.slots and runs.jobs_as_node and EVERY not in runs.run_as:
+            log.warning(JOBS_AS_NODE)  # those of a node that is root are nobody's
         if config.http_beyond and config.tls_cert is None:
             log.warning(
                 "http %s is plain: tokens can be read on the way, unless only a proxy with TLS gets there", config.http

@@ -10,7 +10,7 @@ from raftsched import names
 from raftsched.config.values import ConfigError, Range, flag, size_of, whole_number
 from raftsched.core.eligibility import EVERY
 
-NAMES = ("run_as", "users_allowed", "pids_max", "memory_max", "allow_new_privileges", "nice")
+NAMES = ("run_as", "jobs_as_node", "users_allowed", "pids_max", "memory_max", "allow_new_privileges", "nice")
 PIDS = Range(16, 4_000_000, 4_000_000)
 MEMORY = Range(16 << 20, 1 << 50, 1 << 50)
 NICE = Range(0, 5, 19)
@@ -22,6 +22,7 @@ class RunsConfig:
     """The users and limits of all runs."""
 
     run_as: Mapping[str, str] = field(default_factory=dict)  # namespace, or "default" -> user
+    jobs_as_node: bool = False  # programs of jobs may run as the node's own user, who reaches its data and its keys
     users_allowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # users that jobs may name, too
     pids_max: int | None = None  # processes of a run, or of a user where runs have no cgroups; None: worker.users
     memory_max: int | None = None  # bytes that a run may have at most; None: as much as there is
@@ -50,6 +51,7 @@ def build_runs(settings: Mapping[str, Any]) -> RunsConfig:
         raise ConfigError(f"run_as and users_allowed name {said} users of namespaces; {ANNOUNCED_MAX} is the limit")
     return RunsConfig(
         run_as=run_as,
+        jobs_as_node=flag("jobs_as_node", settings.get("jobs_as_node", False)),
         users_allowed=allowed,
         pids_max=whole_number(settings, "pids_max", PIDS) if "pids_max" in settings else None,
         memory_max=size_of(settings, "memory_max", MEMORY) if "memory_max" in settings else None,

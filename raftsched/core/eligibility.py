@@ -151,6 +151,11 @@ def offer(session: Session, rule: NodeRule, *, workers_deliver: bool = False) ->
     )
 
 
+PROGRAMS = frozenset({"exec", "shell", "python"})  # what jobs name themselves, and what runs as a user of the machine
+HELD_BACK = (
+    "One whose jobs would run as its own user offers http and call only: start it with --run-as default=USER, or with"
+    " --jobs-as-node."
+)
 EVERY = "default"  # of users: for each namespace that the node does not name
 
 
@@ -175,7 +180,8 @@ def lacking(offers: Sequence[Offer], policy: Policy, namespace: str) -> str:
     kind = "node or worker" if any(is_worker(o.node) for o in offers) else "node"
     handled = [o for o in offers if not need or need in o.handlers]
     if not handled:
-        return f'No {kind} has the handler "{need}".'
+        held_back = need in PROGRAMS and not all(PROGRAMS & o.handlers for o in offers)
+        return f'No {kind} has the handler "{need}".' + (f" {HELD_BACK}" if held_back else "")
     who = f'{kind} with the handler "{need}"' if need else kind
     handled = [o for o in handled if o.serves(policy.queue, namespace)]
     if not handled and namespace == SYSTEM_NAMESPACE:

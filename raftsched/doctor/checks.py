@@ -183,6 +183,11 @@ CHECKS: dict[str, Check] = {
         "without control groups of their own each process of a run may take its limit of memory",
         _MACHINE,
     ),
+    "programs": Check(
+        "Do nodes offer programs to jobs, and as whom?",
+        "a program that runs as the node's own user reads its keys, and makes who creates jobs an admin",
+        _MACHINE,
+    ),
     # ------------------------------------------------------------ who gets in
     "access": Check("Do requests need a token?", "whoever may create jobs runs programs on the nodes", _OPEN),
     "plain-http": Check(

@@ -17,7 +17,7 @@ STALLED_SHARE = 0.1  # of a minute
 CLOCKS_DO = "synchronise the clocks of the machines (chrony, systemd-timesyncd)"
 
 # What nodes say of themselves that has checks of its own
-_JUDGED = ("zones", "file_system", "limits")
+_JUDGED = ("zones", "file_system", "limits", "jobs_as")
 
 
 def clocks(facts: Facts) -> Iterator[Finding]:
@@ -146,6 +146,17 @@ def run_limits(facts: Facts) -> Iterator[Finding]:
         yield Finding("run-limits", "ok", f"limits of memory hold for {next(iter(found))}")
 
 
+def programs(facts: Facts) -> Iterator[Finding]:
+    found = _by_label(facts, "jobs_as")
+    held = tuple(found.get("held back", ()))
+    if held:
+        says = f"{', '.join(held)} offers http and call only, for jobs would run as the node's own user"
+        do = "start it with --run-as default=USER, with --jobs-as-node where that is meant, or --executors http,call"
+        yield Finding("programs", "warn", says, do, held)
+    elif found:
+        yield Finding("programs", "ok", f"run as {_each(found)}")
+
+
 def _by_label(facts: Facts, label: str) -> dict[str, list[str]]:
     """Returns the nodes by what they say, without those that say nothing or do not know."""
     found: dict[str, list[str]] = {}
@@ -160,4 +171,4 @@ def _each(found: dict[str, list[str]]) -> str:
     return ", ".join(f"{value} ({' '.join(ids)})" for value, ids in found.items())
 
 
-CHECKS = (clocks, clock_service, time_zones, alike, memory, open_files, file_systems, run_limits)
+CHECKS = (clocks, clock_service, time_zones, alike, memory, open_files, file_systems, run_limits, programs)

@@ -43,8 +43,8 @@ class NodeFailed(RaftschedError):
 class Node:
     """A member of a cluster, in this process and event loop.
 
-    async with raftsched.Node(id="n1", data="data/n1", peers=PEERS, http="127.0.0.1:7401") as node:
-        await node.jobs.create(trigger={"in": "5m"}, handler={"python": "shop.tasks:remind"}, params={"order": 7})
+    async with raftsched.Node(id="n1", data="data/n1", peers=PEERS, handlers=["shop.tasks"]) as node:
+        await node.jobs.create(trigger={"in": "5m"}, handler={"call": "remind"}, params={"order": 7})
 
     Entering starts it, and does not wait for the others: `ready` does. Leaving stops it; nothing that it ran is left
     then. After that it may be started again. Several nodes may live in one process, each with a data directory and
@@ -62,7 +62,8 @@ class Node:
     ) -> None:
         """The settings of `raftsched node`, by the names they have in its file: those above, and slots, labels (a
         mapping), pythonpath, cluster_key_file, join, advertise_http, ... `raft` is what `peers` says of this node when
-        it is not given. Neither the environment nor a file is looked at.
+        it is not given. Neither the environment nor a file is looked at. Jobs may use this program's handlers (`call`)
+        and http; shell, exec and python need `run_as`, or `jobs_as_node=True`, for they run as this program's user.
 
         Raises ConfigError (a ValueError) for what cannot be, TypeError for an unknown setting. Nothing is opened."""
         unknown = settings.keys() - set(SETTINGS)

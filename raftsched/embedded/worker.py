@@ -48,7 +48,8 @@ class Worker:
     ) -> None:
         """The settings of `raftsched worker`, by the names they have in its file: slots, weight, labels (a mapping),
         queues, namespaces, data, grace, executors, ... `name` is that of this machine when it is not given. Neither the
-        environment nor a file is looked at, but for the place of `data` when that is not given.
+        environment nor a file is looked at, but for the place of `data` when that is not given. As of raftsched.Node,
+        shell, exec and python need `run_as`, or `jobs_as_node=True`.
 
         Raises ConfigError (a ValueError) for what cannot be, TypeError for an unknown setting. Nothing is opened."""
         unknown = settings.keys() - set(SETTINGS)

@@ -67,7 +67,7 @@ from raftsched.worker.no_runs import NoRuns
 from raftsched.worker.output import OutputStore
 from raftsched.worker.output_rules import OutputRules, output_of
 from raftsched.worker.processes import boot_id
-from raftsched.worker.run_as import RunAs, confines_of, users_of
+from raftsched.worker.run_as import RunAs, confines_of, held_back, offered, users_of
 from raftsched.worker.runner import Runner
 from raftsched.worker.worker import Worker
 
@@ -138,6 +138,7 @@ class Node:
     async def start(self) -> None:
         config, parts = self.config, self._parts
         run_as = users_of(config.runs, own_process=self._own_process)
+        executors = offered(config.executors, config.runs, run_as)
         umask = os.umask(UMASK) if self._own_process else -1  # jobs get it back
         if config.cluster_key_file is not None:
             read_keyring(config.cluster_key_file)  # before anything is made
@@ -183,8 +184,8 @@ class Node:
             slots=config.slots,
             weight=config.weight,
             labels=config.labels,
-            handlers=[kind for kind in config.executors if kind != "call"] if config.slots else (),
-            calls=calls if "call" in config.executors and config.slots else {},
+            handlers=[kind for kind in executors if kind != "call"] if config.slots else (),
+            calls=calls if "call" in executors and config.slots else {},
             allowed=config.allowed,
             http=config.announced_http,
             rng=self._rng,
@@ -218,7 +219,8 @@ class Node:
         shipping = partial(given_up, shipper)
         lately = Lately(lambda: {**node_metrics.counts(), **metrics.counts(), **counts_of(store.read), **shipping()})
         registry.register(lately)
-        registry.register(self._machine_metrics(whole_runs))
+        why_held = held_back(config.executors, executors) if config.slots else ""
+        registry.register(self._machine_metrics(whole_runs, "held back" if why_held else run_as.whose))
         meter = LoopMeter(self.clock)
         registry.register(meter)
         raft.subscribe(metrics.on_applied)
@@ -271,6 +273,8 @@ class Node:
         meter.start()
         parts.callback(meter.stop)
         log.info("%s; %s", limits, run_as.words)  # only now, for the same reason
+        if why_held:
+            log.warning("%s", why_held)
 
     def _start_tracing(self) -> Tracer | None:
         """Returns None when this node does not trace."""
@@ -417,11 +421,11 @@ class Node:
             registry=registry,
         )
 
-    def _machine_metrics(self, whole_runs: bool) -> MachineMetrics:
+    def _machine_metrics(self, whole_runs: bool, jobs_as: str) -> MachineMetrics:
         def left() -> float | None:
             return None if self._wire is None else days_left(self._wire.contexts().ends_ms, self.clock.wall_ms())
 
-        return MachineMetrics(info_of(self.config, whole_runs), left)
+        return MachineMetrics(info_of(self.config, whole_runs, jobs_as), left)
 
     async def _drop_old(self, output: OutputStore, copies: CopyStore, rules: OutputRules) -> None:
         """Drops output that is older than it is kept, in whole segments. Instances may stay for longer, dead letters

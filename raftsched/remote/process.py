@@ -19,7 +19,7 @@ from raftsched.client.errors import ClientError
 from raftsched.clock import Clock, SystemClock
 from raftsched.config.worker import WorkerConfig
 from raftsched.core.allowed import Allowed
-from raftsched.errors import StartupError
+from raftsched.errors import Exit, StartupError
 from raftsched.remote.agent import Agent
 from raftsched.remote.protocol import OpenIn, WorkerRules
 from raftsched.remote.servers import http_servers
@@ -34,7 +34,7 @@ from raftsched.worker.in_process import Handler, InProcessRunner, with_in_proces
 from raftsched.worker.output import OutputStore
 from raftsched.worker.ports import Runs
 from raftsched.worker.processes import boot_id
-from raftsched.worker.run_as import confines_of, users_of
+from raftsched.worker.run_as import confines_of, held_back, offered, users_of
 from raftsched.worker.runner import Runner
 
 SEGMENT_BYTES = 16 << 20
@@ -73,6 +73,8 @@ class RemoteWorker:
     async def start(self) -> None:
         config, parts = self.config, self._parts
         run_as = users_of(config.runs, own_process=self._own_process)
+        executors = offered(config.executors, config.runs, run_as)
+        why_held = held_back(config.executors, executors)
         umask = os.umask(UMASK) if self._own_process else -1  # jobs get it back
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
         calls = with_in_process_handlers(calls, self._inside)
@@ -114,8 +116,10 @@ class RemoteWorker:
             from raftsched.worker.run_traces import TracedRuns
 
             runs = TracedRuns(runs, started[0])
-        kinds = [kind for kind in config.executors if kind != "call"]
-        calls = calls if "call" in config.executors else {}
+        kinds = [kind for kind in executors if kind != "call"]
+        calls = calls if "call" in executors else {}
+        if why_held and not kinds and not calls:
+            raise StartupError(f"executors: {why_held}.", Exit.USAGE)
         self._agent = Agent(
             servers=servers,
             opening=OpenIn(
@@ -147,6 +151,8 @@ class RemoteWorker:
         parts.push_async_callback(self._agent.stop)
         await self._agent.start()
         log.info("%s; %s", limits, run_as.words)
+        if why_held:
+            log.warning("%s", why_held)
 
     @property
     def session(self) -> int:

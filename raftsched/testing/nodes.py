@@ -58,7 +58,7 @@ class Cluster(Sequence[Node]):
         self._directory = directory
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         slots = {} if settings.get("no_run") else {"slots": SLOTS}
-        self._settings = {**slots, "grace": "1s", "http_allow": "any", **settings}
+        self._settings = {**slots, "grace": "1s", "http_allow": "any", "jobs_as_node": True, **settings}
         self._ports: dict[str, tuple[_Port, _Port]] = {}  # HTTP and Raft
         self._nodes: list[Node] = []
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from raftsched.config.runs import RunsConfig
-from raftsched.core.eligibility import EVERY, may_run_as
+from raftsched.core.eligibility import EVERY, PROGRAMS, may_run_as
 from raftsched.errors import Exit, StartupError
 from raftsched.worker.users import PIDS_MAX, Confines, User
 
@@ -81,6 +81,16 @@ class RunAs:
         return name if name in self.users else ""
 
     @property
+    def of_all(self) -> bool:
+        """Returns whether it was said, or follows, as whom the jobs of each namespace run."""
+        return EVERY in self._run_as
+
+    @property
+    def whose(self) -> str:
+        """Returns whose user the jobs of namespaces that are not named run as."""
+        return "another user" if self._run_as.get(EVERY) in self.users else "the node's user"
+
+    @property
     def words(self) -> str:
         """For the log: who the jobs run as."""
         every = self._run_as.get(EVERY) or f"{own_name()}, as the node"
@@ -107,6 +117,24 @@ def users_of(runs: RunsConfig, *, own_process: bool) -> RunAs:
     except UnknownUser as why:
         raise StartupError(f"run_as: {why}.", Exit.USAGE) from None
     return found
+
+
+def offered(executors: Sequence[str], runs: RunsConfig, run_as: RunAs) -> tuple[str, ...]:
+    """Returns those of the handlers that jobs are offered. Programs that would run as the node's own user could read
+    its keys: they are left out until an operator says that this is meant."""
+    return tuple(e for e in executors if e not in PROGRAMS or runs.jobs_as_node or run_as.of_all)
+
+
+def held_back(executors: Sequence[str], found: Sequence[str]) -> str:
+    """Returns what is wrong, and what would be right, where `offered` left some out; "": it left none."""
+    left = [e for e in executors if e not in found]
+    if not left:
+        return ""
+    return (
+        f"{', '.join(left)} {'is' if len(left) == 1 else 'are'} not offered: jobs would run as {own_name()}, the user"
+        " of this process, and reach its data and its keys; say --run-as default=USER, or --jobs-as-node where that"
+        " is meant"
+    )
 
 
 def confines_of(runs: RunsConfig, run_as: RunAs, slots: int) -> Confines:

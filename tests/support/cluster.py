@@ -17,7 +17,8 @@ from tests.support.authority import Files, ca_file, certificate, put
 from tests.support.ports import free_ports
 from tests.support.started import started
 
-AS_MYSELF = ("--run-as=root",) if os.geteuid() == 0 else ()  # jobs of tests write where the tests do
+# Jobs of tests write where the tests do.
+AS_MYSELF = ("--run-as=root",) if os.geteuid() == 0 else ("--jobs-as-node",)
 
 
 class NodeProcess(ApiNode):
@@ -53,7 +54,7 @@ class NodeProcess(ApiNode):
                 peers,
             ),
             *(() if "--insecure-raft" in self.cluster.flags else ("--cluster-key-file", str(self.cluster.key_file))),
-            *self.cluster.as_myself,
+            *(self.cluster.as_myself if self.source is None or os.geteuid() == 0 else ()),  # 0.2.0 has no such flag
             *("--grace", "1s", "--http-allow", "loopback"),
             *self.cluster.tls_flags(self),
             *self.cluster.flags,

@@ -6,6 +6,7 @@ those of a real node."""
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 from collections.abc import Coroutine
 from contextlib import ExitStack
@@ -18,7 +19,6 @@ from raftsched.embedded.node import Node
 from raftsched.security.keyring import KEY_FILE
 from raftsched.testing.nodes import Cluster as Nodes
 from tests.support.api_nodes import ApiCluster, ApiNode
-from tests.support.cluster import AS_MYSELF
 from tests.support.started import started
 
 _T = TypeVar("_T")
@@ -62,7 +62,7 @@ class LocalCluster(ApiCluster[LocalNode]):
         self.log = self.directory / "nodes.log"
         self.nodes: list[LocalNode] = []
         path = {} if pythonpath is None else {"pythonpath": [str(pythonpath)]}
-        user = dict(flag.removeprefix("--").replace("-", "_").split("=") for flag in AS_MYSELF)
+        user = {"run_as": "root"} if os.geteuid() == 0 else {}  # those of others are the user's own: `Nodes` says it
         self.inside = Nodes(size, directory=self.directory, **{"http_allow": "loopback", **path, **user, **settings})
         self._thread: LoopThread | None = None
         self._parts = ExitStack()

@@ -79,7 +79,7 @@ def node(config: str | None, **flags: Any) -> None:
 
     \b
     One alone (it makes its key by itself, DATA/cluster.key, which others get when they are to join it):
-      raftsched node --id n1 --data ./n1
+      raftsched node --id n1 --data ./n1 --jobs-as-node
 
     \b
     A new node of a cluster that runs; --peers names some of its members. It waits until it is let in:
@@ -91,6 +91,9 @@ def node(config: str | None, **flags: Any) -> None:
     Where others can reach it, with TLS (--insecure-http instead: behind a proxy that has it):
       raftsched node --id n1 --data ./n1 --http 10.0.0.1:7401 --tls-cert n1.pem --tls-key n1.key
       raftsched tokens bootstrap --data ./n1
+
+    Whose user jobs run as is said by --run-as; those of a node that is root are nobody's. Until it is said any other
+    node offers http and call only: --jobs-as-node leaves programs to its own user, who reads its keys.
 
     Beyond loopback a node answers nobody, but for /livez and /readyz, until there is an admin: 'tokens bootstrap' makes
     one, on its machine. --open is the other way, and a warning in the log.

@@ -25,6 +25,7 @@ RUNNING = (
     _flag("--http-allow", metavar="RULE", multiple=True, help="Hosts and networks beside public ones; repeat."),
     _flag("--http-deny", metavar="RULE", multiple=True, help="Hosts and networks that jobs must not ask; repeat."),
     _flag("--run-as", metavar="NAMESPACE=USER", multiple=True, help="As whom its jobs run; default=USER: all others."),
+    _flag("--jobs-as-node", is_flag=True, help="Jobs may run as its own user, and so reach its data and its keys."),
     _flag("--users-allowed", metavar="NAMESPACE=USER", multiple=True, help="Whom jobs may ask for as well; repeat."),
     _flag("--pids-max", metavar="N", help="Processes of a run.  [default: 4096]"),
     _flag("--memory-max", metavar="SIZE", help="Memory that a run may have, whatever its job says."),

@@ -38,12 +38,14 @@ def worker(ctx: click.Context, /, config: str | None, more_labels: str | None, *
     A token for it (once), and the worker:
       raftsched tokens create gpu-workers --role worker --queues gpu -o name > worker.token
       raftsched worker --server https://n1:7401,https://n2:7401 --token-file worker.token \\
-        --queues gpu --label gpu=a100 --slots 4
+        --queues gpu --label gpu=a100 --slots 4 --jobs-as-node
 
     \b
     Jobs come to it by their queue, by labels, or because it has the handler:
       raftsched worker --server http://n1:7401 --handlers shop.tasks --pythonpath /srv/shop
       raftsched jobs create resize --every 1m --shell ./resize --set placement.labels.gpu=a100
+
+    Programs of jobs need --run-as default=USER, or --jobs-as-node where they may be this worker's own user.
 
     It runs jobs as a node does, below the same guards, and holds a lease: what it cannot renew, it ends before another
     machine may begin. It needs nothing but to reach one node; a node that dies is replaced by the next in the list, and

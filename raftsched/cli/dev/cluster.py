@@ -35,8 +35,8 @@ _STEP_S = 0.2
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
-# What is tried out runs as who tries it out: root, too, is asked for here.
-AS_MYSELF = ("--run-as=root",) if os.geteuid() == 0 else ()
+# What is tried out runs as who tries it out: that, and root, has to be asked for.
+AS_MYSELF = ("--run-as=root",) if os.geteuid() == 0 else ("--jobs-as-node",)
 
 
 class Interrupted(Exception):

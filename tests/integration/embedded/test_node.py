@@ -20,6 +20,7 @@ from raftsched.config.values import ConfigError
 from raftsched.errors import StartupError
 from raftsched.testing import cluster
 from raftsched.worker.runner import Runner
+from tests.integration.embedded import chores
 from tests.integration.embedded.house import belongings, children, open_files, sockets
 from tests.support.patience import patient
 from tests.support.ports import free_ports
@@ -28,9 +29,33 @@ from tests.support.ports import free_ports
 def alone(directory: Path, **settings: object) -> raftsched.Node:
     http, raft = free_ports(2)
     settings.setdefault("grace", "1s")
+    settings.setdefault("jobs_as_node", True)
     return raftsched.Node(
         id="n1", data=directory / "n1", http=f"127.0.0.1:{http}", raft=f"127.0.0.1:{raft}", slots=4, **settings
     )
+
+
+def test_programs_are_not_started_as_the_programs_own_user_until_that_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        node = alone(tmp_path, jobs_as_node=False)
+        node.handler("add")(chores.add)
+        async with node:
+            await node.ready()
+            params = {"left": 1, "right": 2}
+            job = await node.jobs.create(trigger={"manual": True}, handler={"call": "add"}, params=params)
+            assert (await node.instances.wait(await node.jobs.run(job), timeout=patient(60))).state == "SUCCEEDED"
+            assert (await node.client.nodes.get("n1")).handlers == ["http", "call:add"]
+            job = await node.jobs.create(trigger={"manual": True}, handler={"shell": "cat cluster.key"})
+            why = (await node.instances.explain(await node.jobs.run(job))).waiting_for
+            assert why is not None
+            assert 'No node has the handler "shell". One whose jobs would run as its own user' in why.text
+            assert "--run-as default=USER, or with --jobs-as-node" in why.text
+
+    asyncio.run(main())
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [line for line in said if "exec, shell, python are not offered: jobs would run as" in line], said
 
 
 def test_a_node_of_ones_own_makes_runs_and_tells_without_a_socket(tmp_path: Path) -> None:

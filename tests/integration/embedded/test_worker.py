@@ -56,7 +56,12 @@ def test_as_much_output_is_kept_as_the_settings_say_here_as_there(tmp_path: Path
         async with cluster(1, directory=tmp_path) as nodes:
             (node,) = nodes
             worker = raftsched.Worker(
-                servers=[node.url], name="w1", data=str(tmp_path / "w1"), slots=1, labels={"where": "there"}
+                servers=[node.url],
+                name="w1",
+                data=str(tmp_path / "w1"),
+                slots=1,
+                labels={"where": "there"},
+                jobs_as_node=True,
             )
 
             async def left_out(namespace: str, labels: dict[str, str]) -> int:

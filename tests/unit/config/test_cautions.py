@@ -29,6 +29,9 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
         ({"http": "10.0.0.1:7401", "insecure_http": True}, 1000, True, ["is plain", "bootstrap --data /var/lib/n1"]),
         ({"http": "10.0.0.1:7401", "insecure_http": True, "open": True}, 1000, False, ["is plain", "is open"]),
         ({"open": True}, 1000, False, []),
+        ({"jobs_as_node": True}, 1000, False, []),
+        ({"http": "10.0.0.1:7401", "insecure_http": True, "jobs_as_node": True}, 1000, False, ["as the user", "plain"]),
+        ({"http": "10.0.0.1:7401", "insecure_http": True, "jobs_as_node": True}, 0, False, ["runs as root", "plain"]),
     ],
 )
 def test_at_each_start(

@@ -9,7 +9,7 @@ import pytest
 
 from raftsched.config.runs import RunsConfig, build_runs
 from raftsched.errors import Exit, StartupError
-from raftsched.worker.run_as import RunAs, UnknownUser, own_name, users_of
+from raftsched.worker.run_as import RunAs, UnknownUser, held_back, offered, own_name, users_of
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,38 @@ def test_root_runs_jobs_as_nobody_until_it_is_told_otherwise(monkeypatch: pytest
     assert users_of(RunsConfig(), own_process=True).of("billing") == "nobody"
     assert users_of(RunsConfig(run_as={"default": "root"}), own_process=True).of("billing") == ""
     assert users_of(RunsConfig(), own_process=False).of("billing") == "", "a program that carries a node says itself"
+
+
+ALL = ("exec", "shell", "python", "http", "call")
+
+
+@pytest.mark.parametrize(
+    ("uid", "own_process", "settings", "found"),
+    [
+        (12_345, True, {}, ("http", "call")),
+        (0, False, {}, ("http", "call")),  # a program of root that carries a node
+        (0, True, {}, ALL),  # as nobody
+        (12_345, True, {"jobs_as_node": "true"}, ALL),
+        (0, False, {"jobs_as_node": True}, ALL),
+        (12_345, True, {"run_as": "nobody"}, ALL),
+        (12_345, True, {"run_as": "default=nobody,billing=daemon"}, ALL),
+        (12_345, True, {"run_as": "billing=nobody"}, ("http", "call")),  # of others they would be its own
+        (12_345, True, {"users_allowed": "nobody"}, ("http", "call")),
+    ],
+)
+def test_programs_are_no_nodes_own_until_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, uid: int, own_process: bool, settings: dict[str, Any], found: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("raftsched.worker.run_as._missing_capabilities", list)
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    runs = build_runs(settings)
+    run_as = users_of(runs, own_process=own_process)
+    assert offered(ALL, runs, run_as) == found
+    assert offered(("http",), runs, run_as) == ("http",)
+    words = held_back(ALL, found)
+    assert ("exec, shell, python are not offered" in words) == (found != ALL)
+    assert ("say --run-as default=USER, or --jobs-as-node" in words) == (found != ALL)
+    assert held_back(("http",), ("http",)) == ""
 
 
 def test_a_job_gets_whom_its_node_allows_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,6 +213,18 @@ class TestPlacement:
         assert not offer.can(self.policy("http", "127.0.0.1:80"), "default")
         assert self.offer("n1", None).can(self.policy("exec", "/bin/a"), "default")
 
+    def test_where_programs_are_held_back_it_says_how_they_are_had(self) -> None:
+        held = replace(self.offer("n1", None), handlers=frozenset({"http", "deliver", "call:send"}))
+        for need in ("exec", "shell", "python"):
+            assert lacking([held, held], self.policy(need, ""), "default") == (
+                f'No node has the handler "{need}". One whose jobs would run as its own user offers http and call only:'
+                " start it with --run-as default=USER, or with --jobs-as-node."
+            )
+        assert lacking([held], self.policy("call:other", ""), "default") == 'No node has the handler "call:other".'
+        assert lacking([self.offer("n1", None)], self.policy("python", ""), "default") == (
+            'No node has the handler "python".'
+        )
+
     def test_variables_count(self) -> None:
         offer = self.offer("n1", Allowed(exec=("/opt/*",), python=("shop.*",), env=("APP_*",)))
         for need, target in (("exec", "/opt/a"), ("python", "shop.mail:send"), ("call:send", "")):

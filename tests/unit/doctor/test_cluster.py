@@ -15,7 +15,7 @@ NAMES = ("n1", "n2", "n3")
 DAY_MS = 86_400_000
 LOCAL = set(list(CHECKS)[list(CHECKS).index("answers") :])  # checks that the command makes
 INFO = {"zones": "2025b", "file_system": "ext4", "limits": "whole runs", "grace": "10s", "log_keep_entries": "50000",
-        "output_store": "none"}  # fmt: skip
+        "output_store": "none", "jobs_as": "another user"}  # fmt: skip
 
 
 def node(name: str, **fields: Any) -> dict[str, Any]:
@@ -200,6 +200,7 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
     (lambda c: c.info["n1"].update(file_system="tmpfs"), "file-system", "fail", "restarts", "on a disk"),
     (lambda c: c.info["n1"].update(file_system="overlay"), "file-system", "warn", "container", "volume"),
     (lambda c: c.info["n1"].update(limits="each process"), "run-limits", "warn", "each process (n1)", "Delegate"),
+    (lambda c: c.info["n1"].update(jobs_as="held back"), "programs", "warn", "n1 offers http", "--jobs-as-node"),
     (
         lambda c: (c.nodes[0].update(http="10.0.0.1:1"), c.but(tokens=Tokens())),
         "access", "warn", "open", "tokens bootstrap",
