@@ -34,8 +34,8 @@ chmod +x "$3/bin/pip"
 """
 COMMANDS = {
     "python3": PYTHON3,
-    "useradd": '#!/bin/sh\nfor name; do :; done\necho "$name:x:10001:10001::/:/bin/sh" >> /etc/passwd\n'
-    'echo "$name:x:10001:" >> /etc/group\n',
+    "useradd": '#!/bin/sh\nfor name; do :; done\nid=$((10001 + $(grep -c ":x:100[0-9][0-9]:" /etc/passwd)))\n'
+    'echo "$name:x:$id:$id::/:/bin/sh" >> /etc/passwd\necho "$name:x:$id:" >> /etc/group\n',
     **dict.fromkeys(("apt-get", "nft", "systemctl"), "#!/bin/sh\n"),
 }
 

@@ -16,6 +16,8 @@ import yaml
 
 from raftsched.config.node import NodeConfig, load
 from raftsched.config.work import GRACE_MS
+from raftsched.config.worker import SETTINGS as WORKER_SETTINGS
+from raftsched.config.worker import load_worker
 from raftsched.embedded.systemd import STOP_SLACK_S
 from raftsched.security.keyring import own_key
 from raftsched.security.private import make_private
@@ -25,7 +27,9 @@ ROOT = Path(__file__).parents[3]
 HERE = ROOT / "deploy" / "docker"
 DOCKERFILE = (HERE / "Dockerfile").read_text()
 COMPOSE = yaml.safe_load((HERE / "compose.yaml").read_text())
-SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+ALL: dict[str, dict[str, Any]] = COMPOSE["services"]
+SERVICES = {name: service for name, service in ALL.items() if service["command"][0] == "node"}
+WORKERS = {name: service for name, service in ALL.items() if service["command"][0] == "worker"}
 PAGE = (ROOT / "docs" / "containers.md").read_text()
 
 
@@ -61,6 +65,12 @@ def test_the_image_is_not_root_and_says_whether_it_lives() -> None:
     assert json.loads(image["ENTRYPOINT"]) == ["tini", "-s", "--", "raftsched"]
     assert not wrong_in_command(" ".join(command))
     assert image["EXPOSE"] == "7401 7501"
+
+
+def test_the_system_below_it_is_named_by_its_digest() -> None:
+    images = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
+    assert images == ["${DEBIAN}", "${DEBIAN}", "scratch"]
+    assert re.search(r"^ARG DEBIAN=debian:[a-z-]+@sha256:[0-9a-f]{64}$", DOCKERFILE, re.MULTILINE)
 
 
 def test_nothing_of_a_checkout_gets_into_it_but_the_wheel_and_the_lock() -> None:
@@ -112,7 +122,7 @@ def test_services_are_alike_but_for_their_names_and_ports() -> None:
     assert shared[0] == shared[1] == shared[2]
     assert len({json.dumps(one) for one in own}) == 3
     volumes = [volume.partition(":")[0] for one in own for volume in one["volumes"]]
-    assert sorted(volumes) == sorted(COMPOSE["volumes"])
+    assert sorted([*volumes, *WORKERS]) == sorted(COMPOSE["volumes"])
     for one in own:
         (port,) = one["ports"]
         assert re.fullmatch(r"127\.0\.0\.1:740[123]:7401", port), "plain HTTP: for this machine alone"
@@ -132,6 +142,27 @@ def test_a_service_has_no_more_rights_and_no_less_time_than_it_needs() -> None:
     assert not wrong_in_command(" ".join(command[1:]))
     for key in ("stop_grace_period", "read_only", "cap_drop", "ulimits", "restart", "ports"):
         assert f"`{key}" in PAGE, key
+
+
+def test_no_job_runs_where_the_key_is(tmp_path: Path) -> None:
+    for name in SERVICES:
+        assert config_of(name, tmp_path).slots == 0
+    assert len(WORKERS) == 2
+    for name, service in WORKERS.items():
+        assert service["secrets"] == ["worker_token"]
+        assert service["networks"] == ["jobs"]
+        assert service["profiles"] == ["workers"], "there is no token before there is an admin"
+        token = tmp_path / "token"
+        token.write_text("rs_x\n")
+        said = {**service["environment"], "RAFTSCHED_TOKEN_FILE": str(token)}
+        config = load_worker({"name": service["command"][2]}, said)
+        assert config.name == name
+        assert config.runs.jobs_as_node
+        assert [f"http://{node}:7401" for node in SERVICES] == [str(server) for server in config.servers]
+        assert said.pop("RAFTSCHED_INSECURE") == "true"
+        assert said.keys() <= {f"RAFTSCHED_{name.upper()}" for name in WORKER_SETTINGS}
+        for key in ("read_only", "cap_drop", "security_opt", "ulimits", "stop_grace_period"):
+            assert service[key] == SERVICES["n1"][key]
 
 
 def test_a_directory_below_the_volume_is_the_nodes_own(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import shutil
 import subprocess
@@ -162,6 +163,39 @@ def test_the_raft_port_is_for_nodes_alone() -> None:
                 assert all(selector["matchLabels"] for selector in source.values())
 
 
+def test_no_job_runs_where_the_key_is() -> None:
+    with_key = [where for where in (NODES, WORKERS) if "key" in mounts(where)]
+    assert with_key == [NODES]
+    assert environment(NODES, PODS[0])["RAFTSCHED_NO_RUN"] == "true"
+    assert "RAFTSCHED_SLOTS" not in environment(NODES, PODS[0]), "a node that runs nothing has none"
+    assert environment(WORKERS, "x")["RAFTSCHED_JOBS_AS_NODE"] == "true"
+
+
+def test_jobs_reach_neither_the_metadata_service_nor_the_api_server() -> None:
+    (policy,) = documents("components", "workers", "egress.yaml")
+    spec = policy["spec"]
+    assert spec["podSelector"]["matchLabels"] == WORKERS["spec"]["selector"]["matchLabels"]
+    assert set(spec["policyTypes"]) == {"Ingress", "Egress"}
+    assert spec["ingress"] == []
+    blocks = []
+    for rule in spec["egress"]:
+        assert rule["to"], "an empty list is everybody"
+        if any("ipBlock" in to for to in rule["to"]):
+            blocks += [to["ipBlock"] for to in rule["to"]]
+        else:
+            assert rule["ports"]
+            assert all(to["podSelector"]["matchLabels"] for to in rule["to"])
+    # The metadata service of clouds, and addresses that services and machines of a cluster have.
+    for address in ("169.254.169.254", "fd00:ec2::254", "10.96.0.1", "172.20.0.1", "192.168.49.2", "100.100.100.200"):
+        ip = ipaddress.ip_address(address)
+        for block in blocks:
+            if ip in ipaddress.ip_network(block["cidr"]):
+                assert any(ip in ipaddress.ip_network(left) for left in block["except"]), address
+    for block in blocks:
+        whole = ipaddress.ip_network(block["cidr"])
+        assert all(ipaddress.ip_network(left).subnet_of(whole) for left in block["except"])  # type: ignore[arg-type]
+
+
 def test_machines_are_emptied_one_after_the_other() -> None:
     (budget,) = documents("base", "disruption.yaml")
     assert budget["spec"] == {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}}
@@ -190,7 +224,7 @@ def test_the_page_explains_lines_that_there_are(line: str) -> None:
 
 
 OF_OPERATORS = {"Certificate", "Issuer", "ServiceMonitor"}  # Kubernetes itself has no schema of these
-TOGETHER = ("votes-only", "workers", "cert-manager", "service-monitor", "one-machine")
+TOGETHER = ("workers", "cert-manager", "service-monitor", "one-machine")
 
 
 def test_all_of_it_is_rendered_and_valid(tmp_path: Path) -> None:
@@ -209,7 +243,6 @@ def test_all_of_it_is_rendered_and_valid(tmp_path: Path) -> None:
     assert container_of(nodes)["image"].startswith("registry.example/raftsched:")
     said = environment(nodes, PODS[0])
     assert said["RAFTSCHED_NO_RUN"] == "true"
-    assert "RAFTSCHED_SLOTS" not in said, "a node that runs nothing has none"
     assert {one["whenUnsatisfiable"] for one in pod_of(nodes)["topologySpreadConstraints"]} == {"ScheduleAnyway"}
     assert {found["metadata"].get("namespace") for (kind, _), found in rendered.items() if kind != "Namespace"} == {
         NAMESPACE

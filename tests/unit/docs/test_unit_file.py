@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[3]
 UNITS = ROOT / "deploy" / "systemd"
 PAGE = (ROOT / "docs" / "systemd.md").read_text()
 SERVICES = ("raftsched.service", "raftsched-worker.service")
-ADDED = ("run-as.conf", "strict.conf")
+ADDED = ("run-as.conf", "open.conf")
+EXPOSED_MAX = 3.0  # as systemd-analyze rates it, of 10
 
 
 def section(name: str, which: str = "Service") -> configparser.SectionProxy:
@@ -71,6 +72,37 @@ def test_the_page_explains_each_line(name: str) -> None:
     plain = {"Description", "Wants", "ExecStart", "StateDirectory", "SystemCallErrorNumber", "WantedBy"}
     keys = [*section(name, "Unit"), *section(name), *section(name, "Install")]
     assert not [key for key in keys if key not in plain and not re.search(rf"`{key}\b", PAGE)]
+
+
+@pytest.mark.parametrize("added", ["", "run-as.conf"])
+@pytest.mark.parametrize("name", SERVICES)
+def test_it_is_shut_by_default_and_the_page_says_how_much(name: str, added: str, tmp_path: Path) -> None:
+    command = shutil.which("systemd-analyze")
+    if command is None:
+        pytest.skip("systemd-analyze is not installed")
+    shutil.copy(UNITS / name, tmp_path)
+    if added:
+        (tmp_path / f"{name}.d").mkdir()
+        shutil.copy(UNITS / added, tmp_path / f"{name}.d")
+    asked = [command, "security", "--offline=true", tmp_path / name]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    rated = float(re.findall(r"Overall exposure level for \S+: ([\d.]+)", done.stdout)[0])
+    assert rated <= EXPOSED_MAX
+    version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
+    if version.startswith("systemd 252 "):
+        assert re.search(rf"\b{rated} with `{added}`" if added else rf"rates the units {rated} ", PAGE)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_what_is_left_open_has_its_reason(name: str) -> None:
+    service, text = section(name), (UNITS / name).read_text()
+    for key in ("MemoryDenyWriteExecute", "ProtectControlGroups", "PrivateNetwork", "IPAddressDeny", "PrivateUsers"):
+        assert key not in service
+        assert re.search(rf"^# .*\b{key}=", text, re.MULTILINE), key
+    for key in ("PrivateTmp", "ProtectHome", "RestrictNamespaces", "PrivateDevices", "NoNewPrivileges"):
+        assert service[key] == "yes"
+    assert (service["ProtectProc"], service["ProtectSystem"]) == ("invisible", "strict")
+    assert section("run-as.conf")["ProtectProc"] == "default", "else a node does not see the runs of other users"
 
 
 @pytest.mark.parametrize("added", ["", *ADDED])
