@@ -205,7 +205,7 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
         token = TOKENS.get(view, digest)
         return None if token is None else _shown(ctx, token)
 
-    return await list_page(ctx, call, "tokens", Table.TOKEN_IDS, lambda _, digest: digest, shown)
+    return await list_page(ctx, call, "tokens", Table.TOKEN_IDS, lambda view, _, digest: digest, shown)
 
 
 @operation("Read a token", {200: TokenOut}, query=READ, role="admin")

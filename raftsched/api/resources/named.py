@@ -114,7 +114,7 @@ class NamedResource(Generic[R]):
     as_put: Callable[[R], dict[str, Any]] = msgspec.to_builtins
     command: Callable[[ApiContext, Write[R]], Awaitable[Command]]  # of a PUT, or of a PATCH that was merged
     delete_command: Callable[..., Command] | None = None
-    is_visible: Callable[[R], bool] = lambda row: True
+    is_visible: Callable[[ReadView, R], bool] = lambda view, row: True
     is_listed: Callable[[R], bool] = lambda row: True
     is_set: Callable[[R], bool] = lambda row: True  # False: it can be read, but there is nothing to change or delete
     read: Callable[[bytes], Any] = strict.parse
@@ -141,7 +141,7 @@ class NamedResource(Generic[R]):
     def find(self, view: ReadView, names: tuple[str, ...]) -> R | None:
         """Returns the row; None: it is not there, or not there for the caller."""
         row = self.rows.get(view, *names) if self.is_name(names) else None
-        return row if row is not None and self.is_visible(row) else None
+        return row if row is not None and self.is_visible(view, row) else None
 
     def is_name(self, names: tuple[str, ...]) -> bool:
         return all(rule.allows(name) for rule, name in zip(self.name_rules, names, strict=True))
@@ -184,9 +184,9 @@ class NamedResource(Generic[R]):
     # ------------------------------------------------------------ the handlers
 
     async def list_all(self, ctx: ApiContext, call: Call[None]) -> web.Response:
-        def take(_: bytes, raw: bytes) -> R | None:
+        def take(view: ReadView, _: bytes, raw: bytes) -> R | None:
             row = self.rows.decode(raw)
-            return row if self.is_visible(row) and self.is_listed(row) else None
+            return row if self.is_visible(view, row) and self.is_listed(row) else None
 
         def shown(view: ReadView, row: R, of: int) -> Any:
             return self.shown(ctx, view, row, of)
@@ -244,7 +244,7 @@ async def list_page(
     call: Call[Any],
     listing: str,
     table: Table,
-    take: Callable[[bytes, bytes], T | None],
+    take: Callable[[ReadView, bytes, bytes], T | None],
     shown: Callable[[ReadView, T, int], Any],
     *,
     prefix: bytes = b"",
@@ -257,9 +257,7 @@ async def list_page(
         low = prefix if last is None else max(prefix, following(last))
         return view.scan(table, low, after(prefix) if prefix else None)
 
-    rows, last = await paged(
-        ctx, slices, rows_behind, query.limit(), lambda _, key, raw: take(key, raw), query.cursor(listing)
-    )
+    rows, last = await paged(ctx, slices, rows_behind, query.limit(), take, query.cursor(listing))
     items: list[bytes] = []
     for row in rows:
         with ctx.read() as view:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from raftsched import names
+from raftsched.api.auth.known import knows_queue
 from raftsched.api.cluster.ready import count_lane
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
@@ -17,7 +18,6 @@ from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
 from raftsched.api.resources.operators_schema import QueueIn, QueueOut, RateOut
 from raftsched.core.admission import blocked_reason
 from raftsched.core.commands import DeleteQueue, PutQueue
-from raftsched.core.notices import QUOTA_QUEUE
 from raftsched.core.queues import Queue, QueueLimits, limits_of
 from raftsched.core.rows import QUEUES as ROWS
 from raftsched.core.tables import ReadView
@@ -89,7 +89,7 @@ QUEUES = NamedResource(
     as_put=_as_put,
     command=_command,
     delete_command=DeleteQueue,
-    is_visible=lambda queue: not queue.name.startswith(QUOTA_QUEUE),  # not everybody may know of all namespaces
+    is_visible=lambda view, queue: knows_queue(view, queue.name),
     texts={
         "list_all": Text("List queues with limits", "By name."),
         "get": Text(

@@ -30,7 +30,7 @@ class RunKeyOut(msgspec.Struct):
     next_at: str | None
 
 
-def _taken(key: bytes, raw: bytes) -> tuple[str, RunKey]:
+def _taken(view: ReadView, key: bytes, raw: bytes) -> tuple[str, RunKey]:
     return from_run_key(key)[1], decode_run_key(raw)
 
 

@@ -141,7 +141,11 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
 
     namespace = call.query.text("namespace")
     prefix = b"" if namespace is None else namespace.encode() + b"\0"
-    return await list_page(ctx, call, "secrets", Table.SECRETS, lambda _, raw: ROWS.decode(raw), shown, prefix=prefix)
+
+    def take(view: ReadView, key: bytes, raw: bytes) -> Secret:
+        return ROWS.decode(raw)
+
+    return await list_page(ctx, call, "secrets", Table.SECRETS, take, shown, prefix=prefix)
 
 
 @operation(

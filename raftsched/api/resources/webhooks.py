@@ -13,6 +13,7 @@ from aiohttp import web
 
 from raftsched import names
 from raftsched.api.auth.callers import caller
+from raftsched.api.auth.known import knows_webhook
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time, format_time_or_none
@@ -35,7 +36,6 @@ from raftsched.api.resources.webhooks_schema import (
     WebhookMade,
     WebhookOut,
 )
-from raftsched.api.resources.webhooks_seen import is_callers
 from raftsched.api.rows import get_job, requested_instance
 from raftsched.api.runs.render import JobNames, instance_json
 from raftsched.core.access import Role
@@ -117,7 +117,7 @@ WEBHOOKS = NamedResource(
     as_put=lambda webhook: as_given(webhook.spec),
     command=_command,
     delete_command=DeleteWebhook,
-    is_visible=is_callers,
+    is_visible=lambda view, webhook: knows_webhook(webhook),
     texts={
         "list_all": Text("List webhooks", "By name.", scope="checked"),
         "get": Text(

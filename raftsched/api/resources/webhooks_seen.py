@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from raftsched.api.auth.callers import sees, sees_all
+from raftsched.api.auth.callers import sees_all
+from raftsched.api.auth.known import knows_webhook
 from raftsched.api.context import ApiContext
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.requests import catch_up
@@ -14,14 +15,8 @@ from raftsched.api.jobs.parse import Content
 from raftsched.core.model import Job, Policy
 from raftsched.core.rows import decode_webhook
 from raftsched.core.tables import ReadView, Table
-from raftsched.core.webhooks import Webhook
 
 Find = Callable[[ReadView], Job | None]
-
-
-def is_callers(webhook: Webhook) -> bool:
-    """True when the webhook listens to all namespaces, or to one that the caller can see."""
-    return webhook.spec.namespace is None or sees(webhook.spec.namespace)
 
 
 def is_limited() -> bool:
@@ -37,7 +32,7 @@ def unseen(view: ReadView, policy: Policy, said: Collection[str | None]) -> Fiel
         if one.webhook in said:
             continue
         raw = view.get(Table.WEBHOOKS, one.webhook.encode())
-        if raw is None or not is_callers(decode_webhook(raw)):
+        if raw is None or not knows_webhook(decode_webhook(raw)):
             return absent(policy, i)
     return None
 

@@ -7,8 +7,8 @@ from itertools import islice
 
 import msgspec
 
+from raftsched.api.auth.known import knows_webhook
 from raftsched.api.http.durations import format_time
-from raftsched.api.resources.webhooks_seen import is_callers
 from raftsched.api.rows import instances_of
 from raftsched.core.ids import instance_text
 from raftsched.core.model import FINAL, Instance, InstanceState
@@ -42,7 +42,7 @@ def notifications_of(view: ReadView, row: Instance) -> Iterator[NotificationOut]
     caller may not see it yields none."""
     for _, raw in view.scan(Table.WEBHOOKS):
         webhook = decode_webhook(raw)
-        if is_callers(webhook):
+        if knows_webhook(webhook):
             found = _deliveries(view, webhook, row)
             for key in sorted(found):
                 yield _told(webhook, found[key])
