@@ -88,6 +88,7 @@ ROUTES: list[Route] = [
     Route("GET", "/v1/jobs", jobs_list.list_jobs, "jobs_list_list_jobs"),
     Route("DELETE", "/v1/jobs", operations.delete_matching, "operations_delete_matching"),
     Route("POST", "/v1/jobs:batch", batch.create_batch, "batch_create_batch"),
+    Route("POST", "/v1/jobs:compare", compare.compare_all, "compare_compare_all"),
     Route("POST", "/v1/jobs:check", checking.check_new, "checking_check_new"),
     Route("POST", "/v1/jobs:actions", operations.act, "operations_act"),
     Route("GET", "/v1/jobs:graph", graph.get, "jobs_graph"),

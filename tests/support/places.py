@@ -13,7 +13,7 @@ from tests.support.tokens import As, guarded, limited
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
 BY_BODY = {  # checked by what they are sent: tried below, one by one
     ("POST", "/v1/jobs"), ("POST", "/v1/jobs:batch"), ("POST", "/v1/jobs:actions"), ("POST", "/v1/jobs:check"),
-    ("POST", "/v1/schedules/crontab"),
+    ("POST", "/v1/schedules/crontab"), ("POST", "/v1/jobs:compare"),
     ("POST", "/v1/instances:kill"), ("POST", "/v1/dead-letters/requeue"),
     ("GET", "/v1/operations"), ("GET", "/v1/namespaces"), ("GET", "/v1/webhooks"), ("GET", "/v1/changes"),
     ("GET", "/v1/instances:recent"),

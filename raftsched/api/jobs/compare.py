@@ -1,18 +1,24 @@
-"""POST /v1/namespaces/{ns}/jobs/{name}/compare: what a PUT of the same body would change. Nothing is done."""
+"""POST /v1/namespaces/{ns}/jobs/{name}/compare: what a PUT of the same body would change. POST /v1/jobs:compare: the
+same of many. Nothing is done."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Literal
 
 import msgspec
 from aiohttp import web
 
 from raftsched import names
+from raftsched.api.auth.callers import check_permitted
 from raftsched.api.context import ApiContext
+from raftsched.api.http import strict
 from raftsched.api.http.call import Call
-from raftsched.api.http.problems import Problem
+from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ
+from raftsched.api.jobs.batch import BATCH_MAX
+from raftsched.api.jobs.batch import BODY_MAX as BATCH_BODY_MAX
 from raftsched.api.jobs.checking import refuse_missing
 from raftsched.api.jobs.defaults import read_defaults
 from raftsched.api.jobs.endpoints import identify
@@ -20,9 +26,13 @@ from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.parse import Content, read_job
 from raftsched.api.openapi.operation import JOB_BODIES, operation
 from raftsched.api.rows import get_named
+from raftsched.core.cluster import Settings
 from raftsched.core.model import Job, JobState
+from raftsched.core.selection import DEFAULT_NAMESPACE
+from raftsched.core.tables import ReadView
 
 _PAUSED = (JobState.NEW, JobState.SUSPENDED)
+_SLICE_S = 0.002  # until other tasks have their turn
 
 
 class ComparisonOut(msgspec.Struct):
@@ -31,6 +41,104 @@ class ComparisonOut(msgspec.Struct):
     result: Literal["created", "changed", "unchanged"]
     before: dict[str, Any] | None
     after: dict[str, Any]
+
+
+class ComparedOut(msgspec.Struct, omit_defaults=True):
+    """`refused`: by the `detail`, as a PUT of the job would be."""
+
+    result: Literal["created", "changed", "unchanged", "refused"]
+    detail: str | None = None
+
+
+class ComparedPage(msgspec.Struct):
+    """One for each job, in their order."""
+
+    items: list[ComparedOut]
+
+
+class _Named(msgspec.Struct):
+    name: str | None = None
+    namespace: str = DEFAULT_NAMESPACE
+
+
+_pieces = msgspec.json.Decoder(list[msgspec.Raw])
+_named = msgspec.json.Decoder(_Named)
+
+
+@operation(
+    "Compare up to 10,000 jobs with new versions",
+    {200: ComparedPage},
+    query=READ,
+    body=list[JobIn],
+    body_max=BATCH_BODY_MAX,
+    codes=JOB_BODIES,
+    changes_nothing=True,
+    role="viewer",
+    scope="checked",
+)
+async def compare_all(ctx: ApiContext, call: Call[Any]) -> web.Response:
+    """Says of each what a PUT by its name would do. What is `unchanged` with `consistency=leader` need not be put."""
+    try:
+        pieces = _pieces.decode(call.raw)
+    except (ValueError, RecursionError):
+        strict.parse(call.raw)
+        raise Problem("invalid-job", errors=[FieldError("", "must be a list of jobs")]) from None
+    if len(pieces) > BATCH_MAX:
+        raise Problem("too-large", f"There are {len(pieces):,} jobs; {BATCH_MAX:,} is the limit.")
+    settings, now_ms = ctx.settings(), ctx.now_ms()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    items = []
+    for piece in pieces:
+        with ctx.read() as view:
+            items.append(_compared(view, bytes(piece), settings, now_ms))
+        if loop.time() - began > _SLICE_S:
+            await asyncio.sleep(0)
+            began = loop.time()
+    return reply_value(ComparedPage(items))
+
+
+def _compared(view: ReadView, raw: bytes, settings: Settings, now_ms: int) -> ComparedOut:
+    try:
+        address = _named.decode(raw)
+        if address.name is None:
+            raise Problem("invalid-job", errors=[FieldError("/name", "is missing; jobs are compared by their names")])
+        check_permitted(address.namespace)
+        job = _job(view, address.namespace, address.name)
+        content = _content(view, raw, settings, now_ms, address.namespace, address.name, job)
+        refuse_missing(view, content, address.namespace, job)
+    except Problem as problem:
+        where = [f"{one.pointer or '/'} {one.detail}" for one in problem.errors if isinstance(one, FieldError)]
+        return ComparedOut("refused", "; ".join(where) or problem.detail)
+    except (ValueError, RecursionError):
+        return ComparedOut("refused", "This is no job.")
+    if job is None:
+        return ComparedOut("created")
+    return ComparedOut("unchanged" if _is_same(job, content) else "changed")
+
+
+def _job(view: ReadView, namespace: str, name: str) -> Job | None:
+    return get_named(view, namespace, name) if names.JOB.allows(name) and names.NAMESPACE.allows(namespace) else None
+
+
+def _content(
+    view: ReadView, raw: bytes, settings: Settings, now_ms: int, namespace: str, name: str, job: Job | None
+) -> Content:
+    defaults = read_defaults(view, namespace)
+    kept = None if job is None else job.policy
+    content = read_job(raw, settings, now_ms, lambda _: defaults, namespace, kept=kept, tolerant=True)
+    identify(content, namespace, name)
+    return content
+
+
+def _suspended(job: Job, content: Content) -> bool:
+    """Returns whether the job would be paused. One that is stays so."""
+    return job.state in _PAUSED or (content.suspended and job.state is JobState.SCHEDULED)
+
+
+def _is_same(job: Job, content: Content) -> bool:
+    now = (job.policy, job.body, job.state in _PAUSED)
+    return now == (content.policy, content.body, _suspended(job, content))
 
 
 @operation(
@@ -48,11 +156,8 @@ async def compare_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     body leaves to the defaults of the namespace is compared as they are now."""
     namespace, name = call.path["ns"], call.path["name"]
     with ctx.read() as view:
-        job = get_named(view, namespace, name) if names.JOB.allows(name) and names.NAMESPACE.allows(namespace) else None
-        defaults = read_defaults(view, namespace)
-    kept = None if job is None else job.policy
-    content = read_job(call.raw, ctx.settings(), ctx.now_ms(), lambda _: defaults, namespace, kept=kept, tolerant=True)
-    identify(content, namespace, name)
+        job = _job(view, namespace, name)
+        content = _content(view, call.raw, ctx.settings(), ctx.now_ms(), namespace, name, job)
     try:
         _check_named(ctx, content, namespace, job)
     except Problem:
@@ -60,14 +165,11 @@ async def compare_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
         _check_named(ctx, content, namespace, job)
     if job is None:
         return reply_value(ComparisonOut("created", None, _given(namespace, name, content.suspended, content.body)))
-    paused = job.state in _PAUSED
-    suspended = paused or (content.suspended and job.state is JobState.SCHEDULED)
-    same = (job.policy, job.body, paused) == (content.policy, content.body, suspended)
     return reply_value(
         ComparisonOut(
-            "unchanged" if same else "changed",
-            _given(namespace, name, paused, job.body),
-            _given(namespace, name, suspended, content.body),
+            "unchanged" if _is_same(job, content) else "changed",
+            _given(namespace, name, job.state in _PAUSED, job.body),
+            _given(namespace, name, _suspended(job, content), content.body),
         )
     )
 

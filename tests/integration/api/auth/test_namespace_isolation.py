@@ -72,6 +72,18 @@ def test_runs_are_ended_where_one_may(tmp_path: Path) -> None:
     placed(tmp_path, test)
 
 
+def test_jobs_are_compared_where_one_may_see_them(tmp_path: Path) -> None:
+    async def test(place: Place) -> None:
+        asked = [{**JOB, "name": name, "namespace": of} for of in ("mine", "theirs") for name in ("j", "none")]
+        _, all_of_them = await place.admin("POST", "/v1/jobs:compare", asked)
+        assert [one["result"] for one in all_of_them["items"]] == ["unchanged", "created"] * 2
+        _, found = await place.mine("POST", "/v1/jobs:compare", asked)
+        assert [one["result"] for one in found["items"]] == ["unchanged", "created", "refused", "refused"]
+        assert found["items"][2] == found["items"][3], "one that is there and one that is not"
+
+    placed(tmp_path, test)
+
+
 def test_jobs_are_made_where_one_may(tmp_path: Path) -> None:
     async def test(place: Place) -> None:
         mine = place.mine

@@ -58,3 +58,33 @@ def test_the_body_is_checked_as_that_of_put_is(tmp_path: Path) -> None:
         assert (await call("POST", f"{PATH}/compare?x=1", JOB))[0] == 400
 
     run(tmp_path, test)
+
+
+def test_many_are_compared_in_one_request(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        where = {"namespace": "billing", "name": "report"}
+        wrong = [
+            {**JOB, **where, "timeout": "soon"},
+            {**JOB, "namespace": "billing"},
+            {**JOB, "namespace": "billing", "name": "UPPER"},
+            {**JOB, **where, "notify": [{"webhook": "none", "on": ["failed"]}]},
+            {"name": 5},
+            7,
+        ]
+        proposals = call.cluster.proposals
+        for is_there in (False, True):
+            asked = [{**JOB, **where}, {**JOB, **where, "priority": 7}, *wrong]
+            status, found = await call("POST", "/v1/jobs:compare", asked)
+            first = ["unchanged", "changed"] if is_there else ["created", "created"]
+            assert (status, [one["result"] for one in found["items"]]) == (200, [*first, *["refused"] * len(wrong)])
+            assert "/timeout" in found["items"][2]["detail"]
+            assert call.cluster.proposals == proposals + is_there, "nothing is done"
+            await call("PUT", PATH, JOB)
+        _, job = await call("GET", PATH)
+        assert (await call("POST", "/v1/jobs:compare", [job]))[1] == {"items": [{"result": "unchanged"}]}
+        assert (await call("POST", "/v1/jobs:compare", JOB))[0] == 422
+        assert (await call("POST", "/v1/jobs:compare", [JOB] * 10_001))[0] == 413
+        await call("POST", "/v1/jobs:compare?consistency=leader", [])
+        assert call.cluster.proposals == proposals + 3, "a barrier"
+
+    run(tmp_path, test)

@@ -186,7 +186,7 @@ def test_apply_reads_directories_and_refuses_a_job_that_is_there_twice(tmp_path:
     (tmp_path / "notes.txt").write_text("no job")
 
     def answer(request: Request) -> Reply:
-        return problem(404, "not-found", "no") if request.method == "GET" else (201, JOB)
+        return (201, JOB) if request.method == "PUT" else problem(404, "not-found", "no")
 
     with serve(answer) as stub:
         result = run("--server", stub.url, "jobs", "apply", "-f", str(tmp_path))
@@ -221,7 +221,31 @@ def _labelled(request: Request) -> Reply:
         return 204, b""
     if request.path.endswith("/compare"):
         return 200, {"result": "changed", "before": {}, "after": {}}
+    if request.path.startswith("/v1/jobs:compare"):
+        return problem(404, "not-found", "no")  # by a node of an earlier version
     return 200, JOB
+
+
+def test_apply_puts_only_what_differs() -> None:
+    names = [f"j{number}" for number in range(1_200)]
+
+    def answer(request: Request) -> Reply:
+        if request.path.startswith("/v1/jobs:compare"):
+            assert request.path.endswith("?consistency=leader")
+            others = {"j3": "changed", "j4": "refused"}
+            return 200, {"items": [{"result": others.get(job["name"], "unchanged")} for job in request.json]}
+        if request.method == "GET":
+            return 200, JOB
+        return problem(422, "invalid-job", "no") if request.path.endswith("/j4") else (200, {**JOB, "revision": 4})
+
+    text = json.dumps([{"name": name} for name in names])
+    with serve(answer) as stub:
+        result = run("--server", stub.url, "jobs", "apply", "-f", "-", input=text)
+        asked = [(request.method, request.path) for request in stub.requests]
+    assert asked[:2] == [("POST", "/v1/jobs:compare?consistency=leader")] * 2
+    assert [path.rpartition("/")[2] for method, path in asked if method == "PUT"] == ["j3", "j4"]
+    said = [f"{'changed' if name == 'j3' else 'unchanged'}: {name}\n" for name in names if name != "j4"]
+    assert (result.stdout, result.stderr) == ("".join(said), "refused: j4: no\n")
 
 
 _FILE = "name: tick\nlabels: {app: shop}\n"

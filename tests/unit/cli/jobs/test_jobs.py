@@ -326,6 +326,8 @@ def test_several_bad_fields_are_all_shown() -> None:
 )
 def test_apply_takes_what_list_prints(text: str) -> None:
     def answer(request: Request) -> tuple[int, Any]:
+        if request.method == "POST":
+            return problem(404, "not-found", "no")
         if request.path.endswith("tick"):
             return (201, JOB) if request.method == "PUT" else problem(404, "not-found", "no")
         return 200, JOB if request.method == "GET" else {**JOB, "revision": 4}
@@ -340,6 +342,8 @@ def test_apply_takes_what_list_prints(text: str) -> None:
 
 def test_apply_goes_on_after_a_refusal_and_ends_with_its_code() -> None:
     def answer(request: Request) -> tuple[int, Any]:
+        if request.method == "POST":
+            return problem(404, "not-found", "no")
         refused = request.path.endswith("/a") and request.method == "PUT"
         return problem(409, "illegal-transition", "no") if refused else (200, JOB)
 
