@@ -2,7 +2,8 @@
 
 It reads what the next start would read: the state record, this node's own records, each entry of the log with its
 checksum, the checkpoint of the tables, and the cluster's level in them. Rows of the tables have no checksums
-(records.py); only whether their file is as long as it was can be told.
+(records.py); whether each page is one that LMDB could have written can be told (pages.py). That is looked at first,
+since LMDB would end the process.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lmdb
+import msgspec
 
 from raftsched.core.cluster import Form, RaiseLevel
 from raftsched.core.entry import Entry, NewerLog, check_level, decode_entry
@@ -27,6 +29,7 @@ from raftsched.store.datafile import is_whole
 from raftsched.store.environment import BROKEN, DATA, table_name
 from raftsched.store.layout import LOCK, LOG, LogMissing, require_none, tables_directory
 from raftsched.store.one_row import Unreadable, row_at
+from raftsched.store.pages import Unsound, require_sound
 from raftsched.store.records import OWN, STATE, Damaged, LogState, UnknownFormat
 
 NEWEST = 1_000  # entries whose commands are decoded, to find such as only a later version knows
@@ -96,16 +99,17 @@ def examine(directory: Path) -> Examined | None:
     if not is_whole(directory / LOG, changes=False):
         return Examined(damaged="the file of the log is cut off")
     try:
+        require_sound(directory / LOG / DATA)
         env = lmdb.open(
             str(directory / LOG), readonly=True, lock=False, create=False, max_dbs=64, map_size=_LONGEST, lib_version=0
         )
-    except BROKEN as error:
+    except (Unsound, *BROKEN) as error:
         return Examined(damaged=f"the log is no LMDB file: {error}")
     except lmdb.Error as error:
         raise OSError(f"the log cannot be opened: {error}") from None
     try:
         return _looked_at(directory, env)
-    except (Damaged, lmdb.NotFoundError, *BROKEN) as error:
+    except (Damaged, Unsound, lmdb.NotFoundError, lmdb.IncompatibleError, msgspec.DecodeError, *BROKEN) as error:
         return Examined(damaged=f"the state record, the log or the tables: {error}")
     except (UnknownFormat, NewerLog) as error:
         return Examined(unknown=str(error))
@@ -144,6 +148,7 @@ def _looked_at(directory: Path, env: lmdb.Environment) -> Examined:
             return Examined(damaged=f"the file of {place.name} is missing")
         if (place / DATA).stat().st_size < 2 * found.page_bytes:
             return Examined(damaged=f"the file of {place.name} is cut off")
+        require_sound(place / DATA, metas=found.metas)
         with suppress(Unreadable):  # LMDB may read it all the same: the node tells then
             check_level(decode_meta(row_at(place, found, table_name(Table.META), META_KEY)).level)
         newest: deque[bytes] = deque(maxlen=NEWEST)

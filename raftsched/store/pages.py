@@ -37,12 +37,13 @@ class Unsound(Exception):
     """The file is not as LMDB writes it; the text says where."""
 
 
-def require_sound(file: Path, size: int | None = None) -> None:
-    """Raises Unsound unless LMDB can read and write the file. `size`: of what is LMDB's; else all of it. Blocks: about
-    ten seconds for a GiB. Raises OSError."""
+def require_sound(file: Path, size: int | None = None, *, metas: tuple[bytes, bytes] | None = None) -> None:
+    """Raises Unsound unless LMDB can read and write the file. `size`: of what is LMDB's; else all of it. `metas`: the
+    meta pages of the state that counts, in the place of the file's. Blocks: about ten seconds for a GiB. Raises
+    OSError."""
     fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _Reading(fd, os.fstat(fd).st_size if size is None else size).all()
+        _Reading(fd, os.fstat(fd).st_size if size is None else size, metas).all()
     except struct.error:
         raise Unsound("a page is cut off, or leads beyond its end") from None
     finally:
@@ -50,13 +51,14 @@ def require_sound(file: Path, size: int | None = None) -> None:
 
 
 class _Reading:
-    def __init__(self, fd: int, size: int) -> None:
+    def __init__(self, fd: int, size: int, given: tuple[bytes, bytes] | None) -> None:
         self._fd = fd
-        metas = [_META.unpack_from(os.pread(fd, _META.size, 0))]
+        first, second = given or (os.pread(fd, _META.size, 0), None)
+        metas = [_META.unpack_from(first)]
         self._page_bytes: int = _DATABASE.unpack(metas[0][9])[0]
         if self._page_bytes not in {1 << bits for bits in range(9, 17)}:
             raise Unsound("its pages have a size that none have")
-        metas.append(_META.unpack_from(os.pread(fd, _META.size, self._page_bytes)))
+        metas.append(_META.unpack_from(os.pread(fd, _META.size, self._page_bytes) if second is None else second))
         for number, (_, _, flags, _, _, magic, version, _, _, free, _, _, _) in enumerate(metas):
             page_bytes = _DATABASE.unpack(free)[0]
             if (magic, version, page_bytes) != (_MAGIC, _VERSION, self._page_bytes) or not flags & _META_PAGE:

@@ -1,7 +1,7 @@
 """Changes bytes of LMDB's pages in a backup, makes its checksum anew, and restores it, again and again.
 
-A process of its own, for LMDB may end it: `python -m tests.unit.store.hostile_backups BACKUP DIRECTORY SEED COUNT`.
-Prints how many were taken and refused, and raises what is no refusal.
+A process of its own, for LMDB may end it: `python -m tests.unit.store.hostile_backups BACKUP DIRECTORY SEED COUNT`,
+or with a store in the place of the backup. Prints how many were taken and refused, and raises what is no refusal.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from random import Random
 from raftsched.errors import StartupError
 from raftsched.restore import restore
 from raftsched.store.backup import TRAILER, NotABackup, look, verify
+from raftsched.store.examination import examine
 
 _PAGE = 4096
 _SUM = 65  # bytes of the last line
@@ -49,6 +50,22 @@ def leading_away(body: bytes) -> bytes:
     return bytes(out)
 
 
+def stores(source: Path, directory: Path, seed: int, count: int) -> None:
+    """Changes pages of the log or of the tables of a store that nobody has open, and looks at it as doctor does."""
+    files, damaged, store = sorted(source.glob("*/data.mdb")), 0, directory / "hostile-store"
+    for number in range(count):
+        print(f"seed {seed}, store {number}", flush=True)
+        rng = Random(f"{seed} {number}")
+        shutil.copytree(source, store)
+        file = store / rng.choice(files).relative_to(source)
+        file.write_bytes(changed(file.read_bytes(), rng) if number else leading_away(file.read_bytes()))
+        found = examine(store)
+        assert found is not None
+        damaged += bool(found.damaged or found.unknown)
+        shutil.rmtree(store)
+    print(f"{damaged} damaged of {count}")
+
+
 def main(source: Path, directory: Path, seed: int, count: int) -> None:
     raw, taken, refused = source.read_bytes(), 0, 0
     for number in range(count):
@@ -70,4 +87,5 @@ def main(source: Path, directory: Path, seed: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    what = stores if Path(sys.argv[1]).is_dir() else main
+    what(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

@@ -246,6 +246,9 @@ def test_rows_that_are_none_are_refused_with_words(saved: Saved, tmp_path: Path)
 def test_what_somebody_changed_ends_no_process(saved: Saved, world: World, tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     saved.save(tmp_path / "b")
-    words = [sys.executable, "-m", "tests.unit.store.hostile_backups", tmp_path / "b", tmp_path, str(seed), "40"]
-    found = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, f"{found.returncode}: {found.stdout[-100:]} {found.stderr[-2000:]}"
+    saved.store.close()
+    for what in (tmp_path / "b", saved.directory / "store"):
+        words = [sys.executable, "-m", "tests.unit.store.hostile_backups", what, tmp_path, str(seed), "40"]
+        found = subprocess.run(words, capture_output=True, text=True, check=False)
+        print(found.stdout[-100:])
+        assert found.returncode == 0, f"{found.returncode}: {found.stdout[-100:]} {found.stderr[-2000:]}"
