@@ -1,11 +1,14 @@
 """Holds requirements.lock against PyPI's list of known vulnerabilities, by pip-audit.
 
-What could not be asked about is never taken for clean: without the network the check says that it was skipped.
+What could not be asked about is never taken for clean: the last line says "not audited: N of N packages". Without a
+network that is no failure, since tests have to pass there; with RAFTSCHED_REQUIRE_AUDIT=1 it is one, which is what a
+machine that releases or gates is to say.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,8 +21,9 @@ LIMIT_S = 180
 EXPLAINED: dict[str, str] = {}
 
 
-def verdict(dependencies: list[dict[str, Any]], explained: dict[str, str]) -> tuple[int, list[str]]:
-    """(exit code, lines): 1 when there is a vulnerability that nobody explained."""
+def verdict(dependencies: list[dict[str, Any]], explained: dict[str, str], *, required: bool) -> tuple[int, list[str]]:
+    """Returns the exit code and lines: 1 when there is a vulnerability that nobody explained, or when a package could
+    not be asked about and all have to be."""
     asked = [d for d in dependencies if "skip_reason" not in d]
     found = [(d, v) for d in asked for v in d["vulns"]]
     open_ones = [(d, v) for d, v in found if not {v["id"], *v.get("aliases", ())} & explained.keys()]
@@ -27,18 +31,35 @@ def verdict(dependencies: list[dict[str, Any]], explained: dict[str, str]) -> tu
         f"{d['name']} {d['version']}: {v['id']}, mended in {', '.join(v.get('fix_versions', ())) or 'no version yet'}"
         for d, v in open_ones
     ]
-    if not asked:
-        return 0, [f"skipped: PyPI answered for none of {len(dependencies)} packages; is there a network?"]
+    if asked:
+        lines.append(
+            f"{len(asked)} packages audited: {len(open_ones)} known vulnerabilities, {len(found) - len(open_ones)}"
+            " explained"
+        )
     left = len(dependencies) - len(asked)
-    more = f", and {left} could not be asked about" if left else ""
-    lines.append(
-        f"{len(asked)} packages: {len(open_ones)} known vulnerabilities, {len(found) - len(open_ones)} explained{more}"
-    )
-    return int(bool(open_ones)), lines
+    code = int(bool(open_ones))
+    if left or not dependencies:
+        why = "nothing answered for them" if asked else "PyPI answered for none; is there a network?"
+        more, lines_left = not_audited(left, len(dependencies), why, required=required)
+        return code or more, [*lines, *lines_left]
+    return code, lines
+
+
+def not_audited(left: int, of: int, why: str, *, required: bool) -> tuple[int, list[str]]:
+    """Returns the exit code and the line of an audit that did not happen, or not for all."""
+    says = f"not audited: {left} of {of} packages: {why}"
+    return (1, [f"{says} (RAFTSCHED_REQUIRE_AUDIT)"]) if required else (0, [f"SKIPPED, {says}"])
+
+
+def locked() -> int:
+    """Returns how many packages the lock has."""
+    return sum("==" in line and not line.startswith((" ", "#")) for line in LOCK.read_text().splitlines())
 
 
 def main() -> int:
-    """Exit code: 0 clean or skipped (it says which), 1 a vulnerability, 2 pip-audit failed for another reason."""
+    """Returns the exit code: 0 clean or not audited (it says which), 1 a vulnerability or, where an audit is required,
+    none, 2 pip-audit failed for another reason."""
+    required = os.environ.get("RAFTSCHED_REQUIRE_AUDIT", "") not in {"", "0"}
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory) / "audit.json"
         command = [sys.executable, "-m", "pip_audit", "-r", str(LOCK), "--require-hashes", "--disable-pip"]
@@ -46,15 +67,15 @@ def main() -> int:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         except subprocess.TimeoutExpired:
-            print(f"skipped: no answer within {LIMIT_S} s")
-            return 0
-        if not out.exists() or not out.read_text().strip():
-            if any(word in done.stderr for word in ("ConnectionError", "Max retries", "Timeout", "NameResolution")):
-                print("skipped: PyPI cannot be reached")
-                return 0
-            print(done.stderr[-2000:], file=sys.stderr)
-            return 2
-        code, lines = verdict(json.loads(out.read_text())["dependencies"], EXPLAINED)
+            code, lines = not_audited(locked(), locked(), f"no answer within {LIMIT_S} s", required=required)
+        else:
+            if out.exists() and (text := out.read_text()).strip():
+                code, lines = verdict(json.loads(text)["dependencies"], EXPLAINED, required=required)
+            elif any(word in done.stderr for word in ("ConnectionError", "Max retries", "Timeout", "NameResolution")):
+                code, lines = not_audited(locked(), locked(), "PyPI cannot be reached", required=required)
+            else:
+                print(done.stderr[-2000:], file=sys.stderr)
+                return 2
     print("\n".join(lines))
     return code
 

@@ -131,7 +131,7 @@ class _Response(http.client.HTTPResponse):
 
 
 class _Measured:
-    """Gives connections answers that end, without TLS and with it."""
+    """Adds to a connection that its answers are measured, and that it sends no more once nobody waits."""
 
     response_class: Any
 

@@ -10,7 +10,7 @@ from raftsched.clock import Clock, SystemClock
 
 
 class NobodyWaits(Exception):
-    """Says that who had asked has given up."""
+    """Raised for a call whose caller has given up."""
 
 
 class Waiter:

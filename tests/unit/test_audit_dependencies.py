@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
-from scripts.audit_dependencies import verdict
+import pytest
+
+from scripts.audit_dependencies import locked, main, verdict
 
 CLEAN: dict[str, Any] = {"name": "a", "version": "1", "vulns": []}
 UNASKED: dict[str, Any] = {"name": "b", "skip_reason": "not found"}
@@ -14,15 +17,44 @@ BAD: dict[str, Any] = {
 
 
 def test_a_vulnerability_fails() -> None:
-    code, lines = verdict([CLEAN, BAD], {})
+    code, lines = verdict([CLEAN, BAD], {}, required=False)
     assert code == 1
     assert lines[0] == "c 2: PYSEC-1, mended in 3"
 
 
 def test_one_that_is_explained_does_not() -> None:
-    assert verdict([CLEAN, BAD], {"CVE-9": "of a function that we do not call"})[0] == 0
+    assert verdict([CLEAN, BAD], {"CVE-9": "of a function that we do not call"}, required=True)[0] == 0
 
 
-def test_what_was_not_asked_about_is_said() -> None:
-    assert verdict([UNASKED], {}) == (0, ["skipped: PyPI answered for none of 1 packages; is there a network?"])
-    assert "1 could not be asked about" in verdict([CLEAN, UNASKED], {})[1][-1]
+@pytest.mark.parametrize(
+    ("dependencies", "says"),
+    [
+        ([], "0 of 0 packages: PyPI answered for none; is there a network?"),
+        ([UNASKED], "1 of 1 packages: PyPI answered for none; is there a network?"),
+        ([CLEAN, UNASKED], "1 of 2 packages: nothing answered for them"),
+    ],
+)
+def test_what_was_not_asked_about_is_not_clean(dependencies: list[dict[str, Any]], says: str) -> None:
+    code, lines = verdict(dependencies, {}, required=False)
+    assert (code, lines[-1]) == (0, f"SKIPPED, not audited: {says}")  # the suite's summary shows such lines
+    code, lines = verdict(dependencies, {}, required=True)
+    assert (code, lines[-1]) == (1, f"not audited: {says} (RAFTSCHED_REQUIRE_AUDIT)")
+
+
+def test_a_vulnerability_is_told_beside_what_was_not_asked_about() -> None:
+    code, lines = verdict([BAD, UNASKED], {}, required=False)
+    assert (code, lines[0], len(lines)) == (1, "c 2: PYSEC-1, mended in 3", 3)
+
+
+@pytest.mark.parametrize("required", ["", "1"])
+def test_what_does_not_answer_at_all_is_not_clean(
+    required: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def late(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("pip_audit", 1)
+
+    monkeypatch.setattr(subprocess, "run", late)
+    monkeypatch.setenv("RAFTSCHED_REQUIRE_AUDIT", required)
+    assert main() == (1 if required else 0)
+    assert f"not audited: {locked()} of {locked()} packages: no answer within" in capsys.readouterr().out
+    assert locked() > 50
