@@ -16,6 +16,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.errors import StartupError
 from raftsched.raft.membership.formation import alone
 from raftsched.raft.snapshots.files import require_room
+from raftsched.regular_files import open_regular
 from raftsched.security.keyring import KEY_FILE, Keyring
 from raftsched.store import backup, layout, records, snapshot
 from raftsched.store.backup import Contents, NotABackup
@@ -56,7 +57,7 @@ def restore(
     Raises StartupError; then the directory is as it was."""
     try:
         _require_empty(data)
-        with source.open("rb") as opened:
+        with open_regular(source) as opened:
             label = backup.read_label(opened, str(source))
         made = not data.exists()
         data.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 from raftsched import names
 from raftsched.config.addresses import Address
 from raftsched.config.values import ConfigError, Unprotected, file_of, list_of, text_of
+from raftsched.regular_files import open_regular
 
 NAMES = (
     "output_ship",
@@ -76,7 +77,7 @@ def build_shipping(settings: Mapping[str, Any]) -> ShipConfig | None:
 def read_credentials(file: Path) -> str:
     """Returns the line of such a file, "user:password" or a token. Raises ConfigError."""
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             raw = opened.read(CREDENTIALS_MAX)
     except OSError as error:
         raise ConfigError(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from raftsched import quantities
 from raftsched.errors import Exit
+from raftsched.regular_files import open_regular
 
 _YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
 
@@ -75,7 +76,7 @@ def file_of(name: str, value: Any) -> Path:
     """Returns the path of a file that can be read. Raises ConfigError."""
     file = Path(text_of(name, value))
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             opened.read(1)
     except OSError as error:
         raise ConfigError(f"{name} {file} cannot be read: {(error.strerror or str(error)).lower()}") from None

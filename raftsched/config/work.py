@@ -15,6 +15,7 @@ from raftsched.config.values import ConfigError, Range, list_of, pairs_of, text_
 from raftsched.core.allowed import Allowed, allowed_of
 from raftsched.core.namespaces import OUTPUT_MAX_BYTES
 from raftsched.handlers import KINDS
+from raftsched.regular_files import open_regular
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 GRACE_MS = Range(0, 10_000, 3_600_000)
@@ -69,7 +70,7 @@ def parse_labels(value: Any) -> tuple[tuple[str, str], ...]:
 
 def _read_file(path: Path, known: Sequence[str]) -> dict[str, Any]:
     try:
-        with path.open("rb") as f:
+        with open_regular(path) as f:
             settings = tomllib.load(f)
     except OSError as e:
         raise ConfigError(f"cannot read {path}: {(e.strerror or str(e)).lower()}") from None

@@ -48,6 +48,7 @@ from raftsched.config.work import (
 from raftsched.core.allowed import Allowed
 from raftsched.core.limits import SERVED_MAX, WEIGHT_MAX
 from raftsched.names import NameRule
+from raftsched.regular_files import open_regular
 
 SETTINGS = (
     "server", "name", "data", "token_file", "slots", "weight", "labels", "queues", "namespaces", "pythonpath",
@@ -179,7 +180,7 @@ def _servers(value: Any) -> tuple[Server, ...]:
 
 
 def _token(file: Path) -> str:
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         raw = opened.read(TOKEN_MAX)
     token = raw.decode("latin-1").strip()  # any byte is a character then, and those of no token are refused
     if not token.isascii() or not token or not token.isprintable() or " " in token:

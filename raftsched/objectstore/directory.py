@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from raftsched.objectstore.store import PIECE, Found, NoSuchObject, ObjectStoreError, Source, require_key
+from raftsched.regular_files import open_regular
 
 _COMING = ".coming"  # in the directory: what is being written
 _REASONS = {
@@ -66,7 +67,7 @@ class Directory:
         self._look(key)
         with self._errors(key, "cannot be read"):
             try:
-                file = (self._root / key).open("rb")
+                file = open_regular(self._root / key)
             except (FileNotFoundError, NotADirectoryError):
                 raise NoSuchObject(f"{self._root / key} is not there") from None
             with file:

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from raftsched.errors import StartupError
+from raftsched.regular_files import open_regular
 
 KEY_FILE = "cluster.key"  # in the data directory of a node that made its own
 KEY_BYTES = 32  # of randomness, of a key that is made here
@@ -109,9 +110,8 @@ def read_keyring(file: Path) -> Keyring:
     Raises StartupError: not readable, readable by others, without a key, with a weak one.
     """
     try:
-        fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as opened:
-            found = os.fstat(fd)
+        with open_regular(file) as opened:
+            found = os.fstat(opened.fileno())
             raw = opened.read(FILE_MAX + 1)
     except OSError as error:
         raise StartupError(f"The cluster key file {file} cannot be read: {error.strerror}.") from None

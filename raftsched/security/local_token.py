@@ -9,6 +9,7 @@ import secrets
 from hashlib import sha256
 from pathlib import Path
 
+from raftsched.regular_files import read_regular
 from raftsched.security.files import write_private
 
 FILE = "local.token"
@@ -34,14 +35,14 @@ class LocalToken:
 
 def read_local_token(data: Path) -> str:
     """Returns the secret. Raises OSError."""
-    return (data / FILE).read_text().strip()
+    return read_regular(data / FILE).decode().strip()
 
 
 def read_local_url(data: Path) -> tuple[str, str]:
     """Returns the URL at which the node with this directory listened when it started last, and the file of the
     authority that signed its certificate; empty where that is not known."""
     try:
-        url, _, ca_file = (data / ADDRESS_FILE).read_text().strip().partition("\n")
-    except OSError:
+        url, _, ca_file = read_regular(data / ADDRESS_FILE).decode().strip().partition("\n")
+    except (OSError, ValueError):
         return "", ""
     return url, ca_file

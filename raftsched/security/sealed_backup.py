@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from raftsched.errors import StartupError
+from raftsched.regular_files import open_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -52,7 +53,7 @@ def recipient_of(identity: str) -> str:
 def read_identity(file: Path) -> str:
     """Returns the identity in a file that only its owner can read. Raises StartupError."""
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             mode = os.fstat(opened.fileno()).st_mode
             raw = opened.read(_FILE_MAX)
     except OSError as error:
@@ -105,7 +106,7 @@ class Sealing:
 
 def is_sealed(file: Path) -> bool:
     """Raises OSError."""
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         return opened.read(len(MAGIC)) == MAGIC
 
 

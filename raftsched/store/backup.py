@@ -23,6 +23,7 @@ from raftsched.core.levels import newest_level
 from raftsched.core.model import JobState
 from raftsched.core.rows import META_KEY, decode_meta
 from raftsched.core.tables import Table
+from raftsched.regular_files import open_regular
 from raftsched.security.keyring import Keyring
 from raftsched.store.environment import table_name
 from raftsched.store.pages import require_sound
@@ -160,7 +161,7 @@ def verify(
 
     Raises NotABackup, OSError."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         label = read_label(file, str(path))
         file.seek(0)
         left = label.size
@@ -187,7 +188,7 @@ def verify(
 def look(path: Path, *, proven: bool = False) -> Contents:
     """Returns the contents of a verified backup. `proven`: its signature is right, so no page of it is examined. Raises
     NotABackup, OSError."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         label = read_label(file, str(path))
     return contents(path, label, str(path), proven=proven)
 

@@ -18,6 +18,8 @@ from zlib import crc32
 
 import msgspec
 
+from raftsched.regular_files import read_regular
+
 CHECKPOINT = "checkpoint"  # the file, beside the environment's own
 META_BYTES = 512  # of each meta page: LMDB uses 152 (mdb.c, MDB_page and MDB_meta)
 SLOT_BYTES = 4096
@@ -73,7 +75,7 @@ def write(directory: Path, checkpoint: Checkpoint, *, sync: bool = True) -> None
 def find(directory: Path) -> Checkpoint | None:
     """Returns the newest one that was written whole; None: there is none. Raises OSError."""
     try:
-        raw = (directory / CHECKPOINT).read_bytes()
+        raw = read_regular(directory / CHECKPOINT)
     except FileNotFoundError:
         return None
     found = [slot for at in (0, SLOT_BYTES) if (slot := _slot(raw[at : at + SLOT_BYTES])) is not None]

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import lmdb
 
+from raftsched.regular_files import open_regular
+
 # LMDB's two meta pages (mdb.c, MDB_page and MDB_meta): magic, version, address, map size, then page size within the
 # first database record, the last page used, and the transaction that wrote it.
 _META = struct.Struct("<16xII8x8xI92xQQ")
@@ -78,7 +80,7 @@ def is_long_enough(file: Path) -> bool:
     file at all: LMDB refuses it."""
     try:
         size = file.stat().st_size
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             head = opened.read(65_536 + _META.size)
     except FileNotFoundError:
         return True

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import itertools
-import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from raftsched.core.cluster import Form, RaiseLevel
 from raftsched.core.entry import Entry, NewerLog, check_level, decode_entry
 from raftsched.core.rows import META_KEY, decode_meta
 from raftsched.core.tables import Table
+from raftsched.regular_files import open_regular
 from raftsched.store import checkpoint, records
 from raftsched.store.datafile import is_whole
 from raftsched.store.environment import BROKEN, DATA, table_name
@@ -60,19 +60,19 @@ class InUse(Exception):
 def held(directory: Path) -> Iterator[None]:
     """Keeps every node out while it lasts. Raises InUse, OSError."""
     try:
-        fd = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        lock = open_regular(directory / LOCK)
     except FileNotFoundError:  # whoever opens a store makes it first, and keeps it: nobody has it open
         directory.stat()
         yield
         return
     try:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InUse(holder(directory / LOCK)) from None
         yield
     finally:
-        os.close(fd)
+        lock.close()
 
 
 def holder(lock: Path, locks: Path = Path("/proc/locks")) -> int | None:

@@ -11,6 +11,7 @@ import os
 import struct
 from pathlib import Path
 
+from raftsched.regular_files import open_regular
 from raftsched.store.checkpoint import Checkpoint
 from raftsched.store.environment import DATA
 
@@ -30,7 +31,11 @@ class Unreadable(Exception):
 
 def row_at(directory: Path, found: Checkpoint, database: bytes, key: bytes) -> bytes | None:
     """Returns the value of a key in a named database. None: there is none. Raises Unreadable, OSError."""
-    fd = os.open(directory / DATA, os.O_RDONLY | os.O_CLOEXEC)
+    with open_regular(directory / DATA) as file:
+        return _row_at(file.fileno(), found, database, key)
+
+
+def _row_at(fd: int, found: Checkpoint, database: bytes, key: bytes) -> bytes | None:
     try:
         root = max(map(_META.unpack_from, found.metas), key=lambda meta: meta[2])[0]
         about = _value(fd, found.page_bytes, root, database, sub=True)
@@ -39,8 +44,6 @@ def row_at(directory: Path, found: Checkpoint, database: bytes, key: bytes) -> b
         return _value(fd, found.page_bytes, _DATABASE.unpack_from(about)[0], key, sub=False)
     except (struct.error, IndexError) as error:
         raise Unreadable(str(error)) from None
-    finally:
-        os.close(fd)
 
 
 def _value(fd: int, page_bytes: int, number: int, key: bytes, *, sub: bool) -> bytes | None:

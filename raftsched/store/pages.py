@@ -17,6 +17,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from raftsched.regular_files import open_regular
+
 _META = struct.Struct("<QHHHHIIQQ48s48sQQ")  # page, then magic, version, address, map size, two databases, last, number
 _DATABASE = struct.Struct("<IHHQQQQQ")  # -, flags, depth, pages: branch, leaf, overflow; entries, root
 _PAGE = struct.Struct("<QHHHH")  # number, -, flags, end of the pointers, begin of the nodes
@@ -41,13 +43,12 @@ def require_sound(file: Path, size: int | None = None, *, metas: tuple[bytes, by
     """Raises Unsound unless LMDB can read and write the file. `size`: of what is LMDB's; else all of it. `metas`: the
     meta pages of the state that counts, in the place of the file's. Blocks: about ten seconds for a GiB. Raises
     OSError."""
-    fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        _Reading(fd, os.fstat(fd).st_size if size is None else size, metas).all()
-    except struct.error:
-        raise Unsound("a page is cut off, or leads beyond its end") from None
-    finally:
-        os.close(fd)
+    with open_regular(file) as opened:
+        fd = opened.fileno()
+        try:
+            _Reading(fd, os.fstat(fd).st_size if size is None else size, metas).all()
+        except struct.error:
+            raise Unsound("a page is cut off, or leads beyond its end") from None
 
 
 class _Reading:

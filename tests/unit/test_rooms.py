@@ -66,7 +66,8 @@ ROOMS: dict[str, set[str]] = {
 }
 LEAVES = {
     *("background", "bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
-    *("cloudevents", "mails", "notice_texts", "descriptors", "machine", "nesting", "run", "templates", "whole_file"),
+    *("cloudevents", "mails", "notice_texts", "descriptors", "machine", "nesting", "regular_files", "run", "templates"),
+    "whole_file",
 }
 LEAVES_OF = {
     "core": {"bounds"},

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from raftsched.clock import Clock
 from raftsched.config.node import NodeConfig
 from raftsched.errors import StartupError
+from raftsched.regular_files import open_regular, read_regular
 from raftsched.security.certificates import Pair, load_pair
 
 log = logging.getLogger(__name__)
@@ -143,14 +144,9 @@ def read(files: TlsFiles) -> Shown:
     return Shown(context, names, expires_ms)
 
 
-def _at_once(path: str, flags: int) -> int:
-    """A descriptor of a file; of a pipe, too, which would else wait for a writer, and with it all looks that follow."""
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
 def _bytes(path: Path, what: str) -> bytes:
     try:
-        with open(path, "rb", opener=_at_once) as file:
+        with open_regular(path) as file:
             content = file.read(FILE_MAX + 1)
             mode = os.fstat(file.fileno()).st_mode
     except OSError as error:
@@ -253,7 +249,7 @@ class PeerTrust:
             if self._ca is None and self._raft_ca is not None:
                 context.load_verify_locations(self._raft_ca)
             if self._shown is not None:
-                load_pair(context, Pair(*(path.read_bytes() for path in self._shown)))
+                load_pair(context, Pair(*(read_regular(path) for path in self._shown)))
             self._context, self._seen = context, marks
         return self._context
 

@@ -20,6 +20,7 @@ import click
 from raftsched.cli.auth.audit import KINDS
 from raftsched.cli.failures import Failure
 from raftsched.errors import Exit
+from raftsched.regular_files import open_regular
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -270,7 +271,7 @@ def read_copy(copy: Path, *, whole: bool = True) -> Copied:
     found = Copied()
     own: str | None = "" if whole else None
     number = 0
-    with copy.open("rb") as file:
+    with open_regular(copy) as file:
         for number, raw in enumerate(file, 1):
             where = f"{copy}, line {number}"
             try:
@@ -440,7 +441,7 @@ def _written(file: Path) -> Iterator[dict[str, Any]]:
     """Yields the refusals that a file has, and the last line of each kind. Raises Failure."""
     last: dict[str, bytes] = {}
     refused: list[bytes] = []
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         for raw in opened:
             found = _KIND.search(raw)
             kind = found[1].decode() if found else ""

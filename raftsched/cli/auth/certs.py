@@ -10,6 +10,7 @@ import click
 from raftsched.cli.failures import Failure
 from raftsched.clock import SystemClock
 from raftsched.errors import Exit
+from raftsched.regular_files import read_regular
 from raftsched.security import certificates
 from raftsched.security.certificates import CA_DAYS, NODE_DAYS, Pair
 
@@ -111,7 +112,7 @@ def _said(directory: Path) -> str:
 
 def _read(file: Path, directory: Path) -> bytes:
     try:
-        return file.read_bytes()
+        return read_regular(file)
     except OSError as error:
         raise Failure(
             f"cannot read {file}: {(error.strerror or str(error)).lower()}; make the authority first: raftsched certs"

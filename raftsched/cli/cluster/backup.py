@@ -21,6 +21,7 @@ from raftsched.cli.terminal.output import print_fields, print_for_programs
 from raftsched.cli.terminal.progress import Progress, progress_option
 from raftsched.errors import Exit, StartupError
 from raftsched.quantities import size_text
+from raftsched.regular_files import open_regular
 from raftsched.security.keyring import KEY_FILE, read_keyring
 from raftsched.security.sealed_backup import NotOpened, Sealing, is_sealed, opened, read_identity
 
@@ -178,7 +179,7 @@ def _clear(file: Path, identity: Path | None) -> Iterator[Path]:
     with TemporaryDirectory(prefix="raftsched-") as directory:
         copy = Path(directory, file.name)
         try:
-            with file.open("rb") as source, copy.open("xb") as out:
+            with open_regular(file) as source, copy.open("xb") as out:
                 for piece in opened(source, secret):
                     out.write(piece)
         except NotOpened as error:

@@ -14,6 +14,8 @@ import signal
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from raftsched.regular_files import read_regular
+
 CA_FILE = "tls/ca.pem"  # in the directory of the cluster
 DEFAULT_DIR = Path(".raftsched/dev")
 
@@ -111,7 +113,7 @@ class DevState:
     def load(cls, directory: Path) -> DevState | None:
         """None: there is none. ValueError: the file is not what save() writes."""
         try:
-            raw = json.loads((directory / "dev.json").read_bytes())
+            raw = json.loads(read_regular(directory / "dev.json"))
             members = [Member(**{**m, "process": _process(m["process"])}) for m in raw["members"]]
             return cls(raw["port"], members, _process(raw["supervisor"]))
         except FileNotFoundError:

@@ -18,6 +18,7 @@ from raftsched.config.node import NodeConfig, load
 from raftsched.config.values import ConfigError
 from raftsched.doctor import Finding
 from raftsched.doctor.access import DAYS_WARN
+from raftsched.regular_files import read_regular
 from raftsched.security import certificates
 
 LOOK_UP_S = 3.0  # for all names together
@@ -167,10 +168,10 @@ def _certificate(
     import ssl
 
     try:
-        pem = file.read_bytes()
+        pem = read_regular(file)
         left = (certificates.ends_ms(pem) - SystemClock().wall_ms()) / _DAY_MS
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        certificates.load_pair(context, certificates.Pair(pem, key.read_bytes()))
+        certificates.load_pair(context, certificates.Pair(pem, read_regular(key)))
         names, identities = certificates.hosts_of(pem), certificates.identities_of(pem)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
@@ -217,7 +218,7 @@ def _read_authorities(file: Path) -> bytes:
     ValueError."""
     import ssl
 
-    pem = file.read_bytes()
+    pem = read_regular(file)
     ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem.decode("ascii", "replace"))
     return pem
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from raftsched.doctor import Finding
+from raftsched.regular_files import open_regular
 
 LINES = 500
 BYTES = 256 << 10
@@ -74,7 +75,7 @@ def last_lines(file: Path | None) -> list[str] | None:
     Raises OSError."""
     if file is None:
         return _journal()
-    with file.open("rb") as log:
+    with open_regular(file) as log:
         log.seek(0, 2)
         begin = max(0, log.tell() - BYTES)
         log.seek(begin)

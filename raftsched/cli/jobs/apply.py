@@ -15,6 +15,7 @@ from raftsched.cli.remote import by_name, format_option, job_ref, remote
 from raftsched.cli.terminal.documents import read_jobs
 from raftsched.cli.terminal.output import print_json
 from raftsched.cli.terminal.progress import progress, progress_option
+from raftsched.regular_files import read_regular
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -94,7 +95,7 @@ def _contents(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
             if not parts:
                 raise click.UsageError(f"{name} has no files that end with {', '.join(SUFFIXES)}")
             for part in parts:
-                yield str(part), part.read_bytes()
+                yield str(part), part.read_bytes() if part == path else read_regular(part)
         except OSError as error:
             raise click.UsageError(f"cannot read {error.filename}: {(error.strerror or '').lower()}") from None
 

@@ -19,6 +19,7 @@ from typing import Protocol
 from raftsched.clock import Clock
 from raftsched.config.node import NodeConfig
 from raftsched.errors import StartupError
+from raftsched.regular_files import open_regular
 from raftsched.security import certificates
 from raftsched.security.certificates import Pair
 
@@ -172,7 +173,7 @@ def configured(config: NodeConfig, clock: Clock, report: Callable[[str], None]) 
 
 def _content(file: Path, *, private: bool = False) -> bytes:
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
             content = opened.read(_FILE_MAX)
     except OSError as error:
