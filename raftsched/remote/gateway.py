@@ -100,10 +100,6 @@ class _Poll:
         self.replaced = False  # a newer one takes the runs
 
 
-def _here() -> bool:
-    return False
-
-
 def _as_they_are(commands: Sequence[bytes]) -> Sequence[bytes]:
     return commands
 
@@ -293,7 +289,7 @@ class Gateway:
         arrived_ms: int,
         *,
         check: Callable[[Session], None] = lambda row: None,
-        gone: Callable[[], bool] = _here,
+        gone: Callable[[], bool] = lambda: False,
         whose: str = "",
     ) -> PollOut:
         """Answers a poll that came at this time of the boot clock. `check`: raises when the caller may not speak for
