@@ -15,7 +15,7 @@ from contextvars import ContextVar, Token
 from raftsched.core.model import Trigger, TriggerKind
 from raftsched.schedule.errors import CALENDAR_POINTER, RULE_POINTER, TriggerError
 
-STEPS_MAX = 4_000
+STEPS_MAX = 3_000
 CALENDAR_STEPS_MAX = 10_000  # where times in excluded hours are passed over
 COUNT_STEPS_MAX = 20_000  # of what is asked about a stretch of time, which may be years
 

@@ -54,7 +54,7 @@ class RuleTimes:
         """No more times than these, up to the end of LAST_YEAR."""
         days = max(0, _END_DAY - self._since // DAY_S)
         if self._sets is not None:
-            return days * self._sets.most
+            return (days // self._sets.shortest + 2) * self._sets.most
         if self._clock.cycle > _QUICK_MAX and not (self._days.all_days and self._clock.is_grid):
             return days * self._clock.most
         return self.count(self._since, _END_DAY * DAY_S)
@@ -343,12 +343,13 @@ class _Sets:
         self._days = days
         self._pattern = pattern
         self._chosen: dict[int, list[int]] = {}  # by how many a period has to choose among
-        self.most = len(rule.positions)  # of a day
+        self.shortest = {Freq.YEARLY: 365, Freq.MONTHLY: 28}.get(rule.freq, 7)  # days of a period
+        self.most = len(rule.positions)  # of a period
         if rule.freq is Freq.WEEKLY:
             self._chosen = {
                 size: _positions(rule, size) for size in range(0, (1 + days.in_week) * len(pattern), len(pattern) or 1)
             }
-            self.most = 0 if not any(self._chosen.values()) else -(-self.most // 7)
+            self.most = max(len(chosen) for chosen in self._chosen.values())
 
     def next_from(self, low: int) -> int | None:
         for first, days, chosen in self._periods(low // DAY_S) if self.most else ():

@@ -157,7 +157,10 @@ def test_in_zones(rule: str, night: datetime, zone: str, back: int) -> None:
         expected.update(at for at in instants(wall, place, fixed) if low < at <= high)
     trigger = Trigger(kind=TriggerKind.RRULE, expr=rule, timezone=zone, starts_at_ms=begin * 1000)
     times = []
-    at_ms = next_nominal(trigger, low * 1000)
+    try:
+        at_ms = next_nominal(trigger, low * 1000)
+    except TooLong:  # one that hardly ever comes
+        return
     while at_ms is not None and at_ms <= high * 1000:
         times.append(at_ms // 1000)
         at_ms = next_nominal(trigger, at_ms)

@@ -91,3 +91,32 @@ def test_times_that_went_by_are_made_up_for(tmp_path: Path) -> None:
         assert (status, [t[11:13] for t in seen["times"]]) == (200, ["00", "02", "04"])  # the start, too
 
     run(tmp_path, test)
+
+
+def test_one_that_takes_too_long_to_search_is_refused_alike(tmp_path: Path) -> None:
+    """When it is created, replaced, changed, checked, previewed, alone and among several, and in a batch."""
+    dear = {"rrule": "FREQ=SECONDLY;INTERVAL=86399;BYHOUR=10;COUNT=5000", "starts_at": "1971-01-01T00:00:00Z"}
+    job = {"name": "b", "handler": {"exec": ["true"]}}
+
+    async def test(call: Client) -> None:
+        await call("POST", "/v1/jobs", JOB)
+        several = {"triggers": [{"id": "x", "every": "1h"}, {"id": "y", **dear}]}
+        for method, path, body, place in (
+            ("POST", "/v1/jobs", {**job, "trigger": dear}, "/trigger/rrule"),
+            ("POST", "/v1/jobs", {**job, **several}, "/triggers/1/rrule"),
+            ("PUT", "/v1/namespaces/default/jobs/a", {**JOB, "trigger": dear}, "/trigger/rrule"),
+            ("PATCH", "/v1/namespaces/default/jobs/a", {"trigger": dear}, "/trigger/rrule"),
+            ("POST", "/v1/schedules/preview", {"trigger": dear}, "/trigger/rrule"),
+            ("POST", "/v1/schedules/preview", several, "/triggers/1/rrule"),
+        ):
+            for _ in range(2):
+                status, answer = await call(method, path, body)
+                (error,) = answer["errors"]
+                assert (status, error["pointer"], error["code"]) == (422, place, "out-of-range"), (method, path)
+                assert error["detail"].startswith("takes too long to search: ")
+        _, answer = await call("POST", "/v1/jobs:batch", [{**job, "trigger": dear}, {**job, "trigger": FRIDAYS}])
+        refused, made = answer["items"]
+        assert (refused["status"], made["status"]) == (422, 201)
+        assert "takes too long to search" in refused["errors"][0]["detail"]
+
+    run(tmp_path, test)
