@@ -96,6 +96,7 @@ def _missing(ctx: ApiContext, policy: Policy) -> Rejected | None:
     "Read when a job runs next",
     {200: Moments},
     query=("by_day", "count", "from", "to", *READ),
+    codes=("invalid-trigger",),
     role="viewer",
     scope="checked",
 )

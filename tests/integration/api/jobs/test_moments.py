@@ -9,6 +9,7 @@ import pytest
 
 from raftsched import schedule
 from raftsched.core.model import Trigger
+from raftsched.schedule import triggers
 from tests.support.local_api import Client, run
 
 PREVIEW = "/v1/schedules/preview"
@@ -128,5 +129,22 @@ def test_what_comes_before_is_counted_year_by_year(tmp_path: Path, monkeypatch: 
             _, shown = await call("GET", f"{path}&from={year}-01-01T00:00:00Z&to={year + 1}-01-01T00:00:00Z")
             found += sum(day["due"] for day in shown["days"])
         assert (found, before > 20 * 365 * 86_400_000) == (1_000, True)
+
+    run(tmp_path, test)
+
+
+def test_a_calendar_that_takes_too_long_to_search_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triggers, "CALENDAR_STEPS_MAX", 50)
+
+    async def test(call: Client) -> None:
+        await call("PUT", "/v1/calendars/nights", {"hours": [{"from": "22:00", "to": "06:00"}]})
+        trigger = {"cron": "0 3 * * *", "calendar": "nights"}
+        _, job = await call("POST", "/v1/jobs", {"trigger": trigger, "handler": {"exec": ["true"]}})
+        for status, answer in (
+            await call("POST", "/v1/schedules/preview", {"trigger": trigger}),
+            await call("GET", f"/v1/jobs/{job['id']}/next"),
+        ):
+            assert (status, answer["code"]) == (422, "invalid-trigger")
+            assert answer["detail"].startswith("takes too long to search: the calendar begins and ends to exclude too")
 
     run(tmp_path, test)
