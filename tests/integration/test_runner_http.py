@@ -272,9 +272,9 @@ FLOODS = {
     ),
     "bytes": (_CHUNKED, b"1\r\ny\r\n" * 1_000, "too small pieces"),
     "extensions": (_CHUNKED, b"1;" + b"x" * 60_000 + b"\r\ny\r\n", "are not its body"),
-    "trailers": (_CHUNKED + b"0\r\n", b"X: y\r\n" * 1_000, "too long"),
-    "headers": (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n" * 1_000, "too long"),
-    "header": (b"HTTP/1.1 200 OK\r\nX: ", b"y" * 64_000, "too long"),
+    "trailers": (_CHUNKED + b"0\r\n", b"X: y\r\n" * 1_000, "longer than 65536 bytes"),
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n" * 1_000, "longer than 65536 bytes"),
+    "header": (b"HTTP/1.1 200 OK\r\nX: ", b"y" * 64_000, "longer than 65536 bytes"),
     "redirect": (b"HTTP/1.1 302 Found\r\nLocation: /redirect\r\n\r\n", b"y" * 64_000, "redirects are not followed"),
 }
 

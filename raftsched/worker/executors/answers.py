@@ -101,6 +101,8 @@ class Answer:
         except h11.RemoteProtocolError as exc:
             if self._at_end:
                 raise Failed("the connection ended in the middle of the response") from None
+            if exc.error_status_hint == 431:  # h11's word for its own bound
+                raise Failed(f"a head, trailers or a line between chunks are longer than {HEAD_MAX} bytes") from None
             raise Failed(f"the response is not HTTP/1.1: {exc}") from None
 
     async def _read(self) -> None:
