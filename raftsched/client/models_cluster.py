@@ -128,7 +128,7 @@ class Allowed(msgspec.Struct, frozen=True, kw_only=True):
     python_allow: list[str] | None = None
     http_allow: list[str] = []
     http_deny: list[str] = []
-    env_allow: list[str] = []  # variables that jobs may set where programs or functions are restricted
+    env_allow: list[str] | None = None  # variables; None: none where it is not for jobs to say what runs
 
 
 class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ NETWORKS: dict[str, tuple[str, ...]] = {
     "link-local": ("169.254.0.0/16", "fe80::/10"),
 }
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: the last four bytes are the IPv4 address
+PROGRAMS = frozenset({"exec", "shell", "python"})  # handlers by which a job names itself what runs
 PATH_MAX = 4_096  # Linux, limits.h: no program and no directory has a longer path
 RULES_MAX = 100  # of one kind, of a remote worker
 _SHOWN = 200  # characters of what a job names, and of the rules, in a sentence
@@ -63,7 +64,8 @@ class Allowed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     python: tuple[str, ...] | None = None  # patterns of "module:function", or of modules
     http: tuple[str, ...] = ()  # see `Destinations`
     http_deny: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()  # patterns of variables that jobs may set where `exec` or `python` restricts
+    # Patterns of variables that jobs may set. None: none where it is not for jobs to say what runs, and else any
+    env: tuple[str, ...] | None = None
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -73,6 +75,8 @@ class Allowed(msgspec.Struct, array_like=True, frozen=True, gc=False):
             found.add("exec")
         if self.python is not None or self.cwd is not None:
             found |= {"python", "call"}
+        if self.env is not None:
+            found |= {"exec", "python", "call"}
         if self.cwd is not None:
             found.add("shell")
         return frozenset(found)
@@ -113,11 +117,6 @@ def allowed_of(executors: tuple[str, ...], lists: dict[str, tuple[str, ...]]) ->
                 f"env_allow {item!r} cannot be: with such a variable a program runs code that is not its own; name"
                 " others"
             )
-    if "env_allow" in lists and not {"exec_allow", "python_allow"} & lists.keys():
-        raise ValueError(
-            "env_allow says nothing without exec_allow or python_allow: a program that is not restricted sets what it"
-            " likes; say one of these, or leave it out"
-        )
     if "exec_allow" in lists and "shell" in executors:
         raise ValueError(
             "exec_allow: a shell starts any program; leave shell out of the executors, as in --executors exec,http"
@@ -134,14 +133,16 @@ def allowed_of(executors: tuple[str, ...], lists: dict[str, tuple[str, ...]]) ->
         lists.get("python_allow"),
         lists.get("http_allow", ()),
         lists.get("http_deny", ()),
-        lists.get("env_allow", ()),
+        lists.get("env_allow"),
     )
 
 
-def run_error(allowed: Allowed, kind: str, target: str, cwd: str, env: Iterable[str] = ()) -> str | None:
+def run_error(
+    allowed: Allowed, kind: str, target: str, cwd: str, env: Iterable[str] = (), *, own_only: bool = False
+) -> str | None:
     """Why a node with these rules does not start it, as the end of a sentence that begins with the node; None: it does.
     `target`: the program of exec, "module:function" of python; empty: not known. `env`: the variables that the job
-    sets."""
+    sets. `own_only`: the node has none of PROGRAMS, so that of all that runs there it has handlers of its own."""
     if kind == "exec" and allowed.exec is not None and target:
         if not target.startswith("/") or normpath(target) != target:
             return f'starts no "{target[:_SHOWN]}": where exec_allow is said, a program is named by its absolute path'
@@ -153,9 +154,10 @@ def run_error(allowed: Allowed, kind: str, target: str, cwd: str, env: Iterable[
             return f'does not call "{target[:_SHOWN]}": python_allow names {listed(allowed.python)}'
     if cwd and allowed.cwd is not None and not inside(cwd, allowed.cwd):
         return f'runs nothing in "{cwd[:_SHOWN]}": cwd_allow names {listed(allowed.cwd)}'
-    if env and (allowed.exec if kind == "exec" else allowed.python if kind in ("python", "call") else None) is not None:
-        return _env_error(allowed.env, env)
-    return None
+    restricted = allowed.env is not None or (
+        allowed.exec is not None if kind == "exec" else own_only or allowed.python is not None
+    )
+    return _env_error(allowed.env or (), env) if restricted and kind in ("exec", "python", "call") else None
 
 
 def _env_error(patterns: tuple[str, ...], env: Iterable[str]) -> str | None:

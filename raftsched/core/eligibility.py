@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from raftsched.core.allowed import Allowed, path_error, run_error, target_of_url, wrong_in_target
+from raftsched.core.allowed import PROGRAMS, Allowed, path_error, run_error, target_of_url, wrong_in_target
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.executors import at_start, is_worker
 from raftsched.core.model import Condition, ConditionKind, Policy
@@ -91,10 +91,10 @@ class Offer:
 
     def refusal(self, policy: Policy) -> str | None:
         """Why the node does not touch what the job names, as the end of a sentence; None: it does."""
-        return None if self.allowed is None else _refusal(self.allowed, policy)
+        return None if self.allowed is None else _refusal(self.allowed, policy, PROGRAMS.isdisjoint(self.handlers))
 
 
-def _refusal(allowed: Allowed, policy: Policy) -> str | None:
+def _refusal(allowed: Allowed, policy: Policy, own_only: bool) -> str | None:
     """Why a node with these rules does not run a job with this policy, as the end of a sentence that begins with the
     node; None: it does, as far as can be told without resolving names."""
     kind = policy.required_capability.partition(":")[0]
@@ -103,7 +103,7 @@ def _refusal(allowed: Allowed, policy: Policy) -> str | None:
         if wrong is not None:
             return wrong
     else:
-        wrong = run_error(allowed, kind, policy.target, policy.cwd, policy.env)
+        wrong = run_error(allowed, kind, policy.target, policy.cwd, policy.env, own_only=own_only)
         if wrong is not None:
             return wrong
     for condition in policy.conditions:
@@ -130,6 +130,12 @@ DELIVER = (
 )
 
 
+def _restricted(allowed: Allowed | None, handlers: frozenset[str]) -> frozenset[str]:
+    if allowed is None:
+        return frozenset()
+    return allowed.kinds | {"call"} if PROGRAMS.isdisjoint(handlers) else allowed.kinds
+
+
 def offer(session: Session, rule: NodeRule, *, workers_deliver: bool = False) -> Offer:
     """`workers_deliver`: as apply has it in a cluster of a level below NODES_DELIVER (core.levels)."""
     handlers = frozenset(session.handlers)
@@ -143,7 +149,7 @@ def offer(session: Session, rule: NodeRule, *, workers_deliver: bool = False) ->
         rule.drained,
         frozenset(session.users),
         session.allowed,
-        frozenset() if session.allowed is None else session.allowed.kinds,
+        _restricted(session.allowed, handlers),
         None if session.queues is None else frozenset(session.queues),
         None if session.namespaces is None else frozenset(session.namespaces),
         session.weight,
@@ -151,7 +157,6 @@ def offer(session: Session, rule: NodeRule, *, workers_deliver: bool = False) ->
     )
 
 
-PROGRAMS = frozenset({"exec", "shell", "python"})  # what jobs name themselves, and what runs as a user of the machine
 HELD_BACK = (
     "One whose jobs would run as its own user offers http and call only: start it with --run-as default=USER, or with"
     " --jobs-as-node."

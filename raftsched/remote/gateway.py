@@ -475,7 +475,7 @@ def allowed_of(rules: WorkerRules) -> Allowed:
         listed(rules.python_allow),
         tuple(rules.http_allow),
         tuple(rules.http_deny),
-        tuple(rules.env_allow),
+        listed(rules.env_allow),
     )
 
 

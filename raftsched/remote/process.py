@@ -18,7 +18,7 @@ from raftsched.bounds import SLOTS_MAX
 from raftsched.client.errors import ClientError
 from raftsched.clock import Clock, SystemClock
 from raftsched.config.worker import WorkerConfig
-from raftsched.core.allowed import Allowed
+from raftsched.core.allowed import PROGRAMS, Allowed
 from raftsched.errors import Exit, StartupError
 from raftsched.remote.agent import Agent
 from raftsched.remote.protocol import OpenIn, WorkerRules
@@ -142,6 +142,7 @@ class RemoteWorker:
             rng=random.Random(secrets.randbits(256)),  # for pauses; no secret is drawn from it  # nosec B311
             calls=calls,
             allowed=config.allowed,
+            own_only=PROGRAMS.isdisjoint(executors),
             run_as=run_as,
             grace_ms=config.grace_ms,
             token_from=self._token_from,
@@ -183,7 +184,7 @@ def _rules(allowed: Allowed) -> WorkerRules:
         python_allow=listed(allowed.python),
         http_allow=list(allowed.http),
         http_deny=list(allowed.http_deny),
-        env_allow=list(allowed.env),
+        env_allow=listed(allowed.env),
     )
 
 

@@ -31,15 +31,15 @@ Length = Annotated[int, Meta(ge=0, le=DURATION_MAX_MS, description="milliseconds
 
 class WorkerRules(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """The commands, directories, functions and addresses that jobs may name at a worker; null: anything. Requests go to
-    public addresses, and where `http_allow` and `http_deny` say otherwise. `env_allow`: the variables that jobs may set
-    where `exec_allow` or `python_allow` restricts; left out: none."""
+    public addresses, and where `http_allow` and `http_deny` say otherwise. `env_allow`: the variables that jobs may
+    set; null: none where `exec_allow` or `python_allow` restricts, or only handlers by name are called."""
 
     exec_allow: list[str] | None = None
     cwd_allow: list[str] | None = None
     python_allow: list[str] | None = None
     http_allow: list[str] = []
     http_deny: list[str] = []
-    env_allow: list[str] = []  # not said where it is empty: nodes of earlier versions refuse what they do not know
+    env_allow: list[str] | None = None  # not said then: nodes of earlier versions refuse what they do not know
 
 
 class OpenIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

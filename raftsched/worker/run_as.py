@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from raftsched.config.runs import RunsConfig
-from raftsched.core.eligibility import EVERY, PROGRAMS, may_run_as
+from raftsched.core.allowed import PROGRAMS
+from raftsched.core.eligibility import EVERY, may_run_as
 from raftsched.errors import Exit, StartupError
 from raftsched.worker.users import PIDS_MAX, Confines, User
 

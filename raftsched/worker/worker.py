@@ -26,7 +26,7 @@ from raftsched.core.actions import (
     SessionChanged,
     SettingsChanged,
 )
-from raftsched.core.allowed import Allowed
+from raftsched.core.allowed import PROGRAMS, Allowed
 from raftsched.core.commands import CloseSession, Ended, LoseAttempt, OpenSession, Said, Started, encode
 from raftsched.core.leasing import AttemptsFinished, DiskUse, Heartbeat, decode_grant
 from raftsched.core.leasing import encode as encode_message
@@ -120,6 +120,7 @@ class Worker:
             weight=weight,
         )
         self._allowed, self._run_as = allowed, run_as.of
+        self._own_only = PROGRAMS.isdisjoint(handlers)
         self._output_rules = output_rules
         self._kept_ends = kept_ends
         self._kept: frozenset[int] = frozenset()  # tokens of the ends that are kept there
@@ -499,7 +500,7 @@ class Worker:
         output_max = 0 if self._output_rules is None else self._output_rules.max_of(view, job.namespace)
         about = (self._clock, self._calls, self._sealer, self._allowed, self._run_as)
         try:
-            spec = prepared(view, job, instance, attempt, *about, output_max)
+            spec = prepared(view, job, instance, attempt, *about, output_max, own_only=self._own_only)
         except BadJob as exc:
             self._report_unstarted(token, Outcome.FAILED, str(exc))
             return

@@ -215,5 +215,5 @@ def _allowed(found: Allowed) -> AllowedOut:
         shown(found.python),
         list(found.http),
         list(found.http_deny),
-        list(found.env),
+        shown(found.env),
     )

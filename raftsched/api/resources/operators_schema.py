@@ -143,15 +143,15 @@ class SessionOut(msgspec.Struct):
 
 class AllowedOut(msgspec.Struct):
     """The commands, directories and addresses that jobs may name there. Null: anything. `http_allow` and `http_deny`
-    are exceptions to the rule that requests go to public addresses only. `env_allow`: the variables that jobs may set
-    where `exec_allow` or `python_allow` restricts."""
+    are exceptions to the rule that requests go to public addresses only. `env_allow`: the variables that jobs may set;
+    null: none where `exec_allow` or `python_allow` restricts, or only handlers by name are called."""
 
     exec_allow: list[str] | None
     cwd_allow: list[str] | None
     python_allow: list[str] | None
     http_allow: list[str]
     http_deny: list[str]
-    env_allow: list[str] = []
+    env_allow: list[str] | None = None
 
 
 class DiskOut(msgspec.Struct):

@@ -18,7 +18,8 @@ from raftsched.core.allowed import (
     run_error,
     target_of_url,
 )
-from raftsched.core.eligibility import Offer, lacking
+from raftsched.core.cluster import NodeRule, Session
+from raftsched.core.eligibility import Offer, lacking, offer
 from raftsched.core.model import Condition, ConditionKind, Policy, Trigger, TriggerKind
 
 ALL = ("exec", "shell", "python", "http", "call")
@@ -185,10 +186,23 @@ class TestRuns:
         assert (wrong is None) is good
         assert good or (wrong is not None and "python_allow names shop.*" in wrong)
 
-    def test_variables_of_programs_that_nothing_restricts_have_no_rule(self) -> None:
-        with pytest.raises(ValueError, match="env_allow says nothing without exec_allow or python_allow"):
-            allowed_of(("exec",), {"env_allow": ("APP_*",), "cwd_allow": ("/srv",)})
-        assert allowed_of(ALL, {"env_allow": ("APP_*",), "python_allow": ("shop.*",)}).env == ("APP_*",)
+    @pytest.mark.parametrize(
+        ("allowed", "own_only", "restricted"),
+        [
+            (Allowed(), False, set()),
+            (Allowed(cwd=("/srv",)), False, set()),
+            (Allowed(exec=("/opt/*",)), False, {"exec"}),
+            (Allowed(python=("shop.*",)), False, {"python", "call"}),
+            (Allowed(env=("APP_*",)), False, {"exec", "python", "call"}),
+            (Allowed(), True, {"python", "call"}),  # a handler by name may start programs, too
+        ],
+    )
+    def test_whose_variables_have_a_rule(self, allowed: Allowed, own_only: bool, restricted: set[str]) -> None:
+        for kind in ("exec", "shell", "python", "call", "http"):
+            wrong = run_error(allowed, kind, "", "", ["TZ"], own_only=own_only)
+            assert (wrong is not None) is (kind in restricted), kind
+            assert kind not in restricted or own_only or kind in allowed.kinds
+        assert allowed_of(ALL, {"env_allow": ("APP_*",)}).env == ("APP_*",)
 
     def test_a_shell_would_start_anything(self) -> None:
         with pytest.raises(ValueError, match="leave shell out"):
@@ -243,6 +257,19 @@ class TestPlacement:
                 'n1 takes no variable "TZ" from a job: env_allow names APP_*; name it there, or leave it out.'
             )
             assert self.offer("n1", Allowed(cwd=("/srv",))).refusal(other) is None
+
+    def test_variables_count_where_a_node_has_nothing_but_handlers_of_its_own(self) -> None:
+        session = Session(
+            id=1, node="n1", boot_id="b", nonce=b"n", ttl_ms=1, opened_at_ms=0, slots=1,
+            handlers=("http", "call:send"), allowed=Allowed(),
+        )  # fmt: skip
+        policy = msgspec.structs.replace(self.policy("call:send", ""), env=("GNUMAKEFLAGS",))
+        held = offer(session, NodeRule())
+        assert not held.can(policy, "default")
+        assert "GNUMAKEFLAGS" in lacking([held], policy, "default")
+        assert held.can(self.policy("call:send", ""), "default")
+        more = msgspec.structs.replace(session, handlers=("http", "call:send", "python"))
+        assert offer(more, NodeRule()).can(policy, "default")
 
     def test_conditions_count(self) -> None:
         offer = self.offer("n1", Allowed(cwd=("/srv",)))

@@ -54,6 +54,14 @@ def test_those_that_the_operator_names_are_taken_and_what_a_run_is_told_of_itsel
             permitted(given, replace(ANY_PROGRAM, env=("APP_*",)))
 
 
+def test_handlers_by_name_take_none_where_jobs_name_no_programs() -> None:
+    """A handler may start programs, and would be another user's hand where it runs as the node's."""
+    given = spec(Python("shop.mail:send", b"", {"GNUMAKEFLAGS": "x"}))
+    assert permitted(given, Allowed()) is given
+    with pytest.raises(BadJob, match='takes no variable "GNUMAKEFLAGS"'):
+        permitted(given, Allowed(), own_only=True)
+
+
 def test_programs_that_nothing_restricts_have_all_variables() -> None:
     given = spec(Exec(("/opt/jobs/load",), {"PATH": "/x"}))
     assert permitted(given, Allowed(python=("shop.*",))) is given
