@@ -272,7 +272,8 @@ class Node:
         await worker.start()
         meter.start()
         parts.callback(meter.stop)
-        log.info("%s; %s", limits, run_as.words)  # only now, for the same reason
+        users = "no programs of jobs run here" if why_held else run_as.words
+        log.info("%s; %s", limits, users)  # only now, for the same reason
         if why_held:
             log.warning("%s", why_held)
 

@@ -151,7 +151,7 @@ class RemoteWorker:
         parts.push_async_callback(runner.stop)  # also where the agent could not start
         parts.push_async_callback(self._agent.stop)
         await self._agent.start()
-        log.info("%s; %s", limits, run_as.words)
+        log.info("%s; %s", limits, "no programs of jobs run here" if why_held else run_as.words)
         if why_held:
             log.warning("%s", why_held)
 

@@ -163,3 +163,14 @@ def test_what_came_before_clusters_had_a_level_is_never_too_early() -> None:
 
 def test_the_command_that_raises_the_level_is_never_too_early() -> None:
     assert not is_later(encode(c.RaiseLevel(NEWEST)), 0)
+
+
+def test_a_job_that_was_made_before_its_variables_were_known_is_the_same_job() -> None:
+    world = World()
+    named = msgspec.structs.replace(CREATE, name="report")
+    made = world.ok(named)
+    knowing = msgspec.structs.replace(named, policy=msgspec.structs.replace(CREATE.policy, env=("APP_DAY",)))
+    assert world.ok(knowing).job == made.job
+    assert world.refused(msgspec.structs.replace(knowing, body=b'{"x":1}')) == "name-taken"
+    changed = msgspec.structs.replace(knowing, policy=msgspec.structs.replace(knowing.policy, priority=9))
+    assert world.refused(changed) == "name-taken"
