@@ -18,6 +18,7 @@ from raftsched.core import rows
 from raftsched.core.cluster import Session
 from raftsched.core.eligibility import slots_of
 from raftsched.core.executors import WORKER_KEYS
+from raftsched.core.notices import SYSTEM_QUEUE
 from raftsched.core.tables import ReadView, Table, from_u64
 
 FRESH_S = 5.0  # for so long one look at the tables does, however often the metrics are read
@@ -101,7 +102,8 @@ def _metrics(seen: _Seen) -> Iterator[Metric]:
         ready.add_metric([name], one.count)
         waits_ms = 0 if one.since_ms is None else max(0, seen.now_ms - one.since_ms)
         oldest.add_metric([name], waits_ms / 1000)
-        served.add_metric([name], seen.served.get(name, 0) + seen.for_all)
+        delivers = name.startswith(SYSTEM_QUEUE)  # which workers do not
+        served.add_metric([name], 0 if delivers else seen.served.get(name, 0) + seen.for_all)
     yield from (ready, oldest, served)
     words = "1 while no run is left out of raftsched_queue_ready."
     yield GaugeMetricFamily("raftsched_queue_ready_exact", words, seen.ready.exact and len(found) <= QUEUES_MAX)

@@ -28,7 +28,7 @@ MARK = "zq"  # all names and texts of the namespace B begin so, and nothing else
 A, B = "aa", f"{MARK}space"
 CALLERS = ("viewer", "editor", "operator", "worker", "granted")
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}}
-NOTES = ("META", "ORIGINS", "AUDIT", "AUDIT_WORK", "KEYS", "KEYS_BY_AGE")
+NOTES = (Table.META, Table.ORIGINS, Table.AUDIT, Table.KEYS)
 NAMES_B = {
     "audit_list_all", "dead_letters_list_all", "events_get", "explain_get", "health_metrics", "instances_get",
     "instances_list_all", "instances_list_of_job", "instances_search", "jobs_get", "jobs_graph", "jobs_list_list_jobs",
@@ -46,11 +46,10 @@ class There:
     named: dict[str, list[str]] = field(default_factory=dict)
     twins: dict[str, str] = field(default_factory=dict)
 
-    def add(self, twin: str, text: str, *parts: str) -> str:
+    def add(self, twin: str, text: str, *parts: str) -> None:
         self.twins[text] = twin
         for part in parts:
             self.named.setdefault(part, []).append(text)
-        return text
 
 
 async def furnish(call: Client, admin: As) -> There:
@@ -262,7 +261,7 @@ def rows_of(call: Client, there: There) -> dict[tuple[str, bytes], bytes]:
     found = {}
     with call.cluster.store.read() as view:
         for table in Table:
-            if table.name in NOTES:
+            if table in NOTES:
                 continue
             for key, row in view.scan(table):
                 if any(text in key or text in row for text in about):

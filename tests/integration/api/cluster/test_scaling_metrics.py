@@ -82,6 +82,21 @@ def test_slots_and_runs_are_counted_by_what_has_them(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_no_worker_takes_what_goes_to_a_webhook(tmp_path: Path) -> None:
+    """Else workers would be added for what they are not given."""
+
+    async def test(call: Client) -> None:
+        open_worker(call.cluster, "w1", slots=3)
+        hook = {"name": "ops", "url": "https://ops.example/hook", "events": ["failed"]}
+        assert (await call("POST", "/v1/webhooks", hook))[0] == 201
+        assert (await call("POST", "/v1/webhooks/ops/test", {}))[0] == 202
+        found = await told(call)
+        assert found["raftsched_queue_ready", "_webhooks.ops"] == 1
+        assert found["raftsched_queue_worker_slots", "_webhooks.ops"] == 0
+
+    run(tmp_path, test)
+
+
 def test_bounds_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ready, "SHARED_MAX", 2)
     monkeypatch.setattr(ready, "LANE_MAX", 3)
