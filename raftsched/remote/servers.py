@@ -16,7 +16,7 @@ from raftsched.client.wire import query_text, retry_after, segment
 from raftsched.remote.frames import FRAMES
 from raftsched.remote.ports import NoAnswer, Refused, SessionOver, WrongOffset
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, UploadOut
-from raftsched.remote.session_secrets import HEADER
+from raftsched.remote.session_secrets import HEADER, PREFIX
 
 PATH = "/v1/worker-sessions"
 TIMEOUT_S = 60.0  # the agent gives up before
@@ -80,8 +80,10 @@ class HttpServer:
 
 
 def _address(session: str) -> str:
-    """Returns the address of a session, in which nothing of it is secret."""
-    return f"{PATH}/{segment(session.partition('-')[0])}"
+    """Returns the address of a session, in which nothing of it is secret: but for one of a cluster in which nodes of
+    before 0.3.0 may be, which look for the secret there."""
+    number, _, secret = session.partition("-")
+    return f"{PATH}/{segment(number if secret.startswith(PREFIX) else session)}"
 
 
 def _decoded(answer: Answer, kind: type[_T]) -> _T:

@@ -31,12 +31,12 @@ def ask(reply: Reply, act: Callable[[HttpServer], Awaitable[Any]]) -> tuple[Any,
 
         value = asyncio.run(main())
         assert all(request.headers["authorization"] == "Bearer secret" for request in stub.requests)
-        assert all(request.headers["raftsched-session-secret"] == "5-ab" for request in stub.requests)
+        assert all(request.headers["raftsched-session-secret"] == "5-rsw_ab" for request in stub.requests)
         return value, [f"{request.method} {request.path}" for request in stub.requests]
 
 
 def poll(server: HttpServer) -> Awaitable[Any]:
-    return server.poll("5-ab", PollIn(after=2))
+    return server.poll("5-rsw_ab", PollIn(after=2))
 
 
 def test_a_poll() -> None:
@@ -46,13 +46,26 @@ def test_a_poll() -> None:
 
 
 def test_a_piece_of_output() -> None:
-    out, asked = ask((200, {"offset": 8}), lambda s: s.upload("5-ab", 3, 4, b"abcd", "stdout", end=True))
+    out, asked = ask((200, {"offset": 8}), lambda s: s.upload("5-rsw_ab", 3, 4, b"abcd", "stdout", end=True))
     assert out.offset == 8
     assert asked == ["PUT /v1/worker-sessions/5/runs/3/output?offset=4&stream=stdout&end=true"]
 
 
+def test_nodes_of_before_find_the_secret_where_they_look_for_it() -> None:
+    session = f"5-{'ab' * 16}"
+    with serve(lambda request: (200, POLLED)) as stub:
+
+        async def main() -> None:
+            (server,), transport = http_servers(parse_servers(stub.url), "secret")
+            await server.poll(session, PollIn())
+            await transport.close()
+
+        asyncio.run(main())
+        assert [request.path for request in stub.requests] == [f"/v1/worker-sessions/{session}/poll"]
+
+
 def test_an_end() -> None:
-    _, asked = ask((200, {}), lambda s: s.close("5-ab", CloseIn(ran=[3])))
+    _, asked = ask((200, {}), lambda s: s.close("5-rsw_ab", CloseIn(ran=[3])))
     assert asked == ["POST /v1/worker-sessions/5/close"]
 
 
@@ -81,7 +94,7 @@ def test_a_refusal_names_its_reason_and_when_to_ask_again() -> None:
 
 def test_an_offset_that_is_wrong() -> None:
     with pytest.raises(WrongOffset) as why:
-        ask((409, {"code": "wrong-offset", "detail": "x", "offset": 12}), lambda s: s.upload("5-ab", 3, 4, b"a"))
+        ask((409, {"code": "wrong-offset", "detail": "x", "offset": 12}), lambda s: s.upload("5-rsw_ab", 3, 4, b"a"))
     assert why.value.offset == 12
 
 
