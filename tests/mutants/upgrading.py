@@ -37,6 +37,15 @@ UPGRADING = (
         None,
     ),
     Mutant(
+        "audit_of_a_later_level",
+        "notes are as all members write them",
+        "core/apply/audit.py",
+        "        by_subject = self._meta.level >= AUDIT_BY_SUBJECT\n",
+        "        by_subject = True\n",
+        ("unit/core/test_access.py",),
+        None,
+    ),
+    Mutant(
         "field_too_early",
         "a field that not all members know is not proposed",
         "core/levels.py",
