@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from raftsched.client.servers import DEFAULT_SERVERS
 from raftsched.client.trust import Trust
-from raftsched.regular_files import read_regular
 
 FILES = ("ca_file", "client_cert", "client_key")
 
@@ -47,7 +46,7 @@ def read_contexts() -> tuple[dict[str, Context], str | None]:
 
     path = contexts_file()
     try:
-        found: dict[str, Any] = tomllib.loads(read_regular(path).decode())
+        found: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}, None
     except (OSError, ValueError) as error:

@@ -32,6 +32,7 @@ PLAIN = {  # files of these modules that are opened as they are: why
     "cli/importers/sources.py": "a stream on purpose; in a directory regular files alone",
     "cli/jobs/apply.py": "a stream on purpose; in a directory regular files alone",
     "cli/jobs/diff.py": "it is written",
+    "client/contexts.py": "the user's own file, in the user's own directory",
     "store/datafile.py": "/dev/null",
     "store/examination.py": "/proc",
     "store/rebuild.py": "what it has just made itself",
