@@ -74,7 +74,7 @@ LEAVES_OF = {
     "schedule": {"errors", "bounds"},
     "crontabs": set(),
     "client": {"errors", "names", "bounds", "clock"},
-    "cli": {"errors", "samples", "clock", "quantities", "names", "bounds", "machine"},
+    "cli": {"errors", "samples", "clock", "quantities", "names", "bounds", "machine", "regular_files"},
     "ui": set(),
     "doctor": {"machine", "quantities"},
 }
