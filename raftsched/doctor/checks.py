@@ -188,6 +188,11 @@ CHECKS: dict[str, Check] = {
         "a program that runs as the node's own user reads its keys, and makes who creates jobs an admin",
         _MACHINE,
     ),
+    "run-users": Check(
+        "Do namespaces run as users of their own?",
+        "without control groups processes are counted by user: one namespace can leave the others none",
+        _MACHINE,
+    ),
     # ------------------------------------------------------------ who gets in
     "access": Check("Do requests need a token?", "whoever may create jobs runs programs on the nodes", _OPEN),
     "plain-http": Check(

@@ -54,6 +54,8 @@ class Facts:
     silent: Mapping[str, str] = field(default_factory=dict)
     clock_limit_ms: int = 500
     worker_ttl_ms: int = 10_000
+    users: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by node: "namespace:user", as whom jobs may run
+    namespaces: Sequence[str] = ()  # that hold something, or are declared
     newest_level: int = 0  # that the version of the asker knows
     elected_ms_ago: Sequence[int] = ()
     tokens: Tokens = Tokens()

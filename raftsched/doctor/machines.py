@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from raftsched.doctor.checks import Finding, State
 from raftsched.doctor.facts import Facts
@@ -18,6 +18,9 @@ CLOCKS_DO = "synchronise the clocks of the machines (chrony, systemd-timesyncd)"
 
 # What nodes say of themselves that has checks of its own
 _JUDGED = ("zones", "file_system", "limits", "jobs_as")
+
+_EVERY = "default"  # of users: for each namespace that the node does not name
+_SHOWN = 5  # namespaces
 
 
 def clocks(facts: Facts) -> Iterator[Finding]:
@@ -157,6 +160,45 @@ def programs(facts: Facts) -> Iterator[Finding]:
         yield Finding("programs", "ok", f"run as {_each(found)}")
 
 
+def run_users(facts: Facts) -> Iterator[Finding]:
+    """Warns where namespaces share a user, and only the user's processes are counted: one that forks without an end
+    makes the runs of the others fail."""
+    nodes = [node for node in _by_label(facts, "limits").get("each process", ()) if node in facts.users]
+    shared: dict[str, tuple[set[str], list[str]]] = {}
+    for node in nodes:
+        for user, sharing in _who_shares(facts.users[node], facts.namespaces).items():
+            found = shared.setdefault(user, (set(), []))
+            found[0].update(sharing)
+            found[1].append(node)
+    if not shared:
+        bound = "processes are counted for each user" if nodes else "processes are counted for each run"
+        yield Finding("run-users", "ok", f"{bound}, or nothing else runs beside")
+        return
+    said = []
+    for user, (namespaces, ids) in sorted(shared.items()):
+        names = sorted(namespaces)
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        said.append(
+            f"{user or 'the user of the node'} runs jobs of {', '.join(names[:_SHOWN])}{more} ({' '.join(ids)})"
+        )
+    says = f"{'; '.join(said)}: without control groups a fork bomb of one makes the runs of the others fail"
+    do = "give each namespace a user of its own (--run-as NAMESPACE=USER), or the node a control group (Delegate=yes)"
+    yield Finding("run-users", "warn", says, do, tuple(sorted({node for _, ids in shared.values() for node in ids})))
+
+
+def _who_shares(announced: Sequence[str], namespaces: Sequence[str]) -> dict[str, list[str]]:
+    """Returns users, each with the namespaces whose jobs may run as it, where these are several. "" is the node's."""
+    by_namespace: dict[str, list[str]] = {}
+    for one in announced:
+        namespace, _, user = one.partition(":")
+        by_namespace.setdefault(namespace, []).append(user)
+    found: dict[str, list[str]] = {}
+    for namespace in namespaces:
+        for user in by_namespace.get(namespace) or by_namespace.get(_EVERY) or [""]:
+            found.setdefault(user, []).append(namespace)
+    return {user: names for user, names in found.items() if len(names) > 1}
+
+
 def _by_label(facts: Facts, label: str) -> dict[str, list[str]]:
     """Returns the nodes by what they say, without those that say nothing or do not know."""
     found: dict[str, list[str]] = {}
@@ -171,4 +213,4 @@ def _each(found: dict[str, list[str]]) -> str:
     return ", ".join(f"{value} ({' '.join(ids)})" for value, ids in found.items())
 
 
-CHECKS = (clocks, clock_service, time_zones, alike, memory, open_files, file_systems, run_limits, programs)
+CHECKS = (clocks, clock_service, time_zones, alike, memory, open_files, file_systems, run_limits, run_users, programs)

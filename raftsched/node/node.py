@@ -67,7 +67,7 @@ from raftsched.worker.no_runs import NoRuns
 from raftsched.worker.output import OutputStore
 from raftsched.worker.output_rules import OutputRules, output_of
 from raftsched.worker.processes import boot_id
-from raftsched.worker.run_as import RunAs, confines_of, held_back, offered, users_of
+from raftsched.worker.run_as import SHARED, RunAs, confines_of, held_back, offered, users_of
 from raftsched.worker.runner import Runner
 from raftsched.worker.worker import Worker
 
@@ -276,6 +276,8 @@ class Node:
         log.info("%s; %s", limits, users)  # only now, for the same reason
         if why_held:
             log.warning("%s", why_held)
+        elif config.slots and not whole_runs and (shared := run_as.shared()) is not None:
+            log.warning(SHARED, shared)
 
     def _start_tracing(self) -> Tracer | None:
         """Returns None when this node does not trace."""

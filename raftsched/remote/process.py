@@ -34,7 +34,7 @@ from raftsched.worker.in_process import Handler, InProcessRunner, with_in_proces
 from raftsched.worker.output import OutputStore
 from raftsched.worker.ports import Runs
 from raftsched.worker.processes import boot_id
-from raftsched.worker.run_as import confines_of, held_back, offered, users_of
+from raftsched.worker.run_as import SHARED, confines_of, held_back, offered, users_of
 from raftsched.worker.runner import Runner
 
 SEGMENT_BYTES = 16 << 20
@@ -154,6 +154,8 @@ class RemoteWorker:
         log.info("%s; %s", limits, "no programs of jobs run here" if why_held else run_as.words)
         if why_held:
             log.warning("%s", why_held)
+        elif cgroups is None and len(config.namespaces or "..") > 1 and (shared := run_as.shared()) is not None:
+            log.warning(SHARED, shared)
 
     @property
     def session(self) -> int:

@@ -17,6 +17,11 @@ from raftsched.errors import Exit, StartupError
 from raftsched.worker.users import PIDS_MAX, Confines, User
 
 NOBODY = "nobody"
+# Of what is shared: a warning.
+SHARED = (
+    "%s: without control groups their processes are counted together, and a fork bomb of one makes the runs of the"
+    " others fail; give each namespace a user of its own (--run-as NAMESPACE=USER)"
+)
 _NEEDED = {"CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7}  # numbers of capabilities(7)
 _NO_SHELLS = ("nologin", "false", "sync", "")
 
@@ -80,6 +85,20 @@ class RunAs:
             raise UnknownUser(f'this node does not run jobs of the namespace {namespace} as the user "{wanted}"')
         name = wanted or self._run_as.get(namespace) or self._run_as.get(EVERY, "")
         return name if name in self.users else ""
+
+    def shared(self) -> str | None:
+        """Returns whom several namespaces share, in words for a node whose processes are counted by user; None: nobody,
+        or only the node's own user, of whom nothing is counted."""
+        named = {namespace: user for namespace, user in self._run_as.items() if namespace != EVERY}
+        every = self._run_as.get(EVERY)
+        found = [
+            f"{user} runs jobs of {' and '.join(names)}"
+            for user in sorted(self.users)
+            if len(names := sorted(n for n, one in named.items() if one == user)) > 1
+        ]
+        if every in self.users:
+            found.append(f"{every} runs jobs of all namespaces that --run-as does not name")
+        return "; ".join(found) or None
 
     @property
     def of_all(self) -> bool:

@@ -21,13 +21,14 @@ from raftsched.core.access import CHANGES_RING
 from raftsched.core.cluster import Meta
 from raftsched.core.executors import WORKER_KEYS, worker_name
 from raftsched.core.levels import newest_level
-from raftsched.core.notices import QUOTA_QUEUE
+from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
 from raftsched.core.rows import TERMS, decode_queue, decode_record, decode_token
 from raftsched.core.tables import ReadView, Table
 from raftsched.doctor import WAITING, Facts, Pauses, Tokens, Told, WorkerSeen
 
 LOOK_MAX = 1_000  # rows of a kind
 SOON = 20  # tokens that expire first
+_SYSTEM = SYSTEM_NAMESPACE.encode()
 _PAUSE, _SETTINGS, _HOLD = "settings_pause", "settings_patch", b'"upgrade_hold"'
 
 
@@ -57,7 +58,15 @@ async def facts_of(
             unreadable=unreadable(ctx),
             audit_short_ms=cut_short(view, state.settings, now_ms),
             audit_keep_ms=state.settings.audit_keep_ms,
+            users=_users(view, state),
+            namespaces=[key.decode() for key, _ in islice(view.scan(Table.NAMESPACES), LOOK_MAX) if key != _SYSTEM],
         )
+
+
+def _users(view: ReadView, state: Meta) -> dict[str, tuple[str, ...]]:
+    """Returns the users of the jobs of each member that has a session."""
+    sessions = {member.node: newest_session(view, member.node) for member in state.members}
+    return {node: session.users for node, session in sessions.items() if session is not None and session.open}
 
 
 async def _workers(ctx: ApiContext, request: web.Request, now_ms: int) -> list[WorkerSeen]:

@@ -202,6 +202,20 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
     (lambda c: c.info["n1"].update(limits="each process"), "run-limits", "warn", "each process (n1)", "Delegate"),
     (lambda c: c.info["n1"].update(jobs_as="held back"), "programs", "warn", "n1 offers http", "--jobs-as-node"),
     (
+        lambda c: (
+            [info.update(limits="each process") for info in c.info.values()],
+            c.but(users={"n1": ("default:nobody",), "n2": ("a:x", "b:y")}, namespaces=["a", "b"]),
+        ),
+        "run-users", "warn", "nobody runs jobs of a, b (n1): without control groups", "--run-as NAMESPACE=USER",
+    ),
+    (
+        lambda c: (
+            [info.update(limits="each process") for info in c.info.values()],
+            c.but(users={"n1": ()}, namespaces=["a", "b"]),
+        ),
+        "run-users", "warn", "the user of the node runs jobs of a, b (n1)", "--run-as NAMESPACE=USER",
+    ),
+    (
         lambda c: (c.nodes[0].update(http="10.0.0.1:1"), c.but(tokens=Tokens())),
         "access", "warn", "open", "tokens bootstrap",
     ),

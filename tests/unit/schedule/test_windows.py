@@ -264,7 +264,8 @@ class Minutes:
         return range(guess - 3 * 3600, guess + 3 * 3600, 60)
 
     def spans(self, one: dict[str, Any], begin: date, days: int) -> list[tuple[int, int]]:
-        """From the first minute that shows its begin, or more, to after the last that shows less than its end."""
+        """From the first minute that shows its begin, or more, to the last that shows its end, or after the last that
+        shows less."""
         found = []
         for n in range(-2, days):
             day = begin + timedelta(n)
@@ -274,6 +275,7 @@ class Minutes:
             last += timedelta(last <= first)
             low = min(at for at in self._near(first) if self.wall(at) >= first)
             high = max(at for at in self._near(last) if self.wall(at) < last) + 60
+            high = max([high, *(at for at in self._near(last) if self.wall(at) == last)])
             found.append((low, high))
         return found
 
