@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 EXPORTERS = ("otlp", "console", "none")  # OTEL_TRACES_EXPORTER
 PROTOCOL = "http/protobuf"
+# Of the package: what makes the session that sends spans, which is then whoever's named it.
+_PROVIDERS = (
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_TRACES_CREDENTIAL_PROVIDER",
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER",
+)
 DEFAULT_ENDPOINT = "http://localhost:4318"
 
 Stop = Callable[[], Awaitable[None]]
@@ -38,6 +43,7 @@ def start_tracing(instance: str, clock: Clock, environ: Mapping[str, str]) -> tu
         from opentelemetry.sdk.resources import OTELResourceDetector, Resource
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SpanExporter
 
+        from raftsched.tracing.answers import bounded_session
         from raftsched.tracing.exporting import Exporting
         from raftsched.tracing.tracer import Tracer
     except ImportError as error:
@@ -48,7 +54,8 @@ def start_tracing(instance: str, clock: Clock, environ: Mapping[str, str]) -> tu
     said = OTELResourceDetector().detect().attributes  # OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES
     own = {"service.name": "raftsched", "service.version": __version__, "service.instance.id": instance}
     try:
-        exporter: SpanExporter = ConsoleSpanExporter() if kind == "console" else OTLPSpanExporter()
+        session = None if any(map(environ.get, _PROVIDERS)) else bounded_session()
+        exporter: SpanExporter = ConsoleSpanExporter() if kind == "console" else OTLPSpanExporter(session=session)
         processor = Exporting(exporter, "stdout" if kind == "console" else endpoint_of(environ))
         tracer = Tracer(clock, Resource.create({**own, **said}), processor)
     except (ValueError, OSError) as error:
