@@ -12,6 +12,7 @@ from raftsched.api.auth.peers import trust, url_of
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
+from raftsched.api.http.peers import read_answer
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ
@@ -182,7 +183,7 @@ async def leaders_answer(ctx: ApiContext, request: web.Request, target: str) -> 
             allow_redirects=False,
             ssl=await trust(ctx, address),
         ) as answer:
-            return await answer.read() if answer.status == 200 else None
+            return await read_answer(answer) if answer.status == 200 else None
     except (aiohttp.ClientError, Problem, TimeoutError, OSError):
         return None
 

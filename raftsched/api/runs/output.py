@@ -11,6 +11,7 @@ from multidict import CIMultiDict
 
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
+from raftsched.api.http.peers import read_answer
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import stamp
 from raftsched.api.http.requests import READ, instance_key_of
@@ -235,7 +236,7 @@ async def _pass_on(
     if answer.status >= 500 and answer.status != 503:
         raise Problem("output-unavailable", f"Node {node}, which has it, answers {answer.status}.")
     if answer.status == 410:
-        raise output_stream.refusal(node, answer.status, await answer.read())
+        raise output_stream.refusal(node, answer.status, await read_answer(answer))
     headers: CIMultiDict[str] = CIMultiDict((name, answer.headers[name]) for name in _RELAYED if name in answer.headers)
     headers[SERVED_BY] = node
     response = web.StreamResponse(status=answer.status, headers=headers)
@@ -342,7 +343,7 @@ class _FollowWorker:
 
     async def _pass_on(self, node: str, answer: aiohttp.ClientResponse) -> bool:
         if answer.status != 200:
-            raise output_stream.refusal(node, answer.status, await answer.read())
+            raise output_stream.refusal(node, answer.status, await read_answer(answer))
         if self._first:
             self._response.headers[SERVED_BY] = node
             await self._prepare(int(answer.headers.get(OFFSET, "0")))

@@ -19,6 +19,7 @@ from raftsched.api.auth.callers import caller
 from raftsched.api.auth.peers import trust, url_of, why_not
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
+from raftsched.api.http.peers import read_answer
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.openapi.operation import BODIES, operation
@@ -116,7 +117,7 @@ async def push(ctx: ApiContext, session: aiohttp.ClientSession, node: str, piece
         async with session.put(
             url, data=body, headers=headers, timeout=limit, allow_redirects=False, ssl=await trust(ctx, http)
         ) as answer:
-            raw = await answer.read()
+            raw = await read_answer(answer)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise Problem("output-unavailable", f"Node {node} does not answer.{why_not(error)}") from None
     if answer.status != 200:

@@ -15,6 +15,7 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api.context import ApiContext
+from raftsched.api.http.peers import read_answer
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.streams import HEARTBEAT_S, STREAMS, begin, frame, problem_frame, send
 from raftsched.api.runs.output_source import (
@@ -258,7 +259,7 @@ class _Reading:
         a run on a remote worker this node goes on by itself, and False is returned."""
         async with answer:
             if answer.status != 200:
-                raise refusal(node, answer.status, await answer.read())
+                raise refusal(node, answer.status, await read_answer(answer))
             moves = is_worker(attempt.node)
             begun = b""
             try:

@@ -25,6 +25,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.cursors import encode_cursor
 from raftsched.api.http.durations import format_time
+from raftsched.api.http.peers import read_answer
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ, Query, bad_parameter
@@ -365,7 +366,7 @@ class _Search:
             async with request.app[CLIENT].get(
                 url, headers=headers, timeout=limit, allow_redirects=False, ssl=await trust(ctx, http)
             ) as answer:
-                raw = await answer.read()
+                raw = await read_answer(answer)
             if answer.status == 200:
                 return _decode(raw)
         except (aiohttp.ClientError, TimeoutError, OSError):
