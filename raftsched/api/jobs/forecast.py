@@ -75,6 +75,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
         stopped_at = await _count(ctx, found, turns)
         complete = stopped_at is None and await turns.take(found.follow())
         out = await _answer(ctx, found, turns)
+        await turns.end(found.forget())
     out.complete, out.stopped_at = complete, stopped_at
     return reply_value(out)
 
@@ -117,6 +118,11 @@ class _Turns:
         """Returns whether there is work left for this answer."""
         await self._slices.turn()
         return self._found.work < WORK_MAX
+
+    async def end(self, steps: Iterable[None]) -> None:
+        """Goes through the steps, however much work there was before."""
+        for _ in steps:
+            await self._slices.turn()
 
     async def take(self, steps: Iterable[None]) -> bool:
         """Goes through the steps. Returns whether it came to their end."""

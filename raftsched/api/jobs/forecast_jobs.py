@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -237,6 +237,17 @@ class Forecast:
         if policy.on_all:
             width = sum(offer.can(policy, found.job.namespace) for offer in self.offers)
         return Work(found.duration_ms, width, concurrency_limit(policy))
+
+    def forget(self) -> Iterator[None]:
+        """Drops what was found, part by part; to free millions of objects at once would hold others up, too."""
+        kept: dict[Any, Any]
+        for kept in (self._known, self._shapes, self._hashed, self.groups):
+            while kept:
+                kept.popitem()
+                yield
+        while self._following:
+            self._following.pop()
+            yield
 
     # ------------------------------------------------------------ following
 
