@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from raftsched import machine
+from raftsched import background, machine
 from raftsched.core.leasing import DiskUse
 from raftsched.doctor import samples_of
 from raftsched.node.lately import MARKS, Lately
@@ -104,8 +104,13 @@ def test_the_counters_of_a_node_that_are_looked_at_lately() -> None:
     for seconds in (0.2, 0.25, 0.3, 20.0):
         counts.writes.add(seconds)
         counts.commits.add(seconds)
+    background.failures["peers"] = 2
     metrics = NodeMetrics(lambda: seen(counts), lambda: {"tls": 3}, lambda: None)
-    assert metrics.counts() == {
+    found = metrics.counts()
+    assert {name: found.pop(("faults", name)) for name in background.NAMES if name != "peers"}.keys() >= {"leader"}
+    background.forget()
+    assert found == {
+        ("faults", "peers"): 2,
         ("refused", "tls"): 3,
         ("writes", ""): 4,
         ("slow_writes", ""): 2,

@@ -202,7 +202,7 @@ def _unchanged(client: Client, found: Sequence[Wanted]) -> frozenset[str]:
     try:
         for some in _portions([wanted for wanted in found if not wanted.expired]):
             body = [{**wanted.job, "namespace": wanted.namespace} for wanted in some]
-            answer = client.request("POST", "/v1/jobs:compare", query={"consistency": "leader"}, body=body).json()
+            answer = client.post("/v1/jobs:compare?consistency=leader", body)
             results = zip(some, answer["items"], strict=True)
             same += [wanted.path for wanted, one in results if one["result"] == "unchanged"]
     except ClientError as e:
