@@ -102,6 +102,11 @@ CHECKS: dict[str, Check] = {
         "a member with a wrong key or certificate is as good as down, and nobody else has business there",
         "docs/runbook.md#refusals-at-the-raft-port",
     ),
+    "loop": Check(
+        "Does work take turns?",
+        "heartbeats, leases and answers of a node wait for the longest piece of work on its event loop",
+        "docs/runbook.md#work-that-holds-a-node",
+    ),
     "task-faults": Check(
         "Did tasks of nodes meet faults lately?",
         "the node goes on, but what the task was about may not have been done",

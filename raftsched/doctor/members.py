@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from raftsched.doctor.checks import Finding, lasting
 from raftsched.doctor.facts import Facts
-from raftsched.doctor.telling import LATELY, labelled, lately
+from raftsched.doctor.telling import LATELY, STRETCH, labelled, lately
 from raftsched.quantities import format_duration
 
 ELECTIONS_MS = 15 * 60_000
 ELECTIONS = 3  # within that
 REFUSED = 10  # within what is lately
+HELD_S = 0.25  # as the alert has it (deploy/prometheus/alerts.yml)
 
 
 def reachable(facts: Facts) -> Iterator[Finding]:
@@ -118,6 +119,19 @@ def raft_port(facts: Facts) -> Iterator[Finding]:
         yield Finding("raft-port", "ok", "hardly any connection was refused lately")
 
 
+def loop_held(facts: Facts) -> Iterator[Finding]:
+    found = {node: told[STRETCH] for node, told in facts.told.items() if STRETCH in told}
+    held = {node: seconds for node, seconds in found.items() if seconds > HELD_S}
+    if held:
+        says = ", ".join(f"{node} for {round(seconds * 1000):,} ms" for node, seconds in held.items())
+        do = "look which request took so long, and whose it was; it should be reported"
+        yield Finding("loop", "warn", f"one piece of work held {says}", do, tuple(held))
+    elif found:
+        yield Finding(
+            "loop", "ok", f"no piece of work held a node for longer than {round(max(found.values()) * 1000)} ms"
+        )
+
+
 def task_faults(facts: Facts) -> Iterator[Finding]:
     well = True
     for node, told in facts.told.items():
@@ -183,4 +197,4 @@ def _some(ids: list[str], most: int = 5) -> str:
     return ", ".join(ids[:most]) + (f" and {len(ids) - most} more" if len(ids) > most else "")
 
 
-CHECKS = (reachable, metrics, leader, quorum, waiting, elections, raft_port, task_faults, versions, level)
+CHECKS = (reachable, metrics, leader, quorum, waiting, elections, raft_port, loop_held, task_faults, versions, level)

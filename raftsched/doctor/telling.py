@@ -13,6 +13,7 @@ FREE, STORE = "raftsched_disk_free_bytes", "raftsched_store_bytes"
 UNPLACEABLE, DEAD = "raftsched_instances_unplaceable", "raftsched_dead_letters"
 LOG_ENTRIES = "raftsched_raft_log_entries"
 LATELY = "raftsched_lately"
+STRETCH = "raftsched_loop_longest_stretch_seconds"
 NODE = "raftsched_node_info"
 SYNCHRONISED = "raftsched_clock_synchronised"
 MEMORY, AVAILABLE = "raftsched_memory_bytes", "raftsched_memory_available_bytes"
@@ -28,7 +29,7 @@ SLOTS, RUNNING = "raftsched_executor_slots", "raftsched_executor_running"
 _LOOKED_AT = frozenset({
     *(DAYS_LEFT, RAFT_DAYS_LEFT, FREE, STORE, UNPLACEABLE, DEAD, LOG_ENTRIES, LATELY, NODE, SYNCHRONISED),
     *(MEMORY, AVAILABLE, SWAPPED, STALLED, FILES, OLDEST, QUEUE_PAUSED, FAILURES, ACTIVE, SLOTS, RUNNING),
-    *(BACKUP, UNCOPIED, OUTPUT_STORE, UNSHIPPED),
+    *(BACKUP, UNCOPIED, OUTPUT_STORE, UNSHIPPED, STRETCH),
 })  # fmt: skip
 _SAMPLE = re.compile(r"([a-z_]+)(\{.*\})? ([0-9.e+-]+)", re.ASCII)
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', re.ASCII)

@@ -166,8 +166,8 @@ def test_the_raft_port_is_for_nodes_alone() -> None:
 def test_no_job_runs_where_the_key_is() -> None:
     with_key = [where for where in (NODES, WORKERS) if "key" in mounts(where)]
     assert with_key == [NODES]
-    assert environment(NODES, PODS[0])["RAFTSCHED_NO_RUN"] == "true"
-    assert "RAFTSCHED_SLOTS" not in environment(NODES, PODS[0]), "a node that runs nothing has none"
+    assert environment(NODES, PODS[0])["RAFTSCHED_EXECUTORS"] == "http", "events are delivered by nodes"
+    assert "RAFTSCHED_JOBS_AS_NODE" not in environment(NODES, PODS[0])
     assert environment(WORKERS, "x")["RAFTSCHED_JOBS_AS_NODE"] == "true"
 
 
@@ -242,7 +242,7 @@ def test_all_of_it_is_rendered_and_valid(tmp_path: Path) -> None:
     nodes = rendered["StatefulSet", "raftsched"]
     assert container_of(nodes)["image"].startswith("registry.example/raftsched:")
     said = environment(nodes, PODS[0])
-    assert said["RAFTSCHED_NO_RUN"] == "true"
+    assert said["RAFTSCHED_EXECUTORS"] == "http"
     assert {one["whenUnsatisfiable"] for one in pod_of(nodes)["topologySpreadConstraints"]} == {"ScheduleAnyway"}
     assert {found["metadata"].get("namespace") for (kind, _), found in rendered.items() if kind != "Namespace"} == {
         NAMESPACE

@@ -59,6 +59,7 @@ class Seen:
                 "raftsched_raft_certificate_days_left": 80,
                 "raftsched_output_uncopied_seconds": 3,
                 "raftsched_output_store_failing": 0,
+                "raftsched_loop_longest_stretch_seconds": 0.02,
                 "raftsched_output_unshipped_seconds": 3,
                 "raftsched_backup_log_time_seconds": 1_000_000,
                 "raftsched_memory_stalled_ratio": 0.0,
@@ -158,6 +159,10 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
     (lambda c: c.nodes[2].update(voter=False), "members", "warn", "n3 catch up", "wait"),
     (lambda c: c.but(elected_ms_ago=[1, 2, 60_000, 899_999, 900_000]), "elections", "warn", "4 leader", "step down"),
     (lambda c: c.lately("n2", "wrong-key", refused=11), "raft-port", "warn", "n2 refused", "key"),
+    (
+        lambda c: c.samples["n3"].update({"raftsched_loop_longest_stretch_seconds": 0.7}),
+        "loop", "warn", "held n3 for 700 ms", "which request",
+    ),
     (
         lambda c: c.samples["n2"].update({series("raftsched_lately", name="peers", of="faults"): 2}),
         "task-faults", "warn", "n2 met faults within 15 minutes: 2 in peers", "met a fault",
