@@ -21,6 +21,7 @@ from raftsched.schedule import TriggerError, parse_cron_text
 if TYPE_CHECKING:
     from raftsched.api.jobs.generated import JobIn
 
+SEVERAL_STEPS_MAX = 16_000  # of the searches of all triggers of one job (schedule/budget.py)
 _KINDS = {
     "at": TriggerKind.AT,
     "in": TriggerKind.IN,
@@ -101,9 +102,21 @@ def each_of(
     before = len(errors)
     kinds = [_kind_of_item(place, item, given[:place], errors) for place, item in enumerate(given)]
     search = len(errors) == before
+    spent = 0
     for place, (item, kind) in enumerate(zip(given, kinds, strict=True)):
-        if kind is not None:
-            yield _full(item, kind, f"/triggers/{place}", item.id or "", now_ms, errors, kept, search=search)
+        if kind is None:
+            continue
+        at = f"/triggers/{place}"
+        with schedule.Steps() as steps:
+            trigger = _full(item, kind, at, item.id or "", now_ms, errors, kept, search=search)
+        spent += steps.total
+        if spent > SEVERAL_STEPS_MAX:
+            detail = (
+                "takes too long to search, with the triggers before it; use fewer that are as hard to find times of"
+            )
+            errors.append(FieldError(at, detail, "out-of-range"))
+            return
+        yield trigger
 
 
 def _kind_of_item(place: int, item: TriggerItemIn, before: list[TriggerItemIn], errors: list[FieldError]) -> str | None:

@@ -95,6 +95,21 @@ def test_others_have_their_turn_while_triggers_are_previewed(tmp_path: Path, mon
     run(tmp_path, test)
 
 
+def test_searches_of_all_triggers_together_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(call: Client) -> None:
+        triggers = [{"id": f"t{at}", "rrule": f"FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29;BYHOUR={at}"} for at in range(16)]
+        body = {"triggers": triggers, "handler": {"exec": ["true"]}}
+        assert (await call("POST", "/v1/jobs", body))[0] == 201
+        monkeypatch.setattr("raftsched.api.jobs.triggers.SEVERAL_STEPS_MAX", 1)
+        for path, given in ((PREVIEW, {"triggers": triggers}), ("/v1/jobs", body), ("/v1/jobs:check", body)):
+            status, problem = await call("POST", path, given)
+            assert (status, problem["code"]) == (422, "invalid-trigger"), (path, problem)
+            (error,) = problem["errors"]
+            assert "takes too long to search, with the triggers before it" in error["detail"]
+
+    run(tmp_path, test)
+
+
 def test_a_change_replaces_one_way_by_the_other(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         _, job = await call("POST", "/v1/jobs", {**JOB, "max_runs": 3})
