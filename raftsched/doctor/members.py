@@ -127,9 +127,8 @@ def loop_held(facts: Facts) -> Iterator[Finding]:
         do = "look which request took so long, and whose it was; it should be reported"
         yield Finding("loop", "warn", f"one piece of work held {says}", do, tuple(held))
     elif found:
-        yield Finding(
-            "loop", "ok", f"no piece of work held a node for longer than {round(max(found.values()) * 1000)} ms"
-        )
+        most_ms = round(max(found.values()) * 1000)
+        yield Finding("loop", "ok", f"no piece of work held a node for longer than {most_ms} ms")
 
 
 def task_faults(facts: Facts) -> Iterator[Finding]:
