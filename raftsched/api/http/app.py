@@ -36,8 +36,8 @@ from raftsched.api.http.replies import stamp
 from raftsched.api.http.requests import HostCheck, check_site
 from raftsched.api.http.streams import STREAMS, Streams, while_it_holds
 from raftsched.api.http.traces import enter_trace, has_traces, traced
-from raftsched.api.jobs.batch import BODY_MAX
 from raftsched.api.jobs.forecast import FORECASTS
+from raftsched.api.jobs.texts import BODY_MAX
 from raftsched.api.openapi.documents import DOCUMENTS, Documents
 from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES, Handler

@@ -7,10 +7,8 @@ proposals at once; the outcome of one proposal does not touch the others.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from functools import cache, partial
-from io import BytesIO
-from itertools import islice
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,7 +19,7 @@ from raftsched.api.http.answers import BatchMade
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.idempotency import Named, known, part
-from raftsched.api.http.problems import FieldError, Problem, body_of, from_rejected
+from raftsched.api.http.problems import Problem, body_of, from_rejected
 from raftsched.api.http.replies import reply
 from raftsched.api.http.requests import catch_up
 from raftsched.api.http.slices import Slices
@@ -29,6 +27,7 @@ from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.parse import create_command, read_job
 from raftsched.api.jobs.render import STATE_NAMES, next_fire_at_ms
 from raftsched.api.jobs.resolving import TRIES, defaults_change_too_often, refresh_defaults
+from raftsched.api.jobs.texts import AT_ONCE, BODY_MAX, job_texts
 from raftsched.api.openapi.operation import JOB_BODIES, JSON, WRITES, Reply, operation
 from raftsched.api.openapi.types import BATCH
 from raftsched.api.resources.webhooks_seen import is_limited, refuse_unseen
@@ -40,12 +39,8 @@ from raftsched.core.namespaces import DEFAULTS_STALE
 from raftsched.errors import RaftschedError
 from raftsched.raft import settle
 
-BATCH_MAX = 10_000  # jobs
-BODY_MAX = 16 * 1024 * 1024  # bytes
 PROPOSAL_COMMANDS = 1_000
 PROPOSAL_BYTES = 256 * 1024
-AT_ONCE = 1024 * 1024  # bytes that are cut right after they have come
-LOOKED_AT = 1_000  # lines of a body that are passed over between two looks at the time
 
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 _encode = msgspec.json.Encoder().encode
@@ -68,14 +63,10 @@ async def create_batch(ctx: ApiContext, call: Call[Any]) -> web.Response:
     made is answered as it is now, what was refused is tried again."""
     lines = call.request.headers["Content-Type"].partition(";")[0].strip().lower() in _LINES
     raw = call.raw
-    name = call.key("batch", raw)
+    # The digest of a large body takes long, and needs no interpreter meanwhile.
+    name = call.key("batch", raw) if len(raw) <= AT_ONCE else await asyncio.to_thread(call.key, "batch", raw)
     slices = Slices()
-    if len(raw) > AT_ONCE:
-        await slices.next()
-    given = await _in_lines(raw, slices) if lines else _in_list(raw)
-    await slices.turn()
-    if len(given) > BATCH_MAX:
-        raise Problem("too-large", f"The batch has more than {BATCH_MAX:,} jobs, which is the limit.")
+    given = await job_texts(raw, slices, lines=lines)
     results: list[bytes] = [b""] * len(given)
     parts = [part(name, at) for at in range(-(-len(given) // BATCH_PLACES))]
     if name.key:
@@ -90,40 +81,6 @@ async def create_batch(ctx: ApiContext, call: Call[Any]) -> web.Response:
     else:
         results = [result or _failure(defaults_change_too_often()) for result in results]
     return reply(b'{"items":[' + b",".join(results) + b"]}")
-
-
-@cache
-def _splitter() -> msgspec.json.Decoder[Any]:
-    """Returns what cuts a JSON list into its texts. What is beyond its fields is passed over: millions of items cost
-    as little as their bytes. Made when it is needed first, which takes some 20 ms."""
-    fields = [(f"at_{place}", msgspec.Raw, msgspec.Raw()) for place in range(BATCH_MAX + 1)]
-    return msgspec.json.Decoder(msgspec.defstruct("Items", fields, array_like=True))
-
-
-def _in_list(raw: bytes) -> list[bytes]:
-    """The texts of a list, one too many at most. Raises Problem invalid-json, invalid-job."""
-    if not raw.strip():
-        raise Problem("invalid-json", "The body is empty; it must be a JSON list of jobs.")
-    try:
-        items = msgspec.structs.astuple(_splitter().decode(raw))
-    except msgspec.ValidationError:
-        raise Problem("invalid-job", errors=[FieldError("", "must be a list of jobs, or one job per line")]) from None
-    except (ValueError, RecursionError) as error:
-        raise Problem("invalid-json", f"The body is not JSON: {error}.") from None
-    texts = map(bytes, items)
-    return [text for text in texts if text]
-
-
-async def _in_lines(raw: bytes, slices: Slices) -> list[bytes]:
-    """The lines that hold something, one too many at most. There may be millions that are empty."""
-    found: list[bytes] = []
-    lines: Iterator[bytes] = iter(BytesIO(raw))
-    while some := list(islice(lines, LOOKED_AT)):
-        found += [line for line in some if not line.isspace()]
-        if len(found) > BATCH_MAX:
-            break
-        await slices.turn()
-    return found[: BATCH_MAX + 1]
 
 
 class _Proposal:

@@ -3,7 +3,6 @@ same of many. Nothing is done."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Literal
 
 import msgspec
@@ -12,18 +11,17 @@ from aiohttp import web
 from raftsched import names
 from raftsched.api.auth.callers import check_permitted
 from raftsched.api.context import ApiContext
-from raftsched.api.http import strict
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ
-from raftsched.api.jobs.batch import BATCH_MAX
-from raftsched.api.jobs.batch import BODY_MAX as BATCH_BODY_MAX
+from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.checking import refuse_missing
 from raftsched.api.jobs.defaults import read_defaults
 from raftsched.api.jobs.endpoints import identify
 from raftsched.api.jobs.generated import JobIn
-from raftsched.api.jobs.parse import Content, read_job
+from raftsched.api.jobs.parse import Content, read_job, too_large
+from raftsched.api.jobs.texts import BODY_MAX, job_texts
 from raftsched.api.openapi.operation import JOB_BODIES, operation
 from raftsched.api.rows import get_named
 from raftsched.core.cluster import Settings
@@ -32,7 +30,6 @@ from raftsched.core.selection import DEFAULT_NAMESPACE
 from raftsched.core.tables import ReadView
 
 _PAUSED = (JobState.NEW, JobState.SUSPENDED)
-_SLICE_S = 0.002  # until other tasks have their turn
 
 
 class ComparisonOut(msgspec.Struct):
@@ -61,7 +58,6 @@ class _Named(msgspec.Struct):
     namespace: str = DEFAULT_NAMESPACE
 
 
-_pieces = msgspec.json.Decoder(list[msgspec.Raw])
 _named = msgspec.json.Decoder(_Named)
 
 
@@ -70,7 +66,7 @@ _named = msgspec.json.Decoder(_Named)
     {200: ComparedPage},
     query=READ,
     body=list[JobIn],
-    body_max=BATCH_BODY_MAX,
+    body_max=BODY_MAX,
     codes=JOB_BODIES,
     changes_nothing=True,
     role="viewer",
@@ -78,28 +74,21 @@ _named = msgspec.json.Decoder(_Named)
 )
 async def compare_all(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """Says of each what a PUT by its name would do. What is `unchanged` with `consistency=leader` need not be put."""
-    try:
-        pieces = _pieces.decode(call.raw)
-    except (ValueError, RecursionError):
-        strict.parse(call.raw)
-        raise Problem("invalid-job", errors=[FieldError("", "must be a list of jobs")]) from None
-    if len(pieces) > BATCH_MAX:
-        raise Problem("too-large", f"There are {len(pieces):,} jobs; {BATCH_MAX:,} is the limit.")
+    slices = Slices()
+    texts = await job_texts(call.raw, slices)
     settings, now_ms = ctx.settings(), ctx.now_ms()
-    loop = asyncio.get_running_loop()
-    began = loop.time()
     items = []
-    for piece in pieces:
+    for text in texts:
         with ctx.read() as view:
-            items.append(_compared(view, bytes(piece), settings, now_ms))
-        if loop.time() - began > _SLICE_S:
-            await asyncio.sleep(0)
-            began = loop.time()
+            items.append(_compared(view, text, settings, now_ms))
+        await slices.turn()
     return reply_value(ComparedPage(items))
 
 
 def _compared(view: ReadView, raw: bytes, settings: Settings, now_ms: int) -> ComparedOut:
     try:
+        if len(raw) > settings.body_max_bytes:
+            raise too_large(len(raw), settings.body_max_bytes)
         address = _named.decode(raw)
         if address.name is None:
             raise Problem("invalid-job", errors=[FieldError("/name", "is missing; jobs are compared by their names")])
