@@ -214,11 +214,13 @@ def generated(operation: Operation, chosen: random.Random, known: dict[str, str]
             there = known.get(name)
             value = there if there and chosen.random() < 0.7 else str(edge.value(one["schema"], name))[:300]
             path = path.replace(f"{{{name}}}", quote(value or "x", safe=""))
-        elif one["in"] == "query" and name not in ("min_index", "after", "cursor", "consistency"):
-            if name != "follow" and (one.get("required") or chosen.random() < 0.4):
-                short = Edge(chosen, 2_000)
-                found = short.value(one["schema"], name)
-                query[name] = ",".join(map(str, found)) if isinstance(found, list) else _said(found)
+        elif (
+            one["in"] == "query"
+            and name not in ("min_index", "after", "cursor", "consistency", "follow")
+            and (one.get("required") or chosen.random() < 0.4)
+        ):
+            found = Edge(chosen, 2_000).value(one["schema"], name)
+            query[name] = ",".join(map(str, found)) if isinstance(found, list) else _said(found)
     if query:
         path += "?" + urlencode(query)
     body = None
