@@ -321,7 +321,7 @@ def spoil(name: str, files: Files) -> None:
         ("gone", "cannot be read"),
         ("empty", "holds no certificate"),
         ("half", "no pair in PEM"),
-        ("pipe", "holds no certificate"),
+        ("pipe", "not a regular file"),
         ("readable", "read by everybody"),
         ("expired", "has expired"),
     ],

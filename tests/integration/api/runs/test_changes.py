@@ -211,7 +211,7 @@ def test_a_node_makes_each_digest_once_for_all_and_none_for_nobody(
         for answer in answers:
             answer.close()
         await call("POST", "/v1/jobs", JOB)  # else it is a heartbeat that finds out that nobody reads
-        await asyncio.wait([task for task in asyncio.all_tasks() if task.get_name() == "digests"])
+        await asyncio.wait([task for task in asyncio.all_tasks() if task.get_name() == "changes"])
         before = len(made)
         await call("POST", "/v1/jobs", JOB)
         assert len(made) == before
@@ -385,7 +385,7 @@ def test_a_node_that_stops_ends_its_streams(tmp_path: Path) -> None:
 
 
 def test_a_feed_that_fails_ends_the_streams_and_begins_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, faults: Mapping[str, int]
 ) -> None:
     async def test(call: Client) -> None:
         call.cluster.quiet = True
@@ -398,7 +398,8 @@ def test_a_feed_that_fails_ends_the_streams_and_begins_anew(
             async with call.session.get(f"{call.url}/v1/changes") as answer:
                 await call("POST", "/v1/jobs", JOB)
                 assert b"data" not in await answer.read()
-        assert "no digests" in caplog.text
+        assert "the task changes met a fault" in caplog.text
+        assert faults["changes"] == 1
         async with call.session.get(f"{call.url}/v1/changes") as answer:
             lines = sse.read(answer)
             await anext(lines)
