@@ -44,7 +44,7 @@ def created(directory: Path, extra: bytes) -> tuple[int, str, str, int]:
 
 @both_ways
 def test_before_the_proposal_nothing_was_done(tmp_path: Path, extra: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, "raftsched.api.http.fastpath.read_job", "raftsched.api.jobs.endpoints.read_job")
+    failing(monkeypatch, "raftsched.api.http.fast_answers.read_job", "raftsched.api.jobs.endpoints.read_job")
     assert created(tmp_path, extra) == (503, "overloaded", "1", 0)
 
 
@@ -66,7 +66,7 @@ def test_what_is_known_of_one_request_says_nothing_of_the_next(
                 if place == "job_json":
                     failing(patch, "raftsched.api.http.fast_answers.job_json", "raftsched.api.http.replies.job_json")
                 else:
-                    failing(patch, "raftsched.api.http.fastpath.read_job", "raftsched.api.jobs.endpoints.read_job")
+                    failing(patch, "raftsched.api.http.fast_answers.read_job", "raftsched.api.jobs.endpoints.read_job")
                 writer.write(request(extra=extra))
                 assert (await answer_of(reader))[2]["code"] == code
 
