@@ -18,9 +18,10 @@ PASSED_MAX = 4 * PASS_OVER  # the same, over all lanes; at least what one lane m
 SPLITS_MAX = 10  # runs that one cycle splits: each makes as many instances as a step has
 
 # Handler, labels, user to run as, and "" or the one node that it must be; where workers are for some queues or
-# namespaces, these; where nodes restrict what jobs may name, also target, directory and conditions. Instances of equal
-# requirements can go to the same nodes.
-Requirements = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, str, str, tuple[Condition, ...]]
+# namespaces, these; where nodes restrict what jobs may name, also target, directory, variables and conditions.
+# Instances of equal requirements can go to the same nodes.
+Named = tuple[str, str, tuple[str, ...], tuple[Condition, ...]]
+Requirements = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, Named]
 
 Waiting = tuple[Policy, str, str]  # policy, namespace, and the one node that it must be or ""
 
@@ -52,10 +53,10 @@ class Cycle:
         restricted = self._restricted.get(kind)
         if restricted is None:
             restricted = self._restricted[kind] = any(n.offer.looks_at(policy) for n in self.everyone)
-        named = (policy.target, policy.cwd, policy.conditions) if restricted else ("", "", ())
+        named = (policy.target, policy.cwd, policy.env, policy.conditions) if restricted else ("", "", (), ())
         own = namespace if namespace == SYSTEM_NAMESPACE else ""  # not everybody takes these
         served = ("", own) if self._all_serve_all else (policy.queue, namespace)
-        return policy.required_capability, policy.node_labels, policy.user, only, *served, *named
+        return policy.required_capability, policy.node_labels, policy.user, only, *served, named
 
     def eligible(self, policy: Policy, namespace: str, only: str = "") -> tuple[list[NodeLoad], int]:
         """Returns the nodes that could run it, were they free, and how many nodes take runs at all."""
