@@ -201,10 +201,10 @@ class LocalCluster:
         self.leader = to or next(m.node for m in self.members if m.voter and m.node != self.leader)
         return self.leader
 
-    def open_session(self, node: str, http: str) -> int:
+    def open_session(self, node: str, http: str, users: tuple[str, ...] = ()) -> int:
         """The node may run jobs from now on."""
         (answer,) = self.apply(
-            OpenSession(node, self.sessions.get(node, 0), "boot", b"nonce", 4, (), ("exec",), http, "1")
+            OpenSession(node, self.sessions.get(node, 0), "boot", b"nonce", 4, (), ("exec",), http, "1", users=users)
         )
         number: int | None = getattr(answer, "number", None)
         assert number is not None, answer

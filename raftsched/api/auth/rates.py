@@ -27,6 +27,7 @@ KEPT_MAX = 4_096  # buckets of each kind
 IPV6_PREFIX = 64  # bits: one customer has a whole /64, and so 2^64 addresses (RFC 6177)
 
 PROCESSOR_BURST = 10  # seconds of its share that a token may take at once
+OVERDRAWN_MAX_S = 60  # it waits no longer than this, whatever was under way
 
 Kind = Literal["token", "address", "failures", "processor"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -68,7 +69,8 @@ class Buckets:
 
     def spend(self, key: object, rate: Rate, amount: float, now: float) -> None:
         """Takes so much out of the bucket, also where there is less in it."""
-        self._filled(key, rate, now)[0] -= amount
+        bucket = self._filled(key, rate, now)
+        bucket[0] = max(bucket[0] - amount, -OVERDRAWN_MAX_S * rate.per_s)
 
     def _filled(self, key: object, rate: Rate, now: float) -> list[float]:
         """Returns the bucket with what has come in until now."""

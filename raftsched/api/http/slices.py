@@ -6,29 +6,83 @@
         await slices.turn()
 
 What is counted is processor time of the thread, so that a busy machine makes no slice shorter. All such work of an
-event loop shares one queue: one piece in each of its iterations, however many requests there are.
+event loop shares one slice in each of its iterations, however many requests there are, and those who made them are
+served in turn: one caller's many requests cost another one piece each.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict, deque
 from weakref import WeakKeyDictionary
 
-from raftsched.api.http.turnstile import Turnstile
+from raftsched.api.auth.callers import caller
 from raftsched.clock import thread_s
 
 SLICE_S = 0.002  # of processor time between two turns of the event loop
 
-_turnstiles: WeakKeyDictionary[asyncio.AbstractEventLoop, Turnstile] = WeakKeyDictionary()
+
+class _Queue:
+    """Gives the slices of one event loop to those who wait for one."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._end_s: float | None = None  # of the slice of this iteration; None: nobody has begun one
+        self._waiting: OrderedDict[int | str, deque[asyncio.Future[None]]] = OrderedDict()  # by caller, in turn
+        self._turning = False
+
+    def end_s(self) -> float:
+        """Returns when the slice of this iteration ends, in processor time of the thread."""
+        if self._end_s is None:
+            self._end_s = thread_s() + SLICE_S
+            self._loop.call_soon(self._forget)
+        return self._end_s
+
+    def _forget(self) -> None:
+        self._end_s = None
+
+    async def turn(self, owner: int | str) -> None:
+        """Returns when it is the caller's turn, in an iteration of its own."""
+        came = self._loop.create_future()
+        self._waiting.setdefault(owner, deque()).append(came)
+        if not self._turning:
+            self._turning = True
+            self._loop.call_soon(self._turn)
+        await came
+
+    def _turn(self) -> None:
+        owner, futures = self._waiting.popitem(last=False)
+        came = futures.popleft()
+        if futures:
+            self._waiting[owner] = futures  # behind all others
+        self._turning = bool(self._waiting)
+        if self._turning:
+            self._loop.call_soon(self._turn)
+        self._end_s = None  # it begins when the one whose turn it is goes on
+        if not came.done():
+            came.set_result(None)
+
+
+_queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
+
+
+def _queue() -> _Queue:
+    loop = asyncio.get_running_loop()
+    queue = _queues.get(loop)
+    if queue is None:
+        queue = _queues[loop] = _Queue(loop)
+    return queue
 
 
 class Slices:
-    """The slices of one request. The first begins when this is made."""
+    """The slices of one request. The first is what is left of that of this iteration of the event loop."""
 
-    __slots__ = ("_end_s",)
+    __slots__ = ("_end_s", "_owner")
 
     def __init__(self) -> None:
-        self._end_s = thread_s() + SLICE_S
+        who = caller()
+        self._owner = who.actor or who.name
+        self._end_s = _queue().end_s()
 
     @property
     def over(self) -> bool:
@@ -43,9 +97,6 @@ class Slices:
 
     async def next(self) -> None:
         """Lets others have their turn, and begins the next slice."""
-        loop = asyncio.get_running_loop()
-        turnstile = _turnstiles.get(loop)
-        if turnstile is None:
-            turnstile = _turnstiles[loop] = Turnstile()
-        await turnstile.turn()
-        self._end_s = thread_s() + SLICE_S
+        queue = _queue()
+        await queue.turn(self._owner)
+        self._end_s = queue.end_s()

@@ -21,7 +21,7 @@ COUNT_DEFAULT = 10
 COUNT_MAX = 1_000
 DAYS = 31  # counted, unless `to` says otherwise
 DAYS_MAX = 400  # counted at once: a year, and the rest of its weeks
-AT_ONCE = 10  # times that are asked for between two looks at the time
+AT_ONCE = 1  # times that are asked for between two looks at the time
 
 
 class Window(NamedTuple):

@@ -3,13 +3,14 @@ with; membership itself is changed under /v1/cluster/members."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from aiohttp import web
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from raftsched.api.auth.callers import sees
 from raftsched.api.cluster.cluster import NodeOut, seen
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http import strict
@@ -29,7 +30,7 @@ from raftsched.api.rows import newest_session, node_rule
 from raftsched.core.allowed import Allowed
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.commands import PutNodeRule
-from raftsched.core.eligibility import slots_of
+from raftsched.core.eligibility import EVERY, slots_of
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
 from raftsched.core.tables import ReadView
 
@@ -168,6 +169,11 @@ async def _reply(ctx: ApiContext, call: Call[Any]) -> web.Response:
     return reply_tagged(call.request, found, found.revision)
 
 
+def _users(said: Iterable[str]) -> list[str]:
+    """Returns as whom jobs run, of the namespaces of which the caller may know."""
+    return [one for one in said if (namespace := one.partition(":")[0]) == EVERY or sees(namespace)]
+
+
 async def _details(ctx: ApiContext, call: Call[Any]) -> list[NodeDetail]:
     out = await seen(ctx, call.request)
     with ctx.read() as view:
@@ -193,7 +199,7 @@ def _detail(view: ReadView, node: NodeOut) -> NodeDetail:
         own_labels=dict(session.labels) if session else {},
         handlers=list(session.handlers) if session else [],
         limits_whole_runs=session is not None and session.limits_whole_runs,
-        users=list(session.users) if session else [],
+        users=_users(session.users) if session else [],
         session=SessionOut(session.id, session.open, format_time(session.opened_at_ms)) if session else None,
         revision=rule.revision,
         trouble=node.trouble,

@@ -55,7 +55,8 @@ class There:
 async def furnish(call: Client, admin: As) -> There:
     """Makes something of every kind in B."""
     there, cluster = There(), call.cluster
-    cluster.open_session("n1", call.url.removeprefix("http://"))
+    users = ("default:jobs", f"{B}:{MARK}-user")
+    cluster.open_session("n1", call.url.removeprefix("http://"), users)
 
     async def ok(method: str, path: str, body: Any = None) -> Any:
         status, answer = await admin(method, path, body)

@@ -1,11 +1,14 @@
 """Slices of time: others have their turn once one is over, one piece of all such work in each turn."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 
+from raftsched.api.auth.callers import Caller, RequestContext, enter_request
 from raftsched.api.http import slices
 from raftsched.api.http.slices import SLICE_S, Slices
+from raftsched.core.access import Role
 
 
 class Processor:
@@ -52,10 +55,11 @@ def test_what_others_did_meanwhile_is_not_counted(monkeypatch: pytest.MonkeyPatc
     asyncio.run(main())
 
 
-def test_one_piece_goes_through_in_each_iteration_however_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_requests_share_one_slice_in_each_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     processor = Processor(monkeypatch)
+    step_s, requests = SLICE_S / 8, 8
     turn = 0
-    turns: list[int] = []
+    spent: Counter[int] = Counter()  # steps by iteration
 
     async def tick() -> None:
         nonlocal turn
@@ -65,16 +69,49 @@ def test_one_piece_goes_through_in_each_iteration_however_many_wait(monkeypatch:
 
     async def work() -> None:
         own = Slices()
-        for _ in range(5):
-            turns.append(turn)
-            processor.works(SLICE_S)
+        for _ in range(40):
+            spent[turn] += 1
+            processor.works(step_s)
             await own.turn()
 
     async def main() -> None:
         ticking = asyncio.create_task(tick())
-        await asyncio.gather(*(work() for _ in range(8)))
+        await asyncio.gather(*(work() for _ in range(requests)))
         ticking.cancel()
 
     asyncio.run(main())
-    later = [at for at in turns if at > turns[0]]  # the first pieces of requests that come together are together
-    assert len(later) == len(set(later)) == 32
+    assert sum(spent.values()) == 40 * requests
+    assert max(spent.values()) <= 8 + requests, "a slice, and where it is over one step of each that comes"
+    assert sorted(spent.values())[-2] <= 8 + 1
+
+
+def test_requests_that_come_together_share_the_slice_of_that_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
+    processor = Processor(monkeypatch)
+
+    async def main() -> None:
+        first = Slices()
+        processor.works(SLICE_S)
+        others = [Slices() for _ in range(50)]
+        assert first.over
+        assert all(other.over for other in others), "they wait before they have done anything"
+
+    asyncio.run(main())
+
+
+def test_callers_are_served_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    processor = Processor(monkeypatch)
+    done: list[str] = []
+
+    async def work(name: str) -> None:
+        enter_request(RequestContext(Caller(Role.VIEWER, name=name), "jobs_list_all"))
+        own = Slices()
+        processor.works(SLICE_S)
+        await own.turn()
+        done.append(name)
+
+    async def main() -> None:
+        many = [asyncio.create_task(work("many")) for _ in range(100)]
+        await asyncio.gather(asyncio.create_task(work("one")), *many)
+
+    asyncio.run(main())
+    assert done.index("one") <= 2, "behind one request of the other caller, not behind a hundred"
