@@ -89,7 +89,7 @@ def test_others_have_their_turn_while_triggers_are_previewed(tmp_path: Path, mon
         ticking.cancel()
         assert status == 200
         for looks in turns.values():
-            assert (len(looks), len(set(looks))) == (8, 8)
+            assert len(looks) == len(set(looks)) >= 8, "each in a turn of its own"
         assert max(turns["preview"]) > max(turns["validate"])
 
     run(tmp_path, test)
