@@ -50,10 +50,17 @@ def undeclared(namespace: Namespace | None, name: str) -> Rejected | None:
     )
 
 
+def has_content(job: Job, policy: Policy, body: bytes, *, variables: bool = True) -> bool:
+    """Returns whether a job has this content already. `variables`: False: those in the policy are passed over, for
+    before level 6 it has none; the body has them."""
+    if job.body != body:
+        return False
+    return job.policy == policy or (not variables and job.policy == replace(policy, env=job.policy.env))
+
+
 def taken(job: Job, namespace: str, name: str, policy: Policy, body: bytes, *, suspended: bool) -> Rejected | None:
     """Refuses a job under the name of another one, which `job` is unless its content is the same."""
-    # Of a job that was made before level 6 the policy has no variables: its body has them.
-    if job.body != body or (job.policy != policy and job.policy != replace(policy, env=job.policy.env)):
+    if not has_content(job, policy, body, variables=False):
         return name_taken(namespace, name, " by a job with other content")
     if suspended and job.state is JobState.SCHEDULED:
         return name_taken(namespace, name, " by the same job, but it is SCHEDULED, not suspended; pause it")

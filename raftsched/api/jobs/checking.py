@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api.auth.callers import check_permitted
-from raftsched.api.context import ApiContext
+from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.answers import Moment
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
@@ -28,7 +28,17 @@ from raftsched.api.openapi.types import JOB_PATCH
 from raftsched.api.resources.webhooks_seen import refuse_unseen
 from raftsched.api.rows import requested_job
 from raftsched.core.commands import Rejected
-from raftsched.core.creation import circle, name_error, name_taken, no_room, taken, unknown_calendar, waits_for
+from raftsched.core.creation import (
+    circle,
+    has_content,
+    name_error,
+    name_taken,
+    no_room,
+    taken,
+    unknown_calendar,
+    waits_for,
+)
+from raftsched.core.levels import PARTS_SINCE
 from raftsched.core.model import Job, Policy
 from raftsched.core.references import missing, references
 from raftsched.core.rows import META_KEY, decode_job, decode_meta
@@ -103,11 +113,20 @@ async def check_change(ctx: ApiContext, call: Call[Any]) -> web.Response:
             _refuse(name_error(job.namespace, content.name))
             if _find(view, job.namespace, content.name) is not None:
                 _refuse(name_taken(job.namespace, content.name))
-        same = (job.policy, job.body, job.name) == (content.policy, content.body, content.name)
+        same = job.name == content.name and is_same(view, job, content)
         return job, content, "unchanged" if same else "changed"
 
     job, content, result = await _seen(ctx, look)
     return await _reply(ctx, result, content, job.namespace, job)
+
+
+def is_same(view: ReadView, job: Job, content: Content) -> bool:
+    """Returns whether a command with this content would leave a job as it is. Below the level of a policy's variables
+    it is proposed without them (levels.fitted)."""
+    if has_content(job, content.policy, content.body):
+        return True
+    earlier = meta(view).level < PARTS_SINCE[Policy, "env"]
+    return earlier and has_content(job, content.policy, content.body, variables=False)
 
 
 def refuse_missing(view: ReadView, content: Content, namespace: str, job: Job | None) -> None:

@@ -16,7 +16,7 @@ from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ
 from raftsched.api.http.slices import Slices
-from raftsched.api.jobs.checking import refuse_missing
+from raftsched.api.jobs.checking import is_same, refuse_missing
 from raftsched.api.jobs.defaults import read_defaults
 from raftsched.api.jobs.endpoints import identify
 from raftsched.api.jobs.generated import JobIn
@@ -103,7 +103,7 @@ def _compared(view: ReadView, raw: bytes, settings: Settings, now_ms: int) -> Co
         return ComparedOut("refused", "This is no job.")
     if job is None:
         return ComparedOut("created")
-    return ComparedOut("unchanged" if _is_same(job, content) else "changed")
+    return ComparedOut("unchanged" if _is_same(view, job, content) else "changed")
 
 
 def _job(view: ReadView, namespace: str, name: str) -> Job | None:
@@ -125,9 +125,8 @@ def _suspended(job: Job, content: Content) -> bool:
     return job.state in _PAUSED or (content.suspended and job.state is JobState.SCHEDULED)
 
 
-def _is_same(job: Job, content: Content) -> bool:
-    now = (job.policy, job.body, job.state in _PAUSED)
-    return now == (content.policy, content.body, _suspended(job, content))
+def _is_same(view: ReadView, job: Job, content: Content) -> bool:
+    return is_same(view, job, content) and (job.state in _PAUSED) == _suspended(job, content)
 
 
 @operation(
@@ -147,6 +146,7 @@ async def compare_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     with ctx.read() as view:
         job = _job(view, namespace, name)
         content = _content(view, call.raw, ctx.settings(), ctx.now_ms(), namespace, name, job)
+        same = job is not None and _is_same(view, job, content)
     try:
         _check_named(ctx, content, namespace, job)
     except Problem:
@@ -156,7 +156,7 @@ async def compare_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
         return reply_value(ComparisonOut("created", None, _given(namespace, name, content.suspended, content.body)))
     return reply_value(
         ComparisonOut(
-            "unchanged" if _is_same(job, content) else "changed",
+            "unchanged" if same else "changed",
             _given(namespace, name, job.state in _PAUSED, job.body),
             _given(namespace, name, _suspended(job, content), content.body),
         )

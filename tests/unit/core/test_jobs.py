@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from raftsched.core import commands as c
 from raftsched.core.commands import Rejected
+from raftsched.core.creation import has_content
 from raftsched.core.model import JobState
 from raftsched.core.tables import Table
 from tests.support.memory_view import T0, World, at, every, policy
@@ -30,6 +32,15 @@ class TestNames:
         world = World()
         world.ok(create())
         assert world.refused(create(**other)) == "name-taken"
+
+    def test_variables_count_as_content_where_they_are_known(self) -> None:
+        stored, given = (replace(policy(every(1000)), env=env) for env in ((), ("APP_A",)))
+        job = World().ok(create(policy=stored)).job
+        assert job is not None
+        assert not has_content(job, given, job.body)
+        assert has_content(job, given, job.body, variables=False)
+        assert not has_content(job, given, b"[]", variables=False)
+        assert not has_content(job, replace(given, trigger=every(2000)), job.body, variables=False)
 
     def test_create_only(self) -> None:
         world = World()

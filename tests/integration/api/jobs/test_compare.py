@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from msgspec.structs import replace
+
+from raftsched.api.context import meta
+from raftsched.api.jobs import checking
+from raftsched.api.rows import get_named
+from raftsched.core.commands import CreateJob
 from tests.support.local_api import Client, run
 
 PATH = "/v1/namespaces/billing/jobs/report"
@@ -86,5 +93,31 @@ def test_many_are_compared_in_one_request(tmp_path: Path) -> None:
         assert (await call("POST", "/v1/jobs:compare", [JOB] * 10_001))[0] == 413
         await call("POST", "/v1/jobs:compare?consistency=leader", [])
         assert call.cluster.proposals == proposals + 3, "a barrier"
+
+    run(tmp_path, test)
+
+
+def test_variables_that_the_level_does_not_know_yet_are_no_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = {**JOB, "handler": {"exec": ["true"], "env": {"APP_A": "1"}}}
+
+    async def test(call: Client) -> None:
+        assert (await call("PUT", PATH.replace("report", "new"), job))[0] == 201
+        with call.context.read() as view:
+            new, known = get_named(view, "billing", "new"), meta(view)
+        assert new is not None
+        assert new.policy.env == ("APP_A",)
+        call.cluster.apply(CreateJob("billing", "report", replace(new.policy, env=()), new.body))  # as at level 5
+
+        async def results() -> set[str]:
+            _, many = await call("POST", "/v1/jobs:compare", [{**job, "namespace": "billing", "name": "report"}])
+            one = await call("POST", f"{PATH}/compare", job)
+            checked = await call("POST", f"{PATH}/check", {"priority": 5})
+            return {found["result"] for found in (one[1], many["items"][0], checked[1])}
+
+        assert await results() == {"changed"}, "put again, the cluster knows its variables"
+        monkeypatch.setattr(checking, "meta", lambda view: replace(known, level=5))
+        assert await results() == {"unchanged"}
 
     run(tmp_path, test)
