@@ -153,6 +153,8 @@ def _words(one: Mapping[str, Any]) -> str:
     if not cluster:
         held = f"held against {one['node']}" if one["held_against"] else f"ask {one['node']} with --server to hold them"
         return f"{copy['notes']} in the copy, whole{span}; {held}"
+    if copy["unproved"]:
+        span += f", {copy['unproved']} notes without a hash: not proved"
     return f"{copy['notes']} notes in the copy, whole{span}; the cluster has {copy['newer']} newer ones, of {cluster}"
 
 
@@ -175,7 +177,7 @@ def export(client: Client, file: Path | None, syslog: str | None, follow: bool, 
       raftsched audit export --file /var/log/raftsched-audit.jsonl --follow
       raftsched audit export --syslog logs.example:514 --follow
     """
-    from raftsched.cli.auth.audit_chain import Export
+    from raftsched.cli.auth.audit_export import Export
 
     if file is None and syslog is None:
         raise click.UsageError("say where to: --file FILE, --syslog ADDRESS, or both")

@@ -1,47 +1,41 @@
-"""Checks the audit from outside: computes its hashes again, and copies it to a file or a syslog server."""
+"""Checks the audit from outside: computes its hashes again, and holds a copy against it."""
 
 from __future__ import annotations
 
 import json
-import logging
-import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from hashlib import sha256
-from logging.handlers import SysLogHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from raftsched.cli.auth.audit import KINDS
 from raftsched.cli.failures import Failure
-from raftsched.errors import Exit
 from raftsched.regular_files import open_regular
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 _TRIES = 5  # while notes are dropped at the far end
-_BACK = timedelta(minutes=10)  # notes of a new leader may be that much older than those before them
 _AGAIN_S = 0.5  # until a copy is read again that is followed
-_TAIL = 1 << 20  # bytes of a file that are read to find the end of its last line
 # Beside notes a copy has lines of its own: requests that a node refused, and whose these are, how many so far
-_REFUSED, _EXPORT = "refused", "export"
+REFUSED, EXPORT = "refused", "export"
 _NOTE = "index at kind actor token operation resource namespace subject job count remote change position hash"
 FIELDS = {
     **dict.fromkeys(KINDS, frozenset(_NOTE.split())),
-    _REFUSED: frozenset(
+    REFUSED: frozenset(
         ["kind", "node", "first_at", "last_at", "status", "method", "resource", "actor", "remote", "count", "hash"]
     ),
-    _EXPORT: frozenset(("kind", "node", "refused", "hash")),
+    EXPORT: frozenset(("kind", "node", "refused", "hash")),
 }
-_KIND = re.compile(rb'"kind":"([a-z]+)"')
-_FACILITY = SysLogHandler.LOG_AUTHPRIV
-_LATER = (Exit.UNAVAILABLE, Exit.TIMEOUT)  # nothing was refused: the same may be answered a moment later
+_CHAINED = ("job", "secret")  # kinds that came after the chain: each of their notes has a hash
+_HASH = re.compile(r"[0-9a-f]{64}")
+_TIMES = ("at", "first_at", "last_at")
+_COUNTS = ("index", "position", "count", "status", "refused")
+_TEXTS = ("node", "method", "actor", "remote")
 
 
 class Broken(Exception):
@@ -65,18 +59,18 @@ def hash_of(before: str, note: Mapping[str, Any]) -> str:
         note["subject"] or "",
         note["job"] or "",
         note["count"],
-        "" if change is None else _text(change, sort=True),
+        "" if change is None else text_of(change, sort=True),
     ]
-    return sha256(bytes.fromhex(before) + _text(said).encode()).hexdigest()
+    return sha256(bytes.fromhex(before) + text_of(said).encode()).hexdigest()
 
 
 def own_hash(before: str, line: Mapping[str, Any]) -> str:
     """Returns the hash that a line of the export's own should have, after one of these whose hash is `before`."""
     said = {name: value for name, value in line.items() if name != "hash"}
-    return sha256(bytes.fromhex(before) + _text(said, sort=True).encode()).hexdigest()
+    return sha256(bytes.fromhex(before) + text_of(said, sort=True).encode()).hexdigest()
 
 
-def _text(value: Any, sort: bool = False) -> str:
+def text_of(value: Any, sort: bool = False) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort)
 
 
@@ -96,6 +90,7 @@ class Walk:
         self.before = before
         self.first: Mapping[str, Any] | None = None
         self.last: Mapping[str, Any] | None = None
+        self.bare: list[tuple[str, str]] = []  # content and time of those without a hash
         self.unproved: Mapping[str, Any] | None = None  # what could not be held against a hash before it
         self.count = 0
         self.seen: list[tuple[str, str]] = []  # hash and time of each, where they are remembered
@@ -107,8 +102,9 @@ class Walk:
         self.last = note
         found = note["hash"]
         if found is None:  # older than the chain, which therefore begins behind it
-            fits = not self.before
+            fits = not self.before and note["kind"] not in _CHAINED
             self.before = ""
+            self.bare.append((hash_of("", note), note["at"]))
         else:
             if self.before is None:
                 self.unproved = note
@@ -135,7 +131,8 @@ def verify_all(
     """Checks all notes, and returns what was found, by kind: of the cluster, and of the copy as `copy`. `since`,
     `until`: the copy has only what came in between. `wait_s`: as long it may take to have what the cluster has. Raises
     Broken."""
-    copied = None if copy is None else read_copy(copy, whole=since is None)
+    copied = None if copy is None else _read_whole(copy, since, wait_s)
+    refusals = None if copy is None else client.get("/v1/audit/refusals")
     chains = client.get("/v1/audit/chain")
     cluster: dict[str, tuple[Walk, Mapping[str, Any]]] = {}
     for kind in KINDS:
@@ -145,15 +142,31 @@ def verify_all(
     found: dict[str, Any] = {
         kind: {"notes": walk.count, "head": walk.before or ""} for kind, (walk, _) in cluster.items()
     }
-    if copy is None:
+    if copy is None or refusals is None:
         return found
-    refusals = client.get("/v1/audit/refusals")
+    due = {kind: walk.before or "" for kind, (walk, _) in cluster.items()}  # of each kind the newest note to be in it
     for left in range(round(wait_s / _AGAIN_S), -1, -1):
         try:
-            copied = read_copy(copy, whole=since is None)
-            for kind, (walk, ends) in cluster.items():
-                found[kind]["copy"] = _compare(kind, copied.notes.get(kind), walk, ends["base"], since, until)
-            return {**found, _REFUSED: _compare_refusals(copied, refusals, since, until)}
+            copied = copied or read_copy(copy, whole=since is None)
+            for kind, newest in due.items():
+                notes = copied.notes.get(kind)
+                if notes is not None and _place_of_last(notes, *cluster[kind]) is None:  # it may have come meanwhile
+                    cluster[kind] = _verify_kind(client, kind, notes.unproved)
+                found[kind]["copy"] = _compare(kind, notes, *cluster[kind], newest, since, until)
+            return {**found, REFUSED: _compare_refusals(client, copied, refusals, since, until)}
+        except Behind:
+            if not left:
+                raise
+            copied = None
+            time.sleep(_AGAIN_S)
+    raise AssertionError
+
+
+def _read_whole(copy: Path, since: datetime | None, wait_s: float) -> Copied:
+    """Reads a copy when the line is whole that is being written. Raises Broken."""
+    for left in range(round(wait_s / _AGAIN_S), -1, -1):
+        try:
+            return read_copy(copy, whole=since is None)
         except Behind:
             if not left:
                 raise
@@ -184,62 +197,123 @@ def _verify_kind(client: Client, kind: str, begins: Mapping[str, Any] | None) ->
 
 
 def _compare(
-    kind: str, copied: Walk | None, cluster: Walk, base: str, since: datetime | None, until: datetime | None
+    kind: str,
+    copied: Walk | None,
+    cluster: Walk,
+    ends: Mapping[str, Any],
+    due: str,
+    since: datetime | None,
+    until: datetime | None,
 ) -> dict[str, Any]:
-    """Returns what the copy has of one kind, and how many newer notes the cluster has. Raises Broken where it lacks
-    some that are to be in it."""
+    """Returns what the copy has of one kind, and how many newer notes the cluster has. `due`: the hash of the newest
+    that is to be in it. Raises Broken where it lacks some that are to be in it."""
+    places = _places(cluster)
+    end = places.get(due, -1) + 1 if due else len(cluster.seen)
     if copied is None:
-        lacks = _between(cluster.seen, since, until)
+        lacks = _between(cluster.seen[:end], since, until)
         if lacks:
             raise Behind(f"the copy has no note of kind {kind}, and the cluster has {_some(lacks)}")
-        return {"notes": 0, "first": None, "last": None, "newer": len(cluster.seen)}
+        return {"notes": 0, "first": None, "last": None, "newer": len(cluster.seen), "unproved": 0}
     assert copied.first is not None
     assert copied.last is not None
     if not copied.before:
         raise Broken(f"no note of kind {kind} in the copy has a hash: it was made before there were any, or changed")
-    places = {found: place for place, (found, _) in enumerate(cluster.seen) if found}
-    last = places.get(copied.before, None if copied.before != base else -1)
+    last = _place_of_last(copied, cluster, ends)
     if last is None:
         raise Broken(
             f"the cluster does not have the last note of kind {kind} that the copy has: its record was rewritten,"
             " or the copy is of another cluster, or so old that the note is not kept any more"
         )
-    older = _between(cluster.seen[: places.get(copied.first["hash"] or "", 0)], since, until)
+    unproved = 0
+    if copied.first["hash"] is None:
+        unproved, before = _compare_bare(kind, copied.bare, cluster.bare, since)
+    else:
+        before = places.get(copied.first["hash"], 0)
+    older = _between(cluster.seen[:before], since, until)
     if older:
         raise Broken(
             f"the copy begins with {_place(copied.first)}, and the cluster has {_some(older)} before that: its head was"
             " cut; say --from TIME if it begins later on purpose"
         )
     newer = cluster.seen[last + 1 :]
-    lacks = _between(newer, since, until)
+    lacks = _between(cluster.seen[last + 1 : end], since, until)
     if lacks:
         raise Behind(
             f"the copy ends with {_place(copied.last)}, and the cluster has {_some(lacks)} after that: its tail was"
             " cut, or it is older than they are; say --to TIME if it ends earlier on purpose"
         )
-    return {"notes": copied.count, "first": copied.first["at"], "last": copied.last["at"], "newer": len(newer)}
+    return {
+        "notes": copied.count,
+        "first": copied.first["at"],
+        "last": copied.last["at"],
+        "newer": len(newer),
+        "unproved": unproved,
+    }
+
+
+def _places(cluster: Walk) -> dict[str, int]:
+    return {found: place for place, (found, _) in enumerate(cluster.seen) if found}
+
+
+def _place_of_last(copied: Walk, cluster: Walk, ends: Mapping[str, Any]) -> int | None:
+    """Returns where the last note of a copy is among those of the cluster; -1: it is the newest that was dropped."""
+    last = copied.before or ""
+    return _places(cluster).get(last, -1 if last == ends["base"] else None)
+
+
+def _compare_bare(
+    kind: str, copied: Sequence[tuple[str, str]], cluster: Sequence[tuple[str, str]], since: datetime | None
+) -> tuple[int, int]:
+    """Returns how many notes without a hash the copy has beyond those that the cluster still has, and how many of these
+    are older than the copy. No hash covers them: they are compared by what they say. Raises Broken."""
+    both = min(len(copied), len(cluster))
+    for ours, theirs in zip(copied[len(copied) - both :], cluster[len(cluster) - both :], strict=True):
+        if ours != theirs:
+            raise Broken(
+                f"a note of kind {kind} without a hash ({ours[1]}) is another one in the cluster: the copy was changed"
+            )
+    unproved = len(copied) - both
+    if unproved and since is None:
+        raise Broken(
+            f"{unproved} notes of kind {kind} without a hash: not proved, for the cluster does not have them (any more)"
+            "; say --from TIME if that is known"
+        )
+    return unproved, len(cluster) - both
 
 
 def _compare_refusals(
-    copied: Copied, now: Mapping[str, Any], since: datetime | None, until: datetime | None
+    client: Client, copied: Copied, now: Mapping[str, Any], since: datetime | None, until: datetime | None
 ) -> dict[str, Any]:
     """Does the same for refusals, of which a node remembers the newest. Of the minute that goes on none has to be in
-    the copy yet."""
+    the copy yet; those of the newest minute in it may go on after it was made."""
     if not copied.closed:
         raise Behind(
             "the copy does not end its refusals with a line of kind export: it was cut, or made by a version before"
             " 0.3.0, whose raftsched verifies it"
         )
     same = copied.whose == now["node"]
+    if not same and until is None:
+        members = [one["id"] for one in client.get("/v1/cluster/members")["items"]]
+        if copied.whose not in members:
+            raise Broken(
+                f"the refusals in the copy are of {copied.whose[:64]}, which is no member; members are"
+                f" {', '.join(members)}. If it was one, say --to TIME with the time when it was removed"
+            )
     newest = max((one["last_at"] for one in now["items"]), default="")
-    lacks = [
-        ("", one["last_at"])
-        for one in now["items"]
-        if one["last_at"][:16] < newest[:16] and _refusal(now["node"], one) not in copied.refused
-    ]
-    lacks = _between(sorted(lacks), since, until) if same else []
-    if lacks:
+    there = max((line["first_at"] for line in copied.refused.values() if line["node"] == now["node"]), default="")
+    lacks, less = [], []
+    for one in now["items"] if same else ():
+        line = copied.refused.get(refusal_key(now["node"], one))
+        if one["last_at"][:16] >= newest[:16]:
+            continue
+        if line is None:
+            lacks.append(("", one["last_at"]))
+        elif one["first_at"][:16] < there[:16] and any(line[name] < one[name] for name in ("count", "last_at")):
+            less.append(("", one["last_at"]))
+    if lacks := _between(sorted(lacks), since, until):
         raise Behind(f"{now['node']} refused what the copy does not have, {_some(lacks)}: its refusals were cut")
+    if less := _between(sorted(less), since, until):
+        raise Behind(f"{now['node']} refused more often than the copy says, {_some(less)}: refusals were changed")
     times = sorted(one["first_at"] for one in copied.refused.values())
     first, last = (times[0], times[-1]) if times else (None, None)
     held = now["node"] if same else None
@@ -261,8 +335,8 @@ def _some(seen: Sequence[tuple[str, str]]) -> str:
     return f"{len(seen)} (the first at {seen[0][1]})"
 
 
-def _refusal(node: str, one: Mapping[str, Any]) -> tuple[Any, ...]:
-    return (node, *(one[name] for name in ("first_at", "remote", "actor", "status", "resource")))
+def refusal_key(node: str, one: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (node, *(one[name] for name in ("first_at", "remote", "actor", "status", "method", "resource")))
 
 
 def read_copy(copy: Path, *, whole: bool = True) -> Copied:
@@ -275,7 +349,7 @@ def read_copy(copy: Path, *, whole: bool = True) -> Copied:
         for number, raw in enumerate(file, 1):
             where = f"{copy}, line {number}"
             try:
-                line = _line(raw, where)
+                line = read_line(raw, where)
                 kind = line["kind"]
                 if kind in KINDS:
                     fits = found.notes.setdefault(kind, Walk(None)).step(line)
@@ -283,15 +357,16 @@ def read_copy(copy: Path, *, whole: bool = True) -> Copied:
                 else:
                     fits = own is None or own_hash(own, line) == line["hash"]
                     own = line["hash"]
-                    found.closed = kind == _EXPORT
+                    found.closed = kind == EXPORT
                     words = "a refusal was changed, or one is missing before it"
-                    if kind == _REFUSED:
-                        found.refused[_refusal(line["node"], line)] = line
+                    if kind == REFUSED:
+                        found.refused[refusal_key(line["node"], line)] = line
                     else:
                         found.whose = line["node"]
                         fits = fits and (not whole or line["refused"] == len(found.refused))
-            except (ValueError, KeyError, TypeError, RecursionError):
-                raise Broken(f"{where} is no line of an export") from None
+            except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
+                broken = Broken if raw.endswith(b"\n") else Behind  # it is being written
+                raise broken(f"{where} is no line of an export") from None
             if not fits:
                 raise Broken(f"{where}: {words}")
     if not number:
@@ -299,7 +374,7 @@ def read_copy(copy: Path, *, whole: bool = True) -> Copied:
     return found
 
 
-def _line(raw: bytes, where: str) -> dict[str, Any]:
+def read_line(raw: bytes, where: str) -> dict[str, Any]:
     """Returns a line of a copy. What readers of JSON take differently is refused, and what a hash does not cover.
     Raises Broken, ValueError, KeyError, TypeError."""
 
@@ -318,157 +393,19 @@ def _line(raw: bytes, where: str) -> dict[str, Any]:
     if line.keys() != FIELDS[kind]:
         wrong = min(line.keys() ^ FIELDS[kind])
         raise Broken(f'{where} {"has an unknown" if wrong in line else "lacks the"} field "{wrong[:64]}"')
+    for name, value in line.items():
+        if not _is_of_type(kind, name, value):
+            raise Broken(f'{where} has a value in the field "{name}" that no export writes')
     return line
 
 
-class Export:
-    """A copy of the notes to a file and a syslog server, each once."""
-
-    def __init__(self, client: Client, file: Path | None, syslog: str | None) -> None:
-        """Raises Failure."""
-        self._client = client
-        self._file = None if file is None else _opened(file)
-        self._syslog = None if syslog is None else _logger(syslog)
-        self._walks = {kind: Walk(None) for kind in KINDS}
-        self._last: dict[str, tuple[int, int]] = {}
-        self._since: datetime | None = None
-        self._refused: set[tuple[Any, ...]] = set()
-        self._own = ""  # hash of the last line of its own
-        self._closed: tuple[str, int] | None = None  # the node and the number of refusals that the last of these names
-        for line in () if file is None else _written(file):
-            self._seen(line)
-
-    def run(self, interval: float | None) -> int:
-        """Copies, and returns the number of notes that did not fit. `interval`: seconds between two looks; None: one
-        look. While no node answers it says so once, and continues. Raises ClientError."""
-        from raftsched.client.errors import ClientError
-
-        broken, away = 0, False
-        try:
-            while True:
-                try:
-                    broken += self._look(done=interval is None)
-                    away = False
-                except ClientError as error:
-                    if interval is None or error.exit not in _LATER:
-                        raise
-                    if not away:
-                        click.echo(f"raftsched: {error.detail}; the export goes on when it can be read again", err=True)
-                    away = True
-                if interval is None:
-                    return broken
-                time.sleep(interval)
-        except KeyboardInterrupt:
-            return broken
-        finally:
-            if self._file is not None:
-                self._file.close()
-
-    def _look(self, done: bool) -> int:
-        broken = 0
-        query = {"order": "oldest", "from": None if self._since is None else _rfc3339(self._since - _BACK)}
-        for note in self._client.items("/v1/audit", query, None):
-            kind = note["kind"]
-            if kind not in KINDS:
-                raise Failure(f"this version knows no notes of kind {kind}; use the raftsched of the cluster's version")
-            if (note["index"], note["position"]) <= self._last.get(kind, (-1, -1)):
-                continue
-            broken += not self._walks[kind].step(note)
-            self._put(note)
-            self._seen(note, walked=True)
-        now = self._client.get("/v1/audit/refusals")
-        newest = max((one["last_at"] for one in now["items"]), default="")
-        for one in reversed(now["items"]):
-            # of a minute that goes on the count is not known yet
-            if _refusal(now["node"], one) not in self._refused and (done or one["first_at"][:16] < newest[:16]):
-                self._put_own({"kind": _REFUSED, "node": now["node"], **one})
-        if self._closed != (now["node"], len(self._refused)):
-            self._put_own({"kind": _EXPORT, "node": now["node"], "refused": len(self._refused)})
-        if self._file is not None:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        return broken
-
-    def _seen(self, line: Mapping[str, Any], walked: bool = False) -> None:
-        kind = line["kind"]
-        if kind not in KINDS:
-            self._own = line["hash"]
-            if kind == _REFUSED:
-                self._refused.add(_refusal(line["node"], line))
-            else:
-                self._closed = line["node"], line["refused"]
-            return
-        if not walked:
-            self._walks[kind].before = line["hash"]
-        self._last[kind] = (line["index"], line["position"])
-        at = datetime.fromisoformat(line["at"])
-        self._since = at if self._since is None else max(at, self._since)
-
-    def _put_own(self, line: dict[str, Any]) -> None:
-        line["hash"] = own_hash(self._own, line)
-        self._put(line)
-        self._seen(line)
-
-    def _put(self, note: Mapping[str, Any]) -> None:
-        line = _text(note)
-        if self._file is not None:
-            self._file.write(line.encode() + b"\n")
-        if self._syslog is not None:
-            self._syslog.info("%s", line)
-
-
-def _rfc3339(at: datetime) -> str:
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _opened(file: Path) -> BinaryIO:
-    """Opens a file for appending, without half a line at its end, which a killed writer has left."""
-    try:
-        fd = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
-        opened = os.fdopen(fd, "r+b")
-        size = opened.seek(0, os.SEEK_END)
-        opened.seek(max(0, size - _TAIL))
-        rest = opened.read()
-        if rest and not rest.endswith(b"\n"):
-            opened.truncate(size - len(rest) + rest.rfind(b"\n") + 1)
-        opened.seek(0, os.SEEK_END)
-    except OSError as error:
-        raise Failure(f"{file}: {error.strerror}") from None
-    return opened
-
-
-def _written(file: Path) -> Iterator[dict[str, Any]]:
-    """Yields the refusals that a file has, and the last line of each kind. Raises Failure."""
-    last: dict[str, bytes] = {}
-    refused: list[bytes] = []
-    with open_regular(file) as opened:
-        for raw in opened:
-            found = _KIND.search(raw)
-            kind = found[1].decode() if found else ""
-            last.pop(kind, None)  # in the order of the file
-            last[kind] = raw
-            if kind == _REFUSED:
-                refused.append(raw)
-    for raw in (*refused, *last.values()):
-        try:
-            yield _line(raw, str(file))
-        except (Broken, ValueError, KeyError, TypeError):
-            raise Failure(
-                f"{file} has a line that is no note, or is of a version before 0.3.0; an export goes on in its own file"
-                " only, so begin another one"
-            ) from None
-
-
-def _logger(address: str) -> logging.Logger:
-    host, colon, port = address.rpartition(":")
-    where: Any = (host.strip("[]"), int(port)) if colon and port.isdigit() and "/" not in port else address
-    try:
-        handler = SysLogHandler(where, _FACILITY)
-    except OSError as error:
-        raise Failure(f"syslog {address}: {error.strerror or error}; write /dev/log or HOST:PORT") from None
-    handler.ident = "raftsched: "
-    logger = logging.getLogger("raftsched.audit.export")
-    logger.handlers[:] = [handler]
-    logger.propagate = False
-    logger.setLevel(logging.INFO)
-    return logger
+def _is_of_type(kind: str, name: str, value: object) -> bool:
+    if name == "hash":
+        return (value is None and kind in KINDS) or (isinstance(value, str) and bool(_HASH.fullmatch(value)))
+    if name in _TIMES:
+        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+    if name in _COUNTS:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if name in _TEXTS:
+        return isinstance(value, str) or (value is None and name in ("actor", "remote"))
+    return True

@@ -14,8 +14,9 @@ import pytest
 
 from raftsched.api.auth.schema import RecordOut, RefusedOut
 from raftsched.api.http.durations import format_time
-from raftsched.cli.auth import audit_chain
-from raftsched.cli.auth.audit_chain import FIELDS, Broken, Export, verify_all
+from raftsched.cli.auth import audit_chain, audit_export
+from raftsched.cli.auth.audit_chain import FIELDS, Broken, hash_of, own_hash, verify_all
+from raftsched.cli.auth.audit_export import Export
 from raftsched.client.errors import AuthError, UnavailableError
 from raftsched.core.access import RINGS
 from tests.integration.api.auth.test_audit import JOB, listed
@@ -26,12 +27,15 @@ from tests.support.tokens import As, guarded
 class Copy:
     """What a client of the CLI gets, from answers that were read before."""
 
-    def __init__(self, chain: Any, notes: list[Any], refusals: Any) -> None:
+    def __init__(self, chain: Any, notes: list[Any], refusals: Any, members: tuple[str, ...] = ("n1",)) -> None:
         self.chain = chain
         self.notes = notes
         self.refusals = refusals
+        self.members = members
 
     def get(self, path: str) -> Any:
+        if path.endswith("members"):
+            return {"items": [{"id": node} for node in self.members]}
         return self.chain if path.endswith("chain") else self.refusals
 
     def items(self, path: str, query: Mapping[str, Any], most: int | None) -> Iterator[Any]:
@@ -128,7 +132,7 @@ def test_an_export_outlives_nodes_that_are_away(
         with pytest.raises(UnavailableError):
             Export(Away(copy.chain, copy.notes, copy.refusals), tmp_path / "once", None).run(None)  # type: ignore[arg-type]
         answers.extend(["no", "no", "yes"])
-        monkeypatch.setattr(audit_chain, "time", SimpleNamespace(sleep=lambda seconds: None))
+        monkeypatch.setattr(audit_export, "time", SimpleNamespace(sleep=lambda seconds: None))
         file = tmp_path / "audit.jsonl"
         with pytest.raises(AuthError):  # what is refused ends it
             Export(Away(copy.chain, copy.notes, copy.refusals), file, None).run(1.0)  # type: ignore[arg-type]
@@ -201,7 +205,7 @@ MANIPULATIONS: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     "address changed": (lambda a: changed(a, remote="1.2.3.4"), "does not fit"),
     "hash changed": (lambda a: changed(a, hash="00" * 32), "does not fit"),
     "hash taken out": (lambda a: changed(a, hash=None), "does not fit"),
-    "hash that is none": (lambda a: changed(a, hash="x"), "no line of an export|does not fit"),
+    "hash that is none": (lambda a: changed(a, hash="x"), 'field "hash" that no export writes'),
     "field added": (lambda a: changed(a, extra="x"), 'unknown field "extra"'),
     "field left out": (lambda a: [{k: v for k, v in one.items() if k != "job"} for one in a], 'lacks the field "job"'),
     "kind changed": (lambda a: changed(a, kind="note"), 'kind "note"'),
@@ -219,7 +223,7 @@ MANIPULATIONS: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     "refusals taken out": (without("refused"), "a refusal was changed, or one is missing"),
     "a refusal taken out": (lambda a: [one for at, one in enumerate(a) if at != middle(a, "refused")], "is missing"),
     "a refusal changed": (lambda a: changed(a, "refused", actor="x", remote="9.9.9.9"), "a refusal was changed"),
-    "a refusal without hash": (lambda a: changed(a, "refused", hash=None), "a refusal was changed"),
+    "a refusal without hash": (lambda a: changed(a, "refused", hash=None), 'field "hash" that no export writes'),
     "refusals taken out with their end": (without(*OWN), "line of kind export"),
     "forged line at the end": (lambda a: [*a, {**a[middle(a)], "index": 10**6, "actor": "mallory"}], "does not fit"),
 }
@@ -282,7 +286,7 @@ def test_it_says_what_the_copy_has(tmp_path: Path) -> None:
         copy, file = await copy_of(people["operator"]), tmp_path / "copy.jsonl"
         assert Export(copy, file, None).run(None) == 0  # type: ignore[arg-type]
         changes = [note for note in copy.notes if note["kind"] == "change"]
-        span = {"notes": len(changes), "first": changes[0]["at"], "last": changes[-1]["at"]}
+        span = {"notes": len(changes), "first": changes[0]["at"], "last": changes[-1]["at"], "unproved": 0}
         assert verify_all(copy, file)["change"]["copy"] == {**span, "newer": 0}  # type: ignore[arg-type]
         call.cluster.clock.forward(60_000)
         before = format_time(call.context.now_ms())
@@ -336,7 +340,7 @@ def test_refusals_that_the_node_remembers_are_in_its_copy(tmp_path: Path) -> Non
             copy = await copy_of(people["operator"])
         with pytest.raises(Broken, match="n1 refused what the copy does not have, 1 "):
             verify_all(copy, file)  # type: ignore[arg-type]
-        elsewhere = Copy(copy.chain, copy.notes, {**copy.refusals, "node": "n2"})
+        elsewhere = Copy(copy.chain, copy.notes, {**copy.refusals, "node": "n2"}, members=("n1", "n2"))
         assert verify_all(elsewhere, file)["refused"]["held_against"] is None  # type: ignore[arg-type]
 
     run(tmp_path, test)
@@ -412,3 +416,174 @@ def test_parts_of_the_log_are_for_admins_and_noted_among_work(tmp_path: Path) ->
         assert await listed(people["operator"], "&kind=change") == before, "it pushes out nothing that is rarer"
 
     run(tmp_path, test)
+
+
+# Below the cluster is made up: notes of an entry each, and what one node refused
+
+
+def chained(kind: str, count: int, *, bare: int = 0) -> list[dict[str, Any]]:
+    """Returns notes of one kind. `bare`: so many in front of them have no hash."""
+    notes: list[dict[str, Any]] = []
+    before = ""
+    for number in range(bare + count):
+        note = dict.fromkeys(FIELDS[kind]) | {
+            "index": number + 4, "at": f"2030-01-01T00:00:{number:02d}.000Z", "kind": kind, "actor": "root",
+            "operation": "tokens_create", "count": 1, "position": 0,
+        }  # fmt: skip
+        if number >= bare:
+            note["hash"] = before = hash_of(before, note)
+        notes.append(note)
+    return notes
+
+
+def refusal(minute: int, count: int, **fields: Any) -> dict[str, Any]:
+    said = {
+        "first_at": f"2030-01-01T00:{minute:02d}:00.000Z", "last_at": f"2030-01-01T00:{minute:02d}:{count:02d}.000Z",
+        "status": 401, "method": "GET", "resource": "/v1/jobs", "actor": None, "remote": "6.6.6.6", "count": count,
+    }  # fmt: skip
+    return {**said, **fields}
+
+
+def closed(*refused: dict[str, Any], node: str = "n1") -> Lines:
+    """Returns the lines of refusals that a copy has, with hashes that fit, as who writes the file could make them."""
+    lines = [{"kind": "refused", "node": node, **one} for one in refused]
+    before = ""
+    for line in (*lines, end := {"kind": "export", "node": node, "refused": len(lines)}):
+        line["hash"] = before = own_hash(before, line)
+    return [*lines, end]
+
+
+def cluster_of(notes: list[dict[str, Any]], *refused: dict[str, Any], **given: Any) -> Copy:
+    chain = {}
+    for kind in RINGS:
+        hashes = [note["hash"] for note in notes if note["kind"] == kind]
+        chain[kind] = {"head": (hashes or [""])[-1] or "", "base": "", "count": len(hashes)}
+    return Copy(chain, notes, {"node": "n1", "items": list(reversed(refused))}, **given)
+
+
+def verified(cluster: Copy, file: Path, lines: Lines, **given: Any) -> dict[str, Any]:
+    write(file, lines)
+    return verify_all(cluster, file, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", RINGS)
+def test_notes_without_a_hash_are_not_put_in_front_of_a_chain(tmp_path: Path, kind: str) -> None:
+    notes = chained(kind, 3)
+    forged = {**notes[0], "index": 1, "actor": "eve", "hash": None}
+    said = "does not fit" if kind in ("job", "secret") else "^2 notes of kind .* without a hash: not proved"
+    with pytest.raises(Broken, match=said):
+        verified(cluster_of(notes), tmp_path / "copy", [forged, forged, *notes, *closed()])
+
+
+def test_notes_without_a_hash_are_those_of_the_cluster(tmp_path: Path) -> None:
+    file, notes = tmp_path / "copy", chained("change", 3, bare=3)
+    cluster, since = cluster_of(notes), datetime.fromisoformat(notes[1]["at"])
+    assert verified(cluster, file, [*notes, *closed()])["change"]["copy"]["unproved"] == 0
+    with pytest.raises(Broken, match="another one in the cluster"):
+        verified(cluster, file, [notes[0], {**notes[1], "actor": "eve"}, *notes[2:], *closed()])
+    with pytest.raises(Broken, match="its head was cut"):
+        verified(cluster, file, [*notes[1:], *closed()])
+    assert verified(cluster, file, [*notes[1:], *closed()], since=since)["change"]["copy"]["notes"] == 5
+    later = cluster_of(notes[2:])  # the oldest two are not kept any more
+    with pytest.raises(Broken, match=r"^2 notes of kind change without a hash: not proved"):
+        verified(later, file, [*notes, *closed()])
+    assert verified(later, file, [*notes, *closed()], since=since)["change"]["copy"]["unproved"] == 2
+
+
+def test_what_comes_while_the_cluster_is_read_is_no_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, notes = tmp_path / "copy", chained("work", 9)
+    made = 3
+
+    class Live(Copy):
+        """Notes are made and exported while it is read."""
+
+        def items(self, path: str, query: Mapping[str, Any], most: int | None) -> Iterator[Any]:
+            nonlocal made
+            found = list(super().items(path, query, most))
+            if query["kind"] == "work" and made < len(notes):
+                made += 1
+                self.notes, self.chain = notes[:made], cluster_of(notes[:made]).chain
+                write(file, [*self.notes, *closed()])
+            return iter(found)
+
+    def sleep(seconds: float) -> None:
+        write(file, [*notes[:made], *closed()])
+
+    monkeypatch.setattr(audit_chain, "time", SimpleNamespace(sleep=sleep))
+    for behind in (0, 1):
+        made = 3
+        start = cluster_of(notes[:made])
+        live = Live(start.chain, start.notes, start.refusals)
+        assert verified(live, file, [*notes[: made - behind], *closed()], wait_s=1)["work"]["copy"]["notes"] >= 3
+    forged = {**notes[3], "actor": "eve"}
+    forged["hash"] = hash_of(notes[2]["hash"], forged)
+    with pytest.raises(Broken, match="rewritten"):
+        verified(cluster_of(notes[:3]), file, [*notes[:3], forged, *closed()], wait_s=1)
+
+
+def test_a_line_that_is_being_written_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, notes = tmp_path / "copy", chained("work", 3)
+
+    def sleep(seconds: float) -> None:
+        write(file, [*notes, *closed()])
+
+    write(file, [*notes, *closed()])
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(Broken, match="line 4 is no line of an export"):
+        verify_all(cluster_of(notes), file)  # type: ignore[arg-type]
+    monkeypatch.setattr(audit_chain, "time", SimpleNamespace(sleep=sleep))
+    assert verify_all(cluster_of(notes), file, wait_s=1)["work"]["copy"]["notes"] == 3  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("hash", [1]), ("hash", {"a": 1}), ("hash", "AB" * 32), ("hash", "ab" * 31), ("at", 5), ("at", "2030-01-01"),
+     ("count", True), ("count", "1"), ("index", 1.5), ("position", None),
+     ("actor", [])],
+)  # fmt: skip
+def test_values_that_no_export_writes_are_refused_by_their_line(tmp_path: Path, field: str, value: Any) -> None:
+    notes = chained("change", 3)
+    with pytest.raises(Broken, match=f'line 1 has a value in the field "{field}"|line 1 is no line of an export'):
+        verified(cluster_of(notes), tmp_path / "copy", [{**notes[0], field: value}, *notes[1:], *closed()])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("first_at", 5), ("last_at", None), ("count", True), ("status", "401"), ("node", ["n1"])]
+)
+def test_values_of_refusals_are_checked_too(tmp_path: Path, field: str, value: Any) -> None:
+    lines = closed(refusal(0, 5), {**refusal(1, 5), field: value})
+    with pytest.raises(Broken, match=f'line 2 has a value in the field "{field}"'):
+        verified(cluster_of([]), tmp_path / "copy", lines)
+
+
+def test_refusals_are_not_hidden_behind_another_node(tmp_path: Path) -> None:
+    file, refused = tmp_path / "copy", [refusal(0, 5), refusal(9, 5)]
+    cluster = cluster_of([], *refused, members=("n1", "n2"))
+    assert verified(cluster, file, closed(*refused))["refused"]["held_against"] == "n1"
+    with pytest.raises(Broken, match=r"of n9, which is no member; members are n1, n2\. .* --to"):
+        verified(cluster, file, closed(node="n9"))
+    removed = datetime.fromisoformat("2031-01-01T00:00:00Z")
+    assert verified(cluster, file, closed(node="n9"), until=removed)["refused"]["held_against"] is None
+    assert verified(cluster, file, closed(node="n2"))["refused"]["held_against"] is None
+
+
+def test_refusals_say_what_the_node_remembers(tmp_path: Path) -> None:
+    file, refused = tmp_path / "copy", [refusal(0, 5), refusal(1, 5), refusal(9, 5)]
+    cluster = cluster_of([], *refused)
+    with pytest.raises(Broken, match="what the copy does not have"):
+        verified(cluster, file, closed({**refused[0], "method": "HEAD"}, *refused[1:]))
+    for less in ({"count": 4}, {"last_at": refused[0]["first_at"]}):
+        with pytest.raises(Broken, match="more often than the copy says, 1 "):
+            verified(cluster, file, closed({**refused[0], **less}, *refused[1:]))
+    # the newest minute of a copy may have gone on after it was made
+    verified(cluster, file, closed(refused[0], {**refused[1], "count": 4}))
+
+
+def test_a_refusal_that_went_on_is_copied_again(tmp_path: Path) -> None:
+    file = tmp_path / "copy"
+    early = cluster_of([], refusal(0, 5))
+    late = cluster_of([], {**refusal(0, 7), "first_at": refusal(0, 5)["first_at"]}, refusal(1, 1), refusal(2, 1))
+    for cluster, counts in ((early, [5]), (early, [5]), (late, [5, 7, 1, 1]), (late, [5, 7, 1, 1])):
+        Export(cluster, file, None).run(None)  # type: ignore[arg-type]
+        assert [line["count"] for line in lines_of(file) if line["kind"] == "refused"] == counts
+        verify_all(cluster, file)  # type: ignore[arg-type]
