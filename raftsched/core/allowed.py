@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from posixpath import normpath
@@ -36,10 +36,15 @@ _NAME_BITS = 129  # a rule about a name is more specific than one about any netw
 # Variables by which a program runs code that it is not made of, or takes other files for its own: jobs never set them,
 # whatever an operator's pattern matches. Sources: ld.so(8), glibc's unsecvars.h, bash(1), zsh(1), python(1),
 # perlrun(1), ruby(1), node(1), lua(1), java(1), dotnet(1), php(1), git(1), svn(1), make(1), tar(1), rsync(1), less(1),
-# man(1), vim(1), awk(1), openssl-env(7), borg(1), restic(1), rclone(1), environ(7), XDG Base Directory Specification.
+# man(1), vim(1), awk(1), openssl-env(7), borg(1), restic(1), rclone(1), environ(7), XDG Base Directory Specification,
+# psql(1), hg(1), bundle-config(1), gem(1), R's Startup, erl(1), and Ansible's and Electron's manuals. Not so TMPDIR of
+# unsecvars.h, which is for programs with more rights than their caller: a job has its program's, and may need the room.
 _NEVER = frozenset(
     {"PATH", "HOME", "SHELL", "IFS", "ENV", "PS4", "CDPATH", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "FPATH"}
     | {"ZDOTDIR", "GCONV_PATH", "GETCONF_DIR", "GLIBC_TUNABLES", "LOCPATH", "NLSPATH", "RESOLV_HOST_CONF", "TZDIR"}
+    | {"HOSTALIASES", "LOCALDOMAIN", "MALLOC_TRACE", "NIS_PATH", "RES_OPTIONS", "LESS", "PSQLRC", "HGRCPATH"}
+    | {"ELECTRON_RUN_AS_NODE", "GEM_HOME", "GEM_PATH", "BUNDLE_GEMFILE", "R_PROFILE", "R_PROFILE_USER", "R_ENVIRON"}
+    | {"R_ENVIRON_USER", "ERL_FLAGS", "ERL_AFLAGS", "ERL_ZFLAGS"}
     | {"RUBYOPT", "RUBYLIB", "PERLLIB", "PHPRC", "PHP_INI_SCAN_DIR", "CLASSPATH", "JAVA_HOME", "JAVA_TOOL_OPTIONS"}
     | {"JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "JAVA_OPTS", "MAVEN_OPTS", "GRADLE_OPTS", "DOTNET_STARTUP_HOOKS"}
     | {"MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEFILES", "MAKESHELL", "AWKPATH", "AWKLIBPATH", "TAR_OPTIONS"}
@@ -49,10 +54,15 @@ _NEVER = frozenset(
 )
 _NEVER_PREFIXES = (
     *("LD_", "DYLD_", "PYTHON", "PERL5", "BASH_", "GIT_", "LUA_", "NODE_", "NPM_CONFIG_", "npm_config_", "XDG_"),
-    *("CORECLR_", "COR_", "DOTNET_ADDITIONAL_", "RAFTSCHED_"),  # the last are the product's own to set
+    *("CORECLR_", "COR_", "DOTNET_ADDITIONAL_", "ANSIBLE_", "RAFTSCHED_"),  # the last are the product's own to set
 )
-_NEVER_SUFFIXES = ("_COMMAND", "_PASSCOMMAND", "_RSH", "_SSH")  # their values are command lines
+# Their values are command lines, options of interpreters, or code to load. No _FLAGS: features are named so as well.
+_NEVER_SUFFIXES = (
+    *("_COMMAND", "_PASSCOMMAND", "_RSH", "_SSH", "_PAGER", "_EDITOR", "_WRAPPER", "_OPTS"),
+    *("_MODULES", "_PLUGIN_PATH"),
+)
 _VARIABLE = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*", re.ASCII)
+NO_ENV = ": it has no env_allow; say it there, or leave the variable out"
 VARIABLES_MAX, VARIABLE_MAX = 100, 256  # of a job's variables, so many are held against rules before it is started
 
 
@@ -80,6 +90,15 @@ class Allowed(msgspec.Struct, array_like=True, frozen=True, gc=False):
         if self.cwd is not None:
             found.add("shell")
         return frozenset(found)
+
+
+def is_closed(allowed: Allowed | None, handlers: Collection[str]) -> bool:
+    """Returns whether a node with these rules and handlers starts only what its operator chose: programs and functions
+    that rules name, and handlers by name."""
+    if "shell" in handlers:
+        return False
+    rules = allowed or Allowed()
+    return ("exec" not in handlers or rules.exec is not None) and ("python" not in handlers or rules.python is not None)
 
 
 def rules_error(allowed: Allowed) -> str | None:
@@ -138,11 +157,11 @@ def allowed_of(executors: tuple[str, ...], lists: dict[str, tuple[str, ...]]) ->
 
 
 def run_error(
-    allowed: Allowed, kind: str, target: str, cwd: str, env: Iterable[str] = (), *, own_only: bool = False
+    allowed: Allowed, kind: str, target: str, cwd: str, env: Iterable[str] = (), *, closed: bool = False
 ) -> str | None:
     """Why a node with these rules does not start it, as the end of a sentence that begins with the node; None: it does.
     `target`: the program of exec, "module:function" of python; empty: not known. `env`: the variables that the job
-    sets. `own_only`: the node has none of PROGRAMS, so that of all that runs there it has handlers of its own."""
+    sets. `closed`: see is_closed; then call jobs, too, set only the variables that rules name."""
     if kind == "exec" and allowed.exec is not None and target:
         if not target.startswith("/") or normpath(target) != target:
             return f'starts no "{target[:_SHOWN]}": where exec_allow is said, a program is named by its absolute path'
@@ -155,16 +174,18 @@ def run_error(
     if cwd and allowed.cwd is not None and not inside(cwd, allowed.cwd):
         return f'runs nothing in "{cwd[:_SHOWN]}": cwd_allow names {listed(allowed.cwd)}'
     restricted = allowed.env is not None or (
-        allowed.exec is not None if kind == "exec" else own_only or allowed.python is not None
+        allowed.exec is not None if kind == "exec" else closed or allowed.python is not None
     )
-    return _env_error(allowed.env or (), env) if restricted and kind in ("exec", "python", "call") else None
+    return _env_error(allowed.env, env) if restricted and kind in ("exec", "python", "call") else None
 
 
-def _env_error(patterns: tuple[str, ...], env: Iterable[str]) -> str | None:
+def _env_error(patterns: tuple[str, ...] | None, env: Iterable[str]) -> str | None:
     for name in env:
         what = f'takes no variable "{name[:_SHOWN]}" from a job'
         if is_never(name):
             return f"{what}, whatever env_allow names: with it a program runs other code; leave it out"
+        if patterns is None:
+            return f"{what}{NO_ENV}"
         if not any(fnmatchcase(name, pattern) for pattern in patterns):
             return f"{what}: env_allow names {listed(patterns)}; name it there, or leave it out"
     return None
@@ -173,6 +194,11 @@ def _env_error(patterns: tuple[str, ...], env: Iterable[str]) -> str | None:
 def is_never(name: str) -> bool:
     """Returns whether no job may set this variable where programs or functions are restricted."""
     return name in _NEVER or name.startswith(_NEVER_PREFIXES) or name.endswith(_NEVER_SUFFIXES)
+
+
+def any_variable(allowed: Allowed) -> bool:
+    """Returns whether a pattern of variables matches all of them."""
+    return any(not set(pattern) - {"*"} for pattern in allowed.env or ())
 
 
 def function_error(patterns: tuple[str, ...], name: str, module: str | None) -> str | None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from raftsched.core.allowed import PROGRAMS, Allowed, path_error, run_error, target_of_url, wrong_in_target
+from raftsched.core.allowed import (
+    NO_ENV,
+    PROGRAMS,
+    Allowed,
+    is_closed,
+    path_error,
+    run_error,
+    target_of_url,
+    wrong_in_target,
+)
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.executors import at_start, is_worker
 from raftsched.core.model import Condition, ConditionKind, Policy
@@ -91,10 +100,14 @@ class Offer:
 
     def refusal(self, policy: Policy) -> str | None:
         """Why the node does not touch what the job names, as the end of a sentence; None: it does."""
-        return None if self.allowed is None else _refusal(self.allowed, policy, PROGRAMS.isdisjoint(self.handlers))
+        return None if self.allowed is None else _refusal(self.allowed, policy, is_closed(self.allowed, self.handlers))
 
 
-def _refusal(allowed: Allowed, policy: Policy, own_only: bool) -> str | None:
+# Of a session that was opened before the level of variables (core.levels, SPARING) its rules are not known.
+NOT_ANNOUNCED = "; where it is said, it was announced before the level of the cluster was 6: start it once more"
+
+
+def _refusal(allowed: Allowed, policy: Policy, closed: bool) -> str | None:
     """Why a node with these rules does not run a job with this policy, as the end of a sentence that begins with the
     node; None: it does, as far as can be told without resolving names."""
     kind = policy.required_capability.partition(":")[0]
@@ -103,9 +116,9 @@ def _refusal(allowed: Allowed, policy: Policy, own_only: bool) -> str | None:
         if wrong is not None:
             return wrong
     else:
-        wrong = run_error(allowed, kind, policy.target, policy.cwd, policy.env, own_only=own_only)
+        wrong = run_error(allowed, kind, policy.target, policy.cwd, policy.env, closed=closed)
         if wrong is not None:
-            return wrong
+            return wrong + NOT_ANNOUNCED if wrong.endswith(NO_ENV) else wrong
     for condition in policy.conditions:
         if condition.kind is ConditionKind.HTTP:
             wrong = wrong_in_target(allowed, target_of_url(condition.target))
@@ -133,7 +146,7 @@ DELIVER = (
 def _restricted(allowed: Allowed | None, handlers: frozenset[str]) -> frozenset[str]:
     if allowed is None:
         return frozenset()
-    return allowed.kinds | {"call"} if PROGRAMS.isdisjoint(handlers) else allowed.kinds
+    return allowed.kinds | {"call"} if is_closed(allowed, handlers) else allowed.kinds
 
 
 def offer(session: Session, rule: NodeRule, *, workers_deliver: bool = False) -> Offer:
@@ -157,9 +170,10 @@ def offer(session: Session, rule: NodeRule, *, workers_deliver: bool = False) ->
     )
 
 
+# Whether it was meant that programs are left out is not announced.
 HELD_BACK = (
-    "One whose jobs would run as its own user offers http and call only: start it with --run-as default=USER, or with"
-    " --jobs-as-node."
+    "One whose jobs would run as its own user leaves shell, exec and python out until --run-as default=USER names"
+    " another, and says so in its log."
 )
 EVERY = "default"  # of users: for each namespace that the node does not name
 
@@ -185,8 +199,11 @@ def lacking(offers: Sequence[Offer], policy: Policy, namespace: str) -> str:
     kind = "node or worker" if any(is_worker(o.node) for o in offers) else "node"
     handled = [o for o in offers if not need or need in o.handlers]
     if not handled:
+        said = f'No {kind} has the handler "{need}".'
+        if need in PROGRAMS:
+            said += " Start a worker or a node that has it in its --executors."
         held_back = need in PROGRAMS and not all(PROGRAMS & o.handlers for o in offers)
-        return f'No {kind} has the handler "{need}".' + (f" {HELD_BACK}" if held_back else "")
+        return f"{said} {HELD_BACK}" if held_back else said
     who = f'{kind} with the handler "{need}"' if need else kind
     handled = [o for o in handled if o.serves(policy.queue, namespace)]
     if not handled and namespace == SYSTEM_NAMESPACE:

@@ -80,7 +80,7 @@ class Agent:
         rng: random.Random,
         calls: Mapping[str, str] | None = None,
         allowed: Allowed | None = None,
-        own_only: bool = False,
+        closed: bool = False,
         run_as: RunAs = NODES_OWN,
         grace_ms: int = 0,
         token_from: str = "token=",
@@ -88,7 +88,7 @@ class Agent:
     ) -> None:
         """`opening`: what it says of itself. Its `incarnation` names this boot of this machine and what nobody else has
         (a data directory): only so can nothing be left of an earlier session after `Runs.fence`. `calls`: handlers by
-        name, as "package.module:function". `allowed`: what jobs may name here; None: anything. `own_only`: see
+        name, as "package.module:function". `allowed`: what jobs may name here; None: anything. `closed`: see
         run_error. `grace_ms`: what runs have to come to an end when the worker stops. `token_from`: how its user says a
         token, for who is refused. `output_max`: bytes of what a run prints that are kept here at most; None: as many as
         nodes keep."""
@@ -103,7 +103,7 @@ class Agent:
         self._clock = clock
         self._rng = rng
         self._calls = dict(calls or {})
-        self._allowed, self._run_as, self._own_only = allowed, run_as.of, own_only
+        self._allowed, self._run_as, self._closed = allowed, run_as.of, closed
         self._output_max = output_max
         self.pause = Pause()
         self._lease = LeaseHolder()
@@ -483,7 +483,7 @@ class Agent:
 
     def _start(self, run: Run) -> None:
         try:
-            rules = (self._calls, self._allowed, self._run_as, self._output_max, self._own_only)
+            rules = (self._calls, self._allowed, self._run_as, self._output_max, self._closed)
             spec = spec_of(run, self._lease.session, *rules)
         except BadJob as exc:
             self._report_unstarted(run.token, "failed", str(exc))

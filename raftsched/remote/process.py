@@ -18,7 +18,7 @@ from raftsched.bounds import SLOTS_MAX
 from raftsched.client.errors import ClientError
 from raftsched.clock import Clock, SystemClock
 from raftsched.config.worker import WorkerConfig
-from raftsched.core.allowed import PROGRAMS, Allowed
+from raftsched.core.allowed import Allowed, is_closed
 from raftsched.errors import Exit, StartupError
 from raftsched.remote.agent import Agent
 from raftsched.remote.protocol import OpenIn, WorkerRules
@@ -142,7 +142,7 @@ class RemoteWorker:
             rng=random.Random(secrets.randbits(256)),  # for pauses; no secret is drawn from it  # nosec B311
             calls=calls,
             allowed=config.allowed,
-            own_only=PROGRAMS.isdisjoint(executors),
+            closed=is_closed(config.allowed, executors),
             run_as=run_as,
             grace_ms=config.grace_ms,
             token_from=self._token_from,

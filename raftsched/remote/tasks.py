@@ -45,11 +45,11 @@ def spec_of(
     allowed: Allowed | None,
     run_as: Callable[[str, str], str],
     output_max: int | None = None,
-    own_only: bool = False,
+    closed: bool = False,
 ) -> RunSpec:
     """Makes the run, and holds it against `allowed`. `calls`: this worker's handlers by name. `run_as`: the user, from
     the job's namespace and what it asks for. `output_max`: bytes of what it prints that this worker keeps at most;
-    None: as many as nodes do. `own_only`: see run_error. Raises BadJob."""
+    None: as many as nodes do. `closed`: see run_error. Raises BadJob."""
     try:
         user = run_as(run.namespace, run.user)
     except UnknownUser as exc:
@@ -68,7 +68,7 @@ def spec_of(
         told=run.env,
         trace=(run.traceparent or "", run.tracestate or ""),
     )
-    return permitted(spec, allowed, own_only)
+    return permitted(spec, allowed, closed)
 
 
 Kept = OutputPlace | str | list[Printed] | None

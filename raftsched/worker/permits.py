@@ -39,17 +39,17 @@ def prepared(
     run_as: Callable[[str, str], str],
     output_max: int = 0,
     *,
-    own_only: bool = False,
+    closed: bool = False,
 ) -> RunSpec:
     """Makes the run of an attempt, and holds it against `allowed`. `calls`: this node's handlers by name. `run_as`,
-    `output_max`: see spec_of; `own_only`: see run_error. Raises BadJob."""
+    `output_max`: see spec_of; `closed`: see run_error. Raises BadJob."""
     if instance.notice is not None:
         return delivery_of(view, job, instance, attempt, clock.wall_ms(), sealer)
     find = partial(find_secret, view)
-    return permitted(spec_of(job, instance, attempt, calls, find, sealer, run_as, output_max), allowed, own_only)
+    return permitted(spec_of(job, instance, attempt, calls, find, sealer, run_as, output_max), allowed, closed)
 
 
-def permitted(spec: RunSpec, allowed: Allowed | None, own_only: bool = False) -> RunSpec:
+def permitted(spec: RunSpec, allowed: Allowed | None, closed: bool = False) -> RunSpec:
     """The run as the node starts it. Raises BadJob."""
     task = spec.task
     if allowed is None or isinstance(task, (Http, Mail)):  # where a request may go is decided when its host is resolved
@@ -60,7 +60,7 @@ def permitted(spec: RunSpec, allowed: Allowed | None, own_only: bool = False) ->
     else:
         kind, target = "python", task.function
     env = sorted(name for name in task.env if name not in spec.told and name not in _OURS)
-    wrong = run_error(allowed, kind, target, task.cwd or "", env, own_only=own_only)
+    wrong = run_error(allowed, kind, target, task.cwd or "", env, closed=closed)
     if wrong is not None:
         raise BadJob(f"this node {wrong}")
     if isinstance(task, Python) and allowed.python is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -26,7 +26,7 @@ from raftsched.core.actions import (
     SessionChanged,
     SettingsChanged,
 )
-from raftsched.core.allowed import PROGRAMS, Allowed
+from raftsched.core.allowed import Allowed, is_closed
 from raftsched.core.commands import CloseSession, Ended, LoseAttempt, OpenSession, Said, Started, encode
 from raftsched.core.leasing import AttemptsFinished, DiskUse, Heartbeat, decode_grant
 from raftsched.core.leasing import encode as encode_message
@@ -80,7 +80,7 @@ class Worker:
         weight: int = 1,
         rng: random.Random,
         labels: Iterable[tuple[str, str]] = (),
-        handlers: Iterable[str] = KINDS,
+        handlers: Collection[str] = KINDS,
         calls: Mapping[str, str] | None = None,
         http: str = "",
         store_moves: Callable[[], bool] = lambda: True,
@@ -120,7 +120,7 @@ class Worker:
             weight=weight,
         )
         self._allowed, self._run_as = allowed, run_as.of
-        self._own_only = PROGRAMS.isdisjoint(handlers)
+        self._closed = is_closed(allowed, handlers)
         self._output_rules = output_rules
         self._kept_ends = kept_ends
         self._kept: frozenset[int] = frozenset()  # tokens of the ends that are kept there
@@ -500,7 +500,7 @@ class Worker:
         output_max = 0 if self._output_rules is None else self._output_rules.max_of(view, job.namespace)
         about = (self._clock, self._calls, self._sealer, self._allowed, self._run_as)
         try:
-            spec = prepared(view, job, instance, attempt, *about, output_max, own_only=self._own_only)
+            spec = prepared(view, job, instance, attempt, *about, output_max, closed=self._closed)
         except BadJob as exc:
             self._report_unstarted(token, Outcome.FAILED, str(exc))
             return

@@ -50,8 +50,9 @@ def test_programs_are_not_started_as_the_programs_own_user_until_that_is_said(
             job = await node.jobs.create(trigger={"manual": True}, handler={"shell": "cat cluster.key"})
             why = (await node.instances.explain(await node.jobs.run(job))).waiting_for
             assert why is not None
-            assert 'No node has the handler "shell". One whose jobs would run as its own user' in why.text
-            assert "--run-as default=USER, or with --jobs-as-node" in why.text
+            assert 'No node has the handler "shell". Start a worker or a node' in why.text
+            assert "until --run-as default=USER names another" in why.text
+            assert "--jobs-as-node" not in why.text
 
     asyncio.run(main())
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]

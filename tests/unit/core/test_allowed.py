@@ -13,6 +13,7 @@ from raftsched.core.allowed import (
     Destinations,
     allowed_of,
     function_error,
+    is_closed,
     literal,
     permitted_addresses,
     run_error,
@@ -187,7 +188,7 @@ class TestRuns:
         assert good or (wrong is not None and "python_allow names shop.*" in wrong)
 
     @pytest.mark.parametrize(
-        ("allowed", "own_only", "restricted"),
+        ("allowed", "closed", "restricted"),
         [
             (Allowed(), False, set()),
             (Allowed(cwd=("/srv",)), False, set()),
@@ -197,12 +198,31 @@ class TestRuns:
             (Allowed(), True, {"python", "call"}),  # a handler by name may start programs, too
         ],
     )
-    def test_whose_variables_have_a_rule(self, allowed: Allowed, own_only: bool, restricted: set[str]) -> None:
+    def test_whose_variables_have_a_rule(self, allowed: Allowed, closed: bool, restricted: set[str]) -> None:
         for kind in ("exec", "shell", "python", "call", "http"):
-            wrong = run_error(allowed, kind, "", "", ["TZ"], own_only=own_only)
+            wrong = run_error(allowed, kind, "", "", ["TZ"], closed=closed)
             assert (wrong is not None) is (kind in restricted), kind
-            assert kind not in restricted or own_only or kind in allowed.kinds
+            assert kind not in restricted or closed or kind in allowed.kinds
         assert allowed_of(ALL, {"env_allow": ("APP_*",)}).env == ("APP_*",)
+
+    @pytest.mark.parametrize(
+        ("handlers", "allowed", "closed"),
+        [
+            (("http", "call"), Allowed(), True),
+            (("exec", "http"), Allowed(), False),
+            (("exec", "http", "call:send"), Allowed(exec=("/opt/*",)), True),
+            (("exec", "python"), Allowed(exec=("/opt/*",)), False),
+            (("exec", "python"), Allowed(exec=("/opt/*",), python=("shop.*",)), True),
+            (("python",), Allowed(python=("shop.*",)), True),
+            (("python", "exec"), Allowed(python=("shop.*",)), False),
+            (("shell", "exec"), Allowed(exec=("/opt/*",)), False),  # said by a remote worker alone
+            (("call",), None, True),
+        ],
+    )
+    def test_a_node_is_closed_where_all_that_it_starts_was_chosen(
+        self, handlers: tuple[str, ...], allowed: Allowed | None, closed: bool
+    ) -> None:
+        assert is_closed(allowed, handlers) is closed
 
     def test_a_shell_would_start_anything(self) -> None:
         with pytest.raises(ValueError, match="leave shell out"):
@@ -231,12 +251,28 @@ class TestPlacement:
         held = replace(self.offer("n1", None), handlers=frozenset({"http", "deliver", "call:send"}))
         for need in ("exec", "shell", "python"):
             assert lacking([held, held], self.policy(need, ""), "default") == (
-                f'No node has the handler "{need}". One whose jobs would run as its own user offers http and call only:'
-                " start it with --run-as default=USER, or with --jobs-as-node."
+                f'No node has the handler "{need}". Start a worker or a node that has it in its --executors.'
+                " One whose jobs would run as its own user leaves shell, exec and python out until --run-as"
+                " default=USER names another, and says so in its log."
             )
         assert lacking([held], self.policy("call:other", ""), "default") == 'No node has the handler "call:other".'
         assert lacking([self.offer("n1", None)], self.policy("python", ""), "default") == (
-            'No node has the handler "python".'
+            'No node has the handler "python". Start a worker or a node that has it in its --executors.'
+        )
+
+    def test_handlers_by_name_take_no_variables_where_programs_are_restricted(self) -> None:
+        session = Session(
+            id=1, node="n1", boot_id="b", nonce=b"n", ttl_ms=1, opened_at_ms=0, slots=1, handlers=("exec", "call:send")
+        )
+        policy = msgspec.structs.replace(self.policy("call:send", ""), env=("LD_PRELOAD",))
+        for allowed, good in ((Allowed(exec=("/opt/*",)), False), (Allowed(), True)):
+            assert offer(msgspec.structs.replace(session, allowed=allowed), NodeRule()).can(policy, "default") is good
+
+    def test_rules_that_could_not_be_announced_are_no_lie(self) -> None:
+        policy = msgspec.structs.replace(self.policy("exec", "/opt/a"), env=("APP_DAY",))
+        assert lacking([self.offer("n1", Allowed(exec=("/opt/*",)))], policy, "default") == (
+            'n1 takes no variable "APP_DAY" from a job: it has no env_allow; say it there, or leave the variable out;'
+            " where it is said, it was announced before the level of the cluster was 6: start it once more."
         )
 
     def test_variables_count(self) -> None:

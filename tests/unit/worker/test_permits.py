@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from raftsched.core.allowed import Allowed
+from raftsched.core.allowed import Allowed, is_closed
 from raftsched.worker.permits import permitted
 from raftsched.worker.runner import RunSpec
 from raftsched.worker.tasks import BadJob
@@ -23,6 +23,12 @@ VARIABLES = [
     *("RESTIC_PASSWORD_COMMAND", "VIMINIT", "DOTNET_STARTUP_HOOKS", "https_proxy", "SSL_CERT_FILE", "KUBECONFIG"),
     *("XDG_CONFIG_HOME", "RAFTSCHED_SERVER", "SOMETHING_THAT_NOBODY_KNOWS"),
 ]
+NEVER = [
+    *("HOME", "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "BORG_PASSCOMMAND", "MAKEFILES"),
+    *("HOSTALIASES", "LOCALDOMAIN", "MALLOC_TRACE", "NIS_PATH", "RES_OPTIONS", "PSQLRC", "HGRCPATH", "LESS"),
+    *("ANSIBLE_CONFIG", "ELECTRON_RUN_AS_NODE", "GEM_HOME", "BUNDLE_GEMFILE", "R_PROFILE_USER", "ERL_FLAGS"),
+    *("MANAGER_PAGER", "SUDO_EDITOR", "SBT_OPTS", "RUSTC_WRAPPER", "GIO_EXTRA_MODULES", "GEDIT_PLUGIN_PATH"),
+]
 ANY_PROGRAM = Allowed(exec=("/opt/jobs/*",), python=("shop.*",))
 
 
@@ -36,7 +42,7 @@ def test_a_job_sets_no_variable_of_an_allowed_program(task: Task, name: str) -> 
         permitted(spec(replace(task, env={name: "x"})), ANY_PROGRAM)
 
 
-@pytest.mark.parametrize("name", ["HOME", "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "BORG_PASSCOMMAND", "MAKEFILES"])
+@pytest.mark.parametrize("name", NEVER)
 def test_some_are_never_taken_whatever_a_pattern_matches(name: str) -> None:
     with pytest.raises(BadJob, match=f'"{name}" from a job, whatever env_allow names'):
         permitted(spec(Exec(("/opt/jobs/load",), {name: "x"})), replace(ANY_PROGRAM, env=("*",)))
@@ -54,12 +60,34 @@ def test_those_that_the_operator_names_are_taken_and_what_a_run_is_told_of_itsel
             permitted(given, replace(ANY_PROGRAM, env=("APP_*",)))
 
 
+def test_room_for_temporary_files_is_the_operators_to_allow() -> None:
+    given = spec(Exec(("/opt/jobs/load",), {"TMPDIR": "/srv/tmp", "FEATURE_FLAGS": "a"}))
+    assert permitted(given, replace(ANY_PROGRAM, env=("TMPDIR", "*_FLAGS"))) is given
+    with pytest.raises(BadJob, match='"FEATURE_FLAGS"'):
+        permitted(given, ANY_PROGRAM)
+
+
 def test_handlers_by_name_take_none_where_jobs_name_no_programs() -> None:
     """A handler may start programs, and would be another user's hand where it runs as the node's."""
     given = spec(Python("shop.mail:send", b"", {"GNUMAKEFLAGS": "x"}))
     assert permitted(given, Allowed()) is given
     with pytest.raises(BadJob, match='takes no variable "GNUMAKEFLAGS"'):
-        permitted(given, Allowed(), own_only=True)
+        permitted(given, Allowed(), closed=True)
+
+
+def test_handlers_by_name_take_none_where_jobs_name_only_chosen_programs() -> None:
+    given = spec(Python("shop.mail:send", b"", {"APP_DAY": "x"}))
+    for allowed, handlers, taken in (
+        (Allowed(exec=("/opt/jobs/*",)), ("exec", "call", "http"), False),
+        (Allowed(exec=("/opt/jobs/*",)), ("exec", "python", "call"), True),
+        (Allowed(), ("exec", "call"), True),
+    ):
+        closed = is_closed(allowed, handlers)
+        if taken:
+            assert permitted(given, allowed, closed=closed) is given
+        else:
+            with pytest.raises(BadJob, match='takes no variable "APP_DAY" from a job: it has no env_allow'):
+                permitted(given, allowed, closed=closed)
 
 
 def test_programs_that_nothing_restricts_have_all_variables() -> None:
