@@ -154,9 +154,14 @@ def programs(facts: Facts) -> Iterator[Finding]:
     held = tuple(found.get("held back", ()))
     if held:
         says = f"{', '.join(held)} offers http and call only, for jobs would run as the node's own user"
-        do = "start it with --run-as default=USER, with --jobs-as-node where that is meant, or --executors http,call"
+        do = "start it with --run-as default=USER, or with --executors http,call"
         yield Finding("programs", "warn", says, do, held)
-    elif found:
+    own = tuple(found.get("the node's user", ()))
+    if own:
+        says = f"{', '.join(own)} runs jobs as its own user: who may create one reads the cluster key, and is an admin"
+        do = "give them a user of their own (--run-as default=USER), or leave programs to workers (--executors http)"
+        yield Finding("programs", "warn", says, do, own)
+    if found and not held and not own:
         yield Finding("programs", "ok", f"run as {_each(found)}")
 
 

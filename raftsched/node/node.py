@@ -34,6 +34,7 @@ from raftsched.bounds import SLOTS_MAX
 from raftsched.clock import Clock, SystemClock
 from raftsched.config.cautions import Cautions
 from raftsched.config.node import NodeConfig
+from raftsched.core.allowed import PROGRAMS
 from raftsched.errors import RaftschedError, StartupError
 from raftsched.leader.leader import Leader
 from raftsched.metrics import RunMetrics
@@ -220,7 +221,8 @@ class Node:
         lately = Lately(lambda: {**node_metrics.counts(), **metrics.counts(), **counts_of(store.read), **shipping()})
         registry.register(lately)
         why_held = held_back(config.executors, executors) if config.slots else ""
-        registry.register(self._machine_metrics(whole_runs, "held back" if why_held else run_as.whose))
+        whose = "" if PROGRAMS.isdisjoint(config.executors) else "held back" if why_held else run_as.whose
+        registry.register(self._machine_metrics(whole_runs, whose))
         meter = LoopMeter(self.clock)
         registry.register(meter)
         raft.subscribe(metrics.on_applied)
@@ -257,7 +259,8 @@ class Node:
         parts.callback(gateway.stop)
         self.local_token.write(config.data, *config.local_url)  # only now, for the same reason
         await raft.start()
-        self._cautions.at_start(is_locked(context), unreadable(context))  # a node that cannot start says one line
+        # A node that cannot start says one line.
+        self._cautions.at_start(is_locked(context), unreadable(context), apart=run_as.apart)
         ports.started = True
         gateway.start()
         leader.start()

@@ -17,8 +17,9 @@ from raftsched import __version__
 from raftsched.bounds import SLOTS_MAX
 from raftsched.client.errors import ClientError
 from raftsched.clock import Clock, SystemClock
+from raftsched.config.cautions import ANY_VARIABLE
 from raftsched.config.worker import WorkerConfig
-from raftsched.core.allowed import Allowed, is_closed
+from raftsched.core.allowed import Allowed, any_variable, is_closed
 from raftsched.errors import Exit, StartupError
 from raftsched.remote.agent import Agent
 from raftsched.remote.protocol import OpenIn, WorkerRules
@@ -152,6 +153,8 @@ class RemoteWorker:
         parts.push_async_callback(self._agent.stop)
         await self._agent.start()
         log.info("%s; %s", limits, "no programs of jobs run here" if why_held else run_as.words)
+        if config.allowed is not None and any_variable(config.allowed):
+            log.warning(ANY_VARIABLE)
         if why_held:
             log.warning("%s", why_held)
         elif cgroups is None and len(config.namespaces or "..") > 1 and (shared := run_as.shared()) is not None:

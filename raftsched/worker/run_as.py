@@ -77,6 +77,7 @@ class RunAs:
             raise UnknownUser(
                 f"this node may not run jobs as {name!r}: it lacks {', '.join(missing)}; start it as root, or with"
                 " AmbientCapabilities=CAP_SETUID CAP_SETGID CAP_KILL in its unit, or as the user that its jobs run as"
+                " (--jobs-as-node)"
             )
 
     def of(self, namespace: str, wanted: str = "") -> str:
@@ -101,14 +102,15 @@ class RunAs:
         return "; ".join(found) or None
 
     @property
-    def of_all(self) -> bool:
-        """Returns whether it was said, or follows, as whom the jobs of each namespace run."""
-        return EVERY in self._run_as
+    def apart(self) -> bool:
+        """Returns whether the jobs of each namespace run as others than the node's own user."""
+        named = {*self._run_as.values(), *(user for users in self._allowed.values() for user in users)}
+        return EVERY in self._run_as and named <= self.users.keys()
 
     @property
     def whose(self) -> str:
-        """Returns whose user the jobs of namespaces that are not named run as."""
-        return "another user" if self._run_as.get(EVERY) in self.users else "the node's user"
+        """Returns whose user jobs run as: another one only where those of all namespaces do."""
+        return "another user" if self.apart else "the node's user"
 
     @property
     def words(self) -> str:
@@ -141,8 +143,10 @@ def users_of(runs: RunsConfig, *, own_process: bool) -> RunAs:
 
 def offered(executors: Sequence[str], runs: RunsConfig, run_as: RunAs) -> tuple[str, ...]:
     """Returns those of the handlers that jobs are offered. Programs that would run as the node's own user could read
-    its keys: they are left out until an operator says that this is meant."""
-    return tuple(e for e in executors if e not in PROGRAMS or runs.jobs_as_node or run_as.of_all)
+    its keys: they are left out until an operator says that this is meant. Who names root for a node that is root has
+    said it: without a name they would be nobody's there."""
+    meant = runs.jobs_as_node or run_as.apart or (EVERY in runs.run_as and os.geteuid() == 0)
+    return tuple(e for e in executors if e not in PROGRAMS or meant)
 
 
 def held_back(executors: Sequence[str], found: Sequence[str]) -> str:
@@ -152,8 +156,8 @@ def held_back(executors: Sequence[str], found: Sequence[str]) -> str:
         return ""
     return (
         f"{', '.join(left)} {'is' if len(left) == 1 else 'are'} not offered: jobs would run as {own_name()}, the user"
-        " of this process, and reach its data and its keys; say --run-as default=USER, or --jobs-as-node where that"
-        " is meant"
+        " of this process, and reach its data and its keys; say --run-as default=USER, of another user, or"
+        " --jobs-as-node where that is meant"
     )
 
 

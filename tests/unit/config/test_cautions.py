@@ -32,6 +32,8 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
         ({"jobs_as_node": True}, 1000, False, []),
         ({"http": "10.0.0.1:7401", "insecure_http": True, "jobs_as_node": True}, 1000, False, ["as the user", "plain"]),
         ({"http": "10.0.0.1:7401", "insecure_http": True, "jobs_as_node": True}, 0, False, ["runs as root", "plain"]),
+        ({"exec_allow": "/opt/a", "executors": "exec", "env_allow": "A_*,*"}, 1000, False, ["matches any variable"]),
+        ({"exec_allow": "/opt/a", "executors": "exec", "env_allow": "A_*"}, 1000, False, []),
     ],
 )
 def test_at_each_start(
@@ -42,6 +44,13 @@ def test_at_each_start(
     assert len(found) == len(words)
     for line, word in zip(found, words, strict=True):
         assert word in line
+
+
+def test_jobs_that_are_apart_from_the_node_are_no_danger_to_it(caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"http": "10.0.0.1:7401", "insecure_http": True, "jobs_as_node": True, "run_as": "nobody"}
+    for apart, words in ((True, ["plain"]), (False, ["as the user", "plain"])):
+        Cautions(build({**BASE, **settings}), ManualClock(), 1000).at_start(False, apart=apart)
+        assert [word for word, line in zip(words, said(caplog), strict=True) if word in line] == words
 
 
 def test_secrets_that_cannot_be_read_are_told_of(caplog: pytest.LogCaptureFixture) -> None:

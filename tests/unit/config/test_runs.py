@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pwd import getpwnam
 from typing import Any
 
 import pytest
@@ -94,6 +95,11 @@ ALL = ("exec", "shell", "python", "http", "call")
         (12_345, True, {"run_as": "default=nobody,billing=daemon"}, ALL),
         (12_345, True, {"run_as": "billing=nobody"}, ("http", "call")),  # of others they would be its own
         (12_345, True, {"users_allowed": "nobody"}, ("http", "call")),
+        (getpwnam("nobody").pw_uid, True, {"run_as": "nobody"}, ("http", "call")),  # its own, by name
+        (getpwnam("nobody").pw_uid, True, {"run_as": "default=daemon,billing=nobody"}, ("http", "call")),
+        (getpwnam("nobody").pw_uid, True, {"run_as": "daemon", "users_allowed": "nobody"}, ("http", "call")),
+        (getpwnam("nobody").pw_uid, True, {"run_as": "nobody", "jobs_as_node": True}, ALL),
+        (0, True, {"run_as": "root"}, ALL),  # root is named on purpose, and warned of at each start
     ],
 )
 def test_programs_are_no_nodes_own_until_that_is_said(
@@ -107,7 +113,7 @@ def test_programs_are_no_nodes_own_until_that_is_said(
     assert offered(("http",), runs, run_as) == ("http",)
     words = held_back(ALL, found)
     assert ("exec, shell, python are not offered" in words) == (found != ALL)
-    assert ("say --run-as default=USER, or --jobs-as-node" in words) == (found != ALL)
+    assert ("say --run-as default=USER, of another user, or --jobs-as-node" in words) == (found != ALL)
     assert held_back(("http",), ("http",)) == ""
 
 

@@ -205,7 +205,8 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
     (lambda c: c.info["n1"].update(file_system="tmpfs"), "file-system", "fail", "restarts", "on a disk"),
     (lambda c: c.info["n1"].update(file_system="overlay"), "file-system", "warn", "container", "volume"),
     (lambda c: c.info["n1"].update(limits="each process"), "run-limits", "warn", "each process (n1)", "Delegate"),
-    (lambda c: c.info["n1"].update(jobs_as="held back"), "programs", "warn", "n1 offers http", "--jobs-as-node"),
+    (lambda c: c.info["n1"].update(jobs_as="held back"), "programs", "warn", "n1 offers http", "--run-as"),
+    (lambda c: c.info["n2"].update(jobs_as="the node's user"), "programs", "warn", "n2 runs jobs as", "--run-as"),
     (
         lambda c: (
             [info.update(limits="each process") for info in c.info.values()],
