@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,11 @@ LIMIT_S = 180
 EXPLAINED: dict[str, str] = {}
 
 
-def verdict(dependencies: list[dict[str, Any]], explained: dict[str, str], *, required: bool) -> tuple[int, list[str]]:
-    """Returns the exit code and lines: 1 when there is a vulnerability that nobody explained, or when a package could
-    not be asked about and all have to be."""
+def verdict(
+    dependencies: list[dict[str, Any]], explained: dict[str, str], locked: Collection[str], *, required: bool
+) -> tuple[int, list[str]]:
+    """Returns the exit code and lines: 1 when there is a vulnerability that nobody explained, or when a package of the
+    lock was not answered for and all have to be. `locked`: the names in the lock."""
     asked = [d for d in dependencies if "skip_reason" not in d]
     found = [(d, v) for d in asked for v in d["vulns"]]
     open_ones = [(d, v) for d, v in found if not {v["id"], *v.get("aliases", ())} & explained.keys()]
@@ -36,11 +40,12 @@ def verdict(dependencies: list[dict[str, Any]], explained: dict[str, str], *, re
             f"{len(asked)} packages audited: {len(open_ones)} known vulnerabilities, {len(found) - len(open_ones)}"
             " explained"
         )
-    left = len(dependencies) - len(asked)
+    every = {*locked, *(d["name"] for d in dependencies)}
+    left = len(every - {d["name"] for d in asked})
     code = int(bool(open_ones))
-    if left or not dependencies:
+    if left or not every:
         why = "nothing answered for them" if asked else "PyPI answered for none; is there a network?"
-        more, lines_left = not_audited(left, len(dependencies), why, required=required)
+        more, lines_left = not_audited(left, len(every), why, required=required)
         return code or more, [*lines, *lines_left]
     return code, lines
 
@@ -51,15 +56,18 @@ def not_audited(left: int, of: int, why: str, *, required: bool) -> tuple[int, l
     return (1, [f"{says} (RAFTSCHED_REQUIRE_AUDIT)"]) if required else (0, [f"SKIPPED, {says}"])
 
 
-def locked() -> int:
-    """Returns how many packages the lock has."""
-    return sum("==" in line and not line.startswith((" ", "#")) for line in LOCK.read_text().splitlines())
+def locked() -> frozenset[str]:
+    """Returns the names of the packages in the lock."""
+    lines = [line for line in LOCK.read_text().splitlines() if "==" in line and not line.startswith((" ", "#"))]
+    return frozenset(re.split(r"[=\[ ]", line)[0] for line in lines)
 
 
 def main() -> int:
     """Returns the exit code: 0 clean or not audited (it says which), 1 a vulnerability or, where an audit is required,
     none, 2 pip-audit failed for another reason."""
     required = os.environ.get("RAFTSCHED_REQUIRE_AUDIT", "") not in {"", "0"}
+    names = locked()
+    count = len(names)
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory) / "audit.json"
         command = [sys.executable, "-m", "pip_audit", "-r", str(LOCK), "--require-hashes", "--disable-pip"]
@@ -67,12 +75,12 @@ def main() -> int:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         except subprocess.TimeoutExpired:
-            code, lines = not_audited(locked(), locked(), f"no answer within {LIMIT_S} s", required=required)
+            code, lines = not_audited(count, count, f"no answer within {LIMIT_S} s", required=required)
         else:
             if out.exists() and (text := out.read_text()).strip():
-                code, lines = verdict(json.loads(text)["dependencies"], EXPLAINED, required=required)
+                code, lines = verdict(json.loads(text)["dependencies"], EXPLAINED, names, required=required)
             elif any(word in done.stderr for word in ("ConnectionError", "Max retries", "Timeout", "NameResolution")):
-                code, lines = not_audited(locked(), locked(), "PyPI cannot be reached", required=required)
+                code, lines = not_audited(count, count, "PyPI cannot be reached", required=required)
             else:
                 print(done.stderr[-2000:], file=sys.stderr)
                 return 2

@@ -17,32 +17,34 @@ BAD: dict[str, Any] = {
 
 
 def test_a_vulnerability_fails() -> None:
-    code, lines = verdict([CLEAN, BAD], {}, required=False)
+    code, lines = verdict([CLEAN, BAD], {}, "ac", required=False)
     assert code == 1
     assert lines[0] == "c 2: PYSEC-1, mended in 3"
 
 
 def test_one_that_is_explained_does_not() -> None:
-    assert verdict([CLEAN, BAD], {"CVE-9": "of a function that we do not call"}, required=True)[0] == 0
+    assert verdict([CLEAN, BAD], {"CVE-9": "of a function that we do not call"}, "ac", required=True)[0] == 0
 
 
 @pytest.mark.parametrize(
-    ("dependencies", "says"),
+    ("dependencies", "locked", "says"),
     [
-        ([], "0 of 0 packages: PyPI answered for none; is there a network?"),
-        ([UNASKED], "1 of 1 packages: PyPI answered for none; is there a network?"),
-        ([CLEAN, UNASKED], "1 of 2 packages: nothing answered for them"),
+        ([], "", "0 of 0 packages: PyPI answered for none; is there a network?"),
+        ([], "ab", "2 of 2 packages: PyPI answered for none; is there a network?"),
+        ([UNASKED], "b", "1 of 1 packages: PyPI answered for none; is there a network?"),
+        ([CLEAN, UNASKED], "ab", "1 of 2 packages: nothing answered for them"),
+        ([CLEAN], "abd", "2 of 3 packages: nothing answered for them"),  # the answer leaves them out
     ],
 )
-def test_what_was_not_asked_about_is_not_clean(dependencies: list[dict[str, Any]], says: str) -> None:
-    code, lines = verdict(dependencies, {}, required=False)
+def test_what_was_not_asked_about_is_not_clean(dependencies: list[dict[str, Any]], locked: str, says: str) -> None:
+    code, lines = verdict(dependencies, {}, locked, required=False)
     assert (code, lines[-1]) == (0, f"SKIPPED, not audited: {says}")  # the suite's summary shows such lines
-    code, lines = verdict(dependencies, {}, required=True)
+    code, lines = verdict(dependencies, {}, locked, required=True)
     assert (code, lines[-1]) == (1, f"not audited: {says} (RAFTSCHED_REQUIRE_AUDIT)")
 
 
 def test_a_vulnerability_is_told_beside_what_was_not_asked_about() -> None:
-    code, lines = verdict([BAD, UNASKED], {}, required=False)
+    code, lines = verdict([BAD, UNASKED], {}, "bc", required=False)
     assert (code, lines[0], len(lines)) == (1, "c 2: PYSEC-1, mended in 3", 3)
 
 
@@ -56,5 +58,5 @@ def test_what_does_not_answer_at_all_is_not_clean(
     monkeypatch.setattr(subprocess, "run", late)
     monkeypatch.setenv("RAFTSCHED_REQUIRE_AUDIT", required)
     assert main() == (1 if required else 0)
-    assert f"not audited: {locked()} of {locked()} packages: no answer within" in capsys.readouterr().out
-    assert locked() > 50
+    assert f"not audited: {len(locked())} of {len(locked())} packages: no answer within" in capsys.readouterr().out
+    assert len(locked()) > 50
