@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from pathlib import Path
 from typing import BinaryIO
 
-_OWN = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
+_OWN = re.compile("/dev/fd/[0-9]+|/proc/self/fd/[0-9]+|/dev/stdin")
 
 
 def open_regular(path: Path | str) -> BinaryIO:
     """Returns a regular file, open for reading. Raises OSError, also for what is none."""
     name = os.fspath(path)
-    if name.startswith(_OWN):
+    if _OWN.fullmatch(name):
         return open(name, "rb")
     _require(name, os.stat(name).st_mode)
     fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -38,6 +39,13 @@ def read_regular(path: Path | str, most: int = 16 << 20) -> bytes:
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", os.fspath(path))
     return content
+
+
+def require_regular(path: Path | str) -> None:
+    """Raises OSError unless this is a regular file: for what opens it by its name only."""
+    name = os.fspath(path)
+    if not _OWN.fullmatch(name):
+        _require(name, os.stat(name).st_mode)
 
 
 def _require(name: str, mode: int) -> None:

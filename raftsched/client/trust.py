@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from raftsched.client.errors import ClientError
 from raftsched.client.servers import Server
+from raftsched.regular_files import read_regular, require_regular
 
 if TYPE_CHECKING:
     import ssl  # it takes a third of the time of a short command
@@ -47,13 +48,16 @@ class Trust(NamedTuple):
         import ssl
 
         try:
-            context = ssl.create_default_context(cafile=self.ca_file or None)
+            context = ssl.create_default_context(cadata=_authorities(self.ca_file) if self.ca_file else None)
         except (OSError, ValueError) as error:
             raise untrusted(f"the CA file {self.ca_file} cannot be used: {_said(error)}") from None
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
         if self.client_cert is not None:
             try:
+                for file in (self.client_cert, self.client_key):
+                    if file is not None:
+                        require_regular(file)
                 context.load_cert_chain(self.client_cert, self.client_key, password=_no_password)
             except (OSError, ValueError) as error:
                 files = " and ".join(f for f in (self.client_cert, self.client_key) if f)
@@ -210,6 +214,12 @@ def _seen(server: Server) -> tuple[str, str]:
     except x509.ExtensionNotFound:
         return "", expires
     return ", ".join(name for name in names[:10] if name.isprintable()), expires
+
+
+def _authorities(file: str) -> str:
+    """Returns what a CA file holds. Comments between certificates may be in any encoding; an empty file is not the
+    authorities of the system. Raises OSError."""
+    return read_regular(file).decode("ascii", "ignore") + "\n"
 
 
 def _said(error: Exception) -> str:

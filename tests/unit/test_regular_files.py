@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from raftsched.client.errors import ClientError
+from raftsched.client.trust import Trust
 from raftsched.config.values import ConfigError, file_of
 from raftsched.errors import StartupError
 from raftsched.objectstore.opening import open_store
@@ -16,6 +18,7 @@ from raftsched.objectstore.store import ObjectStoreError
 from raftsched.regular_files import open_regular, read_regular
 from raftsched.security.keyring import read_keyring
 from raftsched.security.sealed_backup import read_identity
+from tests.support.authority import certificate, put
 from tests.unit.cli.house import run
 
 ROOT = Path(__file__).parents[2] / "raftsched"
@@ -77,6 +80,25 @@ def test_what_the_process_was_started_with_is_read() -> None:
         assert read_regular(f"/dev/fd/{end}") == b"given"
     finally:
         os.close(end)
+
+
+@pytest.mark.parametrize("prefix", ["/dev/fd/..", "/dev/fd/0/..", "/proc/self/fd/..", "/dev/stdin/.."])
+def test_a_name_that_leads_elsewhere_is_none_of_its_own(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(*_: object) -> None:
+        raise AssertionError("it would have waited")
+
+    monkeypatch.setattr("builtins.open", opened)
+    with pytest.raises(OSError, match=r"No such|Not a directory|not a regular file"):
+        open_regular(f"{prefix}/fifo")
+
+
+@pytest.mark.parametrize("odd", ["fifo"], indirect=True)
+def test_certificates_of_a_client_are_not_waited_for(odd: Path, tmp_path: Path) -> None:
+    file, key = put(tmp_path, certificate())
+    for trust in (Trust(str(odd)), Trust(client_cert=str(odd)), Trust(client_cert=str(file), client_key=str(odd))):
+        with pytest.raises(ClientError, match="cannot be used: not a regular file"):
+            trust.context()
+    Trust(client_cert=str(file), client_key=str(key)).context()
 
 
 @pytest.mark.parametrize("odd", ["fifo"], indirect=True)
