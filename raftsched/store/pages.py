@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,11 @@ _LARGE, _SUB = 0x01, 0x02  # flags of nodes: the data is on pages of its own; it
 _NONE = 2**64 - 1  # the root of an empty database
 _DEEPEST = 32  # CURSOR_STACK
 _KEY_MAX = 511
-_LAST_MAX = 1 << 40  # pages
+# What was used and given back before it was written counts as a page, and may be behind the end of the file. Each takes
+# a bit of memory here.
+_LAST_MAX = 1 << 27  # pages: 512 GiB; or, if that is more,
+_LAST_TIMES = 8  # times the pages of the file
+_PIECE = 1 << 16  # bytes of a list of free pages that are read at once
 _DUPLICATES = 0x02 | 0x04 | 0x10 | 0x20 | 0x40  # flags of databases as no list of free pages has them
 
 
@@ -67,23 +72,25 @@ class _Reading:
         newest = metas[1] if metas[0][-1] < metas[1][-1] else metas[0]
         self._free, self._main, self._last, self._transaction = newest[9:]
         self._pages = size // self._page_bytes
-        if not 1 <= self._last < _LAST_MAX:
+        if not 1 <= self._last < max(_LAST_MAX, _LAST_TIMES * self._pages):
             raise Unsound(f"its last page would be {self._last}")
         self._seen = bytearray(self._pages)
+        self._given_back = bytearray((self._last >> 3) + 1)  # a bit for each page: it is in a list of free pages
 
     def all(self) -> None:
         for number in (0, 1):
             self._take(number)
         for name, about in self._tree("the list of tables", self._main, tables=True):
             self._tree(f"table {name.decode(errors='replace')[:40]}", about)
-        free: set[int] = set()
-        for key, value in self._tree("the list of free pages", self._free, free=True):
-            self._require_free(key, value, free)
+        self._tree("the list of free pages", self._free, free=True)
+        for number, seen in enumerate(self._seen):
+            if seen and self._given_back[number >> 3] >> (number & 7) & 1:
+                raise Unsound(f"page {number} is said to be free, and is not")
 
     def _tree(
         self, what: str, database: bytes, *, tables: bool = False, free: bool = False
     ) -> list[tuple[bytes, bytes]]:
-        """Walks through a database, and returns the rows of a list of tables or of free pages."""
+        """Walks through a database, and returns the rows of a list of tables. Notes what a list of free pages holds."""
         _, flags, depth, branch, leaf, overflow, entries, root = _DATABASE.unpack(database)
         if flags & (_DUPLICATES if free else 0x7FFF) or depth > _DEEPEST:
             raise Unsound(f"{what} has flags {flags} and a depth of {depth}")
@@ -115,14 +122,15 @@ class _Reading:
                 known = (kind, length) == (_SUB, _DATABASE.size) if tables else kind in {0, _LARGE}
                 if not known or not 1 <= len(key) <= _KEY_MAX:
                     raise Unsound(f"{what}: page {number} has a row of another kind")
-                value = held
+                pieces: Iterable[bytes] = (held,)
                 if kind == _LARGE:
                     first, pages = self._take_large(what, held, length)
                     found[2] += pages
-                    if free:
-                        value = os.pread(self._fd, length, first * self._page_bytes + _PAGE.size)
-                if tables or free:
-                    rows.append((key, value))
+                    pieces = self._pieces(first * self._page_bytes + _PAGE.size, length)
+                if free:
+                    self._give_back(key, length, pieces)
+                if tables:
+                    rows.append((key, held))
         if found != [branch, leaf, overflow, entries]:
             raise Unsound(f"{what} says that it has {entries} rows, and other pages than it has")
         return rows
@@ -186,16 +194,27 @@ class _Reading:
             self._take(number)
         return first, pages
 
-    def _require_free(self, key: bytes, value: bytes, free: set[int]) -> None:
-        """Raises Unsound unless these pages are free, and in the order that LMDB needs."""
-        numbers = [number for (number,) in struct.iter_unpack("<Q", value[: len(value) & ~7])]
-        count = numbers[0] if numbers else 0
-        listed = numbers[1 : count + 1]
-        if _NUMBER.unpack(key)[0] > self._transaction or len(value) & 7 or not 0 < count == len(listed):
+    def _pieces(self, at: int, length: int) -> Iterator[bytes]:
+        """Yields what is there in the file, little by little."""
+        for begin in range(0, length, _PIECE):
+            yield os.pread(self._fd, min(_PIECE, length - begin), at + begin)
+
+    def _give_back(self, key: bytes, length: int, pieces: Iterable[bytes]) -> None:
+        """Notes the pages of a list of free ones, in a fixed amount of memory. Raises Unsound unless they are in the
+        order that LMDB needs, and in no other list."""
+        numbers = (number for piece in pieces for (number,) in struct.iter_unpack("<Q", piece))
+        if _NUMBER.unpack(key)[0] > self._transaction or length & 7:
             raise Unsound("the list of free pages has lists that are none")
-        if any(a <= b for a, b in pairwise(listed)):
-            raise Unsound("a list of free pages is not in order")
-        for number in listed:
-            if not 1 < number <= self._last or number in free or (number < self._pages and self._seen[number]):
+        count = next(numbers, 0)
+        if not 0 < count < length >> 3:
+            raise Unsound("the list of free pages has lists that are none")
+        above = _NONE
+        for _ in range(count):
+            number = next(numbers, 0)
+            if number >= above:
+                raise Unsound("a list of free pages is not in order")
+            above = number
+            bit = 1 << (number & 7)
+            if not 1 < number <= self._last or self._given_back[number >> 3] & bit:
                 raise Unsound(f"page {number} is said to be free, and is not")
-            free.add(number)
+            self._given_back[number >> 3] |= bit

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import struct
+import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -94,6 +96,61 @@ def test_meta_pages_that_lead_elsewhere_are_refused(tmp_path: Path, at: int, put
         raw[number * PAGE + at : number * PAGE + at + len(put)] = put
     file.write_bytes(raw)
     with pytest.raises(Unsound, match=says):
+        require_sound(file)
+
+
+def _with_free(file: Path, numbers: Sequence[int], last: int) -> None:
+    """Gives a file another list of free pages, behind its end."""
+    raw = bytearray(file.read_bytes())
+    raw += bytes(-len(raw) % PAGE)
+    leaf = len(raw) // PAGE
+    value = struct.pack(f"<Q{len(numbers)}Q", len(numbers), *numbers)
+    pages = (16 - 1 + len(value)) // PAGE + 1
+    node = struct.pack("<IHHQQ", len(value), 0x01, 8, 1, leaf + 1)
+    raw += struct.pack("<QHHHHH", leaf, 0, 0x02, 18, PAGE - len(node), PAGE - len(node)).ljust(PAGE - len(node), b"\0")
+    raw += node + (struct.pack("<QHHI", leaf + 1, 0, 0x04, pages) + value).ljust(pages * PAGE, b"\0")
+    for at in (0, PAGE):
+        struct.pack_into("<IHHQQQQQ", raw, at + 40, PAGE, 0x08, 1, 0, 1, pages, 1, leaf)
+        struct.pack_into("<Q", raw, at + 136, last)
+    file.write_bytes(raw)
+
+
+def test_a_list_of_free_pages_takes_no_memory_of_its_size(tmp_path: Path) -> None:
+    file = written(tmp_path, 1)
+    count, first = 150_000, 1 << 20
+    _with_free(file, range(first + count, first, -1), (1 << 23) - 1)
+    tracemalloc.start()
+    try:
+        require_sound(file)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 << 20, "a bit for each page, and pieces"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "last", "says"),
+    [
+        ([1 << 20] * 600, 1 << 21, "not in order"),
+        (range(1 << 20, (1 << 20) + 600), 1 << 21, "not in order"),
+        (range(1 << 20, (1 << 20) - 600, -1), (1 << 20) - 1, "is said to be free"),
+        (range(600, 0, -1), 1 << 20, "is said to be free"),
+        (range(1 << 20, (1 << 20) - 600, -1), 1 << 39, "last page"),
+    ],
+)
+def test_a_list_of_free_pages_that_is_none_is_refused(
+    tmp_path: Path, numbers: Sequence[int], last: int, says: str
+) -> None:
+    file = written(tmp_path, 1)
+    _with_free(file, numbers, last)
+    with pytest.raises(Unsound, match=says):
+        require_sound(file)
+
+
+def test_a_page_in_use_is_not_free(tmp_path: Path) -> None:
+    file = written(tmp_path, 1)
+    _with_free(file, [*range(1 << 20, (1 << 20) - 600, -1), _root(file)], 1 << 21)
+    with pytest.raises(Unsound, match="is said to be free"):
         require_sound(file)
 
 
