@@ -185,8 +185,10 @@ def test_jobs_reach_neither_the_metadata_service_nor_the_api_server() -> None:
         else:
             assert rule["ports"]
             assert all(to["podSelector"]["matchLabels"] for to in rule["to"])
-    # The metadata service of clouds, and addresses that services and machines of a cluster have.
-    for address in ("169.254.169.254", "fd00:ec2::254", "10.96.0.1", "172.20.0.1", "192.168.49.2", "100.100.100.200"):
+    # The metadata services of clouds, by IPv6 as well, and addresses that services and machines of a cluster have.
+    services = ("169.254.169.254", "168.63.129.16", "fd00:ec2::254", "2002:a9fe:a9fe::1", "64:ff9b::a9fe:a9fe")
+    machines = ("10.96.0.1", "172.20.0.1", "192.168.49.2", "100.100.100.200")
+    for address in services + machines:
         ip = ipaddress.ip_address(address)
         for block in blocks:
             if ip in ipaddress.ip_network(block["cidr"]):
