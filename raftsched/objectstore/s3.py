@@ -322,7 +322,10 @@ def _credentials(endpoint: str) -> Provider:
     ]
     # Elsewhere nobody answers at the addresses of these services, and each request would wait for that.
     if "amazonaws.com" in endpoint or os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
-        quick = BoundedPool(timeout=urllib3.Timeout(connect=2.0, read=5.0), retries=urllib3.Retry(total=1))
+        quick = BoundedPool(
+            timeout=urllib3.Timeout(connect=2.0, read=5.0),
+            retries=urllib3.Retry(total=1, respect_retry_after_header=False),
+        )
         found.append(providers.IamAwsProvider(http_client=quick))
     return Chain(found)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +135,37 @@ def test_credentials_come_from_the_environment_or_its_files_and_their_lack_is_sa
         list(open_store("s3://vault").list())
     file.write_text(f"[default]\naws_access_key_id={s3.ACCESS_KEY}\naws_secret_access_key={s3.SECRET_KEY}\n")
     assert list(open_store("s3://vault").list()) == []
+
+
+def test_a_service_of_credentials_does_not_say_how_long_is_waited(
+    service: s3.S3, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Busy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(503)
+            self.send_header("Retry-After", "31536000")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *of: object) -> None:
+            pass
+
+    def slept(*_: object) -> None:
+        raise AssertionError("it would sleep for a year")
+
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setattr("urllib3.util.retry.Retry.sleep_for_retry", slept)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Busy) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{server.server_port}")
+        try:
+            with pytest.raises(ObjectStoreError, match="no credentials for S3"):
+                list(open_store("s3://vault", "https://s3.amazonaws.com").list())
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_a_service_that_is_not_there_is_said(service: s3.S3, monkeypatch: pytest.MonkeyPatch) -> None:
