@@ -73,7 +73,7 @@ LEAVES_OF = {
     "core": {"bounds"},
     "schedule": {"errors", "bounds"},
     "crontabs": set(),
-    "client": {"errors", "names", "bounds", "clock"},
+    "client": {"errors", "names", "bounds", "clock", "regular_files"},
     "cli": {"errors", "samples", "clock", "quantities", "names", "bounds", "machine", "regular_files"},
     "ui": set(),
     "doctor": {"machine", "quantities"},
