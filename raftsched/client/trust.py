@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from raftsched.client.errors import ClientError
 from raftsched.client.servers import Server
-from raftsched.regular_files import read_regular, require_regular
 
 if TYPE_CHECKING:
     import ssl  # it takes a third of the time of a short command
@@ -46,6 +45,8 @@ class Trust(NamedTuple):
     def context(self) -> ssl.SSLContext:
         """Returns a new context. Raises ClientError "untrusted" when a file cannot be used."""
         import ssl
+
+        from raftsched.regular_files import require_regular
 
         try:
             context = ssl.create_default_context(cadata=_authorities(self.ca_file) if self.ca_file else None)
@@ -219,6 +220,8 @@ def _seen(server: Server) -> tuple[str, str]:
 def _authorities(file: str) -> str:
     """Returns what a CA file holds. Comments between certificates may be in any encoding; an empty file is not the
     authorities of the system. Raises OSError."""
+    from raftsched.regular_files import read_regular
+
     return read_regular(file).decode("ascii", "ignore") + "\n"
 
 
