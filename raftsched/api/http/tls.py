@@ -137,7 +137,7 @@ def read(files: TlsFiles) -> Shown:
         raise Unusable(_why_not(error, files)) from None
     if client_ca is not None:
         try:
-            context.load_verify_locations(cadata=client_ca.decode("ascii", "replace"))
+            context.load_verify_locations(cadata=client_ca.decode("ascii", "ignore"))
         except (ssl.SSLError, ValueError):
             raise Unusable(f"{files.client_ca} holds no certificate of a CA in PEM") from None
         context.verify_mode = ssl.CERT_REQUIRED

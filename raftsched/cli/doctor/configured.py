@@ -219,7 +219,7 @@ def _read_authorities(file: Path) -> bytes:
     import ssl
 
     pem = read_regular(file)
-    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem.decode("ascii", "replace"))
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem.decode("ascii", "ignore"))
     return pem
 
 

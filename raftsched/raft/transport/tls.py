@@ -151,7 +151,7 @@ class MutualTls:
         for context in (dialling, accepting):
             context.verify_mode = ssl.CERT_REQUIRED
             try:
-                context.load_verify_locations(cadata=authorities.decode("ascii"))
+                context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
             except (ssl.SSLError, ValueError):
                 raise StartupError(f"{self._files[2]} holds no certificates of authorities in PEM.") from None
             try:

@@ -9,7 +9,10 @@ import pytest
 from click.testing import CliRunner
 from cryptography import x509
 
+from raftsched.api.http.tls import TlsFiles, read
+from raftsched.cli.doctor.configured import _read_authorities
 from raftsched.cli.main import cli
+from raftsched.client.trust import Trust
 from raftsched.clock import SystemClock
 from raftsched.config.node import build
 from raftsched.config.values import ConfigError
@@ -90,6 +93,17 @@ def test_a_node_takes_all_three_files_or_none(tmp_path: Path) -> None:
         build({**settings, "insecure_raft": True})
     with pytest.raises(ConfigError, match=r"raft_ca .* cannot be read"):
         build({**settings, "raft_ca": str(tmp_path / "none")})
+
+
+def test_comments_beside_authorities_may_be_in_any_encoding(tmp_path: Path) -> None:
+    said(tmp_path, "init")
+    said(tmp_path, "node", "n1")
+    cert, key, ca = tmp_path / "n1.crt", tmp_path / "n1.key", tmp_path / "ca.crt"
+    ca.write_bytes("# Főtanúsítvány\n".encode() + ca.read_bytes() + b"# \xff\n")
+    assert MutualTls("n1", cert, key, ca, SystemClock(), print).contexts().names[1] == "n1"
+    assert read(TlsFiles(cert, key, ca)).context.get_ca_certs()
+    assert Trust(str(ca)).context().get_ca_certs()
+    _read_authorities(ca)
 
 
 def test_what_a_node_cannot_use_is_said(tmp_path: Path) -> None:
