@@ -83,7 +83,7 @@ BACKING_UP = (
         "states_not_compared",
         "two ways to one state must give the same rows",
         "backups/verifying.py",
-        "if digest(other.directory, map_bytes=map_bytes) != rows:",
+        "if _digest(other, repository, earlier, map_bytes) != rows:",
         "if False:",
         _BACKUPS,
         None,
