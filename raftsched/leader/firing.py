@@ -83,7 +83,7 @@ class Firing:
             job = found.job
             with Steps() as steps:
                 command = fire_command(found, now_ms, catch_up_max)
-            searched += steps.total
+            searched += steps.done
             due = times_due(job, command, now_ms) if isinstance(command, Fire) else 0
             runs += runs_at_most(job, due, catch_up_max)
             if runs > pacing.BATCH and batch:

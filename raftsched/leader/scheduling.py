@@ -44,7 +44,7 @@ class Scheduling:
             return None
         batch: list[Command] = []
         with Steps() as steps:
-            while self.known and len(batch) < pacing.BATCH and steps.total <= pacing.SEARCHED_MAX:
+            while self.known and len(batch) < pacing.BATCH and steps.done <= pacing.SEARCHED_MAX:
                 waiting = unscheduled_job(self._read, self.known.pop())
                 if waiting is not None:
                     found, since_ms = waiting

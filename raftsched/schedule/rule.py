@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from raftsched.core.model import Trigger
-from raftsched.schedule.budget import STEPS_MAX, Steps
+from raftsched.schedule.budget import STEPS_MAX, Steps, pay
 from raftsched.schedule.cron import HORIZON, OFFSET_MAX, count_between, gap_fires, next_after
 from raftsched.schedule.errors import RULE_POINTER
 from raftsched.schedule.rule_text import Freq, Rule, parse_rule
@@ -41,7 +41,10 @@ class Recurrence:
             wall = start + place.offset(start)
             self.first -= wall % (60 if rule.minutes else 3600)
         wall = self.first + place.offset(start)
-        self.times = RuleTimes(replace(rule, count=None), wall, wall if self.fixed else wall - 2 * DAY_S)
+        with Steps(kept=True) as steps:
+            self.times = RuleTimes(replace(rule, count=None), wall, wall if self.fixed else wall - 2 * DAY_S)
+        self.steps = steps.spent  # to make the times
+        self.steps_of_count = 0  # to find the end of a COUNT
         self.has_seconds = rule.freq is Freq.SECONDLY or any(offset % 60 for offset in self.times.pattern)
         self.until = rule.until if rule.until is None or rule.until_utc else _shown(place, rule.until, self.first)
 
@@ -54,7 +57,12 @@ def recurrence(trigger: Trigger, anchor_ms: int) -> Recurrence:
         TriggerError: what is wrong with the rule or the zone, and what would be right.
     """
     start_ms = anchor_ms if trigger.starts_at_ms is None else trigger.starts_at_ms
-    return _recurrence(trigger.expr, trigger.timezone, start_ms // 1000, trigger.starts_at_ms is None)
+    key = (trigger.expr, trigger.timezone, start_ms // 1000, trigger.starts_at_ms is None)
+    found = _recurrence(*key)
+    pay(key, found.steps)
+    if found.steps_of_count:
+        pay((*key, "COUNT"), found.steps_of_count, apart=True)
+    return found
 
 
 @lru_cache(maxsize=RULES_KEPT)
@@ -62,7 +70,7 @@ def _recurrence(text: str, timezone: str, start: int, rounded: bool) -> Recurren
     found = _endless(text, timezone, start, rounded)
     if found.rule.count is not None:
         found = copy(found)
-        found.until = _last(text, timezone, start, rounded)
+        found.until, found.steps_of_count = _last(text, timezone, start, rounded)
     return found
 
 
@@ -72,12 +80,13 @@ def _endless(text: str, timezone: str, start: int, rounded: bool) -> Recurrence:
 
 
 @lru_cache(maxsize=COUNTS_KEPT)
-def _last(text: str, timezone: str, start: int, rounded: bool) -> int | None:
-    """The instant of the last time that COUNT allows; None when no more than these come."""
-    with Steps(STEPS_MAX, RULE_POINTER):  # of its own, so that it does not matter to a search whether it is cached
+def _last(text: str, timezone: str, start: int, rounded: bool) -> tuple[int | None, int]:
+    """The instant of the last time that COUNT allows, None when no more than these come; and the steps to find it."""
+    with Steps(STEPS_MAX, RULE_POINTER, kept=True) as steps:  # of its own: a search is not refused for them
         rule = _endless(text, timezone, start, rounded)
         # what is in the second of a creation went by before the job was there
-        return _nth(rule, zone(timezone), start if rounded else start - 1, rule.rule.count or 0)
+        last = _nth(rule, zone(timezone), start if rounded else start - 1, rule.rule.count or 0)
+    return last, steps.spent
 
 
 def _shown(place: Zone, wall: int, since: int) -> int | None:

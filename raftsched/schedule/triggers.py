@@ -13,7 +13,7 @@ from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.intervals import grid_due, next_every
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
 from raftsched.schedule import cron
-from raftsched.schedule.budget import CALENDAR_STEPS_MAX, COUNT_STEPS_MAX, STEPS_MAX, search
+from raftsched.schedule.budget import COUNT_STEPS_MAX, search
 from raftsched.schedule.exclusions import Exclusion, exclusion, not_given
 from raftsched.schedule.expression import compiled
 from raftsched.schedule.rule import recurrence
@@ -46,7 +46,7 @@ def next_nominal(
     Raises:
         TriggerError: the trigger is not valid (see `validate`).
     """
-    with search(trigger, STEPS_MAX if trigger.calendar is None else CALENDAR_STEPS_MAX):
+    with search(trigger):
         held = _held(trigger, calendar)
         if held is None:
             return _next(trigger, after_ms, anchor_ms, job_id)

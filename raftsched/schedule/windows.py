@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from raftsched.schedule.budget import spend
+from raftsched.schedule.budget import PAID_KEPT, Steps, pay, spend
 from raftsched.schedule.local_days import day_of, first_shown, last_shown
 from raftsched.schedule.wall import DAY_S
 from raftsched.schedule.zones import Zone
@@ -23,7 +23,7 @@ from raftsched.schedule.zones import Zone
 WEEK_S = 7 * DAY_S
 _THURSDAY = 3  # 1970-01-01, with Monday as 0
 _CHUNK_BITS = 21  # 2**21 s: 24 days are looked at together
-_CHUNKS_KEPT = 16
+_CHUNKS_KEPT = PAID_KEPT
 _AROUND_S = 5 * DAY_S  # longer than any change of clocks, a window and a day matter
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 
@@ -77,7 +77,7 @@ class Windows:
         self._only = only
         self._once = merged(once)
         self._week = self._held_in_week()
-        self._chunks: dict[int, list[Span]] = {}  # what is excluded in each, in order
+        self._chunks: dict[int, tuple[list[Span], int]] = {}  # what is excluded in each, in order; its steps
 
     def cover_week(self, weekdays: frozenset[int]) -> bool:
         """Returns whether they exclude the whole of each week, together with these days."""
@@ -122,22 +122,24 @@ class Windows:
         return held[i][1] if i >= 0 and at < held[i][1] else None
 
     def _chunk(self, number: int) -> list[Span]:
-        held = self._chunks.get(number)
-        if held is None:
+        kept = self._chunks.get(number)
+        if kept is None:
+            with Steps(kept=True) as steps:
+                held = self._held_in(number << _CHUNK_BITS, (number + 1) << _CHUNK_BITS)
             while len(self._chunks) >= _CHUNKS_KEPT:
                 self._chunks.pop(next(iter(self._chunks)), None)
-            held = self._chunks[number] = self._held_in(number << _CHUNK_BITS, (number + 1) << _CHUNK_BITS)
-        return held
+            kept = self._chunks[number] = held, steps.spent
+        pay((self, number), kept[1])
+        return kept[0]
 
     def _held_in(self, low: int, high: int) -> list[Span]:
         around = self._place.stretch(low - _AROUND_S)
-        if around.end > high + _AROUND_S and not self._once:  # clocks are not changed: each week is the same
-            spend(8 + len(self._week) // 2)
+        if around.end > high + _AROUND_S:  # clocks are not changed: each week is the same
+            spend(8 + len(self._week) // 2 + len(self._once) // 8)
             monday = low - (low + around.offset + _THURSDAY * DAY_S) % WEEK_S
             weeks = range(monday, high, WEEK_S)
-            return list(
-                _clipped([(week + begin, week + end) for week in weeks for begin, end in self._week], low, high)
-            )
+            held = _clipped([(week + begin, week + end) for week in weeks for begin, end in self._week], low, high)
+            return merged([*held, *_clipped(self._once, low, high)]) if self._once else list(held)
         spend(8 + 28 * (len(self._hours) + len(self._only)))
         found = list(_clipped(self._once, low, high))
         found += _clipped(self._spans(self._hours, low, high), low, high)

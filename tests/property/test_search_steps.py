@@ -4,13 +4,14 @@ steps stand for the work that is done."""
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from types import FrameType
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raftsched.core.model import Trigger, TriggerKind
-from raftsched.schedule import Steps, TriggerError, rule, rule_times, validate
+from raftsched.schedule import Steps, TriggerError, next_nominal, rule, rule_times, validate
 from raftsched.schedule.budget import STEPS_MAX
 from raftsched.schedule.rule_text import RULE_MAX
 from tests.support.amounts import examples
@@ -63,10 +64,15 @@ def dear_rules(draw: st.DrawFn) -> str:
     return ";".join([f"FREQ={freq}", *parts])[:RULE_MAX]
 
 
-def calls_of(trigger: Trigger) -> tuple[int, int]:
-    """How many calls it takes to say whether a trigger is valid, of which nothing is known; and how many steps."""
+def forget() -> None:
     for cached in (rule._recurrence, rule._endless, rule._last, rule_times._allowed):
         cached.cache_clear()
+
+
+def calls_of(trigger: Trigger) -> tuple[int, int]:
+    """How many calls it takes to say whether a trigger is valid, of which nothing is known; and how many steps. What is
+    known makes no difference to these."""
+    forget()
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
@@ -82,7 +88,21 @@ def calls_of(trigger: Trigger) -> tuple[int, int]:
             pass
         finally:
             sys.setprofile(before)
+    assert steps.done == steps.total
+    warm = searched(trigger)
+    forget()
+    assert searched(trigger) == warm
+    with Steps() as again, suppress(TriggerError):
+        validate(trigger, now_ms=NOW_MS)
+    assert again.total == steps.total
     return calls, steps.total
+
+
+def searched(trigger: Trigger) -> tuple[int, int]:
+    """The steps of a search: its own, and all."""
+    with Steps(STEPS_MAX) as steps, suppress(TriggerError):
+        next_nominal(trigger, NOW_MS, anchor_ms=NOW_MS)
+    return steps.spent, steps.total
 
 
 @settings(max_examples=examples(300), deadline=None, print_blob=True)

@@ -21,7 +21,7 @@ from raftsched.schedule import TriggerError, parse_cron_text
 if TYPE_CHECKING:
     from raftsched.api.jobs.generated import JobIn
 
-SEVERAL_STEPS_MAX = 16_000  # of the searches of all triggers of one job (schedule/budget.py)
+SEVERAL_STEPS_MAX = 48_000  # of the searches of all triggers of one job (schedule/budget.py): a whole one for each
 _KINDS = {
     "at": TriggerKind.AT,
     "in": TriggerKind.IN,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import pytest
 
 from raftsched.schedule import Steps, TriggerError, missed, next_nominal, preview, rule, validate
 from raftsched.schedule.budget import CALENDAR_STEPS_MAX, COUNT_STEPS_MAX, STEPS_MAX, TooLong
+from raftsched.schedule.exclusions import exclusion
 from tests.support.cron_times import cron, following, ms, rrule
 
 NOW = ms("2026-11-22T06:00:05.123Z")
@@ -96,7 +97,7 @@ def test_what_is_sensible_is_far_from_the_bound(text: str, zone: str, starts_at:
     forget()
     with suppress(Over), Steps() as steps, known_as_over():
         validate(trigger, now_ms=NOW)
-    assert steps.total <= STEPS_MAX
+    assert steps.done <= STEPS_MAX
 
 
 def test_a_large_count_is_computed_not_walked_through() -> None:
@@ -109,18 +110,27 @@ def test_a_large_count_is_computed_not_walked_through() -> None:
         last = start + 20_000 * 86_400_000 + 4_000
         assert next_nominal(trigger, last - 1) == last
         assert next_nominal(trigger, last) is None
-    assert steps.total < 2_500
+    assert steps.done < 2_500
 
 
-def test_it_does_not_matter_what_is_cached() -> None:
-    trigger = rrule("FREQ=HOURLY;INTERVAL=61;BYMONTHDAY=-9,-2;COUNT=30", MADRID, starts_at_ms=ms("2020-01-01T00:00Z"))
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FREQ=HOURLY;INTERVAL=61;BYMONTHDAY=-9,-2;COUNT=30",
+        "FREQ=SECONDLY;INTERVAL=7;BYSECOND=3",
+        "FREQ=SECONDLY;INTERVAL=61;BYHOUR=3;BYMINUTE=3;BYSECOND=3",
+    ],
+)
+def test_it_does_not_matter_what_is_cached(text: str) -> None:
+    trigger = rrule(text, MADRID, starts_at_ms=ms("2020-01-01T00:00Z"))
     forget()
     seen = []
     for _ in range(3):
         with Steps(STEPS_MAX) as steps:
             next_nominal(trigger, NOW)
-        seen.append(steps.spent)
+        seen.append((steps.spent, steps.total))
     assert seen[0] == seen[1] == seen[2]
+    assert steps.done < steps.total
 
 
 def test_more_rules_than_are_kept_are_not_counted_anew() -> None:
@@ -133,7 +143,7 @@ def test_more_rules_than_are_kept_are_not_counted_anew() -> None:
     with Steps() as steps:
         for trigger in many:
             next_nominal(trigger, NOW)
-    assert steps.total < 20 * len(many)
+    assert steps.done < 20 * len(many)
 
 
 def content(**lists: object) -> bytes:
@@ -158,6 +168,28 @@ def test_calendars_are_bounded_too(text: str, calendar: bytes, moves: bool) -> N
         missed(trigger, 0, ms("2099-01-01T00:00Z"), keep=5, calendar=calendar)
     assert error.value.pointer == "/trigger/calendar"
     assert steps.total <= COUNT_STEPS_MAX + 4_000
+
+
+@pytest.mark.parametrize("zone", ["UTC", MADRID, "Africa/Casablanca"])
+@pytest.mark.parametrize("excludes", [[], [{"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"}]])
+def test_a_calendar_is_searched_in_the_same_steps_cold_and_warm(excludes: list[object], zone: str) -> None:
+    """The first of a quarter, if it is at a weekend."""
+    days = ["mon", "tue", "wed", "thu", "fri"]
+    hours = [
+        {"from": f"{n // 2:02}:{n % 2 * 30:02}", "to": f"{(n + 1) // 2:02}:{(n + 1) % 2 * 30:02}", "weekdays": days}
+        for n in range(48)
+    ]
+    calendar = content(hours=hours, excludes=excludes)
+    trigger = cron("0 12 1 */3 *", zone, calendar="x")
+    exclusion.cache_clear()
+    seen = []
+    for _ in range(3):
+        with Steps(CALENDAR_STEPS_MAX) as steps:
+            found = next_nominal(trigger, ms("2026-01-01T00:00Z"), calendar=calendar)
+        seen.append((found, steps.spent))
+    assert found is not None
+    assert datetime.fromtimestamp(found // 1000, UTC).date() == date(2028, 1, 1)
+    assert seen[0] == seen[1] == seen[2]
 
 
 def test_a_week_that_was_missed_is_counted_whatever_the_calendar() -> None:

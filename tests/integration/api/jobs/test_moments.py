@@ -9,7 +9,7 @@ import pytest
 
 from raftsched import schedule
 from raftsched.core.model import Trigger
-from raftsched.schedule import triggers
+from raftsched.schedule import budget
 from tests.support.local_api import Client, run
 
 PREVIEW = "/v1/schedules/preview"
@@ -134,7 +134,7 @@ def test_what_comes_before_is_counted_year_by_year(tmp_path: Path, monkeypatch: 
 
 
 def test_a_calendar_that_takes_too_long_to_search_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triggers, "CALENDAR_STEPS_MAX", 50)
+    monkeypatch.setattr(budget, "CALENDAR_STEPS_MAX", 50)
 
     async def test(call: Client) -> None:
         await call("PUT", "/v1/calendars/nights", {"hours": [{"from": "22:00", "to": "06:00"}]})
