@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 HIDDEN = "***"
 # Tokens (rs_), the local one (rl_), of workers' sessions (rsw_), identities that open backups (rsi_), of webhooks
@@ -11,11 +12,17 @@ MADE = r"\b(rl_|rs[a-z]?_|whsec_)[A-Za-z0-9_+/=-]{16,}"
 # look alike, and go on.)
 SESSION = r"(?<![\w-])([0-9]{1,18})-[0-9a-f]{32}(?![\w-])"
 
-_MADE, _SESSION = re.compile(MADE), re.compile(r"(/worker-sessions/[0-9]{0,18})[^/]*")
+_HIDING = (
+    (re.compile(r"(worker-sessions/+[0-9]{0,18})[^/]*"), r"\1"),
+    (re.compile(SESSION), r"\1"),
+    (re.compile(MADE), rf"\1{HIDDEN}"),
+)
 
 
 def path_without_secrets(path: str) -> str:
-    """Returns the path of a request as logs, the audit and traces have it: of a worker's session only the number."""
-    if path.startswith("/v1/worker-sessions/"):
-        path = _SESSION.sub(r"\1", path)
-    return _MADE.sub(rf"\1{HIDDEN}", path)
+    """Returns the path of a request as logs, the audit and traces have it: of a worker's session only the number, however
+    the path is spelled, and wherever it leads."""
+    decoded = shown = unquote(path)
+    for secret, instead in _HIDING:
+        shown = secret.sub(instead, shown)
+    return path if shown == decoded else shown

@@ -190,6 +190,11 @@ def test_addresses_of_sessions_are_noted_by_their_numbers() -> None:
         (f"{PATH}/{LEGACY}/poll", f"{PATH}/1/poll"),
         (f"{PATH}/12/poll", f"{PATH}/12/poll"),
         (f"{PATH}/x{LEGACY}/runs/7/output", f"{PATH}//runs/7/output"),
+        (f"/v1//worker-sessions/{LEGACY}/poll", "/v1//worker-sessions/1/poll"),
+        (f"/{PATH}//{LEGACY}/poll", f"/{PATH}//1/poll"),
+        (f"/v1%2Fworker%2Dsessions%2F{LEGACY}%2Fpoll", f"{PATH}/1/poll"),
+        (f"/v1/{LEGACY}", "/v1/1"),
+        ("/v1/jobs/a%2Fb", "/v1/jobs/a%2Fb"),
         (PATH, PATH),
         ("/v1/jobs/0000000000001/run", "/v1/jobs/0000000000001/run"),
     ):
