@@ -20,8 +20,8 @@ _HIDING = (
 
 
 def path_without_secrets(path: str) -> str:
-    """Returns the path of a request as logs, the audit and traces have it: of a worker's session only the number, however
-    the path is spelled, and wherever it leads."""
+    """Returns the path of a request as logs, the audit and traces have it: of a worker's session only the number,
+    however the path is spelled, and wherever it leads."""
     decoded = shown = unquote(path)
     for secret, instead in _HIDING:
         shown = secret.sub(instead, shown)
