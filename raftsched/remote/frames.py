@@ -7,6 +7,7 @@ says in 8 bytes (little endian) how many bytes are left out at this place; they 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from raftsched.worker.spool import HEAD, NOTE, STDERR, STDOUT, pack
@@ -32,7 +33,11 @@ class Piece(NamedTuple):
 
 def decode(body: bytes) -> list[Piece]:
     """Raises ValueError with what is wrong."""
-    pieces: list[Piece] = []
+    return [piece for piece in each(body) if piece.printed]
+
+
+def each(body: bytes) -> Iterator[Piece]:
+    """Yields the piece of each frame, which may be empty. Raises ValueError with what is wrong."""
     at = 0
     while at < len(body):
         if at + HEAD.size > len(body):
@@ -45,13 +50,12 @@ def decode(body: bytes) -> list[Piece]:
         if stream == NOTE:
             if size != _COUNT.size or not 0 < _COUNT.unpack(data)[0] <= LEFT_OUT_MAX:
                 raise ValueError(f"the frame at byte {at} must say in {_COUNT.size} bytes how many are left out")
-            pieces.append(Piece(NOTE, b"", _COUNT.unpack(data)[0]))
+            yield Piece(NOTE, b"", _COUNT.unpack(data)[0])
         elif stream not in _STREAMS:
             raise ValueError(f"the frame at byte {at} is of stream {stream}; 1 is stdout, 2 is stderr, 3 a gap")
-        elif data:
-            pieces.append(Piece(stream, data))
+        else:
+            yield Piece(stream, data)
         at = begin + size
-    return pieces
 
 
 def encode(piece: Piece) -> bytes:

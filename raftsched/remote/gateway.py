@@ -32,7 +32,7 @@ from raftsched.errors import NoLeader, RaftschedError
 from raftsched.raft.proposals.barrier import Barriers
 from raftsched.remote.grants import Grants, Request
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, RefusedReport, Report, WorkerRules
-from raftsched.remote.reports import STALE, Commands, NoOutputs, ReportedOutputs
+from raftsched.remote.reports import STALE, Commands, NoOutputs, ReportedOutputs, batches
 from raftsched.remote.runs import asked_to_end, given_runs
 from raftsched.remote.session_secrets import make_secret, nonce_of, parse, session_of, speaks_for
 from raftsched.security.sealing import Sealer
@@ -48,8 +48,6 @@ OPENING_TRIES = 3  # when another opening came between
 PROPOSE_S = 5.0  # for reports; the worker asks again, or another node, before its lease is over
 GRANT_S = 0.25  # that an answer waits for the leader's word on the lease, when the last one is old
 LOOK_S = 1.0  # between two looks for pollers that have gone
-BATCH_MAX = 500  # commands in one proposal,
-BATCH_BYTES = 256 * 1024  # and so many bytes, and one command more: see RaftOptions.entry_max_bytes
 
 Signed = Callable[[Sequence[bytes]], Sequence[bytes]]
 
@@ -244,6 +242,12 @@ class Gateway:
         check(held.row)
         await self._raft.propose([encode(CloseSession(held.row.id, tuple(request.ran)))], PROPOSE_S)
 
+    async def admit(self, text: str, check: Callable[[Session], None] = lambda row: None, *, whose: str = "") -> None:
+        """Raises what `poll` raises where the session is not open, or the caller may not speak for it: before what it
+        says is read."""
+        self._check_running()
+        check((await self._find(text, whose)).row)
+
     async def _find(self, text: str, whose: str) -> _Held:
         """Returns the session. Raises RaftschedError session-over, and NoLeader: this node may not have heard of it."""
         number, secret = parse(text) or (0, "")
@@ -405,7 +409,7 @@ class Gateway:
             await self._barriers.wait(PROPOSE_S)
         given, refused = await self._commands.of(session, held.row.opened_at_ms, reports)
         self._say_over(session, [report.token for report, _ in given if report.outcome is not None])
-        for batch in _batches(given):
+        for batch in batches(given):
             answers = await self._raft.propose([command for _, command in batch], PROPOSE_S)
             refused += [
                 RefusedReport(token=report.token, code="stale", detail=STALE)
@@ -490,16 +494,3 @@ def allowed_of(rules: WorkerRules) -> Allowed:
 def _is_later(view: ReadView, number: int) -> bool:
     """Returns whether there may be a session of this number which this node has not heard of: numbers only grow."""
     return number > decode_meta(view.get(Table.META, META_KEY)).last_session
-
-
-def _batches(given: Sequence[tuple[Report, bytes]]) -> list[list[tuple[Report, bytes]]]:
-    """Returns them in parts, each of which fits an entry of the log."""
-    batches: list[list[tuple[Report, bytes]]] = []
-    size = 0
-    for one in given:
-        if not batches or len(batches[-1]) >= BATCH_MAX or size >= BATCH_BYTES:
-            batches.append([])
-            size = 0
-        batches[-1].append(one)
-        size += len(one[1])
-    return batches

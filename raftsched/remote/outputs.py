@@ -115,12 +115,30 @@ class Outputs:
         pieces: Sequence[Piece],
         *,
         end: bool = False,
+        size: int | None = None,
         check: Callable[[Session], None] = lambda row: None,
         owner: str = "",
     ) -> UploadOut:
-        """Keeps what was printed from `offset` on. The same may be sent again. `check`: raises when the caller may not
-        speak for the session. `owner`: of the token that came with it. Raises RaftschedError: session-over, not-found
-        (no run of this session), wrong-offset, too-many, disk-full, invalid-body (more than 2^53 bytes)."""
+        """Keeps what was printed from `offset` on. The same may be sent again. `size`: how far the pieces go; None:
+        that is counted here. `check`: raises when the caller may not speak for the session. `owner`: of the token that
+        came with it. Raises RaftschedError: session-over, not-found (no run of this session), wrong-offset, too-many,
+        disk-full, invalid-body (more than 2^53 bytes)."""
+        row, whose = self.admit(session, token, check=check, owner=owner)
+        if size is None:
+            size = sum(piece.printed for piece in pieces)
+        if offset + size > _INTEGER_MAX:
+            raise RaftschedError("invalid-body", f"An output has {_INTEGER_MAX:,} bytes at most, with gaps.")
+        if self._puts[row.id] >= PUTS_MAX:
+            raise RaftschedError("too-many", f"{PUTS_MAX} pieces of this session are being written; wait for one.")
+        self._puts[row.id] += 1
+        # Who hangs up in the middle leaves it as whole as who waits.
+        return await asyncio.shield(asyncio.ensure_future(self._put(row.id, whose, token, offset, pieces, size, end)))
+
+    def admit(
+        self, session: str, token: int, *, check: Callable[[Session], None] = lambda row: None, owner: str = ""
+    ) -> tuple[Session, Whose]:
+        """Returns the session, and whose run it is. Raises what `put` raises where the session is not open, or the run
+        is not its own: before the pieces are read."""
         with self._read() as view:
             row = session_of(view, session, owner)
             whose = None if row is None else whose_of(view, row.id, token)
@@ -129,28 +147,21 @@ class Outputs:
         check(row)
         if whose is None:
             raise RaftschedError("not-found", f"This session has no run {token}: it is over, or another's.")
-        if offset + sum(piece.printed for piece in pieces) > _INTEGER_MAX:
-            raise RaftschedError("invalid-body", f"An output has {_INTEGER_MAX:,} bytes at most, with gaps.")
-        if self._puts[row.id] >= PUTS_MAX:
-            raise RaftschedError("too-many", f"{PUTS_MAX} pieces of this session are being written; wait for one.")
-        self._puts[row.id] += 1
-        # Who hangs up in the middle leaves it as whole as who waits.
-        return await asyncio.shield(asyncio.ensure_future(self._put(row.id, whose, token, offset, pieces, end)))
+        return row, whose
 
     async def _put(
-        self, session: int, whose: Whose, token: int, offset: int, pieces: Sequence[Piece], end: bool
+        self, session: int, whose: Whose, token: int, offset: int, pieces: Sequence[Piece], size: int, end: bool
     ) -> UploadOut:
         try:
-            return await self._take(session, whose, token, offset, pieces, end)
+            return await self._take(session, whose, token, offset, pieces, size, end)
         finally:
             self._puts[session] -= 1
             if not self._puts[session]:
                 del self._puts[session]
 
     async def _take(
-        self, session: int, whose: Whose, token: int, offset: int, pieces: Sequence[Piece], end: bool
+        self, session: int, whose: Whose, token: int, offset: int, pieces: Sequence[Piece], size: int, end: bool
     ) -> UploadOut:
-        size = sum(piece.printed for piece in pieces)
         copy = self._copies.get(token)
         if copy is None:
             if offset:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -23,8 +23,10 @@ from raftsched.worker.reports import saying
 from raftsched.worker.whose import Whose, whose_of
 
 STALE = "The attempt is over already, or is not one of this session."
-RESULT_TOO_LARGE = f"its result has more than {RESULT_MAX:,} bytes, and was not kept"
-RESULT_TOO_DEEP = f"its result nests deeper than {DEPTH_MAX} levels, and was not kept"
+TOO_LARGE = f"its result has more than {RESULT_MAX:,} bytes, and was not kept"
+TOO_DEEP = f"its result nests deeper than {DEPTH_MAX} levels, and was not kept"
+BATCH_MAX = 500  # commands in one proposal,
+BATCH_BYTES = 256 * 1024  # and so many bytes, and one command more: see RaftOptions.entry_max_bytes
 _OUTCOMES = {
     "succeeded": Outcome.SUCCEEDED,
     "failed": Outcome.FAILED,
@@ -36,6 +38,14 @@ _OUTCOMES = {
 _VERDICTS = {verdict.name.lower(): verdict for verdict in Verdict}
 
 _json = msgspec.json.Encoder().encode
+
+
+class Judged(NamedTuple):
+    """The JSON of a result or a state as it is kept; None: it is not, and why, in words about a result. A report may
+    carry it in place of the value."""
+
+    kept: bytes | None
+    why: str = ""
 
 
 class ReportedOutputs(Protocol):
@@ -131,7 +141,7 @@ class Commands:
             node, ref = self._outputs.verify(report.output)
         if report.outcome == "lost":
             return encode(LoseAttempt(session, token, ended, started, error, ref, node))
-        result, unkept = _result(report)
+        result, unkept = judge(report.result, RESULT_MAX)
         if unkept:
             error = (f"{error}; " if error else "")[: ERROR_MAX // 2] + unkept
         outcome = _OUTCOMES[report.outcome]
@@ -147,20 +157,30 @@ def _said(report: Report) -> Said | None:
     was."""
     if not report.says:
         return None
-    kept = None
-    if report.state is not None and not nests_deeper(report.state):
-        kept = _json(report.state)
-    return Said(report.progress, report.text, kept if kept is None or len(kept) <= STATE_MAX else None)
+    return Said(report.progress, report.text, judge(report.state, STATE_MAX).kept)
 
 
-def _result(report: Report) -> tuple[bytes | None, str]:
-    """Returns the result as it is kept, and why it is not: empty where it is, or where there is none."""
-    if report.result is None:
-        return None, ""
-    if nests_deeper(report.result):  # before it is encoded, which may want more stack than there is
-        return None, RESULT_TOO_DEEP
-    result = _json(report.result)
-    return (None, RESULT_TOO_LARGE) if len(result) > RESULT_MAX else (result, "")
+def judge(value: Any, most: int) -> Judged:
+    """Returns a value as it is kept, of `most` bytes, or why it is not."""
+    if value is None or isinstance(value, Judged):
+        return value or Judged(None)
+    if nests_deeper(value):  # before it is encoded, which may want more stack than there is
+        return Judged(None, TOO_DEEP)
+    kept = _json(value)
+    return Judged(None, TOO_LARGE) if len(kept) > most else Judged(kept)
+
+
+def batches(given: Sequence[tuple[Report, bytes]]) -> list[list[tuple[Report, bytes]]]:
+    """Returns them in parts, each of which fits an entry of the log."""
+    batches: list[list[tuple[Report, bytes]]] = []
+    size = 0
+    for one in given:
+        if not batches or len(batches[-1]) >= BATCH_MAX or size >= BATCH_BYTES:
+            batches.append([])
+            size = 0
+        batches[-1].append(one)
+        size += len(one[1])
+    return batches
 
 
 def _stale(token: int) -> RefusedReport:

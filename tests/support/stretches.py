@@ -24,8 +24,10 @@ from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.clock import SystemClock
 from raftsched.config.bounds import Bounds
-from raftsched.core.commands import Answer
+from raftsched.core.commands import Answer, Assign
+from raftsched.core.ids import parse_instance
 from raftsched.node.loop_meter import LoopMeter
+from raftsched.remote.session_secrets import HEADER
 from tests.support.documented import document
 from tests.support.local_api import Client, LocalCluster, serving
 from tests.support.stretches_corpus import DEAR, KNOWN, WORDS
@@ -43,6 +45,8 @@ LEFT_OUT = {
     "snapshot_get",
 }  # fmt: skip
 TIMEOUT_S = 30.0
+OWN = {"session": "own-session", "token": "own-run"}  # in addresses: of who sends the request
+WORKERS = ("worker", "admin")
 
 
 class Operation(NamedTuple):
@@ -239,7 +243,7 @@ def dear(operation: Operation, chosen: random.Random, known: dict[str, str]) -> 
     for make in DEAR.get(operation.id.removesuffix("_by_name"), ()):
         query, body, media = make(chosen)
         path = operation.path
-        for name, value in known.items():
+        for name, value in (known | OWN).items():
             path = path.replace(f"{{{name}}}", quote(value, safe=""))
         found.append(Request(f"{path}?{query}" if query else path, body, media or operation.media))
     return found
@@ -279,6 +283,7 @@ class Server:
         self._rounds_s = min(_rounds_s() for _ in range(10))
         self.secrets: dict[str, str] = {}
         self.known: dict[str, str] = {}
+        self.sessions: dict[str, tuple[str, str]] = {}  # of whom: the session, and the token of its run
 
     def __enter__(self) -> Server:
         self._thread.start()
@@ -322,11 +327,26 @@ class Server:
         run = (await call("GET", "/v1/instances?limit=1"))[1]["items"][0]
         self.known = {"id": job, "ns": "default", "name": "job-0", "run": run["id"]}
         admin = {"Authorization": f"Bearer {self.secrets['admin']}"}
+        for role in WORKERS:
+            bearer = {"Authorization": f"Bearer {self.secrets[role]}"}
+            status, opened = await call("POST", "/v1/worker-sessions", {"name": role, "handlers": ["exec"]}, bearer)
+            assert status == 201, opened
+            manual = {"name": f"of-{role}", "trigger": {"manual": True}, "handler": {"exec": ["true"]}}
+            _, made = await call("POST", "/v1/jobs", manual, admin)
+            _, ran = await call("POST", f"/v1/jobs/{made['id']}/run", {}, admin)
+            key = parse_instance(ran["id"])
+            assert key is not None
+            (given,) = cluster.apply(Assign(key, int(opened["session"].partition("-")[0])))
+            self.sessions[role] = (opened["session"], str(getattr(given, "number", given)))
         status, _ = await call("PUT", "/v1/cluster/access", {"required": True}, admin)
         assert status == 200
 
     def ask(self, connection: http.client.HTTPConnection, method: str, request: Request, role: str) -> int:
         headers = {"Authorization": f"Bearer {self.secrets[role]}"}
+        if OWN["session"] in request.path:
+            session, token = self.sessions[role if role in WORKERS else "worker"]
+            path = request.path.replace(OWN["session"], session.partition("-")[0]).replace(OWN["token"], token)
+            request, headers[HEADER] = request._replace(path=path), session
         if request.body is not None:
             headers["Content-Type"] = request.media or "application/json"
         try:

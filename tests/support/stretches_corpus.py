@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
+from raftsched.remote.frames import FRAMES
+
 Made = tuple[str, bytes | None, str]  # the query, the body and its type; empty: the operation's
 
 TRUE = {"exec": ["true"]}
@@ -113,6 +115,10 @@ def _crontab(line: str, count: int = 2_000) -> dict[str, Any]:
     return {"text": (line + "\n") * min(count, 128 * 1024 // (len(line) + 1))}
 
 
+def _reports(more: bytes, count: int = 1) -> Made:
+    return _of(b'{"reports":[' + b",".join([b'{"token":1,' + more + b"}"] * count) + b"]}")
+
+
 def _query(**given: Any) -> Callable[[random.Random], Made]:
     return lambda _: (urlencode(given, doseq=True), None, "")
 
@@ -206,6 +212,33 @@ DEAR: dict[str, list[Callable[[random.Random], Made]]] = {
     "schedules_next_of_job": [
         _query(count=1_000, by_day="Europe/Madrid"),
         _query(count=1_000, **{"from": "2099-01-01T00:00:00Z"}),
+    ],
+    "worker_sessions_poll": [
+        lambda r: _reports(b'"result":[' + b'{"a":[]},' * 460_000 + b"1]"),
+        lambda r: _reports(b'"state":[' + b'{"a":[]},' * 460_000 + b"1]"),
+        lambda r: _reports(b'"result":[' + b'{"a":[]},' * 43_000 + b"1]"),
+        lambda r: _reports(b'"result":[' + b'"",' * 130_000 + b"1]"),
+        lambda r: _reports(b'"result":' + b"[" * 190_000 + b"]" * 190_000),
+        lambda r: _reports(b'"result":' + b"[" * 900 + b"1," * 190_000 + b"1" + b"]" * 900),
+        lambda r: _reports(b'"result":[' + b'{"a":[]},' * 7_000 + b"1]", 60),
+        lambda r: _reports(b'"result":[' + b'{"a":0,"a":[]},' * 4_000 + b"1]", 60),
+        lambda r: _reports(b'"result":[' + b'{"a":[]},' * 440 + b"1]", 1_000),
+        lambda r: _reports(b'"text":""', 180_000),
+        lambda r: _of(b'{"reports":[' + b"0," * 2_000_000 + b"0]}"),
+        lambda r: _of(b'{"killing":[' + b"1," * 2_000_000 + b"1]}"),
+        lambda r: _of(b"[" * 4_000_000),
+        lambda r: _of(b"{" + b'"a":0,' * 690_000 + b'"a":0}'),
+    ],
+    "worker_sessions_close": [
+        lambda r: _of(b'{"ran":[' + b"1," * 260_000 + b"1]}"),
+        lambda r: _of(b'{"ran":[' + b"[]," * 170_000 + b"[]]}"),
+    ],
+    "worker_output_put": [
+        lambda r: ("offset=0", b"\1\1\0\0\0a" * 170_000, FRAMES),
+        lambda r: ("offset=0", b"\1\1\0\0\0a\2\1\0\0\0b" * 85_000, FRAMES),
+        lambda r: ("offset=0", b"\1\0\0\0\0" * 200_000, FRAMES),
+        lambda r: ("offset=0", b"\3\x08\0\0\0\1\0\0\0\0\0\0\0" * 80_000, FRAMES),
+        lambda r: ("offset=0", b"a" * 1_000_000, ""),
     ],
     "documents_openapi": [_query()],
     "documents_page": [_query()],

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
 import pytest
 
-from raftsched.nesting import DEPTH_MAX, json_nests_deeper, nests_deeper
+from raftsched.nesting import DEPTH_MAX, json_nests_deeper, nests_deeper, text_nests_deeper
 
 
 def nested(levels: int) -> Any:
@@ -21,6 +22,17 @@ def nested(levels: int) -> Any:
 def test_a_level_is_an_object_or_a_list(levels: int, deeper: bool) -> None:
     assert nests_deeper(nested(levels)) == deeper
     assert json_nests_deeper(msgspec.json.encode(nested(levels))) == deeper
+    assert text_nests_deeper(msgspec.json.encode(nested(levels))) == deeper
+
+
+@pytest.mark.parametrize("text", ["[" * 200, "]" * 200, '"', '\\"]', "\\", "\\\\", '"\\', "[]", '["'])
+def test_brackets_in_texts_are_no_levels(text: str) -> None:
+    for levels, deeper in ((DEPTH_MAX - 2, False), (DEPTH_MAX + 1, True)):
+        value: Any = [text, {text: text}]
+        for _ in range(levels - 2):
+            value = [text, value, text]
+        assert text_nests_deeper(msgspec.json.encode(value)) == nests_deeper(value) == deeper
+        assert text_nests_deeper(json.dumps(value, indent=1).encode()) == deeper
 
 
 def test_what_no_stack_has_room_for_nests_deeper() -> None:

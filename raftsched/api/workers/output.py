@@ -13,6 +13,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import bad_parameter
+from raftsched.api.http.slices import Slices
 from raftsched.api.openapi.operation import BODIES, operation
 from raftsched.api.workers.sessions import check_session, session_of
 from raftsched.errors import RaftschedError
@@ -25,6 +26,7 @@ from raftsched.worker.spool import STDERR, STDOUT
 
 RAW = "application/octet-stream"
 OFFSET_MAX = 2**53
+FRAMES_AT_ONCE = 100  # between two looks whether others are to have their turn
 TOKEN_MAX = 2**63 - 1
 _BYTES = {"type": "string", "contentMediaType": RAW}
 _CODES = ("session-over", "not-found", "wrong-offset", "too-many", "disk-full", "stopping")
@@ -58,37 +60,41 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     offset = call.query.integer("offset", 0, OFFSET_MAX)
     if offset is None:
         raise bad_parameter("offset", "must be given: the bytes of both streams that were sent before")
-    pieces = _pieces(call)
-    send = partial(
-        outputs.put,
-        session_of(call),
-        _token(call.path["token"]),
-        offset,
-        pieces,
-        end=call.query.flag("end"),
-        check=check_session,
-        owner=caller().whose,
-    )
+    session, token, end = session_of(call), _token(call.path["token"]), call.query.flag("end")
+    admit = partial(outputs.admit, session, token, check=check_session, owner=caller().whose)
     try:
-        answer = await send()
+        admit()  # what nobody may send is not read
     except RaftschedError as error:
         if error.code not in ("session-over", "not-found") or await ctx.catch_up_soon() is None:
             raise
-        answer = await send()  # the session was opened, or the run given, elsewhere
-    return reply_value(answer)
+        admit()  # the session was opened, or the run given, elsewhere
+    pieces, size = await _pieces(call)
+    return reply_value(
+        await outputs.put(session, token, offset, pieces, size=size, end=end, check=check_session, owner=caller().whose)
+    )
 
 
-def _pieces(call: Call[Any]) -> list[Piece]:
+async def _pieces(call: Call[Any]) -> tuple[list[Piece], int]:
+    """Returns them, and how far they go. Raises Problem."""
     stream = call.query.choice("stream", "stdout", "stderr")
     if call.request.headers["Content-Type"].partition(";")[0].strip().lower() == RAW:
         number = STDERR if stream == "stderr" else STDOUT
-        return [Piece(number, call.raw)] if call.raw else []
+        return [Piece(number, call.raw)] if call.raw else [], len(call.raw)
     if stream is not None:
         raise bad_parameter("stream", f"goes with {RAW}; each frame says its own", "inconsistent")
+    pieces: list[Piece] = []
+    size = 0
+    slices = Slices()
     try:
-        return frames.decode(call.raw)
+        for count, piece in enumerate(frames.each(call.raw)):
+            if piece.printed:
+                pieces.append(piece)
+                size += piece.printed
+            if not count % FRAMES_AT_ONCE:
+                await slices.turn()
     except ValueError as error:
         raise Problem("invalid-body", f"The frames cannot be read: {error}.") from None
+    return pieces, size
 
 
 def _token(text: str) -> int:

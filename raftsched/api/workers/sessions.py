@@ -17,6 +17,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.openapi.operation import BODIES, Reply, operation
+from raftsched.api.workers.polls import read_poll
 from raftsched.api.workers.schema import (
     CloseIn,
     PollAnswer,
@@ -91,10 +92,13 @@ async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
     already change nothing. 410: the session is over, and so must be all that runs under it."""
     began, who = ctx.clock.monotonic(), caller()
     request = call.request
+    session = session_of(call)
     try:
+        await ctx.workers.admit(session, check_session, whose=who.whose)  # what nobody may say is not read
+        said = await read_poll(call)
         answer = await ctx.workers.poll(
-            session_of(call),
-            call.body,
+            session,
+            said,
             ctx.clock.boot_ms(),
             check=check_session,
             whose=who.whose,
@@ -105,7 +109,7 @@ async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
             count(ctx, who)  # of a session that is open they are bounded there
         raise
     took_s = ctx.clock.monotonic() - began
-    if not call.body.reports:
+    if not said.reports:
         request_state().waited_s = took_s
     if took_s > LOOKED_AT_S and not still_holds(ctx, who):
         raise not_accepted("The token was revoked, or is past its end.")

@@ -172,6 +172,73 @@ def test_a_result_that_nests_too_deeply_costs_no_end_and_no_reader(tmp_path: Pat
     run(tmp_path, test)
 
 
+def test_a_large_poll_is_read_as_a_small_one(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        session = await opened(call, slots=9)
+        text = "\\u00e9" * 30_000  # 180,000 bytes as it is sent, 60,000 as it is kept
+        results = {
+            "small": ('{"a": [1]}', {"a": [1]}, None),
+            "escaped": (f'"{text}"', "\u00e9" * 30_000, None),
+            "spaced": ("[" + "1,\n" * 30_000 + "1]", [1] * 30_001, None),
+            "large": ('["' + "x" * 70_000 + '"]', None, "has more than 65,536 bytes"),
+            "huge": ('["' + "x" * 700_000 + '"]', None, "has more than 65,536 bytes"),
+            "deep": ("[" * 65 + '"' + "]" * 70_000 + '"' + "]" * 65, None, "nests deeper than 64 levels"),
+            "flat": ('["' + "[" * 60_000 + '"]', ["[" * 60_000], None),
+            "none": ("null", None, None),
+        }
+        tokens = {name: await give(call, call.cluster, session) for name in results}
+        reports = [
+            f'{{"token": {tokens[name]}, "outcome": "succeeded", "result": {result}, "output": "{name}"}}'
+            for name, (result, _, _) in results.items()
+        ]
+        address, headers = sent(session, "/poll")
+        headers["Content-Type"] = "application/json"
+        body = f'{{"after": {max(tokens.values())}, "reports": [{", ".join(reports)}]}}'
+        status, answer = await call("POST", address, body.encode(), headers)
+        assert (status, answer["refused"], answer["runs"]) == (200, [], [])
+        _, found = await call("GET", "/v1/instances?state=SUCCEEDED&limit=20")
+        assert len(found["items"]) == len(results)
+        for one in found["items"]:
+            _, name = await call("GET", f"/v1/instances/{one['id']}/output")
+            _, kept, why = results[name]
+            assert one["result"] == kept, name
+            assert (one["error"] is None) if why is None else (why in one["error"]), name
+
+    run(tmp_path, test)
+
+
+def test_what_is_wrong_with_a_large_poll_is_said_at_its_place(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        session = await opened(call)
+        much = [{"token": 1, "result": "x" * 40_000}] * 2
+        for said, pointer in (
+            ({"reports": [*much, {"token": 1, "outcome": "won"}]}, "/reports/2/outcome"),
+            ({"reports": [*much, {"token": 1, "odd": 1}]}, "/reports/2/odd"),
+            ({"reports": much, "max_runs": -1}, "/max_runs"),
+            ({"reports": [{"token": 1, "text": "x" * 100}] * 1_001}, "/reports"),
+        ):
+            status, answer = await poll(call, session, **said)
+            assert (status, [one["pointer"] for one in answer["errors"]]) == (422, [pointer])
+
+    run(tmp_path, test)
+
+
+def test_what_nobody_may_say_is_not_read(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        session = await opened(call)
+        assert (await close(call, session))[0] == 204
+        address, headers = sent(session, "/poll")
+        assert (await call("POST", address, b"[" * 100_000, headers | {"Content-Type": "application/json"}))[0] == 410
+        address, headers = sent(session, "/runs/7/output?offset=0")
+        headers["Content-Type"] = "application/vnd.raftsched.frames"
+        assert (await call("PUT", address, b"no frame", headers))[0] == 410
+        address, headers = sent(await opened(call, opening=2), "/runs/7/output?offset=0")
+        headers["Content-Type"] = "application/vnd.raftsched.frames"
+        assert (await call("PUT", address, b"no frame", headers))[0] == 404
+
+    run(tmp_path, test)
+
+
 def test_what_cannot_be_a_session_is_none(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         session = await opened(call)
