@@ -20,11 +20,13 @@ from functools import cache
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
+from raftsched.clock import SystemClock
 from raftsched.core.allowed import Allowed, Destinations, inside, path_error, permitted_addresses
 from raftsched.core.model import Condition, ConditionKind
 from raftsched.worker.users import User, thread_as
 
 ENTRIES_MAX = 200_000  # names of files that one look goes through
+CONNECT_MIN_S = 0.001  # to connect in, when the time is over: a connection with no seconds does not wait
 HEAD_MAX = 64 * 1024  # bytes that a server answers, interim answers (1xx) among them, before its status is known
 
 
@@ -84,6 +86,7 @@ class ConditionProbe:
         self._allowed = allowed
         self._destinations = Destinations(allowed.http, allowed.http_deny)
         self._roots = tuple(map(os.path.realpath, allowed.cwd or ()))
+        self._clock = SystemClock()
         self._conditions = conditions
         self._limit_s = limit_s
         self.given_up = False
@@ -202,18 +205,26 @@ class ConditionProbe:
         return f"GET {condition.target} answered {status}; {condition.status or '200 to 299'} is wanted."
 
     def _connect(self, address: tuple[str, int], timeout: float, source: object = None) -> socket.socket:
-        """A connection to an address that was checked. Raises OSError and Refused."""
+        """A connection to an address that was checked, in `timeout` seconds: each may take half of what is left, the
+        last one all. Raises OSError, Refused and GivenUp."""
         host, port = address
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         addresses, refused = permitted_addresses(self._destinations, host, port, [info[4][0] for info in found])
         if refused is not None:
             raise Refused(refused)
-        for at, one in enumerate(addresses):
+        end = self._clock.monotonic() + timeout
+        for left in range(len(addresses), 0, -1):
+            if self.given_up:
+                raise GivenUp
+            rest = max(end - self._clock.monotonic(), CONNECT_MIN_S)
             try:
-                return socket.create_connection((one, port), timeout)
+                connected = socket.create_connection((addresses[-left], port), rest if left == 1 else rest / 2)
             except OSError:
-                if at == len(addresses) - 1:
+                if left == 1:
                     raise
+            else:
+                connected.settimeout(timeout)
+                return connected
         raise AssertionError("there is an address, or a refusal")
 
     def _get(self, address: str) -> int:

@@ -1,9 +1,9 @@
 """Looks at conditions when the leader asks, and reports what it found.
 
 Looks run in a few threads of the node, for a file system may hang: what takes too long is given up and said so, and
-its thread counts as taken until it comes back. A namespace has a few of them, so that what one looks at holds up no
-other's looks. What is no news is not reported. Nothing is repeated here: as long as
-the instance waits, the leader asks again.
+its thread counts as taken from its namespace until it comes back. A namespace has a few of them, so that what one looks
+at holds up no other's looks. What is no news is not reported. Nothing is repeated here: as long as the instance waits,
+the leader asks again.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from raftsched.worker.users import User
 
 THREADS = 4  # for one namespace
 THREADS_ALL = 12  # for all: each that is at work takes some of the interpreter from the node
+HANGING_MAX = 48  # that were given up and have not come back: so many do not count among them, for they are at rest
 LIMIT_MS = 5_000  # for one look
 WAITING_MAX = 1_000  # instances of a namespace that no thread has taken up yet; of the others the leader asks again
 
@@ -101,19 +102,19 @@ class ConditionProbes:
             return
         name = self._namespace_of(check)
         of = self._namespaces.setdefault(name, _Namespace())
-        if of.hanging >= THREADS:
-            doing = next(iter(of.looking.values())).doing
+        if of.hanging >= THREADS or self._hanging() >= THREADS_ALL + HANGING_MAX:
+            own = of.hanging >= THREADS
+            nothing = f"nothing more for the namespace {name}" if own else "nothing more"
+            doing = next(iter((of.looking if own else self._looking).values())).doing
             self._report(
-                check,
-                f"{self._node_id} can look at nothing more for the namespace {name}: all of its looks hang. "
-                f"{doing} is one of them.",
+                check, f"{self._node_id} can look at {nothing}: all of its looks hang. {doing} is one of them."
             )
         elif check.instance in of.waiting or len(of.waiting) < WAITING_MAX:
             of.waiting[check.instance] = check
             self._next()
 
     def _next(self) -> None:
-        while len(self._looking) < THREADS_ALL:
+        while len(self._looking) - min(self._hanging(), HANGING_MAX) < THREADS_ALL:
             ready = [of for of in self._namespaces.values() if of.waiting and len(of.looking) < THREADS]
             if not ready:
                 return
@@ -129,6 +130,9 @@ class ConditionProbes:
             limit = self._loop.call_later(self._limit_s, self._too_long, check, look, of)
             # A daemon: a thread that hangs must not hold up the end of the node.
             threading.Thread(target=self._run, args=(check, look, limit, of), name="look", daemon=True).start()
+
+    def _hanging(self) -> int:
+        return sum(of.hanging for of in self._namespaces.values())
 
     def _user_of(self, check: Check) -> User | None:
         """None: the node's own. Raises BadJob."""
@@ -182,6 +186,7 @@ class ConditionProbes:
         of.hanging += 1
         look.give_up()
         self._report(check, f"{look.doing} on {self._node_id} took longer than {self._limit_s:g}s.")
+        self._next()
 
     def _report(self, check: Check, missing: str | None) -> None:
         if missing is not None:

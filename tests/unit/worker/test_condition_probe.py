@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from raftsched.clock import SystemClock
 from raftsched.core.allowed import Allowed
 from raftsched.core.model import Condition, ConditionKind
 from raftsched.worker import condition_probe
@@ -104,6 +105,11 @@ class TestPaths:
 
     def test_jobs_are_seen_elsewhere(self) -> None:
         assert ConditionProbe([Condition(ConditionKind.JOB, "a/b", within_ms=1)], 5, ANYWHERE).missing() is None
+
+
+def several_addresses(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"192.0.2.{n}", 80)) for n in range(count)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -200,6 +206,42 @@ class TestServers:
                 look.give_up()
                 thread.join()
         assert ended == [GivenUp]
+
+    def test_all_addresses_of_a_server_share_its_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One that answers after silent ones is asked, and may then be silent for as long as any."""
+        waits: list[float] = []
+
+        def silent_for(timeout: float) -> None:
+            waits.append(timeout)
+            raise ConnectionResetError("seen")
+
+        def connect(address: tuple[str, int], timeout: float) -> SimpleNamespace:
+            waits.append(timeout)
+            if len(waits) < 4:
+                raise TimeoutError("timed out")
+            return SimpleNamespace(settimeout=silent_for)
+
+        monkeypatch.setattr(SystemClock, "monotonic", lambda clock: sum(waits))
+        several_addresses(monkeypatch, 4)
+        monkeypatch.setattr(socket, "create_connection", connect)
+        found = ConditionProbe([Condition(ConditionKind.HTTP, "http://silent.example/")], 8, ANYWHERE).missing()
+        assert found == "GET http://silent.example/ failed: seen."
+        assert waits == [4, 2, 1, 1, 8]
+
+    def test_giving_up_ends_with_the_address_that_is_silent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        look = ConditionProbe([Condition(ConditionKind.HTTP, "http://silent.example/")], 8, ANYWHERE)
+        asked: list[str] = []
+
+        def connect(address: tuple[str, int], timeout: float) -> socket.socket:
+            asked.append(address[0])
+            look.give_up()
+            raise TimeoutError("timed out")
+
+        several_addresses(monkeypatch, 4)
+        monkeypatch.setattr(socket, "create_connection", connect)
+        with pytest.raises(GivenUp):
+            look.missing()
+        assert asked == ["192.0.2.0"]
 
     def test_no_proxy_stands_between(
         self, server: http.server.ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch

@@ -267,6 +267,59 @@ def test_what_hangs_in_one_namespace_holds_up_no_other(
     play(scene, limit_ms=limit_ms)
 
 
+@pytest.mark.parametrize("spare", [module.HANGING_MAX, 0])
+def test_what_hangs_in_several_namespaces_takes_no_thread_from_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int
+) -> None:
+    monkeypatch.setattr(module, "HANGING_MAX", spare)
+    answers = threading.Event()
+    missing = condition_probe.ConditionProbe._exists
+
+    def exists(look: condition_probe.ConditionProbe, path: str) -> bool:
+        return answers.wait() if path.endswith("hangs") else missing(look, path)
+
+    monkeypatch.setattr(condition_probe.ConditionProbe, "_exists", exists)
+
+    def instance(bed: Bed, namespace: str, target: Path) -> bytes:
+        conditions = (Condition(ConditionKind.PATH, str(target)),)
+        return bed.world.run_now(bed.world.create(namespace=namespace, conditions=conditions))
+
+    async def scene(bed: Bed) -> None:
+        for n in range(module.THREADS_ALL):
+            bed.ask(instance(bed, f"n{n // THREADS}", tmp_path / "hangs"), tmp_path / "hangs")
+        for _ in range(module.THREADS_ALL):
+            assert "took longer" in ((await bed.report()).detail or "")
+        bed.checks._limit_s = 60
+        bed.ask(instance(bed, "another", tmp_path), tmp_path)
+        report = await bed.report()
+        assert report.met is (spare > 0)
+        if not spare:
+            assert report.detail == (
+                f"n2 can look at nothing more: all of its looks hang. Looking for {tmp_path}/hangs is one of them."
+            )
+        answers.set()
+        await bed.idle()
+
+    play(scene, limit_ms=20)
+
+
+def test_a_look_that_waits_begins_when_others_are_given_up(
+    tmp_path: Path, hang: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "THREADS_ALL", 1)
+
+    async def scene(bed: Bed) -> None:
+        for _ in range(2):
+            bed.ask(bed.instance(tmp_path), tmp_path)
+        assert len(bed.checks._looking) == 1
+        for _ in range(2):
+            assert "took longer" in ((await bed.report()).detail or "")
+        hang.set()
+        await bed.idle()
+
+    play(scene, limit_ms=20)
+
+
 def test_more_than_there_are_threads_wait_their_turn(tmp_path: Path, hang: threading.Event) -> None:
     async def scene(bed: Bed) -> None:
         keys = [bed.instance(tmp_path) for _ in range(3 * THREADS)]
