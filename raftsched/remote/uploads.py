@@ -21,7 +21,7 @@ from raftsched.remote.ports import NoAnswer, Refused, Server, SessionOver, Wrong
 from raftsched.remote.protocol import PRINTED_MAX, OutputPlace, Printed
 from raftsched.worker.output import OutputStore
 from raftsched.worker.reading import Span, Text
-from raftsched.worker.spool import NOTE, STDERR, live_name
+from raftsched.worker.spool import HEAD, NOTE, STDERR, live_name
 
 LOOK_S = 0.25  # how often is looked for more of what runs print
 LIVE_AFTER_S = 1.0  # a run that is over by then is not sent in pieces
@@ -209,7 +209,8 @@ class Uploads:
 
 
 def _next(text: Text, at: int) -> tuple[bytes, int]:
-    """Returns the frames from there on, of about PIECE_BYTES, and how far they go."""
+    """Returns the frames from there on, of about PIECE_BYTES with their heads, and how far they go. Where a run prints
+    single bytes to both streams in turn, most of it is heads; it must stay below what a node takes at once."""
     found: list[bytes] = []
     size, begin = 0, at
     while size < PIECE_BYTES:
@@ -220,7 +221,7 @@ def _next(text: Text, at: int) -> tuple[bytes, int]:
             if span.printed > at:
                 found.append(frames.encode(Piece(NOTE, b"", span.printed - at)))
             found.append(frames.encode(Piece(span.stream, span.data)))
-            size += len(span.data)
+            size += HEAD.size + len(span.data)
             at = span.printed + len(span.data)
     return b"".join(found), at - begin
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.remote import frames, ports, uploads
+from raftsched.remote.outputs import PIECE_MAX
 from raftsched.remote.protocol import OutputPlace, Printed, UploadOut
 from raftsched.remote.uploads import Uploads
 from raftsched.worker.output import OutputStore, Record
+from raftsched.worker.reading import SPAN, Span
 from raftsched.worker.spool import STDERR, STDOUT, Capture, pack
 from tests.support.patience import within
 from tests.unit.remote.test_outputs import Node
@@ -203,6 +206,17 @@ def _has(worker: Worker, place: object, token: int, node: int) -> bool:
     except RaftschedError:
         return False
     return True
+
+
+def test_single_bytes_of_both_streams_in_turn_fit_what_a_node_takes() -> None:
+    class InTurn:
+        def spans(self, at: int) -> list[Span]:
+            return [Span(place, STDERR if place % 2 else STDOUT, b"x") for place in range(at, at + SPAN)]
+
+    text: Any = InTurn()
+    body, size = uploads._next(text, 0)
+    assert len(body) <= PIECE_MAX
+    assert sum(piece.printed for piece in frames.decode(body)) == size
 
 
 def test_another_node_is_sent_everything_again(tmp_path: Path) -> None:
