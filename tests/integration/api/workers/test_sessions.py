@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -399,6 +400,26 @@ def test_polls_count_nothing_for_the_token_and_other_requests_do(tmp_path: Path)
         status, answer = await poll(worker, "1-" + "0" * 32)
         assert (status, answer["code"]) == (429, "rate-limited"), "who guesses sessions is counted"
         assert (await poll(worker, session))[0] == 200
+
+    run(tmp_path, test)
+
+
+def test_pieces_of_output_are_charged_with_what_they_take_and_polls_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(call: Client) -> None:
+        roles = await guarded(call)
+        worker = As(call, await make(roles["admin"], "w", "worker"))
+        session = await opened(worker)
+        token = await give(roles["editor"], call.cluster, session)
+        monkeypatch.setattr("raftsched.api.auth.spending.thread_s", count(step=60).__next__)
+        for _ in range(3):
+            assert (await poll(worker, session))[0] == 200
+        address, headers = sent(session, f"/runs/{token}/output?offset=0")
+        headers["Content-Type"] = "application/octet-stream"
+        assert (await worker("PUT", address, b"one", headers))[0] == 200
+        assert (await worker("PUT", address, b"one", headers))[0] == 429
+        assert (await poll(worker, session))[0] == 200, "its lease is renewed all the same"
 
     run(tmp_path, test)
 
