@@ -25,6 +25,7 @@ from raftsched.remote.reports import TOO_DEEP, TOO_LARGE, Judged, judge
 
 WALKED_MAX = 64 * 1024  # bytes of what is looked through for each error, and for keys that are given twice
 REST_MAX = 1024 * 1024  # of a poll without its reports
+_FREE = (("result", RESULT_MAX), ("state", STATE_MAX))  # JSON of any kind, and how much of it is kept
 _ESCAPED = 6  # bytes that stand for one, at most
 
 T = TypeVar("T")
@@ -40,17 +41,15 @@ class _Heads(msgspec.Struct):
     reports: list[_Head] = []
 
 
-class _Report(Report, forbid_unknown_fields=True, kw_only=True):
-    result: msgspec.Raw = msgspec.Raw(b"null")
-    state: msgspec.Raw = msgspec.Raw(b"null")
+def _parts_of(model: type[msgspec.Struct]) -> msgspec.json.Decoder[msgspec.Struct]:
+    """Returns a decoder of the texts of its fields."""
+    fields = [(field, msgspec.Raw, msgspec.Raw(b"")) for field in model.__struct_fields__]
+    return msgspec.json.Decoder(msgspec.defstruct(f"{model.__name__}Parts", fields, forbid_unknown_fields=True))
 
 
-_Parts = msgspec.defstruct(
-    "_Parts", [(field, msgspec.Raw, msgspec.Raw(b"")) for field in PollIn.__struct_fields__], forbid_unknown_fields=True
-)
-_heads, _parts = msgspec.json.Decoder(_Heads), msgspec.json.Decoder(_Parts)
-_poll, _reports = msgspec.json.Decoder(PollIn), msgspec.json.Decoder(list[msgspec.Raw])
-_small, _large = msgspec.json.Decoder(Report), msgspec.json.Decoder(_Report)
+_heads, _reports = msgspec.json.Decoder(_Heads), msgspec.json.Decoder(list[msgspec.Raw])
+_poll, _poll_parts = msgspec.json.Decoder(PollIn), _parts_of(PollIn)
+_report, _report_parts = msgspec.json.Decoder(Report), _parts_of(Report)
 _any, _encode = msgspec.json.Decoder(Any), msgspec.json.Encoder().encode
 
 
@@ -64,11 +63,13 @@ async def read_poll(call: Call[PollIn]) -> PollIn:
         wrong = FieldError("/reports", f"has {given} items; at most {REPORTS_MAX} are allowed")
         raise Problem("invalid-body", errors=[wrong])
     await slices.turn()
-    parts = msgspec.structs.asdict(_decoded(_parts, call.raw))
+    parts = _texts(_poll_parts, call.raw)
     await slices.turn()
-    reports = bytes(parts.pop("reports")) or b"[]"
-    rest = b",".join(b'"%s":%s' % (field.encode(), part) for field, part in parts.items() if bytes(part))
-    poll = _read_rest(b"{" + rest + b"}")
+    reports = parts.pop("reports") or b"[]"
+    rest = _joined(parts)
+    if len(rest) > REST_MAX:
+        raise Problem("invalid-body", f"A poll has {REST_MAX:,} bytes at most beside its reports.")
+    poll: PollIn = _read(rest, PollIn, _poll)
     await slices.turn()
     texts: list[msgspec.Raw] = _decoded(_reports, reports)
     for place, raw in enumerate(texts):
@@ -77,37 +78,43 @@ async def read_poll(call: Call[PollIn]) -> PollIn:
     return poll
 
 
-def _read_rest(raw: bytes) -> PollIn:
-    """Reads a poll without its reports."""
-    if len(raw) <= WALKED_MAX:
-        return strict.read(raw, PollIn, _poll, "invalid-body")
-    if len(raw) > REST_MAX:
-        raise Problem("invalid-body", f"A poll has {REST_MAX:,} bytes at most beside its reports.")
-    return _decoded(_poll, raw)
-
-
 async def _read_report(raw: bytes, at: str, slices: Slices) -> Report:
-    if len(raw) > WALKED_MAX:
-        large = _decoded(_large, raw, at)
-        fields = {field: getattr(large, field) for field in Report.__struct_fields__}
-        for field, most in (("result", RESULT_MAX), ("state", STATE_MAX)):
-            fields[field] = await _judged(bytes(fields[field]), most, at + pointer(field), slices)
-        return Report(**fields)
-    try:
-        report = strict.read(raw, Report, _small, "invalid-body")
-    except Problem as problem:
-        errors = [replace(one, pointer=at + one.pointer) for one in problem.errors if isinstance(one, FieldError)]
-        raise Problem(problem.code, "" if errors else problem.detail, errors=errors) from None
-    await slices.turn()
-    if report.result is not None:
-        report.result = judge(report.result, RESULT_MAX)
-    if report.state is not None:
-        report.state = judge(report.state, STATE_MAX)
+    if len(raw) <= WALKED_MAX:
+        report = _read(raw, Report, _report, at)
+        await slices.turn()
+        for field, most in _FREE:
+            value = getattr(report, field)
+            setattr(report, field, None if value is None else judge(value, most))
+        return report
+    parts = _texts(_report_parts, raw, at)
+    free = {field: parts.pop(field) for field, _ in _FREE}
+    report = _read(_joined(parts), Report, _report, at)
+    for field, most in _FREE:
+        setattr(report, field, await _judged(free[field], most, at + pointer(field), slices))
     return report
 
 
+def _texts(decoder: msgspec.json.Decoder[msgspec.Struct], raw: bytes, at: str = "") -> dict[str, bytes]:
+    return {field: bytes(text) for field, text in msgspec.structs.asdict(_decoded(decoder, raw, at)).items()}
+
+
+def _joined(parts: dict[str, bytes]) -> bytes:
+    return b"{%s}" % b",".join(b'"%s":%s' % (field.encode(), text) for field, text in parts.items() if text)
+
+
+def _read(raw: bytes, model: type[T], decoder: msgspec.json.Decoder[T], at: str = "") -> T:
+    """Reads what is small with all that is wrong with it. Raises Problem."""
+    if len(raw) > WALKED_MAX:
+        return _decoded(decoder, raw, at)
+    try:
+        return strict.read(raw, model, decoder, "invalid-body")
+    except Problem as problem:
+        errors = [replace(one, pointer=at + one.pointer) for one in problem.errors if isinstance(one, FieldError)]
+        raise Problem(problem.code, "" if errors else problem.detail, errors=errors) from None
+
+
 async def _judged(raw: bytes, most: int, at: str, slices: Slices) -> Judged | None:
-    if raw == b"null":
+    if raw in (b"", b"null"):
         return None
     if len(raw) > _ESCAPED * most:
         return Judged(None, TOO_LARGE)

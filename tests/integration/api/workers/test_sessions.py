@@ -189,7 +189,8 @@ def test_a_large_poll_is_read_as_a_small_one(tmp_path: Path) -> None:
         }
         tokens = {name: await give(call, call.cluster, session) for name in results}
         reports = [
-            f'{{"token": {tokens[name]}, "outcome": "succeeded", "result": {result}, "output": "{name}"}}'
+            f'{{"token": {tokens[name]}, "outcome": "succeeded", "exit_code": 0.0, '
+            f'"result": {result}, "output": "{name}"}}'
             for name, (result, _, _) in results.items()
         ]
         address, headers = sent(session, "/poll")
@@ -216,6 +217,7 @@ def test_what_is_wrong_with_a_large_poll_is_said_at_its_place(tmp_path: Path) ->
             ({"reports": [*much, {"token": 1, "outcome": "won"}]}, "/reports/2/outcome"),
             ({"reports": [*much, {"token": 1, "odd": 1}]}, "/reports/2/odd"),
             ({"reports": much, "max_runs": -1}, "/max_runs"),
+            ({"reports": [{"token": 1, "result": "x" * 70_000, "outcome": "won"}]}, "/reports/0/outcome"),
             ({"reports": [{"token": 1, "text": "x" * 100}] * 1_001}, "/reports"),
         ):
             status, answer = await poll(call, session, **said)
