@@ -25,8 +25,7 @@ SLICE_S = 0.002  # of processor time between two turns of the event loop
 class _Queue:
     """Gives the slices of one event loop to those who wait for one."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._end_s: float | None = None  # of the slice of this iteration; None: nobody has begun one
         self._waiting: OrderedDict[int | str, deque[asyncio.Future[None]]] = OrderedDict()  # by caller, in turn
         self._turning = False
@@ -35,7 +34,7 @@ class _Queue:
         """Returns when the slice of this iteration ends, in processor time of the thread."""
         if self._end_s is None:
             self._end_s = thread_s() + SLICE_S
-            self._loop.call_soon(self._forget)
+            asyncio.get_running_loop().call_soon(self._forget)
         return self._end_s
 
     def _forget(self) -> None:
@@ -43,11 +42,12 @@ class _Queue:
 
     async def turn(self, owner: int | str) -> None:
         """Returns when it is the caller's turn, in an iteration of its own."""
-        came = self._loop.create_future()
+        loop = asyncio.get_running_loop()  # not kept: queues go with their loops
+        came = loop.create_future()
         self._waiting.setdefault(owner, deque()).append(came)
         if not self._turning:
             self._turning = True
-            self._loop.call_soon(self._turn)
+            loop.call_soon(self._turn)
         await came
 
     def _turn(self) -> None:
@@ -57,7 +57,7 @@ class _Queue:
             self._waiting[owner] = futures  # behind all others
         self._turning = bool(self._waiting)
         if self._turning:
-            self._loop.call_soon(self._turn)
+            asyncio.get_running_loop().call_soon(self._turn)
         self._end_s = None  # it begins when the one whose turn it is goes on
         if not came.done():
             came.set_result(None)
@@ -70,7 +70,7 @@ def _queue() -> _Queue:
     loop = asyncio.get_running_loop()
     queue = _queues.get(loop)
     if queue is None:
-        queue = _queues[loop] = _Queue(loop)
+        queue = _queues[loop] = _Queue()
     return queue
 
 
