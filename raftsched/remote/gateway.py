@@ -230,13 +230,12 @@ class Gateway:
     async def close(
         self, text: str, request: CloseIn, check: Callable[[Session], None] = lambda row: None, *, whose: str = ""
     ) -> None:
-        """Ends a session; one that is over already is. `check`, `whose`: see `poll`. Raises RaftschedError session-over
-        where it stays open: the caller may not speak for it."""
+        """Ends a session; one that is over already is. `check`, `whose`: see `poll`."""
         self._check_running()
         try:
             held = await self._find(text, whose)
         except RaftschedError as error:
-            if error.code != "session-over" or self._is_open(text):
+            if error.code != "session-over":
                 raise
             return
         check(held.row)
@@ -267,13 +266,6 @@ class Gateway:
                 "session-over", "There is no such session, or not any more: end what runs under it, and open another."
             )
         return found
-
-    def _is_open(self, text: str) -> bool:
-        """Returns whether there is an open session of this number, whoever may speak for it."""
-        number, _ = parse(text) or (0, "")
-        with self._read() as view:
-            row = SESSIONS.get(view, number)
-        return row is not None and row.open
 
     def _hold(self, view: ReadView, text: str, whose: str) -> _Held | None:
         row = session_of(view, text, whose)

@@ -123,14 +123,14 @@ async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
     body=CloseIn,
     body_required=False,
     body_max=CLOSING_MAX,
-    codes=(*BODIES, *_WRITES, "not-found", "session-over"),
+    codes=(*BODIES, *_WRITES, "not-found"),
     role="worker",
     scope="shared",
     repeatable=True,
 )
 async def close(ctx: ApiContext, call: Call[CloseIn]) -> web.Response:
     """Ends a session. What the worker had is given to others at once. It may be sent again: a session that is over
-    stays so. 410: it is open, and another token's, or the secret is not its own; nothing was ended."""
+    stays so."""
     await ctx.workers.close(session_of(call), call.body, check_session, whose=caller().whose)
     return web.Response(status=204)
 
