@@ -72,6 +72,8 @@ def forget() -> None:
 def calls_of(trigger: Trigger) -> tuple[int, int]:
     """How many calls it takes to say whether a trigger is valid, of which nothing is known; and how many steps. What is
     known makes no difference to these."""
+    with suppress(TriggerError):
+        validate(trigger, now_ms=NOW_MS)  # what a zone's clocks do is read once in a process, whatever the rule
     forget()
     calls = 0
 
@@ -80,15 +82,17 @@ def calls_of(trigger: Trigger) -> tuple[int, int]:
         calls += event in ("call", "c_call")
 
     before = sys.getprofile()
+    refused = False
     with Steps() as steps:
         sys.setprofile(count)
         try:
             validate(trigger, now_ms=NOW_MS)
         except TriggerError:
-            pass
+            refused = True
         finally:
             sys.setprofile(before)
-    assert steps.done == steps.total
+    # What ends in the middle may not have paid yet for what it had made.
+    assert steps.done >= steps.total if refused else steps.done == steps.total
     warm = searched(trigger)
     forget()
     assert searched(trigger) == warm
