@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from raftsched.cli.auth.audit import KINDS
 from raftsched.cli.failures import Failure
+from raftsched.cli.terminal.documents import given_twice
 from raftsched.regular_files import open_regular
 
 if TYPE_CHECKING:
@@ -379,12 +380,10 @@ def read_line(raw: bytes, where: str) -> dict[str, Any]:
     Raises Broken, ValueError, KeyError, TypeError."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        fields = dict(pairs)
-        if len(fields) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
+        twice = given_twice(pairs)
+        if twice is not None:
             raise Broken(f'{where} has "{twice[:64]}" twice')
-        return fields
+        return dict(pairs)
 
     line: dict[str, Any] = json.loads(raw.decode(), object_pairs_hook=once)
     kind = str(line["kind"])

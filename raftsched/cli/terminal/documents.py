@@ -74,16 +74,22 @@ def _of_json(text: str, source: str) -> list[Document]:
         raise click.UsageError(f"{source} nests too deeply") from None
 
 
+def given_twice(pairs: list[tuple[str, Any]]) -> str | None:
+    """Returns the first key that an object has twice (for json's `object_pairs_hook`); None: it has none."""
+    if len(dict(pairs)) == len(pairs):
+        return None
+    names = [name for name, _ in pairs]
+    return next(name for name in names if names.count(name) > 1)
+
+
 def _json(text: str) -> Any:
     """ValueError also for a key that is given twice: one of the two would be lost."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
+        twice = given_twice(pairs)
+        if twice is not None:
             raise ValueError(f"the key {twice!r} is given twice in one object")
-        return found
+        return dict(pairs)
 
     return json.loads(text, object_pairs_hook=unique)
 
