@@ -21,7 +21,6 @@ COUNT_DEFAULT = 10
 COUNT_MAX = 1_000
 DAYS = 31  # counted, unless `to` says otherwise
 DAYS_MAX = 400  # counted at once: a year, and the rest of its weeks
-AT_ONCE = 1  # times that are asked for between two looks at the time
 
 
 class Window(NamedTuple):
@@ -109,14 +108,14 @@ async def _times_of(ctx: ApiContext, source: Source, window: Window, slices: Sli
     at_ms = window.from_ms
     whose = _whose(ctx, source)
     while len(found) < limit:
-        some = schedule.preview(trigger, at_ms, min(AT_ONCE, limit - len(found)), **whose)
-        if window.to_ms is not None:
-            some = [one for one in some if one.at_ms < window.to_ms]
-        found += some
+        following = schedule.preview(trigger, at_ms, 1, **whose)  # one may be a long search
         await slices.turn()
-        if len(some) < AT_ONCE or trigger.once:
+        if not following or (window.to_ms is not None and following[0].at_ms >= window.to_ms):
             break
-        at_ms = some[-1].at_ms
+        found += following
+        if trigger.once:
+            break
+        at_ms = following[0].at_ms
     return found[: window.limit], len(found) > window.limit
 
 
