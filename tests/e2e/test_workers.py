@@ -111,12 +111,16 @@ def ended(cluster: AnyCluster, node: ApiNode, instance: str) -> Any:
 def numbers(node: ApiNode, instance: str) -> list[int]:
     """What a run that counts has printed. The node that has it may take a while to be reached: it says so by 503."""
 
+    said = b""
+
     def printed() -> Reply | None:
+        nonlocal said
         reply = node.request("GET", f"/v1/instances/{instance}/output")
+        said = reply.body
         assert reply.status in (200, 503), reply.body
         return reply if reply.status == 200 else None
 
-    reply = wait_until(printed, f"the output of {instance}", passing=(OSError,))
+    reply = wait_until(printed, lambda: f"the output of {instance}: {said!r}", passing=(OSError,))
     return [int(line.split()[1]) for line in reply.body.decode().splitlines()]
 
 
