@@ -32,6 +32,15 @@ for n in range(1, params["to"] + 1):
         print(line)
     time.sleep(params.get("every_ms", 0) / 1000)
 """
+# What the handlers "halves" of tests/e2e/handlers do: half of the lines is printed when there is a file called `gate`.
+HALVES = """\
+import json, os, time
+params = json.loads(os.environ["RAFTSCHED_PARAMS"])
+for n in range(1, params["to"] + 1):
+    print(os.environ["RAFTSCHED_FENCING_TOKEN"], n, "x" * 60, flush=n == params["to"] // 2)
+    while n == params["to"] // 2 and not os.path.exists(params["gate"]):
+        time.sleep(0.05)
+"""
 
 
 class Kind:
@@ -41,21 +50,25 @@ class Kind:
         self.name = name
         self.started = 0
         self.queue = name if name in ("go", "node") else "default"  # those two have handlers of the same names
-        script = directory / "count.py"
-        script.write_text(COUNT)
-        command = [sys.executable, "-S", str(script)]
+        command = _script(directory / "count.py", COUNT)
         self.count: dict[str, Any] = {"call": "count"}
+        self.halves: dict[str, Any] = {"call": "halves"}
         if name == "raftsched":
-            self.count = {"exec": command}
+            self.count, self.halves = {"exec": command}, {"exec": _script(directory / "halves.py", HALVES)}
             self._command = [sys.executable, "-m", "raftsched", "worker", "--pythonpath", str(HANDLERS), *AS_MYSELF]
             self._command += ["--handlers", "invoices"]
         elif name == "go":
+            source = _copy(name, directory)
+            shutil.copy(HANDLERS / "more.go", source)
             self._command = [str(directory / "worker")]
             env = {**os.environ, "GOCACHE": str(GO), "GOPATH": str(directory), "GOPROXY": "off", "GOTOOLCHAIN": "local"}
             build = ["go", "build", "-gcflags=all=-N -l", "-o", self._command[0], "."]  # sooner: not optimized
-            subprocess.run(build, cwd=EXAMPLES / "worker-go", env=env, check=True)
+            subprocess.run(build, cwd=source, env=env, check=True)
         elif name == "node":
-            self._command = ["node", str(EXAMPLES / "worker-node" / "worker.js")]
+            source = _copy(name, directory)
+            (source / "handlers.js").rename(source / "own.js")
+            shutil.copy(HANDLERS / "more.js", source / "handlers.js")
+            self._command = ["node", str(source / "worker.js")]
         else:
             self.count = {"call": "count-in-bash"}
             self._command = [str(EXAMPLES / "worker-bash" / "worker.sh"), "count-in-bash", *command]
@@ -72,6 +85,17 @@ class Kind:
         else:
             where = ["--servers", urls, "--queues", self.queue]
         return [*self._command, "--name", name, *where, *flags]
+
+
+def _script(path: Path, text: str) -> list[str]:
+    """The command that runs it."""
+    path.write_text(text)
+    return [sys.executable, "-S", str(path)]
+
+
+def _copy(kind: str, directory: Path) -> Path:
+    """The worker's source, for handlers of the tests to be added."""
+    return Path(shutil.copytree(EXAMPLES / f"worker-{kind}", directory / "source"))
 
 
 def missing(kind: str) -> list[str]:
