@@ -13,6 +13,7 @@ class Check(msgspec.Struct, array_like=True, frozen=True):
     instance: bytes
     until_ms: int  # when the wait ends that this is about
     conditions: tuple[Condition, ...]
+    applied: int = 0  # the index of the log at which the leader has read this; 0: leaders of before 0.3.0 do not say
 
 
 _encode = msgspec.msgpack.Encoder().encode

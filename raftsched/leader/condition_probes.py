@@ -14,9 +14,9 @@ from contextlib import AbstractContextManager
 
 from raftsched.core.checking import Check, encode
 from raftsched.core.model import ConditionKind, Policy
-from raftsched.core.tables import ReadView
 from raftsched.leader.lanes import waiting
 from raftsched.leader.placement import NodeLoad
+from raftsched.store import StoreView
 
 WANTED_MAX = 10_000  # instances to be asked about; what is beyond that comes again with its timer
 ASK_MAX = 200  # instances asked about at a time
@@ -28,7 +28,7 @@ class ConditionProbes:
 
     def __init__(
         self,
-        read: Callable[[], AbstractContextManager[ReadView]],
+        read: Callable[[], AbstractContextManager[StoreView]],
         send: Callable[[str, str, bytes], bool],
     ) -> None:
         self._read = read
@@ -66,7 +66,7 @@ class ConditionProbes:
                     self._send_check(check, _able(rest, policy, namespace))
         return bool(self._wanted)
 
-    def _ask(self, view: ReadView, key: bytes, nodes: Sequence[NodeLoad], now_ms: int) -> None:
+    def _ask(self, view: StoreView, key: bytes, nodes: Sequence[NodeLoad], now_ms: int) -> None:
         question = _question(view, key)
         if question is None:
             return
@@ -89,14 +89,16 @@ class ConditionProbes:
             self._send(node.node, "check", payload)
 
 
-def _question(view: ReadView, key: bytes) -> tuple[Check, Policy, str] | None:
+def _question(view: StoreView, key: bytes) -> tuple[Check, Policy, str] | None:
     """Returns the check of an instance, and its policy and namespace, which say which nodes can do it; None: it
     waits no more."""
     instance, policy, namespace = waiting(view, key)
     if instance is None or policy is None or instance.checks_end_at_ms is None:
         return None
     seen = tuple(condition for condition in policy.conditions if condition.kind is not ConditionKind.JOB)
-    return (Check(key, instance.checks_end_at_ms, seen), policy, namespace) if seen else None
+    if not seen:
+        return None
+    return Check(key, instance.checks_end_at_ms, seen, view.applied_index), policy, namespace
 
 
 def _able(nodes: Sequence[NodeLoad], policy: Policy, namespace: str) -> list[NodeLoad]:

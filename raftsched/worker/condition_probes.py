@@ -4,6 +4,9 @@ Looks run in a few threads of the node, for a file system may hang: what takes t
 its thread counts as taken from its namespace until it comes back. A namespace has a few of them, so that what one looks
 at holds up no other's looks. What is no news is not reported. Nothing is repeated here: as long as the instance waits,
 the leader asks again.
+
+The leader's question may come before the entry that made the instance, and whose it is says as whom to look. So a
+question waits until all is applied here that the leader had applied.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from raftsched.core.rows import decode_instance, job_of
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import RaftschedError
 from raftsched.worker.condition_probe import ConditionProbe, GivenUp
+from raftsched.worker.ports import Applied
 from raftsched.worker.run_as import RunAs
 from raftsched.worker.tasks import NODES_OWN, BadJob, user_of
 from raftsched.worker.users import User
@@ -35,6 +39,8 @@ THREADS_ALL = 12  # for all: each that is at work takes some of the interpreter 
 HANGING_MAX = 48  # that were given up and have not come back: so many do not count among them, for they are at rest
 LIMIT_MS = 5_000  # for one look
 WAITING_MAX = 1_000  # instances of a namespace that no thread has taken up yet; of the others the leader asks again
+EARLY_MAX = 1_000  # instances that are not applied here yet; of the others, too,
+EARLY_S = 10.0  # and when they have waited for so long
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +48,18 @@ log = logging.getLogger(__name__)
 class Raft(Protocol):
     """The part of the raft room that is needed."""
 
+    @property
+    def applied_index(self) -> int: ...
+
     def submit(self, commands: Sequence[bytes]) -> None: ...
 
+    def subscribe(self, on_applied: Callable[[Sequence[Applied]], None]) -> None: ...
+
     def on_message(self, kind: str, handler: Callable[[str, bytes], None]) -> None: ...
+
+
+class _NotThere(Exception):
+    """There is no such instance, not yet or not any more."""
 
 
 class _Namespace:
@@ -79,16 +94,19 @@ class ConditionProbes:
         self._limit_s = limit_ms / 1000
         self._namespaces: dict[str, _Namespace] = {}  # that are asked about
         self._looking: dict[bytes, ConditionProbe] = {}  # by instance, of all namespaces
+        self._early: dict[bytes, tuple[Check, float]] = {}  # by instance, with the loop's time when it is dropped
         self._stopped = False
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._raft.subscribe(self._on_applied)
         self._raft.on_message("check", self._on_check)
 
     def stop(self) -> None:
         """Nothing is reported any more. Threads that hang do not keep the process from ending."""
         self._stopped = True
         self._namespaces.clear()
+        self._early.clear()
         for look in self._looking.values():
             look.give_up()
 
@@ -98,6 +116,23 @@ class ConditionProbes:
         except msgspec.DecodeError:
             log.warning("malformed check from %s dropped", peer, extra={"peer": peer})
             return
+        if check.applied <= self._raft.applied_index:
+            self._take(check)
+        elif not self._stopped and (check.instance in self._early or len(self._early) < EARLY_MAX):
+            self._early[check.instance] = check, self._loop.time() + EARLY_S
+
+    def _on_applied(self, results: Sequence[Applied]) -> None:
+        """Takes up the questions that came before what they are about. `results` may be those of a snapshot: none."""
+        if not self._early:
+            return
+        index, now = self._raft.applied_index, self._loop.time()
+        for key, (check, until) in list(self._early.items()):
+            if check.applied <= index or until <= now:
+                del self._early[key]
+            if check.applied <= index and now < until:
+                self._take(check)
+
+    def _take(self, check: Check) -> None:
         if self._stopped or check.instance in self._looking:
             return
         name = self._namespace_of(check)
@@ -126,6 +161,8 @@ class ConditionProbes:
             except BadJob as why:
                 self._report(check, f"{self._node_id} does not look: {why}.")
                 continue
+            except _NotThere:
+                continue
             self._looking[key] = of.looking[key] = look
             limit = self._loop.call_later(self._limit_s, self._too_long, check, look, of)
             # A daemon: a thread that hangs must not hold up the end of the node.
@@ -135,12 +172,14 @@ class ConditionProbes:
         return sum(of.hanging for of in self._namespaces.values())
 
     def _user_of(self, check: Check) -> User | None:
-        """None: the node's own. Raises BadJob."""
+        """None: the node's own. Raises BadJob, _NotThere."""
         if not self._run_as.users:
             return None
         with self._read() as view:
             raw = view.get(Table.INSTANCES, check.instance)
-            job = None if raw is None else job_of(view, decode_instance(raw))
+            if raw is None:
+                raise _NotThere
+            job = job_of(view, decode_instance(raw))
         if job is None:
             raise BadJob("the job's definition is gone")
         return self._run_as.users.get(user_of(job, self._run_as.of))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ from raftsched.core.model import InstanceState as I
 from raftsched.leader import condition_probes as module
 from raftsched.leader.condition_probes import LATE_MS, ConditionProbes
 from raftsched.leader.placement import NodeLoad
-from tests.support.memory_view import T0, MemoryView, World, every
-from tests.unit.leader.house import House, play
+from tests.support.memory_view import T0, World, every
+from tests.unit.leader.house import House, View, play
 
 PATH = Condition(ConditionKind.PATH, "/data/*.csv")
 HTTP = Condition(ConditionKind.HTTP, "http://127.0.0.1/ready")
@@ -32,13 +33,15 @@ def node(name: str, *, free: int = 1, leader: bool = False, handlers: tuple[str,
 
 class Bed:
     def __init__(self) -> None:
-        self.world = World()
+        self.view = View()
+        self.world = World(self.view)
         self.told: list[tuple[str, Check]] = []
         self.probes = ConditionProbes(self.read, self.send)
 
     @contextmanager
-    def read(self) -> Iterator[MemoryView]:
-        yield self.world.view
+    def read(self) -> Iterator[Any]:
+        self.view.applied_index = self.world.index
+        yield self.view
 
     def send(self, peer: str, kind: str, payload: bytes) -> bool:
         assert kind == "check"
@@ -64,7 +67,7 @@ def test_paths_are_asked_of_all_that_could_take_it() -> None:
     key = bed.wanted(PATH, HTTP)
     assert bed.ask(node("n1", leader=True), node("n2"), node("n3"), node("n4", handlers=("http",))) == ["n2", "n3"]
     until = bed.world.instance(key).checks_end_at_ms or 0
-    assert bed.told[0][1] == Check(key, until, (PATH, HTTP))
+    assert bed.told[0][1] == Check(key, until, (PATH, HTTP), bed.world.index)
 
 
 def test_a_server_is_asked_by_one_after_the_other() -> None:

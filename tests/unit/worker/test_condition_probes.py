@@ -12,10 +12,11 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.checking import Check, encode
+from raftsched.core.checking import Check, decode, encode
 from raftsched.core.limits import ERROR_MAX
 from raftsched.core.model import Condition, ConditionKind
 from raftsched.core.tables import Table, u64
@@ -23,11 +24,24 @@ from raftsched.errors import NoLeader
 from raftsched.worker import condition_probe
 from raftsched.worker import condition_probes as module
 from raftsched.worker.condition_probes import THREADS, ConditionProbes
+from raftsched.worker.ports import Applied
 from raftsched.worker.run_as import RunAs
 from raftsched.worker.tasks import NODES_OWN
 from raftsched.worker.users import User
 from tests.support.memory_view import MemoryView, World
 from tests.support.patience import patient
+
+
+class Behind:
+    """The tables without some instances."""
+
+    def __init__(self, view: MemoryView, later: set[bytes]) -> None:
+        self._view = view
+        self._later = later
+        self.scan = view.scan
+
+    def get(self, table: Table, key: bytes) -> bytes | None:
+        return None if table is Table.INSTANCES and key in self._later else self._view.get(table, key)
 
 
 class Bed:
@@ -37,6 +51,8 @@ class Bed:
         self.world = World()
         self.reports: asyncio.Queue[c.ReportConditions] = asyncio.Queue()
         self.fail: Exception | None = None
+        self.applied_index = 0
+        self.later: set[bytes] = set()  # instances that are not applied here yet
         self.checks = ConditionProbes(node_id="n2", raft=self, read=self.read, limit_ms=limit_ms, run_as=run_as)
         self.checks.start()
         self.moved = asyncio.Event()  # a thread came back
@@ -49,8 +65,8 @@ class Bed:
         self.checks._back = on_back  # type: ignore[assignment]
 
     @contextmanager
-    def read(self) -> Iterator[MemoryView]:
-        yield self.world.view
+    def read(self) -> Iterator[Behind]:
+        yield Behind(self.world.view, self.later)
 
     def submit(self, commands: Sequence[bytes]) -> None:
         if self.fail is not None:
@@ -58,6 +74,14 @@ class Bed:
         (command,) = [c.decode(raw) for raw in commands]
         assert isinstance(command, c.ReportConditions)
         self.reports.put_nowait(command)
+
+    def subscribe(self, on_applied: Callable[[Sequence[Applied]], None]) -> None:
+        self.on_applied = on_applied
+
+    def applies(self, index: int) -> None:
+        """As far as this entry."""
+        self.applied_index = index
+        self.on_applied([])
 
     def on_message(self, kind: str, handler: Callable[[str, bytes], None]) -> None:
         assert kind == "check"
@@ -67,9 +91,16 @@ class Bed:
         conditions = tuple(Condition(ConditionKind.PATH, str(target)) for target in targets)
         return self.world.run_now(self.world.create(conditions=conditions))
 
-    def ask(self, key: bytes, target: object) -> None:
+    def ask(self, key: bytes, target: object, applied: int = 0) -> None:
         until = self.world.instance(key).checks_end_at_ms or 0
-        self.tell("n1", encode(Check(key, until, (Condition(ConditionKind.PATH, str(target)),))))
+        self.tell("n1", encode(Check(key, until, (Condition(ConditionKind.PATH, str(target)),), applied)))
+
+    def ask_early(self, target: object, applied: int) -> bytes:
+        """The leader asks before the instance is there, which comes with that entry."""
+        key = self.instance(target)
+        self.later.add(key)
+        self.ask(key, target, applied)
+        return key
 
     async def report(self) -> c.ReportConditions:
         async with asyncio.timeout(patient(30)):
@@ -138,9 +169,75 @@ def test_a_condition_sees_what_its_jobs_user_sees() -> None:
         play(lambda bed: scene(bed, Path(made)), run_as=run_as)
 
 
-def test_a_job_that_asks_for_a_user_in_vain_is_not_looked_for(tmp_path: Path) -> None:
+def as_itself() -> RunAs:
+    """Jobs run as a user who has to be looked up, and is who the tests are."""
     run_as = RunAs({"default": "nobody"})
     run_as.users["nobody"] = User("nobody", os.geteuid(), os.getegid(), (), "/", "/bin/sh")
+    return run_as
+
+
+def test_asked_before_the_instance_is_there_it_looks_when_it_comes(tmp_path: Path) -> None:
+    async def scene(bed: Bed) -> None:
+        key = bed.ask_early(tmp_path, applied=7)
+        bed.applies(6)
+        await bed.idle()
+        assert bed.reports.empty()
+        bed.later.clear()
+        bed.applies(7)
+        report = await bed.report()
+        assert (report.instance, report.met) == (key, True)
+        bed.applies(8)
+        await bed.idle()
+        assert bed.reports.empty()
+
+    play(scene, run_as=as_itself())
+
+
+@pytest.mark.parametrize("applied", [0, 7], ids=["an earlier version asks", "it was deleted meanwhile"])
+def test_an_instance_that_is_not_there_is_not_looked_for(tmp_path: Path, applied: int) -> None:
+    async def scene(bed: Bed) -> None:
+        bed.ask_early(tmp_path, applied)
+        bed.applies(7)
+        await bed.idle()
+        other = bed.instance(tmp_path)
+        bed.ask(other, tmp_path, applied=7)
+        assert (await bed.report()).instance == other
+        await bed.idle()
+        assert bed.reports.empty(), "what is not there yet is not said to be gone"
+
+    play(scene, run_as=as_itself())
+
+
+def test_versions_understand_each_others_questions() -> None:
+    class Earlier(msgspec.Struct, array_like=True, frozen=True):
+        instance: bytes
+        until_ms: int
+        conditions: tuple[Condition, ...]
+
+    condition = Condition(ConditionKind.PATH, "/data")
+    now, earlier = Check(b"i", 5, (condition,), 7), Earlier(b"i", 5, (condition,))
+    assert msgspec.msgpack.decode(encode(now), type=Earlier) == earlier
+    assert decode(msgspec.msgpack.encode(earlier)) == Check(b"i", 5, (condition,), 0)
+
+
+def test_what_comes_early_waits_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(bed: Bed) -> None:
+        monkeypatch.setattr(module, "EARLY_S", -1.0)
+        bed.ask_early(tmp_path, applied=7)
+        bed.applies(6)
+        monkeypatch.undo()
+        monkeypatch.setattr(module, "EARLY_MAX", 2)
+        keys = [bed.ask_early(tmp_path, applied=7) for _ in range(3)]
+        bed.later.clear()
+        bed.applies(7)
+        assert {(await bed.report()).instance for _ in range(2)} == set(keys[:2])
+        await bed.idle()
+        assert bed.reports.empty()
+
+    play(scene, run_as=as_itself())
+
+
+def test_a_job_that_asks_for_a_user_in_vain_is_not_looked_for(tmp_path: Path) -> None:
 
     async def scene(bed: Bed) -> None:
         key = bed.instance(tmp_path)
@@ -149,7 +246,7 @@ def test_a_job_that_asks_for_a_user_in_vain_is_not_looked_for(tmp_path: Path) ->
         report = await bed.report()
         assert (report.met, report.detail) == (False, "n2 does not look: the job's definition is gone.")
 
-    play(scene, run_as=run_as)
+    play(scene, run_as=as_itself())
 
 
 def test_what_is_no_news_is_not_reported(tmp_path: Path) -> None:
