@@ -415,6 +415,23 @@ def test_a_snapshot_makes_all_look_again() -> None:
     run(body)
 
 
+def test_a_kill_that_comes_with_a_snapshot_is_shown() -> None:
+    async def body(world: World) -> None:
+        session = await world.open()
+        token = world.give(session)
+        assert tokens(await world.poll(session)) == [token]
+        waits = world.poll(session, after=token, wait_ms=2_000)
+        await asyncio.sleep(0.1)
+        subscribers, world.raft._subscribers = world.raft._subscribers, []
+        world.raft.commit(Kill(world.key or b""))
+        world.raft._subscribers = subscribers
+        world.gateway.on_applied([])
+        assert (await waits).kill == [token]
+        assert (await world.poll(session, after=token, killing=[token])).kill == []
+
+    run(body)
+
+
 # ---------------------------------------------------------------- leases
 
 
