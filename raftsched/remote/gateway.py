@@ -292,24 +292,26 @@ class Gateway:
         request: PollIn,
         arrived_ms: int,
         *,
+        refused: Sequence[RefusedReport] = (),
         check: Callable[[Session], None] = lambda row: None,
         gone: Callable[[], bool] = lambda: False,
         whose: str = "",
     ) -> PollOut:
-        """Answers a poll that came at this time of the boot clock. `check`: raises when the caller may not speak for
-        the session. `gone`: whether nobody waits for the answer any more. `whose`: the token's owner. Raises NoLeader,
-        UnknownOutcome, Overloaded, and RaftschedError: session-over, rate-limited, too-many, stopping, and what the
-        reports' outputs raise."""
+        """Answers a poll that came at this time of the boot clock. `refused`: reports of it that could not be read.
+        `check`: raises when the caller may not speak for the session. `gone`: whether nobody waits for the answer any
+        more. `whose`: the token's owner. Raises NoLeader, UnknownOutcome, Overloaded, and RaftschedError: session-over,
+        rate-limited, too-many, stopping, disk-full."""
         self._check_running()
         held = await self._find(text, whose)
         check(held.row)
         poll = self._enter(held, request, gone)
         lease = self._grants.ask(held.row.id, request.pause_ms, request.trouble, poll.event.set)
         try:
-            refused = await self._take(held, request.reports) if request.reports else []
+            taken = await self._take(held, request.reports) if request.reports else []
             left_ms = min(request.wait_ms, held.poll_ms) - (self._clock.boot_ms() - arrived_ms)
             until = asyncio.get_running_loop().time() + left_ms / 1000
-            return await self._answer(held, poll, lease, until, refused, at_once=bool(request.reports))
+            refused = [*refused, *taken]
+            return await self._answer(held, poll, lease, until, refused, at_once=bool(request.reports or refused))
         finally:
             self._grants.forget(lease)
             held.polls.remove(poll)

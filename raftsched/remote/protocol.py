@@ -195,7 +195,9 @@ class Run(msgspec.Struct, kw_only=True):
 
 
 class RefusedReport(msgspec.Struct, kw_only=True):
-    """A report that changes nothing, now or later: "stale": the attempt is over already, or is not this session's."""
+    """A report that changes nothing. "stale": the attempt is over already, or is not this session's; it is the same
+    whenever it is sent. "invalid": it is not as a report must be, and `detail` says where. The attempt is still the
+    worker's: the end of its run is to be reported again, as "failed" with this detail as its `error`, or mended."""
 
     token: int
     code: str
@@ -204,7 +206,8 @@ class RefusedReport(msgspec.Struct, kw_only=True):
 
 class PollOut(msgspec.Struct, kw_only=True):
     """`lease_ms`: for so long the worker may run jobs, from when it sent this poll; 0: not renewed. `kill`: runs to be
-    ended, those in `killing` left out. Reports that are not in `refused` are in the log."""
+    ended, those in `killing` left out. Reports that are not in `refused` are in the log; the others cost neither these
+    nor the lease anything."""
 
     lease_ms: int
     runs: list[Run]

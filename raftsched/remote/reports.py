@@ -88,8 +88,8 @@ class Commands:
     async def of(
         self, session: int, since_ms: int, reports: Sequence[Report]
     ) -> tuple[list[tuple[Report, bytes]], list[RefusedReport]]:
-        """Returns the commands of reports about live runs, and the refusals of others: those cost the log nothing.
-        `since_ms`: when the session was opened. Raises RaftschedError invalid-body, disk-full."""
+        """Returns the commands of reports about live runs, and the refusals of the others, which cost the log nothing.
+        `since_ms`: when the session was opened. Raises RaftschedError disk-full."""
         with self._read() as view:
             live = [report for report in reports if view.get(Table.ASSIGNED, assigned_key(session, report.token))]
         known = {report.token for report in live}
@@ -97,7 +97,18 @@ class Commands:
         stored = [report for report in live if report.output and not isinstance(report.output, OutputPlace)]
         kept = await asyncio.gather(*(self._kept(session, since_ms, report) for report in stored))  # with one flush
         refs = {report.token: ref for report, ref in zip(stored, kept, strict=True)}
-        return [(report, self._command(session, since_ms, report, refs.get(report.token))) for report in live], refused
+        given: list[tuple[Report, bytes]] = []
+        for report in live:
+            try:
+                ref = refs.get(report.token)
+                if isinstance(ref, RaftschedError):
+                    raise ref
+                given.append((report, self._command(session, since_ms, report, ref)))
+            except RaftschedError as error:
+                if error.code != "invalid-body":
+                    raise
+                refused.append(not_valid(report.token, error.detail))
+        return given, refused
 
     def may_be_behind(self, reports: Sequence[Report]) -> bool:
         """Returns whether there are reports about runs of which this node has not heard. Tokens only grow: a lower one
@@ -108,14 +119,17 @@ class Commands:
             last = decode_meta(view.get(Table.META, META_KEY)).last_token
         return any(report.token > last for report in reports)
 
-    async def _kept(self, session: int, since_ms: int, report: Report) -> OutputRef | None:
+    async def _kept(self, session: int, since_ms: int, report: Report) -> OutputRef | RaftschedError | None:
         output = report.output
         assert output is not None
         assert not isinstance(output, OutputPlace)
         _, ended = self._times(since_ms, report)
         with self._read() as view:
             whose = whose_of(view, session, report.token)
-        return await self._outputs.store(report.token, whose, ended, output)
+        try:
+            return await self._outputs.store(report.token, whose, ended, output)
+        except RaftschedError as error:
+            return error
 
     def _times(self, since_ms: int, report: Report) -> tuple[int | None, int]:
         """Returns when the run started, if that is said, and when it ended."""
@@ -181,6 +195,11 @@ def batches(given: Sequence[tuple[Report, bytes]]) -> list[list[tuple[Report, by
         batches[-1].append(one)
         size += len(one[1])
     return batches
+
+
+def not_valid(token: int, why: str) -> RefusedReport:
+    """Returns the refusal of a report that is not as it must be."""
+    return RefusedReport(token=token, code="invalid", detail=why[:ERROR_MAX])
 
 
 def _stale(token: int) -> RefusedReport:

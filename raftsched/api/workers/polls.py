@@ -3,6 +3,9 @@
 One that is small is read like any other body. One that is large is read report by report, and others have their turn
 meanwhile: free JSON (`result`, `state`) becomes the text that is kept, or the reason why none is, and never more
 objects than that text may have.
+
+A report that cannot be read is refused alone, where it says whose it is: the lease and the other runs of a worker are
+not its fault.
 """
 
 from __future__ import annotations
@@ -17,16 +20,18 @@ from raftsched.api.http import strict
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.http.slices import Slices
+from raftsched.api.workers.apart import items, members
 from raftsched.api.workers.schema import PollIn
 from raftsched.core.limits import RESULT_MAX, STATE_MAX
 from raftsched.nesting import DEPTH_MAX, text_nests_deeper
-from raftsched.remote.protocol import REPORTS_MAX, Report
-from raftsched.remote.reports import TOO_DEEP, TOO_LARGE, Judged, judge
+from raftsched.remote.protocol import REPORTS_MAX, RefusedReport, Report, Token
+from raftsched.remote.reports import TOO_DEEP, TOO_LARGE, Judged, judge, not_valid
 
 WALKED_MAX = 64 * 1024  # bytes of what is looked through for each error, and for keys that are given twice
 REST_MAX = 1024 * 1024  # of a poll without its reports
 _FREE = (("result", RESULT_MAX), ("state", STATE_MAX))  # JSON of any kind, and how much of it is kept
 _ESCAPED = 6  # bytes that stand for one, at most
+_BODY = "The body"  # as what is wrong begins with it as a whole
 
 T = TypeVar("T")
 
@@ -50,13 +55,51 @@ def _parts_of(model: type[msgspec.Struct]) -> msgspec.json.Decoder[msgspec.Struc
 _heads, _reports = msgspec.json.Decoder(_Heads), msgspec.json.Decoder(list[msgspec.Raw])
 _poll, _poll_parts = msgspec.json.Decoder(PollIn), _parts_of(PollIn)
 _report, _report_parts = msgspec.json.Decoder(Report), _parts_of(Report)
+_token = msgspec.json.Decoder(Token)
 _any, _encode = msgspec.json.Decoder(Any), msgspec.json.Encoder().encode
 
 
-async def read_poll(call: Call[PollIn]) -> PollIn:
-    """Raises Problem invalid-json, invalid-body."""
-    if len(call.raw) <= WALKED_MAX:
-        return call.body
+async def read_poll(call: Call[PollIn]) -> tuple[PollIn, list[RefusedReport]]:
+    """Returns it with the reports that can be read, and the refusals of the others. Raises Problem invalid-json,
+    invalid-body."""
+    try:
+        return (call.body if len(call.raw) <= WALKED_MAX else await _read_large(call)), []
+    except Problem as problem:
+        found = await _read_apart(call.raw)
+        if found is None:
+            raise problem from None
+        return found
+
+
+async def _read_apart(raw: bytes) -> tuple[PollIn, list[RefusedReport]] | None:
+    """Reads each report by itself. None: it is not they that are wrong. Raises Problem."""
+    slices = Slices()
+    refused: list[RefusedReport] = []
+    try:
+        parts = await members(raw, slices)
+        (reports,) = [text for key, text in parts if key == "reports"]
+        texts = await items(reports, slices)
+        rest = b"{%s}" % b",".join(b"%s:%s" % (_encode(key), text) for key, text in parts if key != "reports")
+        if len(texts) > REPORTS_MAX or len(rest) > WALKED_MAX:
+            return None
+        poll: PollIn = _read(rest, PollIn, _poll)
+        for text in texts:
+            try:
+                poll.reports.append(await _read_report(text, "", slices))
+            except Problem as problem:
+                (token,) = [value for key, value in await members(text, slices) if key == "token"]
+                refused.append(not_valid(_token.decode(token), _of_a_report(problem.detail)))
+            await slices.turn()
+    except ValueError:  # it cannot be said whose a report is
+        return None
+    return (poll, refused) if refused else None
+
+
+def _of_a_report(detail: str) -> str:
+    return f"The report{detail.removeprefix(_BODY)}" if detail.startswith(_BODY) else detail
+
+
+async def _read_large(call: Call[PollIn]) -> PollIn:
     slices = Slices()
     given = len(_decoded(_heads, call.raw).reports)
     if given > REPORTS_MAX:

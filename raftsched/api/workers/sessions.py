@@ -89,17 +89,19 @@ async def open_session(ctx: ApiContext, call: Call[WorkerSessionIn]) -> web.Resp
 async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
     """Renews the lease, hands in reports, takes runs, and waits for some if there are none. It may be sent again, to
     any node: the same runs are given until a poll says that they were taken (`after`), and reports that are known
-    already change nothing. 410: the session is over, and so must be all that runs under it."""
+    already change nothing. A report that is not as it must be is refused alone (`refused`, "invalid"), as long as the
+    body is JSON and says whose the report is. 410: the session is over, and so must be all that runs under it."""
     began, who = ctx.clock.monotonic(), caller()
     request = call.request
     session = session_of(call)
     try:
         await ctx.workers.admit(session, check_session, whose=who.whose)  # what nobody may say is not read
-        said = await read_poll(call)
+        said, refused = await read_poll(call)
         answer = await ctx.workers.poll(
             session,
             said,
             ctx.clock.boot_ms(),
+            refused=refused,
             check=check_session,
             whose=who.whose,
             gone=lambda: request.transport is None or request.transport.is_closing(),

@@ -37,6 +37,7 @@ from raftsched.errors import NoLeader, RaftschedError
 from raftsched.nesting import DEPTH_MAX
 from raftsched.remote.gateway import PROPOSE_S, RATE_BURST, Gateway, NameTaken
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputPlace, PollIn, PollOut, Printed, Report
+from raftsched.remote.reports import not_valid
 from raftsched.worker.output_rules import OutputRules
 from raftsched.worker.whose import Whose
 from tests.unit.worker.world import FakeRaft, LoopClock, Tables, run_jumping
@@ -55,10 +56,16 @@ class Kept:
     async def store(
         self, token: int, whose: Whose | None, ended_at_ms: int, output: str | Sequence[Printed]
     ) -> OutputRef | None:
+        if output == "full":
+            raise RaftschedError("disk-full")
+        if output == "long":
+            raise RaftschedError("invalid-body", "it is too long")
         self.texts.append((token, output if isinstance(output, str) else "".join(one.text for one in output)))
         return OutputRef(1, len(self.texts), 1, b"x" * 32)
 
     def verify(self, place: OutputPlace) -> tuple[str, OutputRef]:
+        if place.node == "nobody":
+            raise RaftschedError("invalid-body", "there is no such place")
         return place.node, OutputRef(place.segment, place.offset, place.size, bytes.fromhex(place.sha256))
 
 
@@ -531,6 +538,43 @@ def test_reports_are_in_the_log_when_the_poll_is_answered() -> None:
         commands = len(world.raft.proposed)
         await world.poll(session, after=token, reports=[done])
         assert len(world.raft.proposed) == commands, "it costs the log nothing"
+
+    run(body)
+
+
+def test_a_report_whose_output_is_none_is_refused_alone() -> None:
+    async def body(world: World) -> None:
+        session = await world.open()
+        first, second, third, last = [world.give(session) for _ in range(4)]
+        nowhere = OutputPlace(node="nobody", segment=1, offset=0, size=1, sha256="00" * 32)
+        reports = [
+            Report(token=first, outcome="succeeded", output=nowhere),
+            Report(token=second, outcome="succeeded", output="text"),
+            Report(token=third, outcome="succeeded", output="long"),
+        ]
+        answer = await world.poll(session, after=last, reports=reports)
+        assert [(one.token, one.code, one.detail) for one in answer.refused] == [
+            (first, "invalid", "there is no such place"),
+            (third, "invalid", "it is too long"),
+        ]
+        assert answer.lease_ms == TTL_MS
+        failed = [Report(token=token, outcome="failed", error="its report was refused") for token in (first, third)]
+        assert (await world.poll(session, after=last, reports=failed)).refused == []
+        full = [Report(token=last, outcome="succeeded", output="full")]
+        assert await code_of(world.poll(session, after=last, reports=full)) == "disk-full", "another node may have room"
+
+    run(body)
+
+
+def test_what_could_not_be_read_is_said_with_the_lease() -> None:
+    async def body(world: World) -> None:
+        session = await world.open()
+        token = world.give(session)
+        unread = not_valid(token, "/exit_code is missing")
+        answer = await world.gateway.poll(
+            session.session, PollIn(after=token, wait_ms=30_000), world.clock.boot_ms(), refused=[unread]
+        )
+        assert (answer.refused, answer.lease_ms) == ([unread], TTL_MS)
 
     run(body)
 

@@ -134,9 +134,7 @@ def test_what_an_opening_lacks_is_named(tmp_path: Path) -> None:
         ({"after": 2**63}, "/after"),
         ({"reports": [{"token": 0}]}, "/reports/0/token"),
         ({"reports": [{"outcome": "succeeded"}]}, "/reports/0/token"),
-        ({"reports": [{"token": 1, "outcome": "won"}]}, "/reports/0/outcome"),
-        ({"reports": [{"token": 1, "outcome": "failed", "exit_code": 2**40}]}, "/reports/0/exit_code"),
-        ({"reports": [{"token": 1, "outcome": "failed", "error": "x" * 4_097}]}, "/reports/0/error"),
+        ({"reports": 7}, "/reports"),
         ({"reports": [{"token": 1}] * 1_001}, "/reports"),
         ({"trouble": "x" * 513}, "/trouble"),
     ],
@@ -214,14 +212,89 @@ def test_what_is_wrong_with_a_large_poll_is_said_at_its_place(tmp_path: Path) ->
         session = await opened(call)
         much = [{"token": 1, "result": "x" * 40_000}] * 2
         for said, pointer in (
-            ({"reports": [*much, {"token": 1, "outcome": "won"}]}, "/reports/2/outcome"),
-            ({"reports": [*much, {"token": 1, "odd": 1}]}, "/reports/2/odd"),
+            ({"reports": [*much, {"outcome": "won"}]}, ""),
             ({"reports": much, "max_runs": -1}, "/max_runs"),
-            ({"reports": [{"token": 1, "result": "x" * 70_000, "outcome": "won"}]}, "/reports/0/outcome"),
             ({"reports": [{"token": 1, "text": "x" * 100}] * 1_001}, "/reports"),
         ):
             status, answer = await poll(call, session, **said)
             assert (status, [one["pointer"] for one in answer["errors"]]) == (422, [pointer])
+
+    run(tmp_path, test)
+
+
+_PRINTED = f'{{"stream": "stdout", "text": "{"x" * 40_000}"}}'
+BAD = {
+    "an outcome that there is not": ('"outcome": "won"', '/outcome is "won"; it must be one of "failed", "killed"'),
+    "a number beyond bounds": ('"outcome": "failed", "exit_code": 1099511627776', "/exit_code is 1099511627776; it"),
+    "a number that nobody can hold": ('"outcome": "succeeded", "result": 1e999', "/result is a number out of range"),
+    "a text that is too long": (f'"error": "{"x" * 4_097}"', "/error has 4097 characters; at most 4096 are allowed"),
+    "a field that there is not": ('"odd": 1', "/odd is not a known field"),
+    "a field twice": ('"exit_code": 1, "exit_code": 2', 'The key "exit_code" is given twice'),
+    "half of a pair": ('"result": ["half \\ud83d of it"]', "/result/0 holds half of a surrogate pair"),
+    "what is no JSON": ('"outcome": "succeeded", "result": NaN', "The report is not JSON: "),
+    "deeper than a decoder goes": (f'"result": {"[" * 3_000}1{"]" * 3_000}', "The JSON nests too deeply"),
+    "no text": ('"outcome": "failed", "error": "\xff"', "The report is not UTF-8; JSON must be."),
+    "a place that no node answered": (
+        '"outcome": "succeeded", "output": {"node": "n1", "segment": 1, "offset": 0, "size": 1, "sha256": "x"}',
+        "output must be what a node answered",
+    ),
+    "an output that is too long": (
+        f'"outcome": "succeeded", "output": [{", ".join([_PRINTED] * 2)}]',
+        "output must have 65,536 characters at most.",
+    ),
+}
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+@pytest.mark.parametrize("said", list(BAD))
+def test_a_report_that_cannot_be_read_is_refused_alone(tmp_path: Path, said: str, large: bool) -> None:
+    """The lease is renewed, and the others are taken."""
+
+    async def test(call: Client) -> None:
+        session = await opened(call, slots=3)
+        first, bad, last = [await give(call, call.cluster, session) for _ in range(3)]
+        fields, why = BAD[said]
+        good = f'"outcome": "succeeded", "result": ["a, \\"{{" , {{"b": "{"x" * 40_000 * large}"}}]'
+        told = (f'{{"token": {first}, {good}}}', f'{{ "token" : {bad}, {fields}}}', f'{{"token": {last}, {good}}}')
+        body = f'{{"after": {last}, "reports": [{" , ".join(told)}], "killing": []}}'.encode("latin-1")
+        address, headers = sent(session, "/poll")
+        status, answer = await call("POST", address, body, headers | {"Content-Type": "application/json"})
+        assert status == 200, answer
+        assert [(one["token"], one["code"]) for one in answer["refused"]] == [(bad, "invalid")]
+        if not large:
+            assert answer["refused"][0]["detail"].startswith(why)
+        assert answer["lease_ms"] > 0
+        _, found = await call("GET", "/v1/instances?state=SUCCEEDED")
+        assert len(found["items"]) == 2
+        mended = {"token": bad, "outcome": "failed", "error": answer["refused"][0]["detail"]}
+        assert (await poll(call, session, after=last, reports=[mended]))[1]["refused"] == []
+        _, found = await call("GET", "/v1/instances?state=FAILED")
+        assert [one["error"] for one in found["items"]] == [mended["error"]]
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ('{"reports": [{"token": 1, "outcome": "succeeded", "result": [}]}', 400),
+        ('{"reports": [{"token": 1}, {"token": 2, "error": "no end}]}', 400),
+        ('{"reports": [{"token": 1, "odd": 1}], "reports": []}', 400),
+        ('{"reports": [{"token": 1, "odd": 1}]} {}', 400),
+        ('{"reports": [{"token": 1, "token": 2}]}', 400),
+        ('{"reports": [{"token": "1", "odd": 1}]}', 422),
+        ('{"reports": [[1]]}', 422),
+        ('{"reports": [{"token": 1, "odd": 1}], "wait_ms": -1}', 422),
+        (f'{{"reports": [{{"token": 1, "result": {"[" * 60_000}{"]" * 60_000}}}]}}', 400),
+    ],
+)
+def test_a_poll_that_does_not_say_whose_its_reports_are_is_refused_as_a_whole(
+    tmp_path: Path, body: str, status: int
+) -> None:
+    async def test(call: Client) -> None:
+        address, headers = sent(await opened(call), "/poll")
+        headers["Content-Type"] = "application/json"
+        assert (await call("POST", address, body.encode(), headers))[0] == status
 
     run(tmp_path, test)
 
