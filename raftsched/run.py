@@ -117,7 +117,12 @@ def progress(percent: float | None = None, text: str = "") -> None:
     once a second, and is in the cluster once in ten. Raises ValueError."""
     if percent is not None and not 0 <= percent <= 100:
         raise ValueError(f"progress goes from 0 to 100; this is {percent}")
-    _teller().progress(None if percent is None else int(percent), str(text)[:TEXT_MAX])
+    _teller().progress(None if percent is None else int(percent), _well_formed(str(text))[:TEXT_MAX])
+
+
+def _well_formed(text: str) -> str:
+    """Returns it with a question mark for each half of a surrogate pair, which no message can carry."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def save_state(value: Any) -> None:

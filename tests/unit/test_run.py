@@ -63,6 +63,11 @@ def test_progress_is_passed_on_at_once_and_then_once_a_second(
     assert told == [(1, "copying", None), (3, "copying", None)]
 
 
+def test_half_of_a_surrogate_pair_does_not_keep_progress_from_being_passed_on(told: list[object]) -> None:
+    raftsched.progress(1, "half \ud83d of it")
+    assert told == [(1, "half ? of it", None)]
+
+
 def test_a_state_is_passed_on_whenever_it_is_saved(told: list[object]) -> None:
     raftsched.save_state({"row": 7})
     raftsched.save_state(["ä"])
