@@ -37,6 +37,7 @@ from raftsched.remote.protocol import (
     PollIn,
     PollOut,
     Printed,
+    RefusedReport,
     Report,
     Run,
 )
@@ -428,7 +429,7 @@ class Agent:
                 self._runner.set_lease(number, self._lease.until_ms or 0)
         refused = {report.token: report for report in out.refused}
         for report in self._outbox.answered(request.reports):
-            self._settle(report, refused[report.token].detail if report.token in refused else "")
+            self._settle(report, refused.get(report.token))
         for token in out.kill:
             self._kill(token)
         for run in sorted(out.runs, key=lambda run: run.token):
@@ -441,13 +442,18 @@ class Agent:
         said = out.runs or request.reports or any(token not in request.killing for token in out.kill)
         return 0.0 if said or now - sent >= min(request.wait_ms, EMPTY_S * 1000) else EMPTY_S
 
-    def _settle(self, report: Report, refused: str = "") -> None:
+    def _settle(self, report: Report, refused: RefusedReport | None = None) -> None:
         """The log has it, or never will."""
+        if refused is not None and refused.code == "invalid":
+            log.warning("%s: a report of attempt %d was refused: %s", self.name, report.token, refused.detail)
+            if self._outbox.refused(report, refused.detail):
+                return
+            refused = None
         if report.outcome is not None:
             self._forget(report.token)
-        elif refused and report.token in self._runs and report.token not in self._outbox:
-            log.warning("%s: attempt %d is ended: %s", self.name, report.token, refused)
-            self._runner.kill(report.token, refused)  # it is not ours any more
+        elif refused is not None and report.token in self._runs and report.token not in self._outbox:
+            log.warning("%s: attempt %d is ended: %s", self.name, report.token, refused.detail)
+            self._runner.kill(report.token, refused.detail)  # it is not ours any more
 
     def _forget(self, token: int) -> None:
         if self._runs.pop(token, None) is not None:

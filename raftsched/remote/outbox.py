@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from msgspec.structs import replace
 
+from raftsched.core.limits import ERROR_MAX
 from raftsched.remote.protocol import REPORTS_MAX, Outcome, Report
 
+_REFUSED = "Its report was refused: "
 BATCH_BYTES = 256 * 1024  # of JSON in one poll, and one report more
 
 _encode = msgspec.json.Encoder().encode
+
+
+def as_failed(report: Report, why: str) -> Report | None:
+    """Returns the report of a run's end that could not be taken as it was: one that succeeded has failed by that. None:
+    it is no end, or has been made so already."""
+    error = f"{_REFUSED}{why}"[:ERROR_MAX]
+    if report.outcome is None or (report.error or "").startswith(_REFUSED):
+        return None
+    outcome: Outcome = "failed" if report.outcome == "succeeded" else report.outcome
+    started, ended = report.started_at_ms, report.ended_at_ms
+    return Report(token=report.token, outcome=outcome, started_at_ms=started, ended_at_ms=ended, error=error)
 
 
 class Outbox:
@@ -44,8 +56,12 @@ class Outbox:
     def add(self, report: Report) -> None:
         self._pending.pop(report.token, None)
         self._under_way.discard(report.token)
+        try:
+            self._sizes[report.token] = len(_encode(report))
+        except (ValueError, TypeError, RecursionError) as error:  # a poll with it could not be sent at all
+            report = as_failed(report, f"it is not JSON: {error}") or Report(token=report.token)
+            self._sizes[report.token] = len(_encode(report))
         self._pending[report.token] = report
-        self._sizes[report.token] = len(_encode(report))
 
     def take(self) -> list[Report]:
         """Returns what the next poll carries."""
@@ -82,14 +98,20 @@ class Outbox:
             return []
         dropped = []
         for report in self._same(batch):
-            error = f"Its report was refused: {why}"[:1_000]
-            bare = replace(report, result=None, output=None, progress=None, text=None, state=None, error=error)
-            if report.outcome is None or report == bare:
+            failed = as_failed(report, why)
+            if failed is None:
                 self._drop(report.token)
                 dropped.append(report)
             else:
-                self.add(bare)
+                self.add(failed)
         return dropped
+
+    def refused(self, report: Report, why: str) -> bool:
+        """The report was refused, and is settled. Returns whether the run's end is reported in another way now."""
+        failed = as_failed(report, why)
+        if failed is not None and report.token not in self._pending:
+            self.add(failed)
+        return report.token in self._pending
 
     def clear(self) -> None:
         self._pending.clear()

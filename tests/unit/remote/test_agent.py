@@ -163,6 +163,65 @@ def test_a_refused_report_is_dropped() -> None:
     run(body)
 
 
+def test_a_report_that_is_none_makes_its_run_fail_and_no_other() -> None:
+    async def body(world: World) -> None:
+        session = await world.leased()
+        world.cluster.invalid = lambda report: report.result == "bad"
+        for token in (7, 8):
+            world.cluster.give(token)
+        await world.launched(7, 8)
+        world.end(7, result=b'"bad"', exit_code=3)
+        await world.until(lambda: world.agent.running == 1)
+        (end,) = [report for report in world.cluster.reports if report.token == 7]
+        assert (end.outcome, end.error, end.result, end.exit_code) == (
+            "failed",
+            "Its report was refused: /result is bad",
+            None,
+            None,
+        )
+        world.end(8)
+        await world.until(lambda: world.agent.running == 0)
+        assert world.cluster.ends() == [(7, "failed"), (8, "succeeded")]
+        assert world.agent.session == session
+
+    run(body)
+
+
+def test_what_is_refused_whatever_it_says_is_given_up() -> None:
+    async def body(world: World) -> None:
+        session = await world.leased()
+        world.cluster.invalid = lambda report: True
+        world.cluster.give(7)
+        await world.launched(7)
+        world.begin(7)
+        await asyncio.sleep(1)
+        assert world.runner.killed == [], "it has only not been said when it began"
+        world.end(7)
+        await world.until(lambda: world.agent.running == 0)
+        assert world.agent.session == session
+
+    run(body)
+
+
+def test_what_is_no_json_is_reported_as_failed() -> None:
+    """A poll with it could not be sent, and the lease would run out."""
+
+    async def body(world: World) -> None:
+        session = await world.leased()
+        for token in (7, 8):
+            world.cluster.give(token)
+        await world.launched(7, 8)
+        world.runner.on_said(8, Said(5, "half \ud83d of it"))
+        world.end(7, error="half \ud83d of it")
+        await world.until(lambda: world.agent.running == 1)
+        (end,) = [report for report in world.cluster.reports if report.outcome is not None]
+        assert (end.token, end.outcome) == (7, "failed")
+        assert (end.error or "").startswith("Its report was refused: it is not JSON")
+        assert world.agent.session == session
+
+    run(body)
+
+
 def test_a_run_whose_start_is_refused_is_ended() -> None:
     """The cluster has given it up; it goes on here."""
 
@@ -554,7 +613,8 @@ def test_a_poll_that_is_refused_for_a_report_carries_less_until_it_is_found() ->
         for token in range(1, 9):
             world.end(token, result=b'"bad"' if token == 5 else b"1")
         await world.until(lambda: world.agent.running == 0)
-        assert sorted(world.cluster.ends()) == [(token, "succeeded") for token in range(1, 9)]
+        ends = {token: "failed" if token == 5 else "succeeded" for token in range(1, 9)}
+        assert dict(world.cluster.ends()) == ends
         assert [r.error for r in world.cluster.reports if r.token == 5] == [
             "Its report was refused: /reports/0/result: is bad"
         ]

@@ -46,6 +46,7 @@ class Cluster:
         self.kills: set[int] = set()
         self.reports: list[Report] = []  # as they were committed
         self.stale: set[int] = set()  # reports about these are refused
+        self.invalid: Callable[[Report], bool] = lambda report: False  # what is refused as no report
         self.closed: list[CloseIn] = []
         self.changed = asyncio.Event()
 
@@ -162,6 +163,9 @@ class Node:
         for report in request.reports:
             if report.token in cluster.stale or report.token not in cluster.given:
                 refused.append(RefusedReport(token=report.token, code="stale", detail="It is over already."))
+                continue
+            if cluster.invalid(report):
+                refused.append(RefusedReport(token=report.token, code="invalid", detail="/result is bad"))
                 continue
             cluster.reports.append(report)
             if report.outcome is not None:
