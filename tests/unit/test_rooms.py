@@ -67,14 +67,14 @@ ROOMS: dict[str, set[str]] = {
 LEAVES = {
     *("background", "bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
     *("cloudevents", "mails", "notice_texts", "descriptors", "machine", "nesting", "regular_files", "run", "templates"),
-    "whole_file",
+    *("error_texts", "whole_file"),
 }
 LEAVES_OF = {
     "core": {"bounds"},
     "schedule": {"errors", "bounds"},
     "crontabs": set(),
     "client": {"errors", "names", "bounds", "clock", "regular_files"},
-    "cli": {"errors", "samples", "clock", "quantities", "names", "bounds", "machine", "regular_files"},
+    "cli": {"errors", "error_texts", "samples", "clock", "quantities", "names", "bounds", "machine", "regular_files"},
     "ui": set(),
     "doctor": {"machine", "quantities"},
 }
