@@ -432,7 +432,7 @@ class Runner:
         if isinstance(ref, Exception):
             self._output.discard(done.token)
             note = f"the output could not be kept: {ref.strerror if isinstance(ref, OSError) else ref}"
-            ref, error = None, f"{note}\n{error}" if error else note
+            ref, error = None, f"{error}\n{note}" if error else note
         self.on_ended(
             done.token,
             RunEnd(

@@ -23,6 +23,7 @@ PACKET_MAX = 160 * 1024  # under the default socket buffer
 INLINE_MAX = 32 * 1024  # output up to this travels in the message; more goes through a spool file
 OUTPUT_MAX = 1024 * 1024  # bytes of output that are kept where nobody says how many
 ERROR_MAX = 1024  # bytes of UTF-8
+_CUT = " ... "  # in place of what is left out of a line
 RUNS_MAX = 10_000  # of one python process; it starts anew then
 MEMORY_MAX = 512 << 20  # bytes that a python process may have in memory after a run
 
@@ -272,16 +273,29 @@ def not_begun(token: int, why: str, now_ms: int) -> Finished:
 
 
 def shorten(text: str) -> str:
-    """The end of the text, at most ERROR_MAX bytes."""
+    """Returns the text; of one of more than ERROR_MAX bytes the beginning, which says what happened, and the end."""
     raw = text.encode("utf-8", "replace")
     if len(raw) <= ERROR_MAX:
         return raw.decode("utf-8")
-    return raw[-ERROR_MAX:].decode("utf-8", "ignore")
+    what, _, rest = text.partition("\n")
+    if rest.strip():
+        return failure(what, rest)
+    half = (ERROR_MAX - len(_CUT)) // 2
+    return f"{_begin(raw, half)}{_CUT}{_end(raw, half)}"
 
 
-def failure(what: str, tail: str) -> str:
-    """Returns what happened, and under it as much of the end of the output as there is room for."""
-    room = ERROR_MAX - len(what.encode()) - 1
-    raw = tail.encode("utf-8", "replace")
-    kept = raw[-room:].decode("utf-8", "ignore") if len(raw) > room else tail
-    return shorten(f"{what}\n{kept}".rstrip())
+def failure(what: str, rest: str) -> str:
+    """Returns what happened, and under it as much of the end of the rest as there is room for: at most ERROR_MAX bytes.
+    Of what happened the beginning is kept, at least half of them."""
+    head, tail = what.encode("utf-8", "replace"), rest.rstrip().encode("utf-8", "replace")
+    room = max(ERROR_MAX - len(tail) - 1, ERROR_MAX // 2)
+    said = head.decode("utf-8") if len(head) <= room else _begin(head, room - len(_CUT)) + _CUT.rstrip()
+    return f"{said}\n{_end(tail, ERROR_MAX - len(said.encode()) - 1)}".rstrip()
+
+
+def _begin(raw: bytes, size: int) -> str:
+    return raw[:size].decode("utf-8", "ignore")
+
+
+def _end(raw: bytes, size: int) -> str:
+    return raw[max(0, len(raw) - size) :].decode("utf-8", "ignore")

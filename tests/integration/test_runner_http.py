@@ -123,6 +123,15 @@ def test_redirects_are_not_followed(tmp_path: Path) -> None:
     assert end.error == "HTTP 302 Found; redirects are not followed, it leads to /elsewhere"
 
 
+def test_what_happened_stays_in_front_of_a_long_body(tmp_path: Path) -> None:
+    page = b"<html>" + b"e" * 5_000 + b"</html>"
+    head = b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: %d\r\n\r\n" % len(page)
+    end, _ = asyncio.run(one(tmp_path, head + page))
+    assert end.error is not None
+    assert end.error.startswith("HTTP 302 Found; redirects are not followed, it leads to /elsewhere\neee")
+    assert end.error.endswith("ee</html>")
+
+
 def test_chunked_and_until_close(tmp_path: Path) -> None:
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nT: v\r\n\r\n"
     (tmp_path / "a").mkdir()

@@ -144,7 +144,7 @@ class HttpService:
             error = f"HTTP {status} {reason}".rstrip()
             if location and 300 <= status < 400:
                 error += f"; redirects are not followed, it leads to {location}"
-            error = wire.shorten(f"{error}\n{capture.tail()}".rstrip())
+            error = wire.failure(error, capture.tail())
         return b'{"status":%d}' % status, error, retry_after_of(retry_after, self._clock.wall_ms())
 
     async def _mail(self, task: wire.Mail) -> str:

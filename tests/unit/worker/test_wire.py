@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import socket
 
+import pytest
+
 from raftsched.core.model import Outcome
 from raftsched.worker import wire
 
@@ -43,12 +45,38 @@ def test_messages_come_out_whatever_the_pieces() -> None:
     assert got == messages
 
 
-def test_errors_keep_their_end() -> None:
-    assert wire.shorten("short") == "short"
-    long = "é" * 2000 + "end"
-    short = wire.shorten(long)
-    assert len(short.encode()) <= wire.ERROR_MAX
-    assert short.endswith("éend")
+def test_a_short_error_stays_as_it_is() -> None:
+    for text in ("short", "two\nlines", "é" * (wire.ERROR_MAX // 2), ""):
+        assert wire.shorten(text) == text
+    assert wire.shorten("half \ud83d of it") == "half ? of it"
+    assert wire.failure("exit code 3", "") == "exit code 3"
+    assert wire.failure("exit code 3", "no such file\n") == "exit code 3\nno such file"
+
+
+@pytest.mark.parametrize(
+    "text, begins, ends",
+    [
+        (
+            "HTTP 500 Internal Server Error\n<html>" + "é" * 5_000 + "</html>",
+            "HTTP 500 Internal Server Error\né",
+            "é</html>",
+        ),
+        (
+            "HTTP 302 Found; it leads to /" + "a" * 5_000 + "\n" + "b" * 5_000,
+            "HTTP 302 Found; it leads to /aaa",
+            "aaa ...\n" + "b" * 500,
+        ),
+        ("one line that begins " + "é" * 5_000 + " and ends", "one line that begins éé", "éé and ends"),
+        ("one line that begins " + "é" * 5_000 + " and ends\n", "one line that begins éé", "éé and ends\n"),
+        ("a" * 1_000 + "\n" + "b" * 300, "a" * 700, "a ...\n" + "b" * 300),
+    ],
+)
+def test_a_long_error_keeps_what_happened_and_its_end(text: str, begins: str, ends: str) -> None:
+    short = wire.shorten(text)
+    assert short.startswith(begins)
+    assert ends in short
+    assert short.rstrip("\n").endswith(ends.rstrip("\n")[-10:])
+    assert wire.ERROR_MAX - 8 < len(short.encode()) <= wire.ERROR_MAX
 
 
 def test_last_words_are_heard_of_one_who_did_not_listen() -> None:
