@@ -18,6 +18,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import partial
+from types import CodeType
 from typing import Any, TypeVar
 
 from raftsched import names
@@ -33,13 +35,16 @@ registered: dict[str, Callable[..., Any]] = {}  # by name: of the modules that t
 
 def handler(name: str) -> Callable[[_F], _F]:
     """Registers a function under a name, and leaves it as it is. ValueError for a bad name, one that another function
-    has, or a function that cannot be found by its module and name."""
+    has, or a function that cannot be found by its module and name, or whose body a call would not run."""
     wrong = handler_name_error(name)
     if wrong is not None:
         raise ValueError(f"handler {name!r}: {wrong}")
 
     def register(function: _F) -> _F:
         where = reference(function)
+        why = body_error(function)
+        if why is not None:
+            raise ValueError(f"handler {name!r}: {where} {why}")
         before = registered.get(name)
         if before is not None and reference(before) != where:
             raise ValueError(f"handler {name!r}: {reference(before)} has this name already; give {where} another one")
@@ -65,6 +70,22 @@ def handler_name_error(name: str) -> str | None:
     if names.HANDLER.allows(name):
         return None
     return f"a name has {names.HANDLER.rule}, like {names.HANDLER.example}"
+
+
+_CO_GENERATOR, _CO_ASYNC_GENERATOR = 0x20, 0x200  # as in inspect, which takes longer to import than all of this
+
+
+def body_error(function: Callable[..., Any]) -> str | None:
+    """Returns why a call of this function would run nothing of its body; None: it would run it."""
+    if isinstance(function, partial):
+        return body_error(function.func)
+    called = function if hasattr(function, "__code__") else type(function).__call__
+    code = getattr(called, "__code__", None)
+    flags = code.co_flags if isinstance(code, CodeType) else 0
+    if flags & (_CO_GENERATOR | _CO_ASYNC_GENERATOR):
+        kind = "a generator function" if flags & _CO_GENERATOR else "an async generator function"
+        return f"is {kind}: a call would not run its body, which has a yield; take it out, or call it from a function"
+    return None
 
 
 def reference(function: Callable[..., Any]) -> str:

@@ -33,6 +33,9 @@ class Functions:
         def register(function: _F) -> _F:
             if name in self.inside and (not in_process or self.inside[name] is not function):
                 raise ValueError(f"handler {name!r} is {self.inside[name]!r} already; give {function!r} another name")
+            why = handlers.body_error(function)
+            if why is not None:
+                raise ValueError(f"handler {name!r}: {function!r} {why}")
             if in_process:
                 if name in self._others:
                     raise ValueError(f"handler {name!r} is one that runs in other processes; give this another name")

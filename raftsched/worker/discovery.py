@@ -154,8 +154,9 @@ def _take(point: metadata.EntryPoint, found: Found) -> None:
         why = _failure(lambda: target.append(point.load()))
         if why is None and point.attr:
             where = f"{point.module}:{point.attr}"
-            if not callable(target[0]):
-                why = "it is not a function"
+            no_body = handlers.body_error(target[0]) if callable(target[0]) else "is not a function"
+            if no_body is not None:
+                why = f"it {no_body}"
             elif found.calls.setdefault(point.name, where) != where:
                 why = f"{found.calls[point.name]} has this name already"
     if why is not None:
@@ -170,6 +171,9 @@ def _load(where: str) -> None:
         target = getattr(target, part)
     if not callable(target):
         raise TypeError(f"it is a {type(target).__name__} there, and not a function")
+    why = handlers.body_error(target)
+    if why is not None:
+        raise TypeError(f"it {why}")
 
 
 def _of_module(name: str) -> bool:

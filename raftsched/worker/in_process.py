@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import traceback
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -25,7 +24,8 @@ from raftsched.core.model import GRACE_MS, Outcome, Verdict
 from raftsched.errors import StartupError
 from raftsched.run import Teller, Word, in_context
 from raftsched.worker import wire
-from raftsched.worker.executors.python import encode_result
+from raftsched.worker.executors.raised import error_of
+from raftsched.worker.executors.returned import NotRun, check_run, encode_result
 from raftsched.worker.ports import Runs
 from raftsched.worker.runner import RunEnd, RunSpec
 
@@ -48,10 +48,15 @@ def with_in_process_handlers(calls: Mapping[str, str], inside: Mapping[str, Hand
     return found
 
 
+def _timed_out(timeout_s: float) -> str:
+    return f"timed out after {timeout_s:g} s"
+
+
 @dataclass(slots=True, eq=False)
 class _Run:
     spec: RunSpec
     started_at_ms: int
+    began: float  # by the monotonic clock, seconds
     teller: Teller
     task: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
@@ -125,15 +130,15 @@ class InProcessRunner:
     def _begin(self, spec: RunSpec, task: wire.Python) -> None:
         loop = asyncio.get_running_loop()
         teller = Teller(lambda *said: self.on_said(spec.token, Said(*said)))
-        run = self._runs[spec.token] = _Run(spec, self._clock.wall_ms(), teller)
+        run = self._runs[spec.token] = _Run(spec, self._clock.wall_ms(), self._clock.monotonic(), teller)
         context = copy_context()
         context.run(handlers.variables.set, dict(task.env))
         context.run(in_context.set, run.teller)
         name = task.function.removeprefix(PREFIX)
         run.task = background.start("handlers", self._run(run, name, task), context)
         run.task.add_done_callback(lambda _: self._over(run))
-        why = f"timed out after {spec.timeout_ms / 1000:g} s"
-        run.timer = loop.call_later(spec.timeout_ms / 1000, self._end, spec.token, Outcome.TIMED_OUT, why)
+        timeout_s = spec.timeout_ms / 1000
+        run.timer = loop.call_later(timeout_s, self._end, spec.token, Outcome.TIMED_OUT, _timed_out(timeout_s))
         self.on_started(spec.token, run.started_at_ms)
         self._look()
 
@@ -147,16 +152,29 @@ class InProcessRunner:
                     " process"
                 )
             params = json.loads(task.params) if task.params else {}
-            result, error = encode_result(await self._functions[name](**params))
+            value = await self._functions[name](**params)
+            check_run(value)
+            result, error = encode_result(value)
         except asyncio.CancelledError:
             outcome, error = Outcome.FAILED, "the handler was cancelled by something in its program"
         except Word as exc:
-            outcome, error, said = Outcome.FAILED, wire.shorten(str(exc)) or None, exc
+            outcome, error, said = Outcome.FAILED, str(exc), exc
+        except NotRun as exc:
+            outcome, error = Outcome.FAILED, str(exc)
         except (Exception, SystemExit) as exc:
-            outcome, error = Outcome.FAILED, wire.shorten("".join(traceback.format_exception(exc)).rstrip())
+            outcome, error = Outcome.FAILED, error_of(exc, task.hidden)
+        self._time(run)
         if run.asked is not None:
             outcome, error, result = run.asked, run.why or error, None
         self._tell(run, outcome, error, result, said)
+
+    def _time(self, run: _Run) -> None:
+        """Notes that a run which comes to its end is past its timeout, if nobody could tell it: what blocks the event
+        loop keeps the timer from it, too."""
+        took_s, timeout_s = self._clock.monotonic() - run.began, run.spec.timeout_ms / 1000
+        if run.asked is None and took_s > timeout_s:
+            run.asked = Outcome.TIMED_OUT
+            run.why = f"{_timed_out(timeout_s)}: it blocked the event loop, and was over after {took_s:.3f} s"
 
     def _over(self, run: _Run) -> None:
         """Also of one that was asked to end before it had begun."""
@@ -199,7 +217,7 @@ class InProcessRunner:
             outcome=outcome,
             started_at_ms=run.started_at_ms,
             ended_at_ms=ended,
-            error=error or None,
+            error=wire.shorten(error) if error else None,
             result=result,
             verdict=None if said is None else Verdict(said.verdict),
             delay_ms=None if said is None else said.delay_ms,

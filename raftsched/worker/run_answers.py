@@ -9,7 +9,7 @@ import msgspec
 from raftsched.nesting import json_nests_deeper
 from raftsched.run import STATE_MAX, TEXT_MAX
 from raftsched.worker import wire
-from raftsched.worker.executors.python import RESULT_MAX
+from raftsched.worker.executors.returned import RESULT_MAX
 
 _OUTCOMES = (wire.SUCCEEDED, wire.FAILED)
 _TIME_MAX = 1 << 53

@@ -145,6 +145,64 @@ def test_failures(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
+def test_a_long_failure_says_what_was_raised(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            end = await b.run(call("fails_at_length", size=5_000))
+            assert end.error is not None
+            assert end.error.startswith("RuntimeError: AAAAA")
+            assert end.error.endswith('in fails_at_length\n    raise RuntimeError("A" * size)')
+            assert b.text(end, "stderr").endswith("A" * 5_000 + "\n")
+
+    asyncio.run(body())
+
+
+def test_a_function_whose_body_would_not_run(tmp_path: Path) -> None:
+    cases = {
+        "counts": "'jobs:counts' is a generator function: a call would not run its body",
+        "counts_later": "'jobs:counts_later' is an async generator function: a call would not run its body",
+        "returns_work": "the function returned a generator of which nothing was read",
+        "forgets_to_wait": "the function returned a coroutine that was not awaited",
+    }
+
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            for name, reason in cases.items():
+                end = await b.run(call(name))
+                assert (end.outcome, end.result) == (Outcome.FAILED, None)
+                assert end.error is not None
+                assert reason in end.error
+                assert b.text(end, "stderr") == f"raftsched: {end.error}\n"
+
+    asyncio.run(body())
+
+
+def test_a_module_that_ends_the_process(tmp_path: Path) -> None:
+    what = "the module of the function ended the process when it was imported, and nothing was called"
+
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            for _ in range(2):
+                end = await b.run(Python("exits_at_once:f", b"{}", {}))
+                assert (end.outcome, end.exit_code, end.error) == (Outcome.FAILED, 0, f"{what}: exit code 0")
+            end = await b.run(Python("exits_with_words:f", b"{}", {}))
+            assert (end.outcome, end.exit_code, end.error) == (Outcome.FAILED, 1, f"{what}: exit code 1\nno config")
+
+    asyncio.run(body())
+
+
+def test_a_process_with_other_builtins_goes_with_the_first_failure(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bed(tmp_path) as b:
+            for what in ("len", "print"):
+                first = result(await b.run(call("patches", what=what)))
+                assert (await b.run(call("fails"))).outcome is Outcome.FAILED
+                assert result(await b.run(call("pid"))) != first
+                assert (await b.run(call("fails"))).error.endswith("ValueError: the reason")  # type: ignore[union-attr]
+
+    asyncio.run(body())
+
+
 def test_exits(tmp_path: Path) -> None:
     async def body() -> None:
         async with bed(tmp_path) as b:
@@ -176,6 +234,10 @@ def test_results_that_cannot_be_kept_do_not_fail_the_run(tmp_path: Path) -> None
             end = await b.run(call("deep", levels=65))
             assert (end.outcome, end.result) == (Outcome.SUCCEEDED, None)
             assert end.error == "the result was dropped: it nests deeper than 64 levels"
+            end = await b.run(call("not_a_number"))
+            assert (end.outcome, end.result) == (Outcome.SUCCEEDED, None)
+            assert end.error is not None
+            assert end.error.startswith("the result was dropped: it holds NaN or Infinity")
             end = await b.run(call("not_json"))
             assert (end.outcome, end.result) == (Outcome.SUCCEEDED, None)
             assert end.error is not None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -48,6 +52,39 @@ def test_the_same_function_may_register_again_and_another_may_not() -> None:
 def test_names(name: str) -> None:
     with pytest.raises(ValueError, match="1 to 128 characters"):
         raftsched.handler(name)
+
+
+def counts() -> Iterator[int]:
+    yield 1
+
+
+async def counts_later() -> AsyncIterator[int]:
+    yield 1
+
+
+async def later() -> None: ...
+
+
+class Counter:
+    def __call__(self) -> Iterator[int]:
+        yield 1
+
+    def count(self) -> Iterator[int]:
+        yield 1
+
+
+def test_a_function_whose_body_a_call_would_not_run() -> None:
+    for function, words in ((counts, "counts is a generator"), (counts_later, "counts_later is an async generator")):
+        with pytest.raises(ValueError, match=f"{words} function: a call would not run its body"):
+            raftsched.handler("a")(function)
+    assert "a" not in handlers.registered
+    for odd in (partial(counts), Counter(), Counter().count):
+        assert "is a generator function" in (handlers.body_error(odd) or "")
+
+
+@pytest.mark.parametrize("function", [one, later, partial(one), Mail, Mail.send, print, contextmanager(counts), Mock()])
+def test_a_function_whose_body_a_call_runs(function: Callable[..., Any]) -> None:
+    assert handlers.body_error(function) is None
 
 
 def test_what_other_processes_could_not_find() -> None:

@@ -17,7 +17,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from raftsched.clock import Clock
+from raftsched.handlers import body_error
 from raftsched.worker.executors.interpreter import Values
+from raftsched.worker.executors.returned import PLAIN, check_run
 
 FEW = 4  # so many files are looked at before each run
 LOOK_EVERY_S = 0.000_5  # for each file, where there are more: at most a hundredth of the time goes into looking
@@ -50,7 +52,7 @@ class Function:
 
     def call(self, params: dict[str, Any]) -> Any:
         """Calls the function and returns its value, a coroutine run to its end. Context variables and the decimal
-        context are the call's own."""
+        context are the call's own. Raises NotRun, and whatever the function raises."""
         if self._values is not None:
             self._values.put_back()
         return self._context.copy().run(self._call, params)
@@ -59,10 +61,13 @@ class Function:
         if self._decimal is not None:
             decimal.setcontext(self._decimal.copy())
         value = self._target(**params)
+        if type(value) in PLAIN:
+            return value
         if isinstance(value, types.CoroutineType):
             import asyncio
 
             value = asyncio.run(value)
+        check_run(value)
         return value
 
 
@@ -104,6 +109,9 @@ class Functions:
                 raise Refused(f"module {module_name!r} has no {path!r}") from None
         if not callable(target):
             raise Refused(f"{name!r} is a {type(target).__name__}, not a function")
+        why = body_error(target)
+        if why is not None:
+            raise Refused(f"{name!r} {why}")
         if allowed is not None:
             from raftsched.core.allowed import function_error
 

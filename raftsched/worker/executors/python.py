@@ -9,38 +9,35 @@ a module changed since it was imported (functions.py).
 from __future__ import annotations
 
 import atexit
-import importlib
+import builtins
 import json
 import math
 import os
 import resource
 import socket
 import sys
-import traceback
-import types
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import msgspec
 
 from raftsched import run as own_run
 from raftsched.clock import SystemClock
-from raftsched.nesting import DEPTH_MAX, json_nests_deeper
 from raftsched.run import Teller, Word
 from raftsched.worker import wire
-from raftsched.worker.executors import functions
 from raftsched.worker.executors.functions import Changed, Function, Functions, Refused
 from raftsched.worker.executors.interpreter import KeeperContext, Streams
+from raftsched.worker.executors.raised import described, error_of
 from raftsched.worker.executors.remains import Remains, printed
+from raftsched.worker.executors.returned import NotRun, encode_result
 from raftsched.worker.limits import blamed, confine
 from raftsched.worker.processes import become_subreaper
 from raftsched.worker.redaction import redact_text
 from raftsched.worker.service import PACKET_HEAD, Shared
 
-RESULT_MAX = 8 * 1024  # bytes of JSON
 _LAST_WORDS = 300  # characters of a traceback that say what it came to
+_EXIT_AT_IMPORT = "the module of the function ended the process when it was imported, and nothing was called"
 
 
 class PythonService:
@@ -68,6 +65,7 @@ class PythonService:
         self._streams = Streams()
         self._context = KeeperContext()
         self._remains = Remains(work.fileno())
+        self._builtins = dict(vars(builtins))
         me = os.getpid()
         runs = 0
         buffer = bytearray(wire.PACKET_MAX)
@@ -120,7 +118,7 @@ class PythonService:
             result, error = encode_result(value)
         except Changed:
             return wire.STALE, wire.Finished(token, wire.LOST, None, started)
-        except Refused as exc:
+        except (Refused, NotRun) as exc:
             outcome, error, flags = wire.FAILED, str(exc), wire.DIRTY
             _say(f"raftsched: {exc}\n")
         except SystemExit as exc:
@@ -128,35 +126,48 @@ class PythonService:
             exit_code, said = _exit_of(exc)
             if said is not None:
                 _say(f"{said}\n")
-            if exit_code:
+            if function is None:
+                outcome, flags = wire.FAILED, wire.DIRTY
+                what = f"{_EXIT_AT_IMPORT}: exit code {exit_code}"
+                error = wire.failure(what, redact_text(said or "", task.hidden) or "")
+            elif exit_code:
                 outcome = wire.FAILED
                 error = wire.failure(f"exit code {exit_code}", redact_text(said or "", task.hidden) or "")
         except Word as exc:
             self._functions.usual.put_back()
             outcome, verdict, delay_ms = wire.FAILED, exc.verdict, exc.delay_ms
-            error = wire.shorten(redact_text(_reason_of(exc), task.hidden) or "") or None
+            if function is None:
+                flags = wire.DIRTY  # half imported
+            error = redact_text(_reason_of(exc), task.hidden) or None
         except BaseException as exc:
             self._functions.usual.put_back()
-            text = redact_text(_described(exc), task.hidden) or ""  # before it is cut: a piece would not be found
-            outcome, error = wire.FAILED, wire.shorten(text.rstrip())
-            why = blamed(task.limits, None, error[-_LAST_WORDS:])
-            if why is not None:
-                error = wire.shorten(f"{error}\n{why}")
-            if function is None:
-                flags = wire.DIRTY  # half imported; the next run begins anew
-            if not _say(text):
-                flags = wire.DIRTY
+            outcome, error, sound = wire.FAILED, *self._told(exc, task)
+            if function is None or not sound:
+                flags = wire.DIRTY  # half imported, or what the next run could not work with; it begins anew
         if task.fresh:
             flags |= wire.DIRTY
             atexit._run_exitfuncs()  # as at the end of any process
         if not self._streams.flush():
             flags |= wire.DIRTY
         ended = max(self._clock.wall_ms(), started)
+        if error is not None:
+            error = wire.shorten(error)
         done = wire.Finished(token, outcome, started, ended, exit_code, error, result)
         if verdict or teller.said:
             words = wire.Said(teller.percent, teller.text, teller.kept, verdict, delay_ms)
             done = msgspec.structs.replace(done, said=words)
         return flags, done
+
+    def _told(self, exc: BaseException, task: wire.Python) -> tuple[str, bool]:
+        """Prints what a function raised. Returns the error of its run, and whether the process is fit for another."""
+        try:
+            text = redact_text(described(exc), task.hidden) or ""  # before it is cut: a piece would not be found
+            error = error_of(exc, task.hidden, blamed(task.limits, None, text.rstrip()[-_LAST_WORDS:]))
+            sound = True
+        except BaseException as failed:  # something that the interpreter needs was replaced in this process
+            error, sound = f"{type(exc).__name__}: <cannot be described: {type(failed).__name__}>", False
+            text = f"{error}\n"
+        return error, _say(text) and sound and vars(builtins) == self._builtins
 
     def _surround(self, task: wire.Python) -> None:
         self._context.put_back(task.env)
@@ -200,13 +211,6 @@ def _reason_of(exc: Word) -> str:
         return ""
 
 
-def _described(exc: BaseException) -> str:
-    try:
-        return "".join(traceback.format_exception(type(exc), exc, _outside(exc.__traceback__)))
-    except BaseException as failed:  # its own methods may raise anything
-        return f"{type(exc).__name__}: <cannot be described: {type(failed).__name__}>\n"
-
-
 def _say(text: str) -> bool:
     """False: stderr, which is the job's, did not take it."""
     try:
@@ -214,32 +218,3 @@ def _say(text: str) -> bool:
     except BaseException:
         return False
     return True
-
-
-def _outside(trace: types.TracebackType | None) -> types.TracebackType | None:
-    """Without the leading frames that are ours and the import machinery's."""
-    own = (
-        __file__,
-        functions.__file__,
-        importlib.__file__,
-        "<frozen importlib._bootstrap>",
-        "<frozen importlib._bootstrap_external>",
-    )
-    while trace is not None and trace.tb_frame.f_code.co_filename in own:
-        trace = trace.tb_next
-    return trace
-
-
-def encode_result(value: Any) -> tuple[bytes | None, str | None]:
-    """(JSON, None), or (None, why there is none): the run did its work and is not failed for it."""
-    if value is None:
-        return None, None
-    try:
-        raw = msgspec.json.encode(value)
-    except Exception as exc:  # a value's own methods may raise anything
-        return None, f"the result was dropped: it cannot be written as JSON ({exc})"
-    if len(raw) > RESULT_MAX:
-        return None, f"the result was dropped: {len(raw)} bytes of JSON, the limit is {RESULT_MAX}"
-    if json_nests_deeper(raw):
-        return None, f"the result was dropped: it nests deeper than {DEPTH_MAX} levels"
-    return raw, None

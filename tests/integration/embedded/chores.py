@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import raftsched
@@ -22,6 +22,10 @@ def add(left: int, right: int) -> dict[str, int]:
 async def add_later(left: int, right: int) -> int:
     await asyncio.sleep(0.001)
     return left + right
+
+
+def count() -> Iterator[int]:
+    yield 1
 
 
 def counted(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -90,6 +90,9 @@ def test_what_cannot_be_one() -> None:
     node = raftsched.Node(id="n1", data="n1")
     with pytest.raises(ValueError, match="coroutine function"):
         node.handler("add", in_process=True)(chores.add)
+    for in_process in (True, False):
+        with pytest.raises(ValueError, match="is a generator function: a call would not run its body"):
+            node.handler("count", in_process=in_process)(chores.count)
     node.handler("add")(chores.add)
     with pytest.raises(ValueError, match="another name"):
         node.handler("add", in_process=True)(chores.add_later)

@@ -1,6 +1,7 @@
 """Functions that the runner tests call."""
 
 import asyncio
+import builtins
 import os
 import resource
 import signal
@@ -61,6 +62,37 @@ def prints(out="", err="", below=False):
 
 def fails():
     raise ValueError("the reason")
+
+
+def fails_at_length(size):
+    raise RuntimeError("A" * size)
+
+
+def counts():
+    print("never printed")
+    yield 1
+
+
+async def counts_later():
+    yield 1
+
+
+def returns_work():
+    return (print(x) for x in "never printed")
+
+
+async def forgets_to_wait():
+    return later(1)
+
+
+def not_a_number():
+    return {"x": float("nan"), "pid": os.getpid()}
+
+
+def patches(what):
+    """Replaces a function of the interpreter's by one that does another thing."""
+    setattr(builtins, what, lambda *given, **more: 7)
+    return os.getpid()
 
 
 def exits(code):

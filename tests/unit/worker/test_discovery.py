@@ -72,6 +72,7 @@ def test_nothing_to_look_for(tmp_path: Path) -> None:
         ("def a(): ...\n", "registers none; decorate functions with @raftsched.handler"),
         ('@raftsched.handler("A b")\ndef a(): ...\n', "1 to 128 characters"),
         ('@raftsched.handler("a")\ndef a(): ...\n@raftsched.handler("a")\ndef b(): ...\n', "has this name already"),
+        ('@raftsched.handler("a")\ndef a():\n    yield\n', "bad:a is a generator function"),
         ('@raftsched.handler("a")\ndef a(): ...\ndef a(x): ...\n', "bad:a is something else by now"),
         ("import os\nos._exit(0)\n", "ended without an answer"),
         (
@@ -99,12 +100,17 @@ def test_installed_packages_are_found_by_their_entry_points(tmp_path: Path) -> N
 
 def test_a_broken_package_is_left_out_and_what_is_named_wins(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     module(tmp_path, "broken", '@raftsched.handler("half")\ndef a(): ...\nraise RuntimeError("boom")\n')
-    module(tmp_path, "good", "def f(): ...\nnothing = 5\n")
+    module(tmp_path, "good", "def f(): ...\nnothing = 5\ndef g():\n    yield\n")
     module(tmp_path, "named", '@raftsched.handler("both")\ndef mine(): ...\n')
-    install(tmp_path, {"x": "broken", "f": "good:f", "both": "good:f", "n": "good:nothing", "Bad": "good:f"}, "p")
+    install(
+        tmp_path,
+        {"x": "broken", "f": "good:f", "both": "good:f", "n": "good:nothing", "g": "good:g", "Bad": "good:f"},
+        "p",
+    )
     with caplog.at_level(logging.WARNING, "raftsched.node"):
         assert found(tmp_path, "named") == {"f": "good:f", "both": "named:mine"}
     said = caplog.text
     assert "RuntimeError: boom" in said
     assert "it is not a function" in said
+    assert "it is a generator function" in said
     assert "1 to 128 characters" in said
