@@ -9,6 +9,7 @@ from raftsched.core.executors import in_words
 from raftsched.core.ids import job_text, split_instance
 from raftsched.core.model import InstanceState
 from raftsched.core.notices import OF_CLUSTER, Event, Notice
+from raftsched.error_texts import telling_line
 from raftsched.quantities import format_duration
 
 ERROR_LINES_MAX = 5
@@ -84,8 +85,13 @@ def _escaped(text: str) -> str:
 
 
 def error_of(notice: Notice) -> str:
-    """Returns the first lines of the error; empty when there is none."""
+    """Returns the first lines of the error, or what happened and its last lines where these say it; empty when there is
+    none."""
     lines = [line.rstrip() for line in (notice.error or "").strip().splitlines() if line.strip()]
+    what = telling_line(notice.error or "")
+    if lines and what != lines[0].strip():
+        others = [line for line in lines[1:] if not what.endswith(line.strip())]
+        lines = [what, *others[1 - ERROR_LINES_MAX :]]
     text = "\n".join(lines[:ERROR_LINES_MAX])
     return text if len(text) <= ERROR_MAX and len(lines) <= ERROR_LINES_MAX else text[: ERROR_MAX - 4].rstrip() + " ..."
 

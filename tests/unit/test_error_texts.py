@@ -46,38 +46,38 @@ def endless() -> None:
 TRACE = raised(during)
 
 
-@pytest.mark.parametrize(
-    "error, line",
-    [
-        ("", ""),
-        (" \n\n", ""),
-        ("timed out after 5 s\nit did not end when it was cancelled", "timed out after 5 s"),
-        ("\nHTTP 500 Internal Server Error\n<html>\n</html>", "HTTP 500 Internal Server Error"),
-        (f"HTTP 500 Internal Server Error\n{TRACE}", "HTTP 500 Internal Server Error"),
-        (raised(chained), "ValueError: second"),
-        (TRACE, "ValueError: second"),
-        (f"part 3: {TRACE}", "part 3: ValueError: second"),
-        (raised(group), "ExceptionGroup: both (2 sub-exceptions)"),
-        (raised(lambda: compile("x = (", "job.py", "exec")), "SyntaxError: '(' was never closed"),
-        (raised(endless), "RecursionError: maximum recursion depth exceeded"),
-        (f"{TRACE}probably for limits.memory, 64 MiB", "ValueError: second"),
-        ("Traceback (most recent call last):\n", "Traceback (most recent call last):"),
-        ('RuntimeError: AAAA ...\n  File "job.py", line 1, in run\n    raise', "RuntimeError: AAAA ..."),
-        ("exit code 3", "exit code 3"),
-        ("exit code 3\none\n\n  two: no such file \n", "exit code 3: two: no such file"),
-        ("part 2: exit code 3\ntwo", "part 2: exit code 3: two"),
-        ("killed by SIGSEGV\ncore", "killed by SIGSEGV: core"),
-        (f"exit code 1\nstarting\n{TRACE}make: *** [all] Error 1", "exit code 1: ValueError: second"),
-        (
-            "exit code 1: probably for limits.memory, 64 MiB\nMemoryError",
-            "exit code 1: probably for limits.memory, 64 MiB",
-        ),
-        (
-            "the process ended before the function returned: exit code 9\nbye",
-            "the process ended before the function returned: exit code 9: bye",
-        ),
-        ("the exit code 3 is none of ours\nsaid the run", "the exit code 3 is none of ours"),
-    ],
-)
+CASES = [
+    ("", ""),
+    (" \n\n", ""),
+    ("timed out after 5 s\nit did not end when it was cancelled", "timed out after 5 s"),
+    ("\nHTTP 500 Internal Server Error\n<html>\n</html>", "HTTP 500 Internal Server Error"),
+    (f"HTTP 500 Internal Server Error\n{TRACE}", "HTTP 500 Internal Server Error"),
+    (raised(chained), "ValueError: second"),
+    (TRACE, "ValueError: second"),
+    (f"part 3: {TRACE}", "part 3: ValueError: second"),
+    (raised(group), "ExceptionGroup: both (2 sub-exceptions)"),
+    (raised(lambda: compile("x = (", "job.py", "exec")), "SyntaxError: '(' was never closed"),
+    (raised(endless), "RecursionError: maximum recursion depth exceeded"),
+    (f"{TRACE}probably for limits.memory, 64 MiB", "ValueError: second"),
+    ("Traceback (most recent call last):\n", "Traceback (most recent call last):"),
+    ('RuntimeError: AAAA ...\n  File "job.py", line 1, in run\n    raise', "RuntimeError: AAAA ..."),
+    ("exit code 3", "exit code 3"),
+    ("exit code 3\none\n\n  two: no such file \n", "exit code 3: two: no such file"),
+    ("part 2: exit code 3\ntwo", "part 2: exit code 3: two"),
+    ("killed by SIGSEGV\ncore", "killed by SIGSEGV: core"),
+    (f"exit code 1\nstarting\n{TRACE}make: *** [all] Error 1", "exit code 1: ValueError: second"),
+    (
+        "exit code 1: probably for limits.memory, 64 MiB\nMemoryError",
+        "exit code 1: probably for limits.memory, 64 MiB",
+    ),
+    (
+        "the process ended before the function returned: exit code 9\nbye",
+        "the process ended before the function returned: exit code 9: bye",
+    ),
+    ("the exit code 3 is none of ours\nsaid the run", "the exit code 3 is none of ours"),
+]
+
+
+@pytest.mark.parametrize("error, line", CASES)
 def test_what_happened(error: str, line: str) -> None:
     assert telling_line(error) == line

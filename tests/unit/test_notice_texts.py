@@ -93,6 +93,11 @@ def test_what_was_not_told_before_is_counted() -> None:
 def test_of_an_error_the_first_lines_are_shown() -> None:
     assert error_of(notice()) == ""
     assert error_of(notice(error="\n one \n\n two\n")) == "one\n two"
+    trace = "Traceback (most recent call last):\n" + '  File "a.py", line 1, in f\n    g()\n' * 9 + "ValueError: no\n"
+    what, *frames = error_of(notice(error=trace)).split("\n")
+    assert (what, frames) == ("ValueError: no", ['  File "a.py", line 1, in f', "    g()"] * 2)
+    said = error_of(notice(error="exit code 1\none\ntwo\ncp: no such file"))
+    assert said == "exit code 1: cp: no such file\none\ntwo"
     many = error_of(notice(error="\n".join(f"line {n}" for n in range(20))))
     assert many.count("\n") == ERROR_LINES_MAX - 1
     assert many.endswith(" ...")

@@ -9,9 +9,10 @@ from raftsched.api.runs.raw import shown_raw
 from raftsched.core.model import FINAL, Instance, InstanceState
 from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table
+from raftsched.error_texts import telling_line
 
 RESULTS_MAX_BYTES = 256 * 1024  # of the results and errors that one answer shows
-ERROR_SHOWN = 256  # characters of an error beside a result
+ERROR_SHOWN = 256  # characters of the line of an error beside a result
 _RUNNING = (InstanceState.LAUNCHED, InstanceState.RUNNING)
 
 
@@ -50,7 +51,7 @@ def summed_up(view: ReadView, row: Instance) -> PartsOut | None:
             found.waiting += 1
         last = part.attempts[-1] if part.attempts else None
         result = None if last is None else last.result
-        error = None if part.state is InstanceState.SUCCEEDED or part.error is None else part.error[:ERROR_SHOWN]
+        error = None if part.error is None else telling_line(part.error)[:ERROR_SHOWN]
         room -= 64 + len(result or b"") + 4 * len(error or "")
         if room < 0:
             found.results_cut = True

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from raftsched.cli.runs.why import error_line
 from raftsched.client.errors import ClientError
 from raftsched.client.http import Client
 from raftsched.clock import Clock
@@ -124,7 +125,7 @@ def _line(name: str, instance: dict[str, Any]) -> str:
         parts.append(f"on {instance['node']}")
     if (instance.get("attempt") or 0) > 1:
         parts.append(f"attempt {instance['attempt']}")
-    why = instance.get("error") or instance.get("reason")
-    if instance["state"] != "SUCCEEDED" and why:
-        parts.append(f"({str(why).strip().splitlines()[-1][:80]})")
+    what = error_line(instance) or instance.get("reason")
+    if instance["state"] != "SUCCEEDED" and what:
+        parts.append(f"({what[:80]})")
     return " ".join(parts)

@@ -14,6 +14,7 @@ from raftsched.cli.failures import Failure
 from raftsched.cli.remote import find_job, job_ref, remote
 from raftsched.cli.runs.instances import check_id
 from raftsched.cli.runs.states import JOB_STATES
+from raftsched.cli.runs.why import error_line
 from raftsched.cli.terminal.output import shown
 from raftsched.errors import Exit
 
@@ -109,7 +110,7 @@ def wait(client: Client, refs: tuple[str, ...], wanted: str, timeout_ms: int) ->
         found = watch.until(f"{instance} has not ended", functools.partial(_ended, client, instance))
         about = instance if "@" in ref else f"{ref} ({instance})"
         why = [found["reason"]] if found.get("reason") else []
-        why += [shown(found["error"])] if found.get("error") else []
+        why += [shown(line)] if (line := error_line(found)) else []
         click.echo(": ".join([found["state"], about, *why]))
         code = code or (0 if found["state"] == "SUCCEEDED" else int(Exit.ERROR))
     sys.exit(code)

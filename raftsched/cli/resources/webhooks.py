@@ -19,6 +19,7 @@ from raftsched.cli.resources.resource import (
     tell,
 )
 from raftsched.cli.runs.states import INSTANCE_STATES, state_option
+from raftsched.cli.runs.why import error_line
 from raftsched.cli.terminal.output import Column, print_for_programs, print_rows
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ _DELIVERY_COLUMNS: list[Column] = [
     ("ABOUT", lambda i: i["event"]["subject"] if i.get("event") else ""),
     ("ATTEMPT", lambda i: i["attempt"]),
     ("AT", lambda i: i["scheduled_at"]),
-    ("ERROR", lambda i: (i["error"] or "").partition("\n")[0]),
+    ("ERROR", error_line),
 ]
 
 

@@ -12,6 +12,7 @@ from raftsched.cli.resources.resource import identified, listing, rows
 from raftsched.cli.runs.executors import executor_of
 from raftsched.cli.runs.instances import check_id
 from raftsched.cli.runs.parts import go_through
+from raftsched.cli.runs.why import error_line
 from raftsched.cli.terminal.output import Column, print_rows
 from raftsched.cli.terminal.progress import progress_option
 
@@ -29,7 +30,7 @@ _COLUMNS: list[Column] = [
     ("ATTEMPT", lambda i: i.get("attempt")),
     ("NODE", executor_of),
     ("EXIT", lambda i: i.get("exit_code")),
-    ("WHY", lambda i: i.get("error") or i.get("reason")),
+    ("WHY", lambda i: error_line(i) or i.get("reason")),
 ]
 
 

@@ -16,6 +16,7 @@ from raftsched.cli.runs.executors import executor_of
 from raftsched.cli.runs.parts import go_through
 from raftsched.cli.runs.searching import ago, search
 from raftsched.cli.runs.states import INSTANCE_STATES, state_option
+from raftsched.cli.runs.why import error_line, why
 from raftsched.cli.terminal.output import (
     Column,
     cell,
@@ -42,7 +43,7 @@ def _why(instance: Mapping[str, Any]) -> str | None:
     progress = instance.get("progress")
     if progress and instance["state"] == "RUNNING":
         return progress_text(progress)
-    return instance.get("reason") or instance.get("error")
+    return why(instance)
 
 
 def progress_text(progress: Mapping[str, Any]) -> str:
@@ -156,13 +157,13 @@ def get(client: Client, ref: str, fmt: str) -> None:
             click.echo("parts: " + ", ".join(f"{parts[name]} {name}" for name in counts if parts.get(name) is not None))
             failed = [r for r in parts.get("results") or [] if r["state"] != "SUCCEEDED"]
             for one in failed[:_PARTS_SHOWN]:
-                click.echo(f"  part {one['index']} {one['state']}: {one.get('error') or '-'}")
+                click.echo(f"  part {one['index']} {one['state']}: {cell(error_line(one))}")
         attempts = found.get("attempts") or []
         if attempts:
             click.echo()
             names = ["number", "node", "outcome", "exit_code", "started_at", "ended_at", "error"]
-            given = [{**a, "node": executor_of(a)} for a in attempts]
-            lines = [["-" if a.get(n) is None else str(a[n]) for n in names] for a in given]
+            given = [{**a, "node": executor_of(a), "error": error_line(a)} for a in attempts]
+            lines = [[cell(a.get(n)) for n in names] for a in given]
             print_table([n.upper().replace("_", " ") for n in names], lines)
 
 

@@ -13,6 +13,7 @@ from raftsched.cli.remote import check_namespace, find_job, remote
 from raftsched.cli.resources.resource import identified, listing, rows, viewing_by
 from raftsched.cli.runs.executors import executor_of
 from raftsched.cli.runs.instances import check_id, run_of
+from raftsched.cli.runs.why import error_line, why
 from raftsched.cli.terminal.output import Column, print_for_programs, print_rows, shown
 from raftsched.errors import Exit
 
@@ -35,7 +36,7 @@ _COLUMNS: list[Column] = [
     ("ENDED", lambda r: r.get("ended_at")),
     ("NODE", executor_of),
     ("RUN", lambda r: r["id"]),
-    ("WHY", lambda r: r.get("reason") or r.get("error")),
+    ("WHY", why),
 ]
 
 
@@ -137,8 +138,8 @@ def watch(client: Client, workflow: str, timeout_ms: int) -> None:
         for run in found["items"]:
             if told.get(run["id"]) != run["state"]:
                 told[run["id"]] = run["state"]
-                why = run.get("error") or run.get("reason")
-                said = f": {shown(why)}" if why and run["ended_at"] else ""
+                what = error_line(run) or run.get("reason")
+                said = f": {shown(what)}" if what and run["ended_at"] else ""
                 click.echo(f"{run['state']}: {run['job'] or run['job_id']} ({run['id']}){said}")
         return None if found["state"] == "running" else found
 

@@ -9,6 +9,7 @@ import pytest
 
 import raftsched
 from tests.support.browser import Tab
+from tests.unit.test_error_texts import CASES
 
 STATIC = Path(raftsched.__file__).parent / "ui" / "static"
 TOP = re.compile(r"^(?:export )?(?:(?:async )?function\*?|class|const|let) ([\w$]+)", re.MULTILINE)
@@ -48,6 +49,13 @@ def tab(units: Tab) -> Tab:
 )
 def test_amounts_as_text(tab: Tab, function: str, value: float | None, text: str) -> None:
     assert tab.call("core/format.js", function, value) == text
+
+
+def test_the_line_of_an_error_that_says_what_happened(tab: Tab) -> None:
+    """As `raftsched.error_texts` finds it."""
+    for error, line in CASES:
+        assert tab.call("core/errors.js", "tellingLine", error) == line
+    assert tab.call("core/errors.js", "tellingLine", None) == ""
 
 
 def test_moments_relative_and_absolute(tab: Tab) -> None:

@@ -1,6 +1,6 @@
 /** Dead letters by their causes. */
 
-import { plain } from "../core/format.js";
+import { tellingLine } from "../core/errors.js";
 
 const CAUSE_WORDS = [
   [/[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/gi, "#"],
@@ -8,19 +8,9 @@ const CAUSE_WORDS = [
   [/\d+/g, "#"],
 ];
 
-/** Returns the last line of an error that says something; "" for none. */
-export function lastLine(error) {
-  return (
-    plain(error ?? "")
-      .split("\n")
-      .findLast((line) => line.trim())
-      ?.trim() ?? ""
-  );
-}
-
 /** Returns what letters of one cause have in common: numbers and ids in the words of an error differ from run to run. */
 export function causeOf(letter) {
-  let words = lastLine(letter.error).slice(0, 300);
+  let words = tellingLine(letter.error).slice(0, 300);
   for (const [found, instead] of CAUSE_WORDS) words = words.replace(found, instead);
   return JSON.stringify([letter.job_id, letter.state, letter.reason, letter.exit_code, words]);
 }

@@ -6,11 +6,12 @@ import { namespaceOf } from "../components/list-page.js";
 import { get, pages } from "../core/api.js";
 import { onChange } from "../core/changes.js";
 import { Page, define } from "../core/element.js";
+import { tellingLine } from "../core/errors.js";
 import { executorOf, number, plain, plural } from "../core/format.js";
 import { bind } from "../core/keys.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
-import { byCause, lastLine } from "./causes.js";
+import { byCause } from "./causes.js";
 import { confirmSweep } from "./sweeps.js";
 
 const PATH = "/v1/dead-letters";
@@ -290,7 +291,7 @@ export class DeadLettersPage extends Page {
     const chosen = letters.filter((one) => this.#chosen.has(one.id)).length;
     const name = sample.job_name ?? sample.job_id;
     const shown = this.#open.get(key);
-    const words = lastLine(sample.error) || sample.reason?.replaceAll("_", " ") || "no error was told";
+    const words = tellingLine(sample.error) || sample.reason?.replaceAll("_", " ") || "no error was told";
     return h(
       "li",
       { class: "cause card", key },

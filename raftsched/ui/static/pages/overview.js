@@ -4,12 +4,12 @@ import { asOf, card, empty, heading, loading, problem, stateBadge, timeOf } from
 import { coarser, countsOf, lastDay, totals } from "../charts/heat-data.js";
 import { heatStrip } from "../charts/heat.js";
 import { Page, define } from "../core/element.js";
+import { tellingLine } from "../core/errors.js";
 import { duration, executorOf, number } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { factsOf, nodeCard, warnings } from "./cluster/parts.js";
 import { namespacesOf, pickNamespace } from "./overview/namespace.js";
-import { lastLine } from "./causes.js";
 
 const STEP_MS = 300_000;
 const HOUR_STEPS = 12;
@@ -234,7 +234,7 @@ function glance(now, namespace) {
             one.id,
             jobLink(one, namespace),
             h("a", { href: `/ui/runs/${one.id}` }, timeOf(one.since)),
-            lastLine(one.error) || one.reason?.replaceAll("_", " "),
+            tellingLine(one.error) || one.reason?.replaceAll("_", " "),
           ),
         ),
       ["No dead letters", "A run that fails for good stands here until somebody deals with it."],
@@ -242,7 +242,6 @@ function glance(now, namespace) {
   );
 }
 
-/** Returns the last line of an error: that of a traceback says what it was. */
 function strip(cluster) {
   const title = cluster.leader
     ? `Cluster: ${cluster.leader} leads, term ${number(cluster.term)}`

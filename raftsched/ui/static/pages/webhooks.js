@@ -6,6 +6,7 @@ import { openForm } from "../components/resource-form.js";
 import { ResourcePage, ResourcesPage, about, badge, button, ifMatch, linkTo, tableOr } from "../components/resource.js";
 import { patch, post } from "../core/api.js";
 import { define } from "../core/element.js";
+import { tellingLine } from "../core/errors.js";
 import { number, plural } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
@@ -247,7 +248,7 @@ export class WebhookPage extends ResourcePage {
         class: "wide-only",
       },
       { title: "Made", cell: (run) => timeOf(run.created_at) },
-      { title: "Error", cell: (run) => run.error, class: "wide-only" },
+      { title: "Error", cell: (run) => tellingLine(run.error), class: "wide-only" },
     ];
     const advice = "Send a test to see what the receiver answers.";
     const list = ({ items }) => tableOr(columns, items, "Last deliveries", "Nothing was sent yet.", advice);

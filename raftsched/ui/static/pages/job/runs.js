@@ -3,6 +3,7 @@
 import { RUN_STATES, asOf, card, empty, loading, problem, stateBadge, table, timeOf } from "../../components/basics.js";
 import { get } from "../../core/api.js";
 import { View, define } from "../../core/element.js";
+import { tellingLine } from "../../core/errors.js";
 import { absolute, duration, executorOf, moment, number, plural } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
 import { RUN_FIELDS, RunHistory } from "./history.js";
@@ -274,7 +275,7 @@ const COLUMNS = [
 
 function errorText(run) {
   if (run.state === "SKIPPED") return skipText(run);
-  return run.error ? run.error.split("\n")[0].slice(0, 120) : run.reason;
+  return tellingLine(run.error).slice(0, 120) || run.reason;
 }
 
 /** Returns the runs of a job. */
