@@ -62,6 +62,7 @@ HISTORY = {
 # What apply does otherwise from a level on.
 PAUSES_BEGIN_FIRST = 4
 NODES_DELIVER = 6  # no session of a remote worker is assigned a run of the cluster's own namespace
+DROPPED_IS_TOLD = 6  # to runs that results are passed to, and in their steps
 AUDIT_BY_SUBJECT = 6  # rings of their own for jobs and secrets; no note of what changes nothing
 
 # What proposers do otherwise, because all nodes can tell what it means.

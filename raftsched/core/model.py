@@ -144,6 +144,7 @@ class StepKind(IntEnum):
     SPLIT = 16  # into its parts
     SNOOZED = 21  # waits until it goes on, as the run or its job's outcomes said
     RESULT_LEFT_OUT = 19  # results that were to be passed on are larger than params may be
+    RESULT_DROPPED = 27  # results that were to be passed on could not be kept
     IN_LINE = 25  # waits for a permit of its key
     PERMIT = 26  # got one, after it waited
 

@@ -14,6 +14,7 @@ from raftsched.clock import Clock
 from raftsched.core.commands import Ended, LoseAttempt, ReportProgress, Said, Started, encode
 from raftsched.core.limits import ERROR_MAX, RESULT_MAX, STATE_MAX
 from raftsched.core.model import Outcome, OutputRef, Verdict
+from raftsched.core.results import DROPPED
 from raftsched.core.rows import META_KEY, decode_meta
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError
@@ -23,8 +24,8 @@ from raftsched.worker.reports import saying
 from raftsched.worker.whose import Whose, whose_of
 
 STALE = "The attempt is over already, or is not one of this session."
-TOO_LARGE = f"its result has more than {RESULT_MAX:,} bytes, and was not kept"
-TOO_DEEP = f"its result nests deeper than {DEPTH_MAX} levels, and was not kept"
+TOO_LARGE = f"{DROPPED}: it has more than {RESULT_MAX:,} bytes of JSON"
+TOO_DEEP = f"{DROPPED}: it nests deeper than {DEPTH_MAX} levels"
 BATCH_MAX = 500  # commands in one proposal,
 BATCH_BYTES = 256 * 1024  # and so many bytes, and one command more: see RaftOptions.entry_max_bytes
 _OUTCOMES = {

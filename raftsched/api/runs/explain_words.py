@@ -239,6 +239,8 @@ def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -
             return _with("its turn came, and its parts were let go", step.detail)
         case StepKind.RESULT_LEFT_OUT:
             return _with("results that were to be passed on were left out, for they are too many bytes", step.detail)
+        case StepKind.RESULT_DROPPED:
+            return _with("results that were to be passed on had been dropped; the params say why", step.detail)
         case StepKind.KILL_ASKED:
             return f"{name} was asked to end: {_because(step.detail or 'killed')}"
         case StepKind.RERUN if step.detail == "dead_letter":

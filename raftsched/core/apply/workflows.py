@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from raftsched.core.apply.chain import Chain, results
+from raftsched.core.apply.chain import Chain, Results, results
 from raftsched.core.apply.downstream import follower
 from raftsched.core.apply.ends import enter, tell_at_the_end, workflow_of
 from raftsched.core.apply.finish import count, keep, settle, skipped_record
@@ -126,9 +126,9 @@ def _begin(tx: Tx, job: Job, after: After, root: bytes, cause: bytes, came: dict
     there = tx.instance(key)
     if there is not None and (there.rerun_id >= rerun_id or there.state not in FINAL or there.telling is not None):
         return
-    passed, left_out = results(tx, job, came) if after.passes else (None, 0)
+    handed = results(tx, job, came) if after.passes else Results()
     joined = tuple(came.values()) if len(came) > 1 else ()
-    chain = Chain(root, cause, joined, rerun_id, passed, left_out)
+    chain = Chain(root, cause, joined, rerun_id, *handed)
     if there is not None:
         if too_many_active(tx, job) is None:
             _run_again(tx, job, there, chain._replace(root=there.root or root))

@@ -7,6 +7,7 @@ import pytest
 from raftsched.core import commands as c
 from raftsched.core.apply import workflows as module
 from raftsched.core.ids import BACKFILL, instance_key, split_instance
+from raftsched.core.levels import DROPPED_IS_TOLD
 from raftsched.core.model import (
     DAY_MS,
     After,
@@ -21,10 +22,11 @@ from raftsched.core.model import (
     TriggerKind,
 )
 from raftsched.core.model import InstanceState as I
+from raftsched.core.results import DROPPED
 from raftsched.core.tables import Table
 from raftsched.core.workflows import JOIN_KEEP_MS, members
 from tests.support.graph import Graph, follows
-from tests.support.memory_view import at, every
+from tests.support.memory_view import World, at, every
 
 
 class TestOneAfterTheOther:
@@ -309,6 +311,37 @@ class TestResults:
         (b,) = graph.runs("b")
         assert b.passed is None
         assert (StepKind.RESULT_LEFT_OUT, "114") in [(step.kind, step.detail) for step in b.steps]
+
+    @pytest.mark.parametrize("level", [DROPPED_IS_TOLD - 1, DROPPED_IS_TOLD])
+    def test_that_were_dropped_are_told_from_a_level_on(self, level: int) -> None:
+        graph = Graph()
+        graph.world = World(level=level)
+        graph.session = graph.world.session()
+        after = {"root": None, "a": follows("root"), "b": follows("root"), "c": follows("a", "b", passes=True)}
+        for name, trigger in after.items():
+            graph.add(name, trigger)
+        graph.start("root")
+        graph.end("root")
+        graph.end("a", error=f"no room\n{DROPPED}: 9000 bytes\nand more")
+        graph.end("b", result=b"1", error=f"{DROPPED}: so it says")
+        (c,) = graph.runs("c")
+        told = [step.detail for step in c.steps if step.kind is StepKind.RESULT_DROPPED]
+        if level < DROPPED_IS_TOLD:
+            assert (c.passed, told) == (b'{"default/a":null,"default/b":1}', [])
+        else:
+            assert c.passed == b'{"default/a":{"dropped":"the result was dropped: 9000 bytes"},"default/b":1}'
+            assert told == ["default/a"]
+
+    def test_of_many_jobs_that_were_dropped_some_are_named(self) -> None:
+        names = [f"a{number}" for number in range(7)]
+        graph = Graph(root=None, **{name: follows("root") for name in names}, z=follows(*names, passes=True))
+        graph.start("root")
+        graph.end("root")
+        for name in names:
+            graph.end(name, error=DROPPED)
+        (z,) = graph.runs("z")
+        (told,) = [step.detail for step in z.steps if step.kind is StepKind.RESULT_DROPPED]
+        assert told == "default/a0, default/a1, default/a2, default/a3, default/a4 and 2 more"
 
 
 class TestManyAtOnce:

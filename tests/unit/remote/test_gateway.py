@@ -712,7 +712,7 @@ def test_a_result_that_nests_too_deeply_is_left_out_and_said(levels: int) -> Non
             (attempt,) = world.instance().attempts
             assert (attempt.outcome, attempt.exit_code) == (Outcome.FAILED, 3), "the end is in the log all the same"
             assert (attempt.result is not None) == kept
-            assert attempt.error == ("no" if kept else "no; its result nests deeper than 64 levels, and was not kept")
+            assert attempt.error == ("no" if kept else "no; the result was dropped: it nests deeper than 64 levels")
 
     run(body)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from raftsched.core import results
 from raftsched.worker.executors.returned import DROPPED, RESULT_MAX, NotRun, check_run, encode_result
 
 
@@ -119,3 +120,7 @@ def test_what_cannot_be_a_result_is_said(value: Any, why: str) -> None:
     assert raw is None
     assert error is not None
     assert error.startswith(f"{DROPPED}: {why}")
+
+
+def test_what_was_dropped_is_found_by_its_words() -> None:
+    assert DROPPED == results.DROPPED

@@ -162,7 +162,7 @@ def test_a_result_that_nests_too_deeply_costs_no_end_and_no_reader(tmp_path: Pat
             (shown,) = found["items"]
             if levels > 64:
                 assert shown["result"] is None
-                assert shown["error"] == "its result nests deeper than 64 levels, and was not kept"
+                assert shown["error"] == "the result was dropped: it nests deeper than 64 levels"
             else:
                 assert shown["result"] == result
             status, whole = await call("GET", f"/v1/instances/{shown['id']}")
