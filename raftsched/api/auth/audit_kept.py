@@ -1,12 +1,23 @@
-"""Whether the audit reaches back as far as `audit_keep` says, for the doctor and for metrics."""
+"""The audit as it is kept: its newest notes, and whether it reaches back as far as `audit_keep` says."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from raftsched.api.auth.access import access_of
-from raftsched.core.access import RINGS
+from raftsched.core.access import RINGS, Record
 from raftsched.core.cluster import Settings
 from raftsched.core.rows import decode_record
 from raftsched.core.tables import ReadView, Table
+
+LOOK_MAX = 1_000  # notes looked at for one answer
+
+
+def newest_notes(view: ReadView, ring: int) -> Iterator[Record]:
+    """Yields the newest notes of a ring, the newest first, a bounded number of them."""
+    found = view.scan(Table.AUDIT, bytes((ring,)), bytes((ring + 1,)), reverse=True)
+    return (decode_record(raw) for _, raw in islice(found, LOOK_MAX))
 
 
 def cut_short(view: ReadView, settings: Settings, now_ms: int) -> dict[str, int]:

@@ -9,27 +9,28 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api.auth.access import access_of
-from raftsched.api.auth.audit_kept import cut_short
+from raftsched.api.auth.audit_kept import cut_short, newest_notes
 from raftsched.api.cluster.cluster import ClusterOut
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.durations import parse_time
 from raftsched.api.http.requests import PAGE_MAX
 from raftsched.api.resources.kept import unreadable
 from raftsched.api.rows import newest_session
+from raftsched.api.runs.outages import PAUSE
 from raftsched.api.workers.seen import PATH, own_word, words_of
 from raftsched.core.access import CHANGES_RING
 from raftsched.core.cluster import Meta
 from raftsched.core.executors import WORKER_KEYS, worker_name
 from raftsched.core.levels import newest_level
 from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
-from raftsched.core.rows import TERMS, decode_queue, decode_record, decode_token
+from raftsched.core.rows import TERMS, decode_queue, decode_token
 from raftsched.core.tables import ReadView, Table
 from raftsched.doctor import WAITING, Facts, Pauses, Tokens, Told, WorkerSeen
 
 LOOK_MAX = 1_000  # rows of a kind
 SOON = 20  # tokens that expire first
 _SYSTEM = SYSTEM_NAMESPACE.encode()
-_PAUSE, _SETTINGS, _HOLD = "settings_pause", "settings_patch", b'"upgrade_hold"'
+_SETTINGS, _HOLD = "settings_patch", b'"upgrade_hold"'
 
 
 async def facts_of(
@@ -102,7 +103,7 @@ def _pauses(view: ReadView, state: Meta, now_ms: int) -> Pauses:
     paused = [one for one in queues if one.paused and not one.name.startswith(QUOTA_QUEUE)]
     return Pauses(
         cluster=state.paused,
-        cluster_for_ms=_done_ago(view, now_ms, _PAUSE) if state.paused else None,
+        cluster_for_ms=_done_ago(view, now_ms, PAUSE) if state.paused else None,
         level_held_for_ms=_done_ago(view, now_ms, _SETTINGS, _HOLD) if state.settings.upgrade_hold else None,
         queues=[(one.name, max(0, now_ms - one.modified_at_ms)) for one in paused],
     )
@@ -110,9 +111,7 @@ def _pauses(view: ReadView, state: Meta, now_ms: int) -> Pauses:
 
 def _done_ago(view: ReadView, now_ms: int, operation: str, change: bytes = b"") -> int | None:
     """Returns how long ago somebody did this last, as the newest notes of the audit have it."""
-    ring = bytes([CHANGES_RING]), bytes([CHANGES_RING + 1])
-    for _, raw in islice(view.scan(Table.AUDIT, *ring, reverse=True), LOOK_MAX):
-        note = decode_record(raw)
+    for note in newest_notes(view, CHANGES_RING):
         if note.operation == operation and change in note.change:
             return max(0, now_ms - note.at_ms)
     return None

@@ -5,8 +5,8 @@ its way now."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -22,16 +22,18 @@ from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import requested_instance
 from raftsched.api.runs.explain_words import (
     end_words,
-    expiry_words,
     gap_words,
     going_words,
     step_words,
     then_words,
     there_words,
     trigger_words,
+    waiting_words,
 )
 from raftsched.api.runs.kept_words import OutputNote, notes_of
 from raftsched.api.runs.notified import NotificationOut, notifications_of
+from raftsched.api.runs.outages import outage_words
+from raftsched.api.runs.parts_words import parts_words
 from raftsched.api.runs.render import JobNames
 from raftsched.api.runs.waiting import Obstacle, waits_for
 from raftsched.api.workers.seen import heard_of_worker, troubles_of_workers
@@ -144,11 +146,11 @@ class ExplainOut(msgspec.Struct):
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     key = instance_key_of(call)
     found = _read(ctx, key, ctx.cluster.troubles())
-    if found[3] is not None and found[3].reason in _OF_NODES and ctx.cluster.status().role != "leader":
-        nodes = (await seen(ctx, call.request)).nodes
-        troubles = {node.id: node.trouble for node in nodes if node.trouble}
-        found = _read(ctx, key, troubles | await troubles_of_workers(ctx, call.request))
-    live = found[0].live
+    obstacles = [] if found.obstacle is None else [found.obstacle]
+    troubles = await leaders_troubles(ctx, call.request, obstacles)
+    if troubles is not None:
+        found = _read(ctx, key, troubles)
+    live = found.row.live
     known = (
         live is None
         or live.node == ctx.node_id
@@ -156,12 +158,35 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
         or any(p.node_id == live.node and p.connected for p in ctx.cluster.peers())
     )
     heard_ms = None if live is None else await _heard_ms(ctx, call, live.node)
-    upstream = None if found[0].cause is None else _upstream(ctx, found[0].cause)
-    told = explain(*found, ctx.now_ms(), None if known else ctx.node_id, heard_ms, upstream)
+    upstream = None if found.row.cause is None else _upstream(ctx, found.row.cause)
+    told = explain(
+        found.row,
+        found.job,
+        found.policy,
+        found.obstacle,
+        ctx.now_ms(),
+        None if known else ctx.node_id,
+        heard_ms,
+        upstream,
+        found.parts,
+        found.outage,
+    )
     with ctx.read() as view:
-        told.outputs = list(notes_of(view, found[0], ctx.now_ms()))
-        told.notifications = list(notifications_of(view, found[0]))
+        told.outputs = list(notes_of(view, found.row, ctx.now_ms()))
+        told.notifications = list(notifications_of(view, found.row))
     return reply_value(told)
+
+
+async def leaders_troubles(
+    ctx: ApiContext, request: web.Request, obstacles: Iterable[Obstacle]
+) -> Mapping[str, str] | None:
+    """Returns why nodes and workers start nothing, by their ids, as the leader knows it. None: none of the obstacles
+    depends on it, or this node leads."""
+    if ctx.cluster.status().role == "leader" or all(one.reason not in _OF_NODES for one in obstacles):
+        return None
+    nodes = (await seen(ctx, request)).nodes
+    troubles = {node.id: node.trouble for node in nodes if node.trouble}
+    return troubles | await troubles_of_workers(ctx, request)
 
 
 def _upstream(ctx: ApiContext, cause: bytes) -> str | None:
@@ -182,9 +207,18 @@ async def _heard_ms(ctx: ApiContext, call: Call[Any], node: str) -> int | None:
     return None if heard is None else parse_time(heard)
 
 
-def _read(
-    ctx: ApiContext, key: bytes, troubles: Mapping[str, str]
-) -> tuple[Instance, Job | None, Policy | None, Obstacle | None]:
+class _Read(NamedTuple):
+    """The rows of an instance, and what they say of it. `parts`, `outage`: as of `explain`."""
+
+    row: Instance
+    job: Job | None
+    policy: Policy | None
+    obstacle: Obstacle | None
+    parts: str
+    outage: str
+
+
+def _read(ctx: ApiContext, key: bytes, troubles: Mapping[str, str]) -> _Read:
     """Reads all rows that the explanation needs, as of one moment."""
     with ctx.read() as view:
         row = requested_instance(view, key)
@@ -193,7 +227,7 @@ def _read(
         obstacle = None
         if job is not None and policy is not None:
             obstacle = waits_for(view, meta(view), ctx.cluster.status(), job, policy, row, ctx.now_ms(), troubles)
-    return row, job, policy, obstacle
+        return _Read(row, job, policy, obstacle, parts_words(view, row), held_up(view, row))
 
 
 def _policy(view: ReadView, job: Job, row: Instance) -> Policy | None:
@@ -211,20 +245,23 @@ def explain(
     cut_off: str | None = None,
     heard_ms: int | None = None,
     upstream: str | None = None,
+    parts: str = "",
+    outage: str = "",
 ) -> ExplainOut:
     """`policy` is that of the row's revision, None when it is not kept any more. `cut_off`: the node that was asked,
     when it is not connected with the one that runs it. `heard_ms`: when the leader last heard of that one. `upstream`:
-    the job of the run by whose end it was started, if the caller may know it."""
+    the job of the run by whose end it was started, if the caller may know it. `parts`: what is said of its parts.
+    `outage`: what kept it from being fired sooner."""
     attempts = {a.token: a for a in row.attempts}
-    then = _then(row, job, policy, upstream)
+    then = _then(row, job, policy, upstream, outage)
     if row.state is InstanceState.SKIPPED and then.made_by == FOLLOWED and row.gap_count:
         now = gap_words(row, policy)
     elif row.state in FINAL:
-        now = "" if row.state is InstanceState.SKIPPED and row.gap_count else end_words(row)
+        now = "" if row.state is InstanceState.SKIPPED and row.gap_count else end_words(row, parts)
     elif obstacle is not None:
-        now = f"It is {row.state.name}. {obstacle.text}{expiry_words(row)}"
+        now = waiting_words(row, obstacle.text, parts)
     else:
-        now = going_words(row, policy, now_ms, cut_off, heard_ms)
+        now = going_words(row, policy, now_ms, cut_off, heard_ms, parts)
     return ExplainOut(
         id=instance_text(row.key),
         job_id=job_text(row.job_id),
@@ -235,7 +272,7 @@ def explain(
         why_there=[_there(a) for a in row.attempts],
         waits=list(_waits(row, attempts, obstacle, now_ms)),
         waiting_for=None if obstacle is None else ObstacleOut(obstacle.reason, obstacle.text),
-        gap=_gap(row, policy),
+        gap=_gap(row, policy, outage),
         steps=[_step(row, step, attempts, step is row.steps[-1]) for step in row.steps],
         steps_left_out=_left_out(row, attempts),
     )
@@ -249,7 +286,18 @@ def made_by(row: Instance) -> str:
     return first.detail or "schedule"
 
 
-def _then(row: Instance, job: Job | None, policy: Policy | None, upstream: str | None) -> ThenOut:
+def held_up(view: ReadView, row: Instance) -> str:
+    """Returns what kept an instance that the schedule made from being fired sooner; empty: nothing that is known."""
+    how = made_by(row)
+    if how == "skipped" and row.gap_count and row.steps[0].detail == "misfire":
+        newest_ms = row.ended_at_ms if row.state is InstanceState.SKIPPED else None  # it may have been extended since
+        return outage_words(view, row.nominal_at_ms, newest_ms or row.created_at_ms)
+    if how not in ("schedule", "missed"):
+        return ""
+    return outage_words(view, row.due_at_ms, row.created_at_ms)
+
+
+def _then(row: Instance, job: Job | None, policy: Policy | None, upstream: str | None, outage: str) -> ThenOut:
     how = made_by(row)
     trigger = trigger_words(row, job, policy)
     due = row.due_at_ms
@@ -257,7 +305,7 @@ def _then(row: Instance, job: Job | None, policy: Policy | None, upstream: str |
     first = row.attempts[0] if row.attempts and row.attempts[0].number == 1 else None
     started = None if first is None else first.started_at_ms
     return ThenOut(
-        text=then_words(row, how, trigger, policy, upstream),
+        text=then_words(row, how, trigger, policy, upstream, outage),
         made_by=how,
         trigger=trigger,
         trigger_id=row.trigger or None,
@@ -289,11 +337,11 @@ def _there(attempt: Attempt) -> ThereOut:
     )
 
 
-def _gap(row: Instance, policy: Policy | None) -> GapOut | None:
+def _gap(row: Instance, policy: Policy | None, outage: str) -> GapOut | None:
     if not row.gap_count:
         return None
     return GapOut(
-        text=gap_words(row, policy),
+        text=gap_words(row, policy, outage),
         reason=row.reason,
         first=format_time(row.nominal_at_ms),
         last=format_time(row.gap_until_ms or row.nominal_at_ms),

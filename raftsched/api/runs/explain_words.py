@@ -19,9 +19,10 @@ from raftsched.core.model import (
     Step,
     StepKind,
 )
+from raftsched.error_texts import telling_line
 from raftsched.quantities import format_duration
 
-_ERROR_MAX = 200  # characters of an error, whose first line an explanation has
+_ERROR_MAX = 200  # characters of the line of an error that an explanation has
 _POLICY_GONE = "The job was edited since, and what it was then is kept no longer."
 _MISFIRE = {
     MisfirePolicy.SKIP: "none of them",
@@ -68,6 +69,14 @@ _REASONS = {
 }
 
 
+# Of the ends without a start, what was over. For what it waited then, the error says.
+_OVER = {
+    "expired_unstarted": "it expired",
+    "start_deadline": "its start deadline was over",
+    "conditions_timeout": "its conditions_timeout was over",
+}
+
+
 def _killed_next(policy: Policy | None) -> str:
     grace_ms = GRACE_MS if policy is None or policy.grace_ms is None else policy.grace_ms
     return (
@@ -91,9 +100,15 @@ def trigger_words(row: Instance, job: Job | None, policy: Policy | None) -> str 
 
 
 def then_words(
-    row: Instance, made_by: str, trigger: str | None, policy: Policy | None, upstream: str | None = None
+    row: Instance,
+    made_by: str,
+    trigger: str | None,
+    policy: Policy | None,
+    upstream: str | None = None,
+    outage: str = "",
 ) -> str:
-    """Why it was made at that time. `upstream`: the job of the run by whose end it was started, if it may be named."""
+    """Why it was made at that time. `upstream`: the job of the run by whose end it was started, if it may be named.
+    `outage`: what kept it from being fired sooner."""
     nominal = format_time(row.nominal_at_ms)
     if made_by == "manual":
         return f"Somebody asked for this run at {nominal}."
@@ -106,7 +121,7 @@ def then_words(
     if made_by == "backfill":
         return f"Somebody asked that what was due at {nominal} be made up for; that was done at {_made(row)}."
     if made_by == "skipped":
-        return gap_words(row, policy)
+        return gap_words(row, policy, outage)
     what = f"Its trigger {row.trigger}" if row.trigger else "Its trigger"
     if trigger is not None:
         what += f' ("{trigger}")'
@@ -116,8 +131,9 @@ def then_words(
     if row.overdue_ms:
         text += f", which was past when the job was given it, {format_duration(row.overdue_ms)} later"
     late = row.created_at_ms - row.due_at_ms
+    held_up = f", for {outage}" if outage else ""
     if made_by == "missed":
-        text += f", and could not fire before {_made(row)}, {format_duration(max(0, late))} later"
+        text += f", and could not fire before {_made(row)}, {format_duration(max(0, late))} later{held_up}"
         if policy is None:
             return f"{text}: later than its grace. {_POLICY_GONE}"
         grace, runs = format_duration(policy.misfire.grace_ms), _MISFIRE[policy.misfire.policy]
@@ -125,7 +141,7 @@ def then_words(
         return f'{text}: later than its grace of {grace}. Of those missed the policy "{name}" runs {runs}.'
     if late < 0:
         return f"{text}; it fired {format_duration(-late)} earlier, by the clock of the leader of that time."
-    return f"{text}; it fired {format_duration(late)} later."
+    return f"{text}; it fired {format_duration(late)} later{held_up}."
 
 
 def _after_words(row: Instance, upstream: str | None) -> str:
@@ -142,18 +158,19 @@ def _made(row: Instance) -> str:
     return format_time(row.created_at_ms)
 
 
-def gap_words(row: Instance, policy: Policy | None) -> str:
-    """Returns a sentence about the due times that a SKIPPED record stands for."""
+def gap_words(row: Instance, policy: Policy | None, outage: str = "") -> str:
+    """Returns a sentence about the due times that a SKIPPED record stands for. `outage`: what kept them from being
+    fired."""
     reason = row.reason
     if row.steps and row.steps[0].kind is StepKind.FINAL:
         reason = row.steps[0].detail  # one that was run again since has a reason of its own, or none
     if not row.gap_count:
-        return f"It did not run: {_because(reason or 'skipped')}."
+        return f"It did not run: {because(reason or 'skipped')}."
     first, last = format_time(row.nominal_at_ms), format_time(row.gap_until_ms or row.nominal_at_ms)
     many = row.gap_count > 1
     what = f"{row.gap_count} due times from {first} to {last} were" if many else f"The due time {first} was"
     if reason == "misfire":
-        why = "nothing could fire then, for there was no leader or the cluster was paused"
+        why = f"nothing could fire then, for {outage or 'there was no leader or the cluster was paused'}"
         if policy is not None:
             name, grace = policy.misfire.policy.name.lower(), format_duration(policy.misfire.grace_ms)
             it = "they were" if many else "it was"
@@ -164,11 +181,12 @@ def gap_words(row: Instance, policy: Policy | None) -> str:
             name, lets = policy.overlap.name.lower(), _OVERLAP.get(policy.overlap)
             why = f"{why}, and the overlap policy {name} {lets}" if lets else "too many runs of the job were active"
     else:
-        why = _because(reason or "not recorded")
+        why = because(reason or "not recorded")
     return f"{what} skipped: {why}."
 
 
-def _because(reason: str) -> str:
+def because(reason: str) -> str:
+    """Returns what a code that the log has for an end or a wait means, to stand behind a colon."""
     return _REASONS.get(reason, reason.replace("_", " "))
 
 
@@ -225,7 +243,7 @@ def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -
         case StepKind.STARTED:
             return f"{name} started on {node}"
         case StepKind.ENDED:
-            return _with(f"{name} ended on {node}", None if step.detail is None else _because(step.detail))
+            return _with(f"{name} ended on {node}", None if step.detail is None else because(step.detail))
         case StepKind.LOST:
             why = None if attempt is None else attempt.error
             return f"{name} was lost: {why or f'the session of {node} ended before it reported'}"
@@ -242,7 +260,7 @@ def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -
         case StepKind.RESULT_DROPPED:
             return _with("results that were to be passed on had been dropped; the params say why", step.detail)
         case StepKind.KILL_ASKED:
-            return f"{name} was asked to end: {_because(step.detail or 'killed')}"
+            return f"{name} was asked to end: {because(step.detail or 'killed')}"
         case StepKind.RERUN if step.detail == "dead_letter":
             return "it was taken from the dead letters, to run again"
         case StepKind.RERUN if step.detail == "after":
@@ -258,8 +276,8 @@ def _final(row: Instance, step: Step, attempt: Attempt | None, last: bool) -> st
     text = "it came to its end" if not last else f"it is {row.state.name}"
     if attempt is not None and attempt.outcome is not None:
         text += f": attempt {attempt.number} on {in_words(attempt.node)} {_ENDED[attempt.outcome]}"
-        return f"{text}; {_because(step.detail)}" if step.detail else text
-    return _with(text, None if step.detail is None else _because(step.detail))
+        return f"{text}; {because(step.detail)}" if step.detail else text
+    return _with(text, None if step.detail is None else because(step.detail))
 
 
 def _with(text: str, detail: str | None) -> str:
@@ -270,23 +288,21 @@ SILENT_MS = 2_000  # a worker says twice a second that it is there
 
 
 def going_words(
-    row: Instance, policy: Policy | None, now_ms: int, cut_off: str | None, heard_ms: int | None = None
+    row: Instance, policy: Policy | None, now_ms: int, cut_off: str | None, heard_ms: int | None = None, parts: str = ""
 ) -> str:
-    """Returns a sentence about an attempt that has begun. `cut_off`: the node that was asked, when it is not connected
-    with the one that runs it. `heard_ms`: when the leader last heard of that one."""
+    """Returns a sentence about an attempt that has begun, or about a run of several parts. `cut_off`: the node that was
+    asked, when it is not connected with the one that runs it. `heard_ms`: when the leader last heard of that one.
+    `parts`: what is said of its parts."""
     live = row.live
     if live is None:
-        return f"It is {row.state.name}."
+        return _state_words(row, parts) + _asked_words(row, 0)
     text = f"It is {row.state.name} on {in_words(live.node)}."
-    asked = next((s for s in reversed(row.steps) if s.kind is StepKind.KILL_ASKED and s.token == live.token), None)
+    asked = _asked_words(row, live.token)
     ends_ms = None
     if policy is not None and policy.timeout_ms and live.started_at_ms is not None:
         ends_ms = live.started_at_ms + policy.timeout_ms
-    if row.kill_asked and asked is not None:
-        why = _because(asked.detail or "killed")
-        text += (
-            f" It was asked to end at {format_time(row.created_at_ms + asked.after_ms)}: {why}.{_killed_next(policy)}"
-        )
+    if asked:
+        text += asked + _killed_next(policy)
     elif ends_ms is not None and ends_ms <= now_ms:
         text += f" It is past its timeout, which was over at {format_time(ends_ms)}.{_killed_next(policy)}"
     silent = ""
@@ -304,6 +320,25 @@ def going_words(
     return text + silent
 
 
+def _asked_words(row: Instance, token: int) -> str:
+    """Returns a sentence, behind a space, about who asked that the attempt with this token end, or the run (0); empty:
+    nobody did."""
+    asked = next((s for s in reversed(row.steps) if s.kind is StepKind.KILL_ASKED and s.token == token), None)
+    if not row.kill_asked or asked is None:
+        return ""
+    at = format_time(row.created_at_ms + asked.after_ms)
+    return f" It was asked to end at {at}: {because(asked.detail or 'killed')}."
+
+
+def waiting_words(row: Instance, obstacle: str, parts: str = "") -> str:
+    """Returns sentences about an instance that waits. `obstacle`: for what."""
+    return f"{_state_words(row, parts)}{_asked_words(row, 0)} {obstacle}{expiry_words(row)}"
+
+
+def _state_words(row: Instance, parts: str) -> str:
+    return f"It is {row.state.name}: {parts}." if parts else f"It is {row.state.name}."
+
+
 def expiry_words(row: Instance) -> str:
     """Returns a sentence, behind a space, about when an instance that waits is skipped; empty: it never is."""
     if row.expires_at_ms is None or row.state is not InstanceState.WAITING:
@@ -311,15 +346,28 @@ def expiry_words(row: Instance) -> str:
     return f" Unless it starts before {format_time(row.expires_at_ms)} it is skipped: it expires then."
 
 
-def end_words(row: Instance) -> str:
-    """Returns a sentence about its end, with the number of attempts where it ran."""
+def end_words(row: Instance, parts: str = "") -> str:
+    """Returns a sentence about its end, with the number of attempts where it ran. `parts`: what is said of its
+    parts."""
+    if parts:
+        why = f"{because(row.reason)}; " if row.kill_asked and row.reason else ""
+        return _state_words(row, f"{why}{parts}")
     if row.state is InstanceState.SKIPPED or not row.attempts:
-        return f"It is {row.state.name}: {_because(row.reason or 'no attempt was made')}."
+        over = _OVER.get(row.reason or "")
+        if over and row.error:
+            return f"It is {row.state.name}: {over}. {error_words(row.error)}."
+        return f"It is {row.state.name}: {because(row.reason or 'no attempt was made')}."
     last = row.attempts[-1]
     text = f"It is {row.state.name} after {last.number} attempt{'s' if last.number != 1 else ''}"
     if last.outcome is not None:
         text += f"; the last, on {in_words(last.node)} with token {last.token}, {_ENDED[last.outcome]}"
-        error = (last.error or "").partition("\n")[0].strip()[:_ERROR_MAX]
+        error = error_words(last.error)
         if error:
-            text += ": " + "".join(c if c.isprintable() else " " for c in error).removesuffix(".")
+            text += f": {error}"
     return f"{text}."
+
+
+def error_words(error: str | None) -> str:
+    """Returns the line of an error that says what happened, to stand behind a colon; empty where there is none."""
+    line = telling_line(error or "")[:_ERROR_MAX].removesuffix(".")
+    return "".join(c if c.isprintable() else " " for c in line)

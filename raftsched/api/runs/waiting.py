@@ -14,6 +14,9 @@ from itertools import islice
 from raftsched.api.http.durations import format_time
 from raftsched.api.ports import ClusterStatus
 from raftsched.api.rows import SCAN_MAX, get_instance, newest_session, node_rule
+from raftsched.api.runs.explain_words import error_words
+from raftsched.api.runs.parts import rows_of_parts
+from raftsched.api.runs.parts_words import part_name
 from raftsched.core import rows
 from raftsched.core.admission import blocked_reason, unblocked_at_ms
 from raftsched.core.cluster import Meta, NodeRule
@@ -93,7 +96,11 @@ def waits_for(
     troubles: Mapping[str, str] = NO_TROUBLES,
 ) -> Obstacle | None:
     """None: it waits for nothing, it runs or is at its end. `policy` is that of the row's revision. `troubles`: why
-    nodes start nothing, by id."""
+    nodes start nothing, by id. A run of several parts waits when none of them runs."""
+    if row.state is InstanceState.RUNNING and row.parts is not None:
+        part, more = _waiting_part(view, row)
+        own = None if part is None else waits_for(view, meta, status, job, policy, part, now_ms, troubles)
+        return None if part is None or own is None else _of_part(part, more, own)
     if row.state in FINAL or row.state is InstanceState.RUNNING:
         return None
     if row.state is InstanceState.LAUNCHED:
@@ -103,10 +110,7 @@ def waits_for(
     if status.leader is None:
         return Obstacle("no_leader", "The cluster has no leader at the moment, as far as this node knows.")
     if row.state is InstanceState.RETRYING:
-        at = row.wake_at_ms or now_ms
-        if row.reason == "snoozed":
-            return Obstacle("snoozed", f"Its last attempt put it off; the next one may start {_when(at, now_ms)}.")
-        return Obstacle("retry", f"Its last attempt failed; the next one may start {_when(at, now_ms)}.")
+        return _delay(row, now_ms)
     if row.held:
         return _behind(view, job, row)
     if row.checking:
@@ -122,10 +126,39 @@ def waits_for(
     )
 
 
+def _delay(row: Instance, now_ms: int) -> Obstacle:
+    """The delay before its next attempt, with what the last one said."""
+    said = error_words(row.error)
+    why, when = f": {said}" if said else "", _when(row.wake_at_ms or now_ms, now_ms)
+    if row.reason == "snoozed":
+        return Obstacle("snoozed", f"Its last attempt put it off{why}. The next one may start {when}.")
+    return Obstacle("retry", f"Its last attempt failed{why}. The next one may start {when}.")
+
+
 def _when(at_ms: int, now_ms: int) -> str:
     if at_ms <= now_ms:
         return "now"
     return f"at {format_time(at_ms)}, in {format_duration(at_ms - now_ms)}"
+
+
+# ---------------------------------------------------------------- its parts
+
+
+def _waiting_part(view: ReadView, row: Instance) -> tuple[Instance | None, int]:
+    """Returns the first part that waits, and how many others do. None: one runs, or all are at their end."""
+    waiting: list[Instance] = []
+    for _, raw in rows_of_parts(view, row):
+        part = rows.decode_instance(raw)
+        if part.live is not None:
+            return None, 0
+        if part.state not in FINAL:
+            waiting.append(part)
+    return (waiting[0], len(waiting) - 1) if waiting else (None, 0)
+
+
+def _of_part(part: Instance, more: int, own: Obstacle) -> Obstacle:
+    others = f", as {more} more part{'s do' if more > 1 else ' does'}" if more else ""
+    return Obstacle(own.reason, f"It waits for {part_name(part)}{others}: {own.text}")
 
 
 # ---------------------------------------------------------------- other runs, conditions

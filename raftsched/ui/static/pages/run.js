@@ -205,9 +205,8 @@ export class RunPage extends Page {
         steps_left_out: cut,
         outputs,
         text,
-        state,
       }) => [
-        h("p", null, local(FINAL.has(state) || obstacle ? then.text : text)),
+        h("p", null, local(obstacle ? text.replace(obstacle.text, "") : text)),
         obstacle ? h("p", { class: "warning", role: "status" }, h("strong", null, "Waits now. "), obstacle.text) : null,
         gap && gap.text !== then.text ? h("p", null, local(gap.text)) : null,
         there.map((one) =>

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from raftsched.core.commands import Fire, Split
+from raftsched.core.ids import parse_instance, parse_job
+from raftsched.core.rows import JOBS
 from tests.support.local_api import Client, run
 
 MANUAL = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "name": "by-hand"}
@@ -42,5 +45,41 @@ def test_what_is_told_of_a_run_that_waits(tmp_path: Path) -> None:
 def test_what_is_refused(tmp_path: Path, path: str, status: int) -> None:
     async def test(call: Client) -> None:
         assert (await call("GET", path))[0] == status
+
+    run(tmp_path, test)
+
+
+def test_what_is_told_of_the_parts_of_a_run(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        _, job = await call("POST", "/v1/jobs", {**MANUAL, "placement": {"shards": 2}})
+        _, made = await call("POST", f"/v1/jobs/{job['id']}/run", {})
+        key = parse_instance(made["id"])
+        assert key is not None
+        call.cluster.apply(Split(key))
+        _, told = await call("GET", f"/v1/instances/{made['id']}/explain")
+        assert (
+            "It is RUNNING: none of 2 parts succeeded; part 0, part 1 wait. It waits for part 0, as 1 " in told["text"]
+        )
+        assert told["waiting_for"]["reason"] == "no_eligible_node"
+
+    run(tmp_path, test)
+
+
+def test_a_run_that_is_late_by_a_pause_of_the_cluster_says_so(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        _, job = await call("POST", "/v1/jobs", {**MANUAL, "trigger": {"every": "1h"}})
+        assert (await call("POST", "/v1/cluster/pause"))[0] == 200
+        call.cluster.clock.forward(3_600_000 + 60_000)
+        assert (await call("POST", "/v1/cluster/resume"))[0] == 200
+        number = parse_job(job["id"])
+        assert number is not None
+        with call.cluster.store.read() as view:
+            row = JOBS.get(view, number)
+        assert row is not None
+        assert row.nominal_at_ms is not None
+        call.cluster.apply(Fire(number, row.revision, row.nominal_at_ms))
+        _, job = await call("GET", f"/v1/jobs/{job['id']}")
+        _, told = await call("GET", f"/v1/instances/{job['last_instance']}/explain")
+        assert "; it fired 1m later, for the cluster was paused from " in told["text"]
 
     run(tmp_path, test)

@@ -7,13 +7,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 from raftsched.api.http.durations import format_time
 from raftsched.api.ports import ClusterStatus
-from raftsched.api.runs.explain import ExplainOut, explain
+from raftsched.api.runs.explain import ExplainOut, explain, held_up
+from raftsched.api.runs.parts_words import parts_words
 from raftsched.api.runs.waiting import Obstacle, waits_for
 from raftsched.core import commands as c
+from raftsched.core.access import Attributed
 from raftsched.core.cluster import NodeRule
+from raftsched.core.commands import encode
 from raftsched.core.ids import instance_text
 from raftsched.core.model import (
     HOUR_MS,
@@ -25,12 +29,14 @@ from raftsched.core.model import (
     Placement,
     Retry,
     StepKind,
+    Verdict,
 )
 from raftsched.core.queues import Queue
 from raftsched.core.tables import Table
 from tests.support.memory_view import T0, World, at, every, policy
 
 SECOND = 1000
+TRACEBACK = 'Traceback (most recent call last):\n  File "job.py", line 3, in run\n    go()\nValueError: no paper\n'
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -267,7 +273,15 @@ class TestSteps:
         assert found.text.endswith(f"It is SUCCEEDED after 1 attempt; the last, on n2 with token {token}, succeeded.")
         assert found.waiting_for is None
 
-    def test_the_end_has_the_first_line_of_the_error_without_commands_for_a_terminal(self) -> None:
+    def test_the_end_has_the_line_of_the_error_that_says_what_happened(self) -> None:
+        world = World()
+        key = a_run(world)
+        token = world.assign(key, world.session("n2"))
+        world.end(key, Outcome.FAILED, error=TRACEBACK)
+        text = told(world, key).text
+        assert text.endswith(f"the last, on n2 with token {token}, failed: ValueError: no paper."), text
+
+    def test_the_end_has_a_line_of_the_error_without_commands_for_a_terminal(self) -> None:
         world = World()
         key = a_run(world)
         token = world.assign(key, world.session("n2"))
@@ -464,7 +478,27 @@ class TestWhatItWaitsForNow:
         world.forward(SECOND)
         reason, text = blocked(world, key)
         assert reason == "retry"
+        assert text.startswith("Its last attempt failed. The next one may start at ")
         assert text.endswith("in 1m29s.")
+
+    def test_its_retry_says_what_went_wrong(self) -> None:
+        world = World()
+        key = a_run(world, retry=Retry((90 * SECOND,)))
+        world.assign(key, world.session())
+        world.end(key, Outcome.FAILED, error=TRACEBACK)
+        assert blocked(world, key)[1].startswith("Its last attempt failed: ValueError: no paper. The next one may")
+
+    def test_what_put_it_off(self) -> None:
+        world = World()
+        key = a_run(world)
+        session = world.session()
+        token = world.assign(key, session)
+        says = {"error": "mirror down", "verdict": Verdict.SNOOZE, "delay_ms": 600_000}
+        world.ok(c.EndedSaying(session, token, Outcome.FAILED, world.now, world.now, **says))
+        reason, text = blocked(world, key)
+        assert reason == "snoozed"
+        assert text.startswith("Its last attempt put it off: mirror down. The next one may start at ")
+        assert text.endswith("in 10m.")
 
     def test_a_pause_of_the_cluster(self) -> None:
         world = World()
@@ -615,4 +649,185 @@ def test_when_it_expires_and_what_it_waited_for() -> None:
     world.now = row.expires_at_ms
     world.ok(c.Wake(key, row.expires_at_ms))
     ended = explain(world.instance(key), world.job(job.id), None, None, world.now).text
-    assert "SKIPPED: it had not started when it expired" in ended
+    assert ended.endswith("It is SKIPPED: it expired. It had not started within 10m.")
+
+
+def test_an_end_without_a_start_says_what_it_waited_for() -> None:
+    world = World()
+    job = world.create(expires_ms=600_000, queue="slow")
+    world.ok(c.PutQueue("slow", None, None, 0, True))
+    key = world.run_now(job)
+    expires = world.instance(key).expires_at_ms
+    assert expires is not None
+    world.now = expires
+    world.ok(c.Wake(key, expires))
+    assert told(world, key).text.endswith(
+        "It is SKIPPED: it expired. It had not started within 10m: its queue slow was paused."
+    )
+
+
+class TestOutages:
+    """What fires late says whether nobody led, or the cluster was paused."""
+
+    def fired(self, world: World, late_ms: int, **fields: Any) -> bytes:
+        job = world.create(every(HOUR_MS), **fields)
+        world.forward(HOUR_MS + late_ms)
+        if world.meta.paused:
+            world.ok(Attributed(Raw(encode(c.PauseCluster(False))), 0, "", "settings_resume"))
+        else:
+            world.ok(c.OpenLeadership(2, "n2"))
+        world.forward(300)
+        key = world.fire(job).last_instance
+        assert key is not None
+        return key
+
+    def said(self, world: World, key: bytes) -> ExplainOut:
+        row = world.instance(key)
+        job = world.job(row.job_id)
+        return explain(row, job, job.policy, None, world.now, outage=held_up(world.view, row))
+
+    def test_one_that_fired_late(self) -> None:
+        world = World()
+        key = self.fired(world, 24_117)
+        due, led = format_time(T0 + HOUR_MS), format_time(T0 + HOUR_MS + 24_117)
+        assert (
+            f"; it fired 24s417ms later, for nobody led from {due} at the latest to {led}, when n2 came to lead in "
+            "term 2."
+        ) in self.said(world, key).text
+
+    def test_one_that_is_made_up_for(self) -> None:
+        world = World()
+        key = self.fired(world, 30 * MINUTE_MS, misfire=Misfire(MisfirePolicy.ONCE, MINUTE_MS))
+        assert ", for nobody led from 2025-11-20T02:00:00.000Z at the latest to " in self.said(world, key).text
+
+    def test_a_gap(self) -> None:
+        world = World()
+        job = world.create(every(HOUR_MS), misfire=Misfire(MisfirePolicy.SKIP, MINUTE_MS))
+        world.forward(3 * HOUR_MS + 30 * MINUTE_MS)
+        world.ok(c.OpenLeadership(2, "n2"))
+        world.ok(c.OpenLeadership(4, "n1"))
+        world.fire(job)
+        (row,) = world.instances(job.id)
+        found = self.said(world, row.key)
+        assert found.gap is not None
+        for text in (found.gap.text, found.text):
+            assert "nothing could fire then, for nobody led from 2025-11-20T02:00:00.000Z at the latest to " in text
+            assert "; the leader changed once more, to n1 in term 4 at " in text
+
+    def test_a_pause_of_the_cluster(self) -> None:
+        world = World()
+        world.ok(Attributed(Raw(encode(c.PauseCluster(True))), 0, "", "settings_pause"))
+        key = self.fired(world, MINUTE_MS)
+        text = self.said(world, key).text
+        assert f"for the cluster was paused from {format_time(T0)} to {format_time(T0 + HOUR_MS + MINUTE_MS)}." in text
+
+    def test_what_was_before_it_was_due_is_no_reason(self) -> None:
+        world = World()
+        world.ok(c.OpenLeadership(2, "n2"))
+        job = world.create(every(HOUR_MS))
+        world.forward(HOUR_MS + MINUTE_MS)
+        key = world.fire(job).last_instance
+        assert key is not None
+        assert self.said(world, key).text.endswith("it fired 1m later. It is WAITING.")
+
+
+class TestParts:
+    def split(self, world: World, *targets: str, **fields: Any) -> tuple[bytes, list[bytes]]:
+        """The parent and its parts."""
+        job = world.create(on_all=True, **fields) if targets else world.create(shards=4, **fields)
+        key = world.run_now(job)
+        world.ok(c.Split(key, targets))
+        parent = world.instance(key)
+        assert parent.parts is not None
+        return key, [parent.parts.key(parent, index) for index in range(parent.parts.total)]
+
+    def said(self, world: World, key: bytes) -> str:
+        row = world.instance(key)
+        words = parts_words(world.view, row)
+        return explain(row, None, None, obstacle(world, key), world.now, parts=words).text
+
+    def test_a_part_that_failed(self) -> None:
+        world = World()
+        session = world.session()
+        key, parts = self.split(world)
+        for part in parts:
+            world.assign(part, session)
+            world.end(part, Outcome.SUCCEEDED if part != parts[2] else Outcome.FAILED, error="exit code 1")
+        assert self.said(world, key).endswith("It is FAILED: 3 of 4 parts succeeded, part 2 failed: exit code 1.")
+
+    def test_all_that_succeeded(self) -> None:
+        world = World()
+        session = world.session()
+        key, parts = self.split(world)
+        for part in parts:
+            world.run_once(part, session)
+        assert self.said(world, key).endswith("It is SUCCEEDED: all 4 parts succeeded.")
+
+    def test_parts_that_run_and_wait(self) -> None:
+        world = World()
+        session = world.session("n2")
+        key, parts = self.split(world)
+        world.run_once(parts[0], session)
+        token = world.assign(parts[1], session)
+        world.assign(parts[2], session)
+        world.ok(c.Started(session, token, world.now))
+        assert obstacle(world, key) is None
+        assert self.said(world, key).endswith(
+            "It is RUNNING: 1 of 4 parts succeeded; part 1 runs on n2; part 2 is about to start on n2; part 3 waits."
+        )
+
+    def test_parts_that_all_wait_say_for_what(self) -> None:
+        world = World()
+        session = world.session("n2")
+        key, parts = self.split(world, required_capability="http")
+        world.run_once(parts[0], session)
+        assert blocked(world, key) == (
+            "no_eligible_node",
+            'It waits for part 1, as 2 more parts do: No node has the handler "http".',
+        )
+        assert "It is RUNNING: 1 of 4 parts succeeded; part 1, part 2, part 3 wait. It waits" in self.said(world, key)
+
+    def test_a_part_for_a_node_that_is_gone(self) -> None:
+        world = World()
+        sessions = [world.session("n2"), world.session("n3")]
+        key, parts = self.split(world, "n2", "n3")
+        world.run_once(parts[1], sessions[1])
+        world.ok(c.EndSession(sessions[0], 1))
+        reason, text = blocked(world, key)
+        assert reason == "node_gone"
+        assert text.startswith("It waits for the part on n2: This part is for n2, which is gone")
+        assert "It is RUNNING: 1 of 2 parts succeeded; the part on n2 waits. It waits for" in self.said(world, key)
+
+    def test_one_that_was_killed(self) -> None:
+        world = World()
+        session = world.session()
+        key, parts = self.split(world)
+        world.run_once(parts[0], session)
+        world.assign(parts[1], session)
+        world.ok(c.Kill(key))
+        wake = world.instance(key).wake_at_ms
+        assert wake is not None
+        world.ok(c.Wake(key, wake))
+        assert "part 3 was killed: somebody asked for it; part 1 is about to start on n2. It was asked to end at " in (
+            self.said(world, key)
+        )
+        world.end(parts[1], Outcome.KILLED)
+        assert "It is KILLED: somebody asked for it; 1 of 4 parts succeeded, part 1 was killed: " in self.said(
+            world, key
+        )
+
+    def test_no_more_are_named_than_one_reads(self) -> None:
+        world = World()
+        session = world.session()
+        job = world.create(shards=9)
+        key = world.run_now(job)
+        world.ok(c.Split(key))
+        parent = world.instance(key)
+        assert parent.parts is not None
+        for index in range(9):
+            world.run_once(parent.parts.key(parent, index), session, Outcome.TIMED_OUT)
+        assert self.said(world, key).endswith(
+            "none of 9 parts succeeded, "
+            + "; ".join(f"part {index} took longer than its timeout" for index in range(5))
+            + "; 4 more did not succeed."
+        )
