@@ -25,6 +25,7 @@ from raftsched.api.jobs import (
     schedules,
 )
 from raftsched.api.jobs import endpoints as jobs
+from raftsched.api.jobs import explain as explain_job
 from raftsched.api.jobs import listing as jobs_list
 from raftsched.api.openapi import documents
 from raftsched.api.resources import calendars, kept, namespaces, nodes, queues, run_keys, secrets, settings, webhooks
@@ -74,6 +75,7 @@ def _of_job(path: str, by: str = "") -> list[Route]:
         Route("PUT", f"{path}/state", actions.put_state, f"actions_put_state{by}"),
         Route("DELETE", f"{path}/state", actions.delete_state, f"actions_delete_state{by}"),
         Route("GET", f"{path}/next", schedules.next_of_job, f"schedules_next_of_job{by}"),
+        Route("GET", f"{path}/explain", explain_job.get, f"jobs_explain{by}"),
         Route("GET", f"{path}/instances", instances.list_of_job, f"instances_list_of_job{by}"),
         Route("GET", f"{path}/revisions", revisions.list_all, f"revisions_list_all{by}"),
         Route("GET", f"{path}/stats", stats.of_job, f"stats_of_job{by}"),

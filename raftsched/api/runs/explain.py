@@ -223,14 +223,14 @@ def _read(ctx: ApiContext, key: bytes, troubles: Mapping[str, str]) -> _Read:
     with ctx.read() as view:
         row = requested_instance(view, key)
         job = rows.JOBS.get(view, row.job_id)
-        policy = None if job is None else _policy(view, job, row)
+        policy = None if job is None else policy_of(view, job, row)
         obstacle = None
         if job is not None and policy is not None:
             obstacle = waits_for(view, meta(view), ctx.cluster.status(), job, policy, row, ctx.now_ms(), troubles)
         return _Read(row, job, policy, obstacle, parts_words(view, row), held_up(view, row))
 
 
-def _policy(view: ReadView, job: Job, row: Instance) -> Policy | None:
+def policy_of(view: ReadView, job: Job, row: Instance) -> Policy | None:
     """That of the row's revision. None: the job was edited since, and the revision is gone with the runs of it."""
     made_from = rows.revision_of(view, job, row)
     return None if made_from is None else made_from.policy
@@ -254,14 +254,8 @@ def explain(
     `outage`: what kept it from being fired sooner."""
     attempts = {a.token: a for a in row.attempts}
     then = _then(row, job, policy, upstream, outage)
-    if row.state is InstanceState.SKIPPED and then.made_by == FOLLOWED and row.gap_count:
-        now = gap_words(row, policy)
-    elif row.state in FINAL:
-        now = "" if row.state is InstanceState.SKIPPED and row.gap_count else end_words(row, parts)
-    elif obstacle is not None:
-        now = waiting_words(row, obstacle.text, parts)
-    else:
-        now = going_words(row, policy, now_ms, cut_off, heard_ms, parts)
+    told = row.state is InstanceState.SKIPPED and row.gap_count and then.made_by != FOLLOWED
+    now = "" if told else now_words(row, policy, obstacle, now_ms, parts, cut_off, heard_ms)
     return ExplainOut(
         id=instance_text(row.key),
         job_id=job_text(row.job_id),
@@ -276,6 +270,26 @@ def explain(
         steps=[_step(row, step, attempts, step is row.steps[-1]) for step in row.steps],
         steps_left_out=_left_out(row, attempts),
     )
+
+
+def now_words(
+    row: Instance,
+    policy: Policy | None,
+    obstacle: Obstacle | None,
+    now_ms: int,
+    parts: str = "",
+    cut_off: str | None = None,
+    heard_ms: int | None = None,
+) -> str:
+    """Returns sentences about the state of an instance: how it ended, how it goes, or for what it waits. The parameters
+    are those of `explain`."""
+    if row.state is InstanceState.SKIPPED and row.gap_count:
+        return gap_words(row, policy)
+    if row.state in FINAL:
+        return end_words(row, parts)
+    if obstacle is not None:
+        return waiting_words(row, obstacle.text, parts)
+    return going_words(row, policy, now_ms, cut_off, heard_ms, parts)
 
 
 def made_by(row: Instance) -> str:

@@ -1,7 +1,9 @@
-"""The obstacle for which an instance that has not started waits now, read from the tables as of one moment.
+"""The obstacle for which an instance that has not started waits now, and all that a run of a job would wait for if its
+time came now, read from the tables as of one moment.
 
-The answer names the first thing that is in its way, in the order in which they have to go: a leader, the pause of the
-cluster, another run of its job, its conditions, its key, its queue, a node that can take it, a free slot, its turn.
+Of an instance the answer names the first thing that is in its way, in the order in which they have to go: a leader, the
+pause of the cluster, another run of its job, its conditions, its key, its queue, a node that can take it, a free slot,
+its turn.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from raftsched.api.runs.parts_words import part_name
 from raftsched.core import rows
 from raftsched.core.admission import blocked_reason, unblocked_at_ms
 from raftsched.core.cluster import Meta, NodeRule
+from raftsched.core.concurrency import can_start
 from raftsched.core.eligibility import Offer, lacking, offer
 from raftsched.core.executors import WORKER_KEYS, in_words, is_worker
 from raftsched.core.ids import instance_text
@@ -29,6 +32,7 @@ from raftsched.core.model import (
     Instance,
     InstanceState,
     Job,
+    Overlap,
     Policy,
     StepKind,
     scheduled_instance,
@@ -37,10 +41,12 @@ from raftsched.core.notices import quota_queue
 from raftsched.core.queues import Queue
 from raftsched.core.run_keys import (
     Blocked,
+    Concurrency,
     Permit,
     PermitState,
     RunKey,
     blocked_by,
+    key_of,
     line_key,
     line_of,
     look_again_ms,
@@ -61,6 +67,10 @@ class Obstacle:
 
     reason: str
     text: str
+
+
+_NO_LEADER = Obstacle("no_leader", "The cluster has no leader at the moment, as far as this node knows.")
+_PAUSED = Obstacle("cluster_paused", "The cluster is paused: nothing is fired, nothing is given to nodes.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +118,7 @@ def waits_for(
             "start", f"It was given to {in_words(row.attempts[-1].node)}, whose word that it started is awaited."
         )
     if status.leader is None:
-        return Obstacle("no_leader", "The cluster has no leader at the moment, as far as this node knows.")
+        return _NO_LEADER
     if row.state is InstanceState.RETRYING:
         return _delay(row, now_ms)
     if row.held:
@@ -118,24 +128,41 @@ def waits_for(
     if row.permit is not None and row.permit.state is PermitState.IN_LINE:
         return _line(view, job, row, row.permit, now_ms)
     if meta.paused:
-        return Obstacle("cluster_paused", "The cluster is paused: nothing is fired, nothing is given to nodes.")
+        return _PAUSED
     return (
-        _queues_of(view, job, policy, now_ms)
+        next(_queues_of(view, job, policy, now_ms), None)
         or _place(view, meta, status, policy, job.namespace, row, troubles)
         or _turn(view, row)
     )
 
 
+def would_wait_for(
+    view: ReadView, meta: Meta, status: ClusterStatus, job: Job, now_ms: int, troubles: Mapping[str, str] = NO_TROUBLES
+) -> Iterator[Obstacle]:
+    """Yields all that a run of the job, with the job's own params, would wait for if its time came now."""
+    if status.leader is None:
+        yield _NO_LEADER
+    if meta.paused:
+        yield _PAUSED
+    found = (_of_others(view, job), _of_key(view, job, now_ms))
+    yield from (one for one in found if one is not None)
+    yield from _queues_of(view, job, job.policy, now_ms)
+    place = _place(view, meta, status, job.policy, job.namespace, None, troubles)
+    if place is not None:
+        yield place
+
+
 def _delay(row: Instance, now_ms: int) -> Obstacle:
     """The delay before its next attempt, with what the last one said."""
     said = error_words(row.error)
-    why, when = f": {said}" if said else "", _when(row.wake_at_ms or now_ms, now_ms)
+    why, when = f": {said}" if said else "", time_words(row.wake_at_ms or now_ms, now_ms)
     if row.reason == "snoozed":
         return Obstacle("snoozed", f"Its last attempt put it off{why}. The next one may start {when}.")
     return Obstacle("retry", f"Its last attempt failed{why}. The next one may start {when}.")
 
 
-def _when(at_ms: int, now_ms: int) -> str:
+def time_words(at_ms: int, now_ms: int) -> str:
+    """Returns "now", or a time and how long it is until then."""
     if at_ms <= now_ms:
         return "now"
     return f"at {format_time(at_ms)}, in {format_duration(at_ms - now_ms)}"
@@ -179,6 +206,27 @@ def _behind(view: ReadView, job: Job, row: Instance) -> Obstacle:
     return Obstacle("overlap", text + ".")
 
 
+_THEN = {
+    Overlap.FORBID: "what comes due meanwhile is skipped",
+    Overlap.QUEUE_ONE: "one more waits behind it, and what comes due then is skipped",
+}
+
+
+def _of_others(view: ReadView, job: Job) -> Obstacle | None:
+    """Its own runs that keep the next one from starting."""
+    if can_start(job) or job.policy.overlap is Overlap.REPLACE:
+        return None
+    going = [instance_text(key) for key in islice(_going(view, job, b""), _SHOWN + 1)]
+    many = f"{_some(going)} {'is' if len(going) == 1 else 'are'} active" if going else f"{job.active} are active"
+    then = _THEN.get(job.policy.overlap, "what comes due meanwhile waits behind it")
+    held = f", and {job.held} wait already" if job.held else ""
+    return Obstacle(
+        "overlap",
+        f"Of its runs {many}, and its overlap policy {job.policy.overlap.name.lower()} lets no other start beside it: "
+        f"{then}{held}.",
+    )
+
+
 def _owes(held: int) -> str:
     return "this run is owed" if held == 1 else f"{held} runs are owed"
 
@@ -205,9 +253,9 @@ def _conditions(view: ReadView, meta: Meta, policy: Policy, namespace: str, row:
     if found:
         text += f": {found.rstrip('.')}"
     if row.wake_at_ms is not None and row.wake_at_ms != row.checks_end_at_ms:  # else it will be told
-        text += f"; they are looked at again {_when(row.wake_at_ms, now_ms)}"
+        text += f"; they are looked at again {time_words(row.wake_at_ms, now_ms)}"
     if row.checks_end_at_ms is not None and row.checks_end_at_ms != row.expires_at_ms:
-        text += f"; it is given up {_when(row.checks_end_at_ms, now_ms)}"
+        text += f"; it is given up {time_words(row.checks_end_at_ms, now_ms)}"
     text += "."
     if any(condition.kind is ConditionKind.PATH for condition in policy.conditions):
         able = [n.name for n in _nodes(view, meta) if n.open and n.offer.can(policy, namespace)]
@@ -220,34 +268,59 @@ def _conditions(view: ReadView, meta: Meta, policy: Policy, namespace: str, row:
 
 
 def _line(view: ReadView, job: Job, row: Instance, permit: Permit, now_ms: int) -> Obstacle:
-    key, name = run_key(permit.namespace, permit.key), f'its key "{permit.key}"'
-    counted = rows.RUN_KEYS.get(view, key) or RunKey()
-    limits = job.policy.concurrency
+    key = run_key(permit.namespace, permit.key)
     low, own = line_of(key), line_key(key, row.score_ms, row.key)
     earlier = sum(1 for _ in islice(view.scan(Table.KEY_LINES, low, own), SCAN_MAX))
     ahead = f" {_at_least(earlier)} in its line go first." if earlier else ""
+    found = _permits(view, key, permit.key, job.policy.concurrency, now_ms)
+    if found is not None:
+        return Obstacle(found.reason, f"{found.text}{ahead}")
+    first = " It is the first, and is about to go."
+    return Obstacle("key_line", f'It waits in the line of its key "{permit.key}".{ahead or first}')
+
+
+def _of_key(view: ReadView, job: Job, now_ms: int) -> Obstacle | None:
+    """The key of a run with the job's own params."""
+    limits = job.policy.concurrency
+    if limits is None:
+        return None
+    key = key_of(limits, job.name, job.id, None)
+    return _permits(view, run_key(job.namespace, key), key, limits, now_ms)
+
+
+def _permits(view: ReadView, key: bytes, text: str, limits: Concurrency | None, now_ms: int) -> Obstacle | None:
+    """The permits of a key that are out, or its rate; None: one more may go by it."""
+    counted, name = rows.RUN_KEYS.get(view, key) or RunKey(), f'its key "{text}"'
     match blocked_by(counted, limits, now_ms):
         case Blocked.FULL if limits is not None:
             holders = [instance_text(holder) for holder in counted.holders]
             held = _some([*holders, *["another"] * (counted.running - len(holders))])
             many = f"one of the {limits.max} permits" if limits.max > 1 else "the one permit"
-            return Obstacle("key_full", f"It waits for {many} of {name}, held by {held}.{ahead}")
+            return Obstacle("key_full", f"It waits for {many} of {name}, held by {held}.")
         case Blocked.RATE | Blocked.RATES if limits is not None:
             rate = f"{limits.rate_count} may start in {format_duration(limits.rate_period_ms)}"
             at_ms = look_again_ms(counted, limits, now_ms)
-            soon = "one that may has to start first" if at_ms is None else f"the next may start {_when(at_ms, now_ms)}"
-            return Obstacle("key_rate", f"Of runs with {name} {rate}; {soon}.{ahead}")
-    return Obstacle("key_line", f"It waits in the line of {name}.{ahead or ' It is the first, and is about to go.'}")
+            soon = (
+                "one that may has to start first"
+                if at_ms is None
+                else f"the next may start {time_words(at_ms, now_ms)}"
+            )
+            return Obstacle("key_rate", f"Of runs with {name} {rate}; {soon}.")
+    return None
 
 
 # ---------------------------------------------------------------- its queue
 
 
-def _queues_of(view: ReadView, job: Job, policy: Policy, now_ms: int) -> Obstacle | None:
+def _queues_of(view: ReadView, job: Job, policy: Policy, now_ms: int) -> Iterator[Obstacle]:
+    """Yields the limits that let no more start: of its queue, and of its namespace."""
     queue = rows.QUEUES.get(view, policy.queue)
-    found = None if queue is None else _queue_of(queue, now_ms)
     quota = rows.QUEUES.get(view, quota_queue(job.namespace))
-    return found or (None if quota is None else _quota_of(quota, job.namespace, now_ms))
+    found = (
+        None if queue is None else _queue_of(queue, now_ms),
+        None if quota is None else _quota_of(quota, job.namespace, now_ms),
+    )
+    yield from (one for one in found if one is not None)
 
 
 def _quota_of(queue: Queue, namespace: str, now_ms: int) -> Obstacle | None:
@@ -256,7 +329,7 @@ def _quota_of(queue: Queue, namespace: str, now_ms: int) -> Obstacle | None:
         case "full":
             return Obstacle("namespace_full", f"{name} runs {queue.running} of {queue.max_running}.")
         case "rate":
-            when = _when(unblocked_at_ms(queue, now_ms), now_ms)
+            when = time_words(unblocked_at_ms(queue, now_ms), now_ms)
             return Obstacle(
                 "namespace_rate", f"{name} lets {queue.rate_count} start in a minute; the next may start {when}."
             )
@@ -272,7 +345,7 @@ def _queue_of(queue: Queue, now_ms: int) -> Obstacle | None:
             return Obstacle("queue_full", f"{name} is full: {queue.running} of {queue.max_running} run.")
         case "rate":
             many, per = queue.rate_count, format_duration(queue.rate_period_ms)
-            when = _when(unblocked_at_ms(queue, now_ms), now_ms)
+            when = time_words(unblocked_at_ms(queue, now_ms), now_ms)
             return Obstacle("queue_rate", f"{name} lets {many} start in {per}; the next may start {when}.")
     return None
 
@@ -286,13 +359,15 @@ def _place(
     status: ClusterStatus,
     policy: Policy,
     namespace: str,
-    row: Instance,
+    row: Instance | None,
     troubles: Mapping[str, str],
 ) -> Obstacle | None:
+    """The nodes and workers that could take it; None: one has a free slot. `row`: None for a run that is not there
+    yet."""
     every = list(_nodes(view, meta))
     nodes = [n for n in every if n.open]
     able = [n for n in nodes if n.voter and not n.offer.drained and n.offer.can(policy, namespace)]
-    if row.only_on:
+    if row is not None and row.only_on:
         able = [n for n in able if n.name == row.only_on]
         if not able and row.parent is not None:
             until = "" if row.wake_at_ms is None else f" It waits for it until {format_time(row.wake_at_ms)}."

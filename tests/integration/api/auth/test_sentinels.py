@@ -31,10 +31,10 @@ JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}}
 NOTES = (Table.META, Table.ORIGINS, Table.AUDIT, Table.KEYS)
 NAMES_B = {
     "audit_list_all", "dead_letters_list_all", "events_get", "explain_get", "health_metrics", "instances_get",
-    "instances_list_all", "instances_list_of_job", "instances_search", "jobs_get", "jobs_graph", "jobs_list_list_jobs",
-    "namespaces_get", "namespaces_list_all", "now_get", "operations_get", "output_get", "queues_list_all",
-    "revisions_list_all", "run_keys_list_all", "schedules_next_of_job", "secrets_list_all", "webhooks_get",
-    "webhooks_list_all", "workers_get", "workflows_get",
+    "instances_list_all", "instances_list_of_job", "instances_search", "jobs_explain", "jobs_get", "jobs_graph",
+    "jobs_list_list_jobs", "namespaces_get", "namespaces_list_all", "now_get", "operations_get", "output_get",
+    "queues_list_all", "revisions_list_all", "run_keys_list_all", "schedules_next_of_job", "secrets_list_all",
+    "webhooks_get", "webhooks_list_all", "workers_get", "workflows_get",
 }  # fmt: skip
 
 
