@@ -18,6 +18,7 @@ from raftsched.client.errors import ClientError, ConflictError
 from raftsched.client.instances import Instances
 from raftsched.client.models import Backfilled, Checked, Created, Crontab, Deleted, Instance, Page, Preview, Run
 from raftsched.client.models_bulk import DryRun, Operation, Revision, Stats
+from raftsched.client.models_cluster import JobExplanation
 from raftsched.client.models_forecast import Forecast
 from raftsched.client.models_generated import Job
 from raftsched.client.models_workflows import Graph
@@ -132,6 +133,10 @@ class Jobs:
     async def get(self, ref: JobRef) -> Job:
         """NotFoundError: there is none."""
         return await self._transport.get(Job, path_of(ref))
+
+    async def explain(self, ref: JobRef) -> JobExplanation:
+        """Why it does not run, or when it does: what is in its way, what moves its times, how its newest runs went."""
+        return await self._transport.get(JobExplanation, f"{path_of(ref)}/explain")
 
     async def instances(
         self, ref: JobRef, *, most: int | None = None, **filters: Unpack[InstanceFilter]

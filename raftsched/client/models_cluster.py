@@ -423,6 +423,21 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The reasons why a job does not run; `text` has its state, its next time and the obstacles in plain words.
+    `obstacles`: what keeps it from being due, and what a run of it would wait for if its time came now. `notes`: what
+    moves its times, and how its newest runs went."""
+
+    id: str
+    job: str | None
+    namespace: str
+    state: str
+    text: str
+    next_fire_at: datetime | None
+    obstacles: list[Obstacle]
+    notes: list[Obstacle]
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why an instance ran at that time and place, waits, or was skipped; `text` is in plain words."""
 

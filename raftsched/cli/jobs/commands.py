@@ -82,6 +82,7 @@ _LATER = {
     "create": ("jobs.create", "create", "Create a job: when it is due, and what it does."),
     "diff": ("jobs.diff", "diff", "Say what 'apply' would change."),
     "edit": ("jobs.diff", "edit", "Change a job in an editor."),
+    "explain": ("jobs.explain", "explain", "Say why a job does not run, or when it does."),
     "export": ("jobs.export", "export", "Write jobs as YAML or JSON, for 'apply'."),
     "graph": ("jobs.graph", "graph", "Draw which jobs follow which: as text, for Graphviz or Mermaid."),
     "import": ("jobs.imports", "import_", "Bring jobs in from a crontab, Dkron or Kubernetes."),

@@ -9,6 +9,7 @@ from raftsched.client.errors import ClientError
 from raftsched.client.jobs import JobRef
 from raftsched.client.models import Backfilled, Checked, Created, Crontab, Deleted, Instance, Preview, Run
 from raftsched.client.models_bulk import DryRun, Revision, Stats
+from raftsched.client.models_cluster import JobExplanation
 from raftsched.client.models_forecast import Forecast
 from raftsched.client.models_generated import Job
 from raftsched.client.models_workflows import Graph
@@ -83,6 +84,10 @@ class Jobs:
     def get(self, ref: JobRef) -> Job:
         """NotFoundError: there is none."""
         return self._bridge.run(lambda c: c.jobs.get(ref))
+
+    def explain(self, ref: JobRef) -> JobExplanation:
+        """Why it does not run, or when it does: what is in its way, what moves its times, how its newest runs went."""
+        return self._bridge.run(lambda c: c.jobs.explain(ref))
 
     def instances(
         self, ref: JobRef, *, most: int | None = None, **filters: Unpack[InstanceFilter]

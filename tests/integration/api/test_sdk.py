@@ -82,6 +82,8 @@ def test_a_job_from_its_creation_to_its_end(tmp_path: Path) -> None:
         assert (await client.jobs.resume(job)).state == "SCHEDULED"
         preview = await client.jobs.next(job)
         assert [o.at for o in preview.next] == [at]
+        told = await client.jobs.explain(job)
+        assert (told.next_fire_at, [one.reason for one in told.obstacles]) == (at, ["no_eligible_node"])
         checked = await client.jobs.check_patch(job, {"priority": 3}, if_match=(await client.jobs.get(job)).revision)
         assert (checked.result, checked.job["priority"], checked.next[0].at) == ("changed", 3, at)
         assert (await client.jobs.check(JOB, namespace="billing", name="c")).result == "created"

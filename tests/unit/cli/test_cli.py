@@ -165,7 +165,7 @@ def test_completion() -> None:
     "words, offered",
     [
         ("clu", ["cluster"]),
-        ("jobs ex", ["expire", "export"]),
+        ("jobs ex", ["expire", "explain", "export"]),
         ("cluster settings g", ["get"]),
         ("jobs list --own", ["--owner"]),
         ("jobs list -o y", ["yaml"]),

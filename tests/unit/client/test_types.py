@@ -10,6 +10,7 @@ import pytest
 from raftsched.api.auth import oidc_schema
 from raftsched.api.cluster import cluster
 from raftsched.api.http import answers
+from raftsched.api.jobs import explain as explain_job
 from raftsched.api.jobs import filters as job_filters
 from raftsched.api.jobs import generated, operations_schema, schema
 from raftsched.api.resources import calendars, operators_schema, webhooks_schema
@@ -98,6 +99,7 @@ def test_filters() -> None:
         (models_cluster.Namespace, given(operators_schema.NamespaceOut)),
         (models_cluster.NamespaceLimits, given(operators_schema.NamespaceLimitsOut)),
         (models_cluster.Rate, given(operators_schema.RateOut)),
+        (models_cluster.JobExplanation, given(explain_job.JobExplainOut)),
         (models_cluster.Explanation, given(explain.ExplainOut)),
         (models_cluster.WhyThen, given(explain.ThenOut)),
         (models_cluster.WhyThere, given(explain.ThereOut)),

@@ -1,0 +1,37 @@
+"""`raftsched jobs explain`: why a job does not run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from raftsched.cli.remote import find_job
+from raftsched.cli.resources.resource import viewing_by
+from raftsched.cli.terminal.output import cell, print_for_programs
+
+if TYPE_CHECKING:
+    from raftsched.client.http import Client
+
+
+@click.command()
+@click.argument("job", metavar="JOB")
+@viewing_by(lambda client, job, fmt: {"job": find_job(client, job)["id"]})
+def explain(client: Client, job: str, fmt: str) -> None:
+    """Say why a job does not run, or when it does.
+
+    First what keeps it from being due, and all that a run of it would wait for if its time came now; then what moves
+    its times, and how its newest runs went. 'raftsched instances explain' says it of one run.
+
+    \b
+      raftsched jobs explain billing/nightly-report
+      raftsched jobs explain billing/nightly-report -o json
+    """
+    found = client.get(f"/v1/jobs/{find_job(client, job)['id']}/explain")
+    if print_for_programs(fmt, found, found["job"] or found["id"]):
+        return
+    click.echo(cell(found["text"]))
+    if not found["obstacles"]:
+        click.echo("Nothing is in its way.")
+    for note in found["notes"]:
+        click.echo(cell(note["text"]))
