@@ -70,6 +70,11 @@ export function plain(text) {
 
 const formats = new Map();
 
+/** Returns a text of the API with its times as those of the viewer, as all others on the page are. */
+export function localTimes(text) {
+  return text.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (iso) => absolute(moment(iso)));
+}
+
 /** Returns a moment as "2026-11-23 14:05:09", in a zone or the viewer's own. */
 export function absolute(at, zone, { seconds = true, millis = false, zoneName = false } = {}) {
   if (at === null || at === undefined || Number.isNaN(at)) return NONE;

@@ -4,7 +4,7 @@ import { asOf, empty, facts, heading, loading, problem, stateBadge, timeOf } fro
 import { tabs } from "../components/tabs.js";
 import { get } from "../core/api.js";
 import { Page, define } from "../core/element.js";
-import { number } from "../core/format.js";
+import { localTimes, number } from "../core/format.js";
 import { navigate } from "../core/router.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
@@ -81,6 +81,7 @@ export class JobPage extends Page {
     const { id, next_fire_at, last_instance, last_end_at, last_start_at, last_executor } = job;
     const words = this.watch(`/v1/jobs/${encodeURIComponent(id)}/next?count=10`, { on: kindsOf(job) }).data
       ?.description;
+    const obstacles = this.watch(`/v1/jobs/${encodeURIComponent(id)}/explain`, { on: kindsOf(job) }).data?.obstacles;
     const zone = zoneOf(job);
     const last = last_start_at || last_end_at;
     return h(
@@ -97,6 +98,7 @@ export class JobPage extends Page {
               ]
             : null,
         ],
+        ["In its way", obstacles?.length ? obstacles.map((one) => h("p", { key: one.reason }, localTimes(one.text))) : null],
         ["Goes on by itself", job.resumes_at ? timeOf(job.resumes_at) : null],
         [
           "Last run",

@@ -5,7 +5,7 @@ import { confirmDialog, toast } from "../components/dialog.js";
 import "../components/output/output.js";
 import { del, post } from "../core/api.js";
 import { Page, define } from "../core/element.js";
-import { absolute, bytes, duration, executorOf, moment, number, plain, plural } from "../core/format.js";
+import { bytes, duration, executorOf, localTimes, moment, number, plain, plural } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
 import { bars, lateness, runLength } from "./run-times.js";
@@ -206,13 +206,13 @@ export class RunPage extends Page {
         outputs,
         text,
       }) => [
-        h("p", null, local(obstacle ? text.replace(obstacle.text, "") : text)),
+        h("p", null, localTimes(obstacle ? text.replace(obstacle.text, "") : text)),
         obstacle ? h("p", { class: "warning", role: "status" }, h("strong", null, "Waits now. "), obstacle.text) : null,
-        gap && gap.text !== then.text ? h("p", null, local(gap.text)) : null,
+        gap && gap.text !== then.text ? h("p", null, localTimes(gap.text)) : null,
         there.map((one) =>
           h("p", { key: `there ${one.attempt}` }, there.length > 1 ? `Attempt ${one.attempt}: ` : "", one.text),
         ),
-        outputs.map((one) => h("p", { key: `output ${one.attempt}` }, `Output of attempt ${one.attempt}: `, local(one.text))),
+        outputs.map((one) => h("p", { key: `output ${one.attempt}` }, `Output of attempt ${one.attempt}: `, localTimes(one.text))),
         waits.length
           ? h(
               "ul",
@@ -368,11 +368,6 @@ export class RunPage extends Page {
 /** Returns a link to another run. */
 function runOf(id) {
   return h("a", { href: `/ui/runs/${encodeURIComponent(id)}` }, h("code", null, id));
-}
-
-/** Returns a text of the API with its times as those of the viewer, as all others on the page are. */
-function local(text) {
-  return text.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (iso) => absolute(moment(iso)));
 }
 
 /** Returns [[words, ms], ...]: waits for the same thing as one. */
