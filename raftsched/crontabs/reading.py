@@ -15,7 +15,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Required, TypedDict, Unpack
-from zoneinfo import ZoneInfo
 
 from raftsched.crontabs.line import (
     FLAGS,
@@ -30,6 +29,7 @@ from raftsched.crontabs.line import (
     split_percent,
 )
 from raftsched.crontabs.user_column import USER, Columns, begins_with_user, certain_columns, columns, split_user
+from raftsched.schedule.zones import is_zone
 
 _ZONE_LINE = re.compile(r"""['"]?CRON_TZ['"]?[ \t]*=""")
 _LABEL_MAX = 200  # characters
@@ -180,15 +180,6 @@ def _after_schedule(text: str, seconds: bool | None, schedules: _Schedules) -> s
         return None if setting(text) else schedules.of(text, seconds).rest
     except Refusal:
         return None
-
-
-def is_zone(name: str) -> bool:
-    """Returns True when this machine knows the IANA time zone."""
-    try:
-        ZoneInfo(name)
-    except (LookupError, ValueError, OSError):
-        return False
-    return bool(name)
 
 
 def _lines(data: bytes) -> list[str]:

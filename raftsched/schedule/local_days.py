@@ -1,10 +1,34 @@
-"""Days and wall times of a time zone: which day an instant lies in, where each begins, when clocks show a time."""
+"""Days and wall times of a time zone: which day an instant lies in, where each begins, when clocks show a time.
+
+A local time that is written down becomes an instant here and nowhere else, by the rule that fixed times of cron have
+(`cron`): where clocks go forward over it, it is the instant at which they do; where they show it twice, the first.
+"""
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from raftsched.schedule.cron import OFFSET_MAX
 from raftsched.schedule.wall import DAY_S
-from raftsched.schedule.zones import Zone
+from raftsched.schedule.zones import Zone, zone
+
+_EPOCH = datetime(1970, 1, 1)
+
+
+def local_ms(local: datetime, name: str, *, last: bool = False) -> int:
+    """Returns the instant, UTC milliseconds, of a local time in the zone of this IANA name. `last`: the second one,
+    where clocks show it twice.
+
+    Raises:
+        TriggerError: no such zone.
+        ValueError, OverflowError: too near to the end of years.
+    """
+    place = zone(name)
+    since = local.replace(tzinfo=None, fold=0) - _EPOCH
+    wall = since.days * DAY_S + since.seconds
+    at = last_shown(place, wall) if last or local.fold else first_shown(place, wall)
+    is_shown = at + place.stretch(at).offset == wall
+    return at * 1000 + (since.microseconds // 1000 if is_shown else 0)
 
 
 def day_of(place: Zone, at: int) -> int:

@@ -41,8 +41,11 @@ class Recurrence:
             wall = start + place.offset(start)
             self.first -= wall % (60 if rule.minutes else 3600)
         wall = self.first + place.offset(start)
+        on_the_wall = replace(rule, count=None)  # its times; that COUNT and a UTC UNTIL end them is kept to here
+        if rule.until_utc:
+            on_the_wall = replace(on_the_wall, until=None, until_utc=False)
         with Steps(kept=True) as steps:
-            self.times = RuleTimes(replace(rule, count=None), wall, wall if self.fixed else wall - 2 * DAY_S)
+            self.times = RuleTimes(on_the_wall, wall, wall if self.fixed else wall - 2 * DAY_S)
         self.steps = steps.spent  # to make the times
         self.steps_of_count = 0  # to find the end of a COUNT
         self.has_seconds = rule.freq is Freq.SECONDLY or any(offset % 60 for offset in self.times.pattern)

@@ -32,9 +32,16 @@ _BULK = 32  # steps that are said together
 class RuleTimes:
     """The wall times of a rule that starts at the wall time `start` (RFC 5545: DTSTART), which is one of its times only
     when it matches. What the rule leaves open, the time of day or the day, is that of the start. `since`: the first
-    wall time that counts, when a clock that is turned back shows some that are earlier than the start after it."""
+    wall time that counts, when a clock that is turned back shows some that are earlier than the start after it.
+
+    Raises ValueError for what no wall time can keep to: an UNTIL in UTC, which only a zone makes a wall time, and an
+    UNTIL beside a COUNT."""
 
     def __init__(self, rule: Rule, start: int, since: int | None = None) -> None:
+        if rule.until_utc:
+            raise ValueError("UNTIL is an instant in UTC, and no wall time")
+        if rule.until is not None and rule.count is not None:
+            raise ValueError("the rule has COUNT and UNTIL; only one of them can end it")
         self._since = start if since is None else since
         day, second = divmod(start, DAY_S)
         self._days = RuleDays(rule, day)
@@ -45,9 +52,7 @@ class RuleTimes:
         elif rule.positions:
             self.pattern = tuple(self.pattern[i] for i in _positions(rule, len(self.pattern)))
         self._clock = _Clock(rule, start, self.pattern)
-        self._until = None if rule.until_utc else rule.until
-        if rule.count is not None:
-            self._until = self.nth(start, rule.count)
+        self._until = rule.until if rule.count is None else self.nth(start, rule.count)
 
     @property
     def most(self) -> int:

@@ -144,6 +144,15 @@ def zone(name: str) -> Zone:
     return Zone(zone_info(name))
 
 
+def is_zone(name: str) -> bool:
+    """Returns whether a trigger may name this time zone."""
+    try:
+        zone_info(name)
+    except TriggerError:
+        return False
+    return True
+
+
 def zone_info(name: str) -> ZoneInfo:
     """zoneinfo's own object. Errors as `zone`."""
     if not name or len(name) > NAME_MAX:

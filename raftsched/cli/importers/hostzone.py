@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from raftsched.crontabs.reading import is_zone
+from raftsched.schedule.zones import is_zone
 
 
 def host_zone(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> str | None:

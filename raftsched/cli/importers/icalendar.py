@@ -4,22 +4,27 @@ raises: what does not map is a refusal with its line.
 An event of one day is a date, of more a range, one that comes each year on its date a yearly day, one that comes each
 week a weekday. Another rule is written out, date by date, up to the last year that calendars know. An event with times
 of day is a time range, in UTC or in the zone that it names; those that repeat are refused.
+
+Programs end a rule of all-day events with an instant in UTC, where RFC 5545 wants a date. It is the begin or the end of
+a day in the zone of the program, which the file may name (X-WR-TIMEZONE).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from raftsched.schedule import TriggerError
 from raftsched.schedule.fields import FIRST_YEAR, LAST_YEAR
+from raftsched.schedule.local_days import local_ms
 from raftsched.schedule.rule_text import Freq, Rule, parse_rule
 from raftsched.schedule.rule_times import RuleTimes
 from raftsched.schedule.wall import DAY_S
+from raftsched.schedule.zones import is_zone
+from raftsched.schedule.zones import zone as find_zone
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 WRITTEN_MAX = 400  # dates of one rule
@@ -31,7 +36,13 @@ _LASTS = re.compile(
     r"\+?P(?:([0-9]{1,4})W|(?:([0-9]{1,4})D)?(?:T(?:([0-9]{1,4})H)?(?:([0-9]{1,5})M)?(?:([0-9]{1,6})S)?)?)"
 )
 _DAYS = re.compile(r"\+?P([0-9]{1,4})([DW])", re.ASCII)
+_NAME_OF_PARAMETER = re.compile(r'(?:^|;)([^=;"]+)=(?:"[^"]*"|[^;"]*)')
 _SILENT = frozenset({"VTIMEZONE", "VALARM", "STANDARD", "DAYLIGHT"})
+_READ = frozenset({"DTSTART", "DTEND", "DURATION", "RRULE", "STATUS", "SUMMARY", "RDATE", "EXDATE", "EXRULE",
+                   "RECURRENCE-ID"})  # fmt: skip
+_KEPT_BY_PROGRAMS = frozenset({"UID", "DTSTAMP", "CREATED", "LAST-MODIFIED", "SEQUENCE"})  # about the event itself
+_OF_FILE = frozenset({"BEGIN", "END", "VERSION", "PRODID", "METHOD", "X-WR-CALNAME", "X-WR-TIMEZONE"})
+_PARAMETERS = frozenset({"VALUE", "TZID", "LANGUAGE"})
 
 
 @dataclass
@@ -47,6 +58,9 @@ class Days:
     events: int = 0  # that were taken
     refused: list[tuple[int, str, str]] = field(default_factory=list)  # line, text, reason
     notes: list[tuple[int, str]] = field(default_factory=list)
+    zone: str | None = None  # in which its days begin, as the file says, or as it was asked for
+    today: date | None = None  # what begins later begins after some time that the calendar is about already
+    left: dict[str, int] = field(default_factory=dict)  # what is not read, with the line of the first
 
     def content(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -76,8 +90,18 @@ class _Refusal(Exception):
         self.line = line
 
 
-def read_icalendar(text: str) -> Days:
-    found = Days()
+def read_icalendar(text: str, zone: str | None = None, today: date | None = None) -> Days:
+    """`zone`: an IANA name, of whose days they are where the file does not say it."""
+    found = Days(zone=zone, today=today)
+    _read(text, found)
+    if found.left:
+        names = list(found.left)
+        has, are = ("has", "it is") if len(names) == 1 else ("have", "they are")
+        found.notes.append((found.left[names[0]], f"{', '.join(names)} {has} no counterpart here; {are} left out"))
+    return found
+
+
+def _read(text: str, found: Days) -> None:
     open_: list[_Line] = []
     event: list[_Line] = []
     seen = False
@@ -87,10 +111,12 @@ def read_icalendar(text: str) -> Days:
             seen = seen or line.value.upper() == "VCALENDAR"
             if line.value.upper() == "VEVENT":
                 event = []
+            elif line.value.upper() == "VALARM":
+                found.left.setdefault("VALARM", line.number)
         elif line.name == "END":
             if not open_ or open_[-1].value.upper() != line.value.upper():
                 found.refused.append((line.number, line.text, "ends what was not begun; the rest is not read"))
-                return found
+                return
             begun = open_.pop()
             if begun.value.upper() == "VEVENT":
                 _take(begun, event, found)
@@ -98,13 +124,22 @@ def read_icalendar(text: str) -> Days:
                 found.refused.append((begun.number, begun.text, "is no event; only those have days"))
         elif open_ and open_[-1].value.upper() == "VEVENT":
             event.append(line)
-        elif line.name == "X-WR-CALNAME" and len(open_) == 1:
-            found.name = line.value
+        elif len(open_) == 1:
+            _take_of_file(line, found)
     if open_:
         found.refused.append((open_[-1].number, open_[-1].text, "is not ended; the file breaks off"))
     elif not seen:
         found.refused.append((1, text[:60], "is not iCalendar, which begins with BEGIN:VCALENDAR"))
-    return found
+
+
+def _take_of_file(line: _Line, found: Days) -> None:
+    """Takes a property of the whole file."""
+    if line.name == "X-WR-CALNAME":
+        found.name = line.value
+    elif line.name == "X-WR-TIMEZONE" and is_zone(line.value):
+        found.zone = line.value
+    elif line.name not in _OF_FILE and (line.name != "CALSCALE" or line.value.upper() != "GREGORIAN"):
+        found.left.setdefault(line.name, line.number)
 
 
 def _lines(text: str, found: Days) -> Iterator[_Line]:
@@ -136,6 +171,8 @@ def _split(raw: str) -> tuple[str, str, str]:
 
 
 def _take(begun: _Line, event: list[_Line], found: Days) -> None:
+    for line in event:
+        _leave(line, found)
     given = {line.name: line for line in event}
     summary = given["SUMMARY"].value if "SUMMARY" in given else begun.text
     status = given.get("STATUS")
@@ -164,13 +201,23 @@ def _take(begun: _Line, event: list[_Line], found: Days) -> None:
         found.refused.append((refusal.line.number, f"{summary}: {refusal.line.text}", str(refusal)))
 
 
+def _leave(line: _Line, found: Days) -> None:
+    """Keeps the name of a property, or of a parameter of one, that is not read."""
+    if line.name not in _READ | _KEPT_BY_PROGRAMS:
+        found.left.setdefault(line.name, line.number)
+    elif line.name in _READ:
+        for parameter in _NAME_OF_PARAMETER.findall(line.parameters):
+            if parameter not in _PARAMETERS:
+                found.left.setdefault(f"{line.name};{parameter}", line.number)
+
+
 def _take_times(start: _Line, given: dict[str, _Line], found: Days) -> None:
     if "RRULE" in given:
         raise _Refusal(given["RRULE"], "repeats at a time of day; give the calendar its hours by hand (--hours)")
     end, duration = given.get("DTEND"), given.get("DURATION")
-    begin = _moment(start, 0)
+    begin = _moment(start)
     if end is not None:
-        last = _moment(end, 1)
+        last = _moment(end, last=True)
     elif duration is not None:
         last = begin + _lasting(duration)
     else:
@@ -180,8 +227,8 @@ def _take_times(start: _Line, given: dict[str, _Line], found: Days) -> None:
     found.excludes.add((_text(begin), _text(last)))
 
 
-def _moment(line: _Line, fold: int) -> datetime:
-    """`fold`: which one of two, where clocks show a time twice."""
+def _moment(line: _Line, *, last: bool = False) -> datetime:
+    """`last`: the second one of two, where clocks show a time twice."""
     match = _MOMENT.fullmatch(line.value)
     if match is None:
         raise _Refusal(line, "has no time of day, as its start has")
@@ -189,11 +236,12 @@ def _moment(line: _Line, fold: int) -> datetime:
     if not match[2] and zone is None:
         raise _Refusal(line, "names no time zone; give its time to the calendar by hand (--exclude)")
     try:
-        place = UTC if match[2] or zone is None else ZoneInfo(zone[1] or zone[2])
-        moment = datetime.strptime(match[1].upper(), "%Y%m%dT%H%M%S").replace(tzinfo=place, fold=fold).astimezone(UTC)
+        local = datetime.strptime(match[1].upper(), "%Y%m%dT%H%M%S")
+        place = "UTC" if match[2] or zone is None else zone[1] or zone[2]
+        moment = datetime.fromtimestamp(local_ms(local, place, last=last) // 1000, UTC)
     except (ValueError, OverflowError):
         raise _Refusal(line, "is no time") from None
-    except (KeyError, OSError):
+    except TriggerError:
         raise _Refusal(line, "names a time zone that is not known here; use an IANA name") from None
     if not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise _Refusal(line, f"is not within {FIRST_YEAR} to {LAST_YEAR}")
@@ -255,35 +303,78 @@ def _add(first: date, days: int, line: _Line, found: Days) -> None:
 
 def _repeat(line: _Line, first: date, days: int, found: Days) -> None:
     try:
-        rule = parse_rule(line.value)
+        rule = _to_its_last_day(line, parse_rule(line.value), found)
     except TriggerError as error:
         raise _Refusal(line, error.detail) from None
-    if _is_plain(rule, Freq.YEARLY) and _own_date(rule, first) and days <= 31:
+    if _is_plain(rule, Freq.YEARLY) and _own_date(rule, first) and days <= 31 and not _over_29_february(first, days):
         for more in range(days):
             # of a year that has them all; a range over New Year's goes on in the next one
             day = date(2000, first.month, first.day) + timedelta(more)
             found.yearly.add(f"{day.month:02}-{day.day:02}")
+        _say_all_times(line, first, f"each year: taken for all years, also before {first.year}", found)
         return
     if _is_plain(rule, Freq.WEEKLY) and not rule.months and days <= 7:
         for weekday in rule.weekdays or {first.weekday()}:
             found.weekdays.update(WEEKDAYS[(weekday + more) % 7] for more in range(days))
-        found.notes.append((line.number, "each week: taken for all times, also before the first"))
+        _say_all_times(line, first, "each week: taken for all times, also before the first", found)
         return
     _write_out(line, rule, first, days, found)
 
 
+def _say_all_times(line: _Line, first: date, text: str, found: Days) -> None:
+    """Notes that days are excluded before the event begins, where that may matter."""
+    if found.today is None or first > found.today:
+        found.notes.append((line.number, text))
+
+
+def _to_its_last_day(line: _Line, rule: Rule, found: Days) -> Rule:
+    """The rule with a date in place of an UNTIL in UTC."""
+    if rule.until is None or not rule.until_utc:
+        return rule
+    if found.zone is None:
+        day, sure = _nearest_day(rule.until)
+        why = f"UNTIL={_instant_text(rule.until)} is an instant, and neither the file nor -z names its time zone"
+    else:
+        day, second = divmod(rule.until + find_zone(found.zone).stretch(rule.until).offset, DAY_S)
+        sure = second in (0, DAY_S - 60, DAY_S - 1)
+        why = f"UNTIL={_instant_text(rule.until)} neither begins nor ends a day in {found.zone}"
+    if not sure:
+        found.notes.append((line.number, f"{why}: taken as {_EPOCH + timedelta(day)}, that day included"))
+    return replace(rule, until=(day + 1) * DAY_S - 1, until_utc=False)
+
+
+def _nearest_day(until: int) -> tuple[int, bool]:
+    """(the day, since 1970, that an instant begins or ends in the zones that are nearest to UTC, whether it does in UTC
+    itself). The end of a day is written as its last second or minute."""
+    ends = until % 60 == 59 or until % 900 == 840
+    midnight = until + (60 - until % 60 if ends else 0)
+    return (midnight + DAY_S // 2) // DAY_S - ends, midnight % DAY_S == 0
+
+
+def _instant_text(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
 def _is_plain(rule: Rule, freq: Freq) -> bool:
     ends = rule.count is not None or rule.until is not None
-    return rule.freq is freq and rule.interval == 1 and not ends and not (rule.hours or rule.positions)
+    within_days = rule.hours or rule.minutes or rule.seconds
+    return rule.freq is freq and rule.interval == 1 and not ends and not (within_days or rule.positions)
 
 
 def _own_date(rule: Rule, first: date) -> bool:
-    """Returns True when the rule names no other day than the first one."""
+    """Returns True when the rule names no other day than the first one. A day of the month alone is one of each."""
     return (
         rule.months <= {first.month}
         and rule.month_days <= {first.day}
+        and bool(rule.months or not rule.month_days)
         and not (rule.weekdays or rule.nth or rule.weeks or rule.year_days)
     )
+
+
+def _over_29_february(first: date, days: int) -> bool:
+    """Returns True for several days of which one is 29 February in leap years only."""
+    begin = date(2000, first.month, first.day)
+    return days > 1 and begin <= date(2000, 2, 29) < begin + timedelta(days)
 
 
 def _write_out(line: _Line, rule: Rule, first: date, days: int, found: Days) -> None:
@@ -298,9 +389,13 @@ def _write_out(line: _Line, rule: Rule, first: date, days: int, found: Days) -> 
             break
         written.append(_EPOCH + timedelta(wall // DAY_S))
         at = wall + 1
+    if not written:
+        raise _Refusal(line, f"has no day from its start, {first}, on")
     if len(written) > WRITTEN_MAX:
         raise _Refusal(line, f"has more than {WRITTEN_MAX} dates; give its weekdays to the calendar by hand")
     for day in written:
         _add(day, days, line, found)
+    if written[0] != first:
+        found.notes.append((line.number, f"its start, {first}, is no day of its rule; it is left out"))
     if rule.count is None and rule.until is None:
         found.notes.append((line.number, f"written out: {len(written)} dates, up to {LAST_YEAR}"))

@@ -175,7 +175,7 @@ def _template(text: str | None) -> Template:
 
 def _zone(kind: str, given: str | None) -> str:
     from raftsched.cli.importers.hostzone import host_zone
-    from raftsched.crontabs.reading import is_zone
+    from raftsched.schedule.zones import is_zone
 
     if given is not None and not is_zone(given):
         raise click.UsageError(f"--timezone {given!r} is not a time zone; write an IANA name such as Europe/Madrid")

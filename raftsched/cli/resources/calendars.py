@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -179,14 +180,20 @@ def import_(client: Client, file: Any, name: str | None, timezone: str | None, d
     times of day that do not repeat.
 
     Importing again brings its dates up to date; weekdays, hours, zone and description that it has stay. What does not
-    map is listed with its line and the reason, and the rest goes in: the exit code is then 1.
+    map is listed with its line and the reason, and the rest goes in: the exit code is then 1. A rule that ends with an
+    instant in UTC ends on the day on which that is: in the zone that the file names (X-WR-TIMEZONE), else in that of
+    --timezone.
 
     \b
       raftsched calendars import holidays.ics --dry-run
       curl -s https://example.com/es.ics | raftsched calendars import - --name spain -z Europe/Madrid
     """
     from raftsched.cli.importers.icalendar import read_icalendar
+    from raftsched.clock import SystemClock
+    from raftsched.schedule.zones import is_zone
 
+    if timezone is not None and not is_zone(timezone):
+        raise click.UsageError(f"--timezone {timezone!r} is not a time zone; write an IANA name such as Europe/Madrid")
     source = source_name(file)
     name = name or _NO_NAME.sub("-", Path(source).stem.lower()).strip("-.")
     _CALENDARS.path_of(name)  # checked before the file is read
@@ -194,9 +201,11 @@ def import_(client: Client, file: Any, name: str | None, timezone: str | None, d
     if len(data) > _FILE_MAX:
         raise click.UsageError(f"{source} is larger than {_FILE_MAX:,} bytes; split it")
     try:
-        days = read_icalendar(data.decode("utf-8-sig"))
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise click.UsageError(f"{source} is not UTF-8 text") from None
+    today = datetime.fromtimestamp(SystemClock().wall_ms() // 1000, UTC).date()
+    days = read_icalendar(text, timezone, today)
     change = {**days.content(), **({} if timezone is None else {"timezone": timezone})}
     found = None
     if not dry_run and days.events:

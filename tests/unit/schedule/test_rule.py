@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from raftsched.schedule import TriggerError, describe, missed, next_nominal, preview, validate
+from raftsched.schedule.rule_text import parse_rule
+from raftsched.schedule.rule_times import RuleTimes
 from tests.support.cron_times import following, local, ms, rrule, within
 
 NOW = ms("2026-11-22T06:00:05.123Z")
@@ -329,3 +333,11 @@ class TestCount:
         """Also for who asks about the past."""
         made = ms("2027-10-31T00:20:30Z")
         assert missed(rrule("FREQ=HOURLY;BYMINUTE=0", MADRID), 0, made, keep=5, anchor_ms=made).count == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"), [({"until": 0, "until_utc": True}, "in UTC"), ({"until": 0, "count": 1}, "COUNT and UNTIL")]
+)
+def test_the_times_of_a_rule_refuse_an_end_that_they_would_ignore(changed: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        RuleTimes(replace(parse_rule("FREQ=DAILY"), **changed), 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -212,6 +213,8 @@ def test_a_rule_is_written_out_to_the_end() -> None:
         ("DTSTART:20270326\nDURATION:PT5H", 6, "number of days"),
         ("DTSTART:20270326\nRRULE:FREQ=HOURLY", 6, "within days"),
         ("DTSTART:20270326\nRRULE:FREQ=DAILY", 6, "more than 400 dates"),
+        ("DTSTART:20270326\nRRULE:FREQ=YEARLY;UNTIL=20270101", 6, "has no day from its start"),
+        ("DTSTART:20270326\nRRULE:FREQ=YEARLY;BYMINUTE=30", 6, "within days"),
         ("DTSTART:20270326\nRRULE:FREQ=NEVER", 6, "use one of YEARLY"),
         ("DTSTART:20270326\nEXDATE:20280326", 6, "by hand"),
         ("DTSTART:20270326\nwhat is this", 6, "NAME:VALUE"),
@@ -237,6 +240,109 @@ def test_what_does_not_map(event: str, line: int, reason: str) -> None:
 def test_what_is_no_calendar(text: str, line: int, reason: str) -> None:
     refused = read_icalendar(text).refused
     assert any(number == line and reason in why for number, _, why in refused)
+
+
+YEARLY_20 = "DTSTART:20261220\nRRULE:FREQ=YEARLY;UNTIL="
+YEARS_20 = ["2026-12-20", "2027-12-20", "2028-12-20"]
+
+
+@pytest.mark.parametrize(
+    ("event", "zone", "dates"),
+    [
+        (YEARLY_20 + "20281219T230000Z", "Europe/Berlin", YEARS_20),  # midnight there, as Outlook has it
+        (YEARLY_20 + "20281220T225959Z", "Europe/Berlin", YEARS_20),  # the end of that day, as Google has it
+        (YEARLY_20 + "20281220T050000Z", "America/New_York", YEARS_20),
+        (YEARLY_20 + "20281221T045959Z", "America/New_York", YEARS_20),
+        (YEARLY_20 + "20281219T110000Z", "Pacific/Auckland", YEARS_20),
+        (YEARLY_20 + "20281219T230000Z", None, YEARS_20),
+        (YEARLY_20 + "20281220T050000Z", None, YEARS_20),
+        (YEARLY_20 + "20281221T045959Z", None, YEARS_20),
+        (YEARLY_20 + "20281220T225900Z", None, YEARS_20),
+        (YEARLY_20 + "20281220T000000Z", None, YEARS_20),
+        (YEARLY_20 + "20281220T235959Z", None, YEARS_20),
+        (YEARLY_20 + "20281219T220000Z", "UTC", YEARS_20[:2]),
+        ("DTSTART:20270301\nRRULE:FREQ=DAILY;UNTIL=20270303T230000Z", "Europe/Berlin",
+         ["2027-03-01", "2027-03-02", "2027-03-03", "2027-03-04"]),
+        ("DTSTART:20270510\nRRULE:FREQ=DAILY;UNTIL=20270509T220000Z", "Europe/Berlin", ["2027-05-10"]),
+        ("DTSTART:20260105\nRRULE:FREQ=MONTHLY;INTERVAL=3;BYDAY=1MO;UNTIL=20261231T225959Z", None,
+         ["2026-01-05", "2026-04-06", "2026-07-06", "2026-10-05"]),
+    ],
+)  # fmt: skip
+def test_a_rule_ends_on_the_day_of_its_instant(event: str, zone: str | None, dates: list[str]) -> None:
+    days = read_icalendar(ics(event), zone)
+    assert (sorted(days.dates), days.refused) == (dates, [])
+
+
+def test_the_file_says_whose_days_an_instant_ends() -> None:
+    text = ics(YEARLY_20 + "20281220T050000Z").replace("X-WR-", "X-WR-TIMEZONE:America/New_York\nX-WR-", 1)
+    days = read_icalendar(text, "Europe/Berlin")
+    assert (sorted(days.dates), days.notes) == (YEARS_20, [])
+
+
+def test_an_instant_that_leaves_a_doubt_is_noted() -> None:
+    (note,) = read(YEARLY_20 + "20281219T230000Z").notes
+    assert note == (
+        6,
+        "UNTIL=20281219T230000Z is an instant, and neither the file nor -z names its time zone: taken as 2028-12-20,"
+        " that day included",
+    )
+    (note,) = read_icalendar(ics(YEARLY_20 + "20281219T220000Z"), "UTC").notes
+    assert "neither begins nor ends a day in UTC: taken as 2028-12-19" in note[1]
+
+
+def test_days_of_each_year_or_week_are_said_to_hold_before_the_event_begins() -> None:
+    yearly, weekly = "DTSTART:20280102\nRRULE:FREQ=YEARLY", "DTSTART:20280102\nRRULE:FREQ=WEEKLY"
+    said = [note for _, note in read_icalendar(ics(yearly, weekly), today=date(2026, 11, 30)).notes]
+    assert said == [
+        "each year: taken for all years, also before 2028",
+        "each week: taken for all times, also before the first",
+    ]
+    assert read_icalendar(ics(yearly, weekly), today=date(2028, 1, 2)).notes == []
+
+
+@pytest.mark.parametrize(
+    ("event", "dates", "note"),
+    [
+        # a day of the month without a month is one of each
+        ("DTSTART:20271220\nRRULE:FREQ=YEARLY;BYMONTHDAY=20;UNTIL=20280120", ["2027-12-20", "2028-01-20"], None),
+        ("DTSTART:20270101\nRRULE:FREQ=YEARLY;BYMONTH=12;BYMONTHDAY=25;COUNT=1", ["2027-12-25"],
+         "its start, 2027-01-01, is no day of its rule; it is left out"),
+    ],
+)  # fmt: skip
+def test_a_rule_that_means_other_days_than_its_start(event: str, dates: list[str], note: str | None) -> None:
+    days = read(event)
+    assert (sorted(days.dates), days.refused) == (dates, [])
+    assert note is None or any(note in said for _, said in days.notes)
+
+
+def test_the_day_of_each_month_is_no_day_of_the_year() -> None:
+    days = read("DTSTART:20271220\nRRULE:FREQ=YEARLY;BYMONTHDAY=20")
+    assert (days.yearly, [reason for _, _, reason in days.refused]) == (
+        set(),
+        ["has more than 400 dates; give its weekdays to the calendar by hand"],
+    )
+
+
+def test_days_around_29_february_are_those_of_each_year() -> None:
+    days = read("DTSTART:20270227\nDTEND:20270302\nRRULE:FREQ=YEARLY")
+    assert (days.yearly, len(days.ranges)) == (set(), 73)
+    assert {("2027-02-27", "2027-03-01"), ("2028-02-27", "2028-02-29")} <= days.ranges
+
+
+def test_times_in_a_gap_are_those_of_cron() -> None:
+    days = read("DTSTART;TZID=Europe/Madrid:20270328T023000\nDTEND;TZID=Europe/Madrid:20270328T024500")
+    assert [reason for _, _, reason in days.refused] == ["ends when it begins, or before"]
+    days = read("DTSTART;TZID=Europe/Madrid:20270328T023000\nDTEND;TZID=Europe/Madrid:20270328T040000")
+    assert days.excludes == {("2027-03-28T01:00:00Z", "2027-03-28T02:00:00Z")}
+
+
+def test_what_is_not_read_is_named() -> None:
+    days = read(
+        "DTSTART;X-ODD=1;VALUE=DATE:20270326\nUID:1\nTRANSP:TRANSPARENT\nX-OTHER:\nBEGIN:VALARM\nEND:VALARM",
+        "DTSTART:20270327\nTRANSP:OPAQUE",
+    )
+    what = "DTSTART;X-ODD, TRANSP, X-OTHER, VALARM"
+    assert sorted(days.notes[0][1].partition(" have ")[0].split(", ")) == sorted(what.split(", "))
 
 
 def test_a_cancelled_event_is_left_out() -> None:
