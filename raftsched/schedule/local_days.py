@@ -23,12 +23,25 @@ def local_ms(local: datetime, name: str, *, last: bool = False) -> int:
         TriggerError: no such zone.
         ValueError, OverflowError: too near to the end of years.
     """
-    place = zone(name)
-    since = local.replace(tzinfo=None, fold=0) - _EPOCH
-    wall = since.days * DAY_S + since.seconds
+    place, wall = zone(name), _wall_of(local)
     at = last_shown(place, wall) if last or local.fold else first_shown(place, wall)
-    is_shown = at + place.stretch(at).offset == wall
-    return at * 1000 + (since.microseconds // 1000 if is_shown else 0)
+    return at * 1000 + (local.microsecond // 1000 if _shows(place, at, wall) else 0)
+
+
+def is_shown(local: datetime, name: str) -> bool:
+    """Returns whether clocks of the zone ever show the time, which they do not where they go forward over it. Errors as
+    `local_ms`."""
+    place, wall = zone(name), _wall_of(local)
+    return _shows(place, first_shown(place, wall), wall)
+
+
+def _wall_of(local: datetime) -> int:
+    since = local.replace(tzinfo=None) - _EPOCH
+    return since.days * DAY_S + since.seconds
+
+
+def _shows(place: Zone, at: int, wall: int) -> bool:
+    return at + place.stretch(at).offset == wall
 
 
 def day_of(place: Zone, at: int) -> int:

@@ -230,7 +230,7 @@ def _daily(text: str, how: How, notes: Notes) -> dict[str, Any]:
             " hours, minutes and seconds, as cron has it; write it as several jobs"
         )
     notes.say("its times count from the first of each day; in PowerJob from the run before")
-    return wall_trigger(fields, how.timezone, how.now_ms)
+    return wall_trigger(fields, how.timezone, how.now_ms, notes)
 
 
 def _clock(value: Any, at: str) -> int:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from raftsched.cli.importers.foreign import Unmapped, instant
+from raftsched.cli.importers.foreign import Notes, Unmapped, instant
 from raftsched.schedule.errors import TriggerError
 from raftsched.schedule.expression import parse
 from raftsched.schedule.fields import FIRST_YEAR, LAST_YEAR
+from raftsched.schedule.local_days import is_shown, local_ms
 from raftsched.schedule.rule_text import parse_rule
 from raftsched.schedule.zones import zone_info
 
@@ -43,7 +44,7 @@ class WallFields:
     from_end: Collection[int] = field(default=frozenset())
 
 
-def wall_trigger(fields: WallFields, zone: str, now_ms: int) -> dict[str, Any]:
+def wall_trigger(fields: WallFields, zone: str, now_ms: int, notes: Notes) -> dict[str, Any]:
     """The trigger that is due at exactly these times. Raises Unmapped."""
     if any(
         not values for values in (fields.seconds, fields.minutes, fields.hours, fields.months, fields.weekdays)
@@ -53,7 +54,7 @@ def wall_trigger(fields: WallFields, zone: str, now_ms: int) -> dict[str, Any]:
         zone_info(zone)
         once = _single(fields)
         if once is not None:
-            return _at(once, fields, zone, now_ms)
+            return _at(once, fields, zone, now_ms, notes)
         if fields.years and max(fields.years) < datetime.fromtimestamp(now_ms / 1000, zone_info(zone)).year:
             raise Unmapped(f"its last year is {max(fields.years)}, which is past")
         if fields.from_end or (len(fields.weekdays) < 7 and len(fields.days) < 31):
@@ -75,12 +76,17 @@ def _single(fields: WallFields) -> datetime | None:
         raise Unmapped(f"there is no day {year}-{month:02}-{day:02}") from None
 
 
-def _at(once: datetime, fields: WallFields, zone: str, now_ms: int) -> dict[str, Any]:
+def _at(once: datetime, fields: WallFields, zone: str, now_ms: int, notes: Notes) -> dict[str, Any]:
     if once.weekday() not in fields.weekdays:
         raise Unmapped(f"{once:%Y-%m-%d} is none of its weekdays, so it is never due")
-    at_ms = round(once.replace(tzinfo=zone_info(zone)).timestamp() * 1000)
+    at_ms = local_ms(once, zone)
     if at_ms <= now_ms:
         raise Unmapped(f"it was due once, at {instant(at_ms)}, which is past: here it would run at once")
+    if not is_shown(once, zone):
+        notes.say(
+            f"clocks in {zone} go forward over {once:%Y-%m-%d %H:%M:%S}: it is due right after, at {instant(at_ms)},"
+            " where it may never have been due before"
+        )
     return {"at": instant(at_ms)}
 
 
@@ -179,10 +185,7 @@ def _span(years: list[int], zone: str) -> dict[str, Any]:
     """starts_at and ends_at of years that follow one another."""
     if years != list(range(years[0], years[-1] + 1)):
         raise Unmapped("its years have gaps, which does not go together with its days; write it as several jobs")
-    tz = zone_info(zone)
-    first = datetime.combine(date(years[0], 1, 1), datetime.min.time(), tz)
-    found = {"starts_at": instant(round(first.timestamp() * 1000))}
+    found = {"starts_at": instant(local_ms(datetime(years[0], 1, 1), zone))}
     if years[-1] < LAST_YEAR:
-        after = datetime.combine(date(years[-1] + 1, 1, 1), datetime.min.time(), tz)
-        found["ends_at"] = instant(round(after.timestamp() * 1000) - 1000)
+        found["ends_at"] = instant(local_ms(datetime(years[-1] + 1, 1, 1), zone) - 1000)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from raftsched.bounds import DURATION_MAX_MS
@@ -12,7 +12,7 @@ from raftsched.cli.importers.celery.literals import Call
 from raftsched.cli.importers.foreign import Notes, Unmapped, every, instant
 from raftsched.cli.importers.wall_fields import WallFields, wall_trigger
 from raftsched.schedule.errors import TriggerError
-from raftsched.schedule.zones import zone_info
+from raftsched.schedule.local_days import local_ms
 
 CRONTAB = ("minute", "hour", "day_of_week", "day_of_month", "month_of_year")  # the order of its arguments
 _BOUNDS = {"minute": (0, 59), "hour": (0, 23), "day_of_week": (0, 6), "day_of_month": (1, 31), "month_of_year": (1, 12)}
@@ -33,7 +33,7 @@ def trigger_of(schedule: Any, zone: str, now_ms: int, notes: Notes) -> dict[str,
     if isinstance(schedule, Mapping):
         return _of_object(schedule, zone, now_ms, notes)
     if isinstance(schedule, str):
-        return crontab(dict(zip(CRONTAB, _five(schedule), strict=True)), zone, now_ms)
+        return crontab(dict(zip(CRONTAB, _five(schedule), strict=True)), zone, now_ms, notes)
     raise Unmapped("its schedule is neither a period nor a crontab")
 
 
@@ -60,7 +60,7 @@ def _of_call(call: Call, zone: str, now_ms: int, notes: Notes) -> dict[str, Any]
         unknown = [name for name in given if name not in (*CRONTAB, "nowfun", "app")]
         if unknown or len(call.args) > len(CRONTAB):
             raise Unmapped(f"crontab() does not know {', '.join(unknown) or 'so many arguments'}")
-        return crontab(given, zone, now_ms)
+        return crontab(given, zone, now_ms, notes)
     if call.name == "clocked":
         return clocked(call.args[0] if call.args else call.kwargs.get("clocked_time"), zone, now_ms)
     period = call.args[0] if call.args else call.kwargs.get("run_every")
@@ -87,7 +87,7 @@ def _of_object(given: Mapping[str, Any], zone: str, now_ms: int, notes: Notes) -
         return clocked(given["clocked_time"], zone, now_ms)
     if kind == "crontab" or any(name in CRONTAB for name in given):
         own = str(given.get("timezone") or "")
-        return crontab({name: given[name] for name in CRONTAB if name in given}, own or zone, now_ms)
+        return crontab({name: given[name] for name in CRONTAB if name in given}, own or zone, now_ms, notes)
     if given and all(name in _PERIODS_MS or name == "weeks" for name in given):
         try:
             return _every(timedelta(**{name: float(value) for name, value in given.items()}).total_seconds(), notes)
@@ -121,14 +121,12 @@ def time_ms(value: Any, zone: str, at: str) -> int:
     """UTC milliseconds; a time without zone is of `zone`. Raises Unmapped."""
     try:
         time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-        if time.tzinfo is None:
-            time = time.replace(tzinfo=zone_info(zone))
-        return round(time.astimezone(UTC).timestamp() * 1000)
+        return local_ms(time, zone) if time.tzinfo is None else round(time.timestamp() * 1000)
     except (ValueError, OverflowError, TriggerError):
         raise Unmapped(f"{at} {str(value)[:40]!r} is no time such as 2027-01-31T09:00:00Z") from None
 
 
-def crontab(given: Mapping[str, Any], zone: str, now_ms: int) -> dict[str, Any]:
+def crontab(given: Mapping[str, Any], zone: str, now_ms: int, notes: Notes) -> dict[str, Any]:
     """All fields have to match, the day of the month and the weekday among them. Raises Unmapped."""
     values = {name: _values(given.get(name, "*"), name) for name in CRONTAB}
     fields = WallFields(
@@ -138,7 +136,7 @@ def crontab(given: Mapping[str, Any], zone: str, now_ms: int) -> dict[str, Any]:
         months=values["month_of_year"],
         weekdays=frozenset((day - 1) % 7 for day in values["day_of_week"]),
     )
-    return wall_trigger(fields, zone, now_ms)
+    return wall_trigger(fields, zone, now_ms, notes)
 
 
 def _values(given: Any, name: str) -> frozenset[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from raftsched.bounds import DESCRIPTION_MAX, EVERY_MIN_MS
@@ -20,6 +20,7 @@ from raftsched.cli.importers.foreign import (
     quartz_trigger,
 )
 from raftsched.schedule.errors import TriggerError
+from raftsched.schedule.local_days import local_ms
 from raftsched.schedule.zones import zone_info
 
 if TYPE_CHECKING:
@@ -243,8 +244,6 @@ def time_ms(text: str, zone: str, at: str) -> int | None:
         return None
     try:
         time = datetime.fromisoformat(text)
-        if time.tzinfo is None:
-            time = time.replace(tzinfo=zone_info(zone))
-        return round(time.astimezone(UTC).timestamp() * 1000)
+        return local_ms(time, zone) if time.tzinfo is None else round(time.timestamp() * 1000)
     except (ValueError, OverflowError, TriggerError):
         raise Unmapped(f"its {at} {text[:40]!r} is no time such as 2027-01-31T09:00:00Z") from None

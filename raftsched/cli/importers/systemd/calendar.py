@@ -17,6 +17,7 @@ from raftsched.schedule.zones import zone_info
 
 TEXT_MAX = 512  # characters
 YEAR_MIN, YEAR_MAX = 1970, 2199
+FROM_END_MAX = 28  # a day of each month
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _SHORTHANDS = {
     "minutely": "*-*-* *:*:00",
@@ -46,12 +47,12 @@ def read_calendar(text: str) -> tuple[WallFields, str | None]:
     words = text.split()
     if not words:
         raise Unmapped("OnCalendar= is empty")
-    unix = _UNIX.fullmatch(words[0])
-    if unix and len(words) == 1:
-        return _moment(int(unix[1])), "UTC"
     zone = _zone(words)
     if zone is not None:
         words.pop()
+    unix = _UNIX.fullmatch(words[0])
+    if unix and len(words) == 1:
+        return _moment(int(unix[1])), "UTC"
     if len(words) == 1 and words[0].lower() in _SHORTHANDS:
         words = _SHORTHANDS[words[0].lower()].split()
     weekdays = WEEK
@@ -86,6 +87,8 @@ def _zone(words: list[str]) -> str | None:
         return None
     if len(words) == 1 or re.split(r"[,.-]", last.lower())[0] in {name for day in _DAYS for name in (day, day[:3])}:
         return None
+    if last.upper() == "UTC":  # in any case, unlike other names
+        return "UTC"
     try:
         zone_info(last)
     except TriggerError as error:
@@ -132,18 +135,14 @@ def _date(word: str, text: str) -> tuple[frozenset[int] | None, frozenset[int], 
 
 
 def _from_end(word: str, text: str) -> frozenset[int]:
-    """Days counted back, 1 is the last. A repetition goes forward to the end of the month: 07/1 is the last week."""
+    """Days counted back, 1 is the last. A repetition goes forward to the end of the month, so that 07/1 is the last
+    week; with both ends it counts back from the first of them, so that 1..20/3 is 1, 4, .. 19."""
     found: set[int] = set()
-    for start, stop, step in _items(word, 1, 31, "day", text):
-        if step is not None and step > 1 and max(start, stop or 0) > 28:
-            raise _wrong(text, f"~{word[:40]} means other days in shorter months, which cannot be said here")
+    for start, stop, step in _items(word, 1, FROM_END_MAX, "day from the end", text):
         if stop is not None:
-            low, high = min(start, stop), max(start, stop)
-            found |= set(range(high, low - 1, -(step or 1)))
-        elif step is None:
-            found.add(start)
+            found |= set(range(start, stop + 1, step or 1))
         else:
-            found |= set(range(start, 0, -step))
+            found |= set(range(start, 0, -step)) if step else {start}
     return frozenset(found)
 
 
@@ -171,8 +170,6 @@ def _values(word: str, low: int, high: int, what: str, text: str) -> frozenset[i
     found: set[int] = set()
     for start, stop, step in _items(word, low, high, what, text):
         if stop is not None:
-            if stop < start:
-                raise _wrong(text, f"the {what} {start}..{stop} ends before it begins")
             found |= set(range(start, stop + 1, step or 1))
         else:
             found |= set(range(start, high + 1, step)) if step else {start}
@@ -196,8 +193,19 @@ def _items(word: str, low: int, high: int, what: str, text: str) -> list[tuple[i
                 raise _wrong(text, f"the {what} {value} is out of range; allowed are {low} to {high}")
         if step == 0:
             raise _wrong(text, f"the {what} {item} repeats after nothing")
+        if stop is not None and stop < start:
+            raise _wrong(text, f"the {what} {start}..{stop} ends before it begins")
+        if step is not None and stop is None and what != "year" and not low <= _second(start, step, what) <= high:
+            raise _wrong(
+                text, f"the {what} {item} does not repeat: it goes from {low} to {high}, and systemd refuses it"
+            )
         found.append((start, stop, step))
     return found
+
+
+def _second(start: int, step: int, what: str) -> int:
+    """The value with which a repetition goes on."""
+    return start - step if what == "day from the end" else start + step
 
 
 def _full_year(year: int) -> int:

@@ -117,7 +117,7 @@ def _triggers(timer: Unit, how: How, notes: Notes) -> list[dict[str, Any]]:
         raise Unmapped(
             f"it has {len(calendars)} OnCalendar=; {TRIGGERS_MAX} triggers is the limit: write them as lists"
         )
-    found = [_calendar(text, how) for text in calendars]
+    found = [_calendar(text, how, notes) for text in calendars]
     if not active and not inactive:
         return found
     name, text = ("OnUnitActiveSec", active[0]) if active else ("OnUnitInactiveSec", inactive[0])
@@ -127,10 +127,10 @@ def _triggers(timer: Unit, how: How, notes: Notes) -> list[dict[str, Any]]:
     return [*found, {"every": every(period, notes), "mode": "fixed_rate" if active else "fixed_delay"}]
 
 
-def _calendar(text: str, how: How) -> dict[str, Any]:
+def _calendar(text: str, how: How, notes: Notes) -> dict[str, Any]:
     fields, zone = read_calendar(text)
     try:
-        return wall_trigger(fields, zone or how.timezone, how.now_ms)
+        return wall_trigger(fields, zone or how.timezone, how.now_ms, notes)
     except Unmapped as error:
         raise Unmapped(f"OnCalendar={text[:80]}: {error}") from None
 

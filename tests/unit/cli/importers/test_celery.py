@@ -85,6 +85,11 @@ def test_schedules_that_are_refused(schedule: str, reason: str) -> None:
     assert reason in reasons(reading)[0]
 
 
+def test_times_that_clocks_skip_are_those_of_cron() -> None:
+    text = "beat_schedule = {'a': {'task': 'shop.add', 'schedule': clocked(datetime(2027, 3, 28, 2, 30))}}"
+    assert python(text, zone="Europe/Madrid").entries[0].job["trigger"] == {"at": "2027-03-28T01:00:00Z"}
+
+
 def test_nothing_of_the_file_is_run(tmp_path: Path) -> None:
     witness = tmp_path / "ran"
     python(

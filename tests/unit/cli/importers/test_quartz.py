@@ -64,6 +64,7 @@ def test_a_whole_job() -> None:
          "<repeat-interval>60000</repeat-interval>",
          {"every": "1m", "max_runs": 5, "starts_at": "2030-01-01T00:00:00Z"}),
         ("simple", "<start-time>2030-01-01T00:00:00Z</start-time>", {"at": "2030-01-01T00:00:00Z"}),
+        ("simple", "<start-time>2027-03-28T02:30:00</start-time>", {"at": "2027-03-28T01:00:00Z"}),  # as of cron
         ("calendar-interval", "<start-time>2026-01-05T09:00:00</start-time><repeat-interval>2</repeat-interval>"
          "<repeat-interval-unit>WEEK</repeat-interval-unit>",
          {"rrule": "FREQ=WEEKLY;INTERVAL=2", "timezone": "Europe/Madrid", "starts_at": "2026-01-05T08:00:00Z"}),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.cli.importers.foreign import Reading, Unmapped
+from raftsched.cli.importers.foreign import Notes, Reading, Unmapped
 from raftsched.cli.importers.systemd.calendar import read_calendar
 from raftsched.cli.importers.systemd.commands import Specifiers, as_exec, as_shell, read_commands
 from raftsched.cli.importers.systemd.spans import span_ms
@@ -35,7 +35,7 @@ def service(lines: str) -> tuple[dict[str, Any], str]:
 
 def calendar_trigger(text: str, default: str = "UTC") -> dict[str, Any]:
     fields, zone = read_calendar(text)
-    return wall_trigger(fields, zone or default, NOW_MS)
+    return wall_trigger(fields, zone or default, NOW_MS, Notes())
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,15 @@ def calendar_trigger(text: str, default: str = "UTC") -> dict[str, Any]:
         ("*-*-* 00:00:00.000 UTC", {"cron": "0 0 * * *"}),
         ("2027-01-31 09:00 Europe/Madrid", {"at": "2027-01-31T08:00:00Z"}),
         ("@1893456000", {"at": "2030-01-01T00:00:00Z"}),
+        ("@1893456000 UTC", {"at": "2030-01-01T00:00:00Z"}),
+        ("@1893456000 utc", {"at": "2030-01-01T00:00:00Z"}),
+        ("*-*-* 04:00 utc", {"cron": "0 4 * * *"}),
+        ("daily uTc", {"cron": "0 0 * * *"}),
+        ("2027-03-28 02:30:00 Europe/Madrid", {"at": "2027-03-28T01:00:00Z"}),  # right after the gap, as of cron
+        ("2027-10-31 02:30:00 Europe/Madrid", {"at": "2027-10-31T00:30:00Z"}),
         ("*-*~01", {"rrule": "FREQ=DAILY;BYMONTHDAY=-1;BYHOUR=0;BYMINUTE=0;BYSECOND=0"}),
-        ("*-02~03..01 4:00", {"rrule": "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=-3,-2,-1;BYHOUR=4;BYMINUTE=0;BYSECOND=0"}),
+        ("*-02~01..03 4:00", {"rrule": "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=-3,-2,-1;BYHOUR=4;BYMINUTE=0;BYSECOND=0"}),
+        ("*-*~1..20/7 4:00", {"rrule": "FREQ=DAILY;BYMONTHDAY=-15,-8,-1;BYHOUR=4;BYMINUTE=0;BYSECOND=0"}),
         ("Mon *-05~07/1",
          {"rrule": "FREQ=DAILY;BYMONTH=5;BYMONTHDAY=-7,-6,-5,-4,-3,-2,-1;BYHOUR=0;BYMINUTE=0;BYSECOND=0;BYDAY=MO"}),
         ("Fri *-*-13 *:*", {"rrule": "FREQ=MINUTELY;BYMONTHDAY=13;BYSECOND=0;BYDAY=FR"}),
@@ -102,7 +109,13 @@ def test_years_of_a_rule_are_its_start_and_its_end() -> None:
         ("Sun 12-*-* 2:00", "its last year is 2012"),
         ("2100-*-*", "not among"),
         ("*-02-30", "no such date"),
-        ("*-*~31/7", "shorter months"),
+        ("*-*~31/7", "out of range; allowed are 1 to 28"),
+        ("*-*~20..1", "ends before it begins"),
+        ("*:0/90", "does not repeat: it goes from 0 to 59, and systemd refuses it"),
+        ("21/3:00", "does not repeat"),
+        ("*-*-*~07/7", "is no date"),
+        ("*-*~07/7", "does not repeat"),
+        ("@1893456000 Mon", "stands where nothing more"),
         ("Fri 2027,2029-*-13", "gaps"),
         ("Mon *-*-1/2 1,4,5:1,3,5,7,11,13,17,19,23,29,31,37,41,43,47,53,59:" + ",".join(map(str, range(59))),
          "cannot be said"),
