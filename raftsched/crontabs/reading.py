@@ -33,6 +33,12 @@ from raftsched.schedule.zones import is_zone
 
 _ZONE_LINE = re.compile(r"""['"]?CRON_TZ['"]?[ \t]*=""")
 _LABEL_MAX = 200  # characters
+_OF_CRON = {  # variables that some cron reads itself
+    "MAILFROM": "mails as this sender", "CONTENT_TYPE": "mails it as this type",
+    "CONTENT_TRANSFER_ENCODING": "mails it in this encoding", "START_HOURS_RANGE": "keeps to these hours",
+}  # fmt: skip
+_FLAGS_LEFT_OUT = {"n": "nothing is mailed, whatever becomes of a run", "q": "each run is recorded"}
+_REFERENCE = re.compile(r"(?<!\\)\$(?:[A-Za-z_]|\{[A-Za-z_])", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -218,6 +224,14 @@ def _set(around: _Environment, number: int, name: str, value: str, tab: Crontab)
     elif name == "RANDOM_DELAY":
         digits = value.isascii() and value.isdigit() and len(value) < 5
         around.random_delay = int(value) if digits and int(value) <= 1440 else 0
+        if not around.random_delay and value.strip("0"):
+            tab.notes.append((number, f"RANDOM_DELAY={value[:60]} is no number of minutes up to a day; it is left out"))
+    elif name in _OF_CRON:
+        tab.notes.append((number, f"{name} is given to the commands; that cron {_OF_CRON[name]} has no counterpart"))
+    if _REFERENCE.search(value):
+        tab.notes.append(
+            (number, f"{name}={value[:60]}: no variable is replaced in such a line, as in cron; write the value itself")
+        )
 
 
 def _job(
@@ -241,6 +255,8 @@ def _job(
     while flag := FLAGS.match(rest):
         rest = rest[flag.end() :]
         overlap = "forbid" if flag.group(1) == "s" else overlap
+        if flag.group(1) in _FLAGS_LEFT_OUT:
+            tab.notes.append((number, f"the flag -{flag.group(1)} is left out: {_FLAGS_LEFT_OUT[flag.group(1)]}"))
     if not rest.strip():
         raise Refusal("no command after the user name" if tab.system else "no command after the time fields")
     command = Command(rest, "") if found.seconds else split_percent(rest)

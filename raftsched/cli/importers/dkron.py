@@ -106,7 +106,8 @@ def _after(given: Mapping[str, Any], prefix: str, notes: Notes) -> dict[str, Any
     parent = str(given.get("parent_job") or "")
     if not parent:
         return None
-    times = [field for field in ("schedule", "starts_at", "expires_at") if given.get(field) not in (None, "", _NO_TIME)]
+    fields = ("schedule", "timezone", "starts_at", "expires_at")
+    times = [field for field in fields if given.get(field) not in (None, "", _NO_TIME)]
     if times:
         notes.say(f"{', '.join(times)} is left out: Dkron does not look at it where there is a parent_job")
     return {"after": {"job": job_name(parent, prefix, Notes())}}
@@ -241,6 +242,8 @@ def _http(config: Mapping[str, str], notes: Notes) -> tuple[dict[str, Any], dict
     for key in _TLS:
         if config.get(key) not in (None, "", "false"):
             notes.lack(f"{key} has no counterpart, so the request would probably fail")
+    if config.get("debug") not in (None, "", "false"):
+        notes.say("debug is left out: the answer is kept with each run")
     notes.leave(config, _HTTP | set(_TLS), "executor_config.")
     seconds = whole(config.get("timeout"), "timeout")
     return {"http": http}, {"timeout": f"{seconds}s"} if seconds else {}

@@ -85,9 +85,9 @@ class Notes:
         self.lacking = True
 
     def leave(self, given: Mapping[str, Any], known: Collection[str], at: str) -> None:
-        """Names what was given and is not known; what is empty says nothing."""
-        for key, value in given.items():
-            if key not in known and value not in (None, "", [], {}, False):
+        """Names what was given and is not known, whatever its value."""
+        for key in given:
+            if key not in known:
                 self.say(f"{at}{key} has no counterpart here; it is left out")
 
 
@@ -119,12 +119,12 @@ class Names:
 
 
 def text_map(value: Any, at: str) -> dict[str, str]:
-    """An object of texts; numbers and booleans as JSON writes them. Raises Unmapped."""
+    """An object of texts; numbers and booleans as JSON writes them, null as no text. Raises Unmapped."""
     if value is None:
         return {}
     if not isinstance(value, dict):
         raise Unmapped(f"{at} is not an object")
-    return {str(k): v if isinstance(v, str) else str(v).lower() for k, v in value.items() if v is not None}
+    return {str(k): v if isinstance(v, str) else "" if v is None else str(v).lower() for k, v in value.items()}
 
 
 def whole(value: Any, at: str) -> int | None:

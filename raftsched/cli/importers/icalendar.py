@@ -111,8 +111,8 @@ def _read(text: str, found: Days) -> None:
             seen = seen or line.value.upper() == "VCALENDAR"
             if line.value.upper() == "VEVENT":
                 event = []
-            elif line.value.upper() == "VALARM":
-                found.left.setdefault("VALARM", line.number)
+            elif line.value.upper() in ("VALARM", "VTIMEZONE"):
+                found.left.setdefault(line.value.upper(), line.number)
         elif line.name == "END":
             if not open_ or open_[-1].value.upper() != line.value.upper():
                 found.refused.append((line.number, line.text, "ends what was not begun; the rest is not read"))

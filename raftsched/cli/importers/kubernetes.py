@@ -56,7 +56,9 @@ _CONTAINER_DEFAULTS: Mapping[str, Any] = {
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
 }
-_IRRELEVANT = ("imagePullPolicy", "imagePullSecrets")  # about fetching images
+_IRRELEVANT = ("imagePullPolicy",)  # about fetching images, which are not used
+_SOURCES = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef", "secretRef", "configMapRef")
+_OF_SOURCE = ("name", "key", "fieldPath", "resource", "apiVersion", "containerName", "divisor")
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)", re.ASCII)
 _QUANTITY = re.compile(r"([0-9]+)(|k|M|G|T|Ki|Mi|Gi|Ti)", re.ASCII)
@@ -142,9 +144,22 @@ def _job(given: Mapping[str, Any], metadata: Mapping[str, Any], zone: str, notes
     notes.leave(given, _OBJECT, "")
     notes.leave(metadata, _METADATA, "metadata.")
     notes.leave(spec, _SPEC, "spec.")
+    _leave_template(spec["jobTemplate"], "spec.jobTemplate.", notes)
     notes.leave(_but(template, _JOB_DEFAULTS), _JOB, "spec.jobTemplate.spec.")
+    _leave_template(template["template"], "spec.jobTemplate.spec.template.", notes)
     notes.leave(_but(pod, _POD_DEFAULTS), _POD | set(_IRRELEVANT), "pod ")
     return job
+
+
+def _leave_template(given: Mapping[str, Any], at: str, notes: Notes) -> None:
+    """Names what a template says of its runs or pods beside their spec."""
+    notes.leave(given, ("metadata", "spec"), at)
+    metadata = given.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise Unmapped(f"{at}metadata is no object")
+    for field in ("labels", "annotations"):
+        notes.leave(text_map(metadata.get(field), f"{at}metadata.{field}"), (), f"{at}metadata.{field} ")
+    notes.leave(_but(metadata, {"creationTimestamp": None}), ("labels", "annotations"), f"{at}metadata.")
 
 
 def _object(parent: Mapping[str, Any], key: str, at: str = "") -> dict[str, Any]:
@@ -285,7 +300,7 @@ def _handler(pod: Mapping[str, Any], namespace: str, notes: Notes) -> dict[str, 
     if container.get("volumeMounts"):
         mounts = _list(container, "volumeMounts")
         places = ", ".join(str(v.get("mountPath")) for v in mounts if isinstance(v, dict))
-        notes.lack(f"volumes are not mounted: {places} has to be on the nodes")
+        notes.lack(f"volumes are not mounted (volumeMounts): {places} has to be on the nodes")
     elif pod.get("volumes"):
         notes.say("volumes of the pod are left out; no container mounts them")
     notes.leave(_but(container, _CONTAINER_DEFAULTS), _CONTAINER | set(_IRRELEVANT), "container ")
@@ -310,8 +325,9 @@ def _env(container: Mapping[str, Any], namespace: str, notes: Notes) -> dict[str
         if not isinstance(item, dict) or not item.get("name"):
             raise Unmapped("its env has an item without a name")
         name = str(item["name"])
+        notes.leave(item, ("name", "value", "valueFrom"), f"env {name} ")
         if item.get("valueFrom"):
-            kind, key, source = _source(item["valueFrom"])
+            kind, key, source = _source(item["valueFrom"], f"env {name} ", notes)
             if kind == "fieldRef" and key == "metadata.namespace" and namespace:
                 env[name] = namespace
                 continue
@@ -327,7 +343,7 @@ def _env(container: Mapping[str, Any], namespace: str, notes: Notes) -> dict[str
             known = {other: text for other, text in env.items() if isinstance(text, str)}
             env[name] = _expand("" if value is None else str(value), known)
     for item in _list(container, "envFrom"):
-        kind, _, source = _source(item)
+        kind, _, source = _source(item, "envFrom ", notes)
         notes.lack(f"envFrom: the variables of a {kind}{source} are not here: give them with jobs edit")
     return env
 
@@ -338,11 +354,13 @@ def _secret(item: Mapping[str, Any], key: str) -> str | None:
     return name if key and not name.startswith(".") and rules.SECRET.allows(name) else None
 
 
-def _source(item: Any) -> tuple[str, str, str]:
+def _source(item: Any, at: str, notes: Notes) -> tuple[str, str, str]:
     """(kind, key, " name/key" for messages) of a reference to a secret, a config map or a field."""
     if not isinstance(item, dict) or not item:
         return "reference", "", ""
-    kind, value = next(((k, v) for k, v in item.items() if isinstance(v, dict)), ("reference", {}))
+    kind, value = next(((k, v) for k, v in item.items() if k in _SOURCES and isinstance(v, dict)), ("reference", {}))
+    notes.leave(item, (kind,), at)
+    notes.leave(value, _OF_SOURCE, f"{at}{kind}.")
     key = str(value.get("key") or value.get("fieldPath") or value.get("resource") or "")
     name = str(value.get("name") or "")
     return kind, key, f" {'/'.join(filter(None, (name, key)))}" if name or key else ""
@@ -362,6 +380,7 @@ def _resources(container: Mapping[str, Any], notes: Notes) -> str | None:
     limits = (resources.get("limits") or {}) if isinstance(resources, dict) else None
     if not isinstance(limits, dict):
         raise Unmapped("its resources or their limits are no object")
+    notes.leave(resources, ("limits", "requests"), "resources.")
     for key, value in limits.items():
         if key != "memory":
             notes.say(f"resources.limits.{key}: {value} has no counterpart here; it is left out")

@@ -23,7 +23,7 @@ from raftsched.cli.importers.foreign import (
 )
 from raftsched.cli.importers.records import read_records
 from raftsched.cli.importers.wall_fields import WEEK, WallFields, wall_trigger
-from raftsched.quantities import format_duration
+from raftsched.quantities import format_duration, parse_duration
 
 if TYPE_CHECKING:
     from raftsched.cli.importers.reading import How
@@ -37,11 +37,16 @@ _KNOWN = frozenset({
     "id", "jobName", "jobDescription", "appId", "jobParams", "timeExpressionType", "timeExpression", "executeType",
     "processorType", "processorInfo", "maxInstanceNum", "concurrency", "instanceTimeLimit", "instanceRetryNum",
     "taskRetryNum", "status", "enable", "nextTriggerTime", "gmtCreate", "gmtModified", "lifecycle", "lifeCycle", "tag",
-    "notifyUserIds", "maxWorkerCount", "dispatchStrategy",
+    "notifyUserIds", "maxWorkerCount", "dispatchStrategy", "designatedWorkers",
+})  # fmt: skip
+_UNSET = frozenset({  # what it always writes, and what means nothing as long as it is empty or 0
+    "minCpuCores", "minMemorySpace", "minDiskSpace", "extra", "dispatchStrategyConfig", "alarmConfig", "logConfig",
+    "advancedRuntimeConfig",
 })  # fmt: skip
 _DEFAULTS = {"dispatchStrategy": ("1", "HEALTH_FIRST"), "concurrency": ("5",)}
 _SCRIPTS = {"ShellProcessor": ["/bin/sh", "-c"], "PythonProcessor": ["python3", "-c"]}
 _OFFICIAL = "tech.powerjob.official.processors.impl."
+_OF_DAY = ("interval", "intervalUnit", "startTimeOfDay", "endTimeOfDay", "daysOfWeek")
 _UNITS_S = {"SECONDS": 1, "MINUTES": 60, "HOURS": 3600}
 _CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})", re.ASCII)
 _DOWNLOAD = ("http:", "https:", "ftp:")
@@ -51,7 +56,7 @@ def read_powerjob(data: bytes, source: str, how: How) -> Reading:
     """Raises a usage error for what is no JSON."""
     reading = Reading()
     names = Names()
-    for document in read_records(data, source):
+    for document in read_records(data, source, reading):
         given = document.value
         text = str(given.get("jobName") or "")
         place = f"job {given['id']}" if given.get("id") else document.place
@@ -111,7 +116,8 @@ def _job(given: Mapping[str, Any], how: How, notes: Notes) -> dict[str, Any]:
             job["max_concurrency"] = min(most, 10_000)
     limit = whole(given.get("instanceTimeLimit"), "instanceTimeLimit")
     if limit:
-        job["timeout"] = format_duration(limit)
+        own = parse_duration(job["timeout"]) if "timeout" in job else limit
+        job["timeout"] = format_duration(min(limit, own))
         notes.say("instanceTimeLimit became the timeout of each attempt, not of all together")
     retries = (whole(given.get("instanceRetryNum"), "instanceRetryNum") or 0) + 1
     retries *= (whole(given.get("taskRetryNum"), "taskRetryNum") or 0) + 1
@@ -144,8 +150,8 @@ def _leave(given: Mapping[str, Any], execute: str, notes: Notes) -> None:
         notes.ask(f"designatedWorkers {workers[:100]} are left out: give labels to nodes and name them in placement")
     if execute == "BROADCAST" and _text(given, "maxWorkerCount") not in ("", "0"):
         notes.say("maxWorkerCount is left out: it runs on every node and worker that can")
-    rest = {key: value for key, value in given.items() if _text(given, key) not in ("", "0", "0.0", "{}", "[]", "null")}
-    notes.leave(rest, _KNOWN | {"designatedWorkers"}, "")
+    unset = {key for key in _UNSET if _text(given, key) in ("", "0", "0.0", "{}", "[]", "null")}
+    notes.leave(given, _KNOWN | unset, "")
 
 
 def _trigger(given: Mapping[str, Any], how: How, notes: Notes) -> dict[str, Any]:
@@ -155,7 +161,7 @@ def _trigger(given: Mapping[str, Any], how: How, notes: Notes) -> dict[str, Any]
         return {"manual": True}
     if kind == "WORKFLOW":
         raise Unmapped("it is a step of a workflow, which starts it; give it a time, or the condition job_succeeded")
-    starts, ends = _lifecycle(given)
+    starts, ends = _lifecycle(given, notes)
     if ends is not None and ends <= how.now_ms:
         raise Unmapped(f"its lifecycle ended at {instant(ends)}")
     if kind == "CRON":
@@ -175,7 +181,7 @@ def _trigger(given: Mapping[str, Any], how: How, notes: Notes) -> dict[str, Any]
     return trigger
 
 
-def _lifecycle(given: Mapping[str, Any]) -> tuple[int | None, int | None]:
+def _lifecycle(given: Mapping[str, Any], notes: Notes) -> tuple[int | None, int | None]:
     """Start and end in UTC milliseconds. The console has it as an object, its table as a text with JSON."""
     found = given.get("lifeCycle") or given.get("lifecycle")
     if isinstance(found, str):
@@ -184,6 +190,7 @@ def _lifecycle(given: Mapping[str, Any]) -> tuple[int | None, int | None]:
         return None, None
     if not isinstance(found, dict):
         raise Unmapped("its lifecycle is no object with start and end")
+    notes.leave(found, ("start", "end"), "lifecycle.")
     starts, ends = (whole(found.get(name), f"lifecycle.{name}") for name in ("start", "end"))
     if starts is not None and ends is not None and ends < starts:
         raise Unmapped("its lifecycle ends before it starts")
@@ -204,6 +211,7 @@ def _daily(text: str, how: How, notes: Notes) -> dict[str, Any]:
     """An interval between two times of each day. Times count from the first of the day here, from the run before
     there, which is the same where the interval divides the day so."""
     given = _object(text, "timeExpression")
+    notes.leave(given, _OF_DAY, "timeExpression.")
     unit = str(given.get("intervalUnit") or "SECONDS").upper()
     if unit not in _UNITS_S:
         raise Unmapped(f"its intervalUnit is {unit[:40]!r}; {', '.join(_UNITS_S)} are known")

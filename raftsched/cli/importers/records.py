@@ -8,21 +8,26 @@ from typing import Any
 
 import click
 
+from raftsched.cli.importers.foreign import Notes, Reading
 from raftsched.cli.terminal.documents import FILE_MAX, Document, read_documents
 
 ROWS_MAX = 200_000
 FIELD_MAX = 1 << 20  # characters
 _WRAPPERS = ("data", "content", "rows", "records", "list", "result", "results")
 _DELIMITERS = ",;\t"
+_TOTALS = ("total", "totalItems", "totalElements", "recordsTotal", "recordsFiltered")
+_OF_ANSWERS = ("success", "code", "msg", "message", "timestamp", "index", "page", "pageNum", "pageSize", "pagesize",
+               "size", "offset", "totalPages", "draw")  # fmt: skip
 
 
-def read_records(data: bytes, source: str) -> list[Document]:
-    """The objects of a file; answers of APIs are unwrapped ({"data": {"data": [...]}}). Raises a usage error."""
+def read_records(data: bytes, source: str, reading: Reading) -> list[Document]:
+    """The objects of a file; answers of APIs are unwrapped ({"data": {"data": [...]}}), and what they say beside is
+    noted. Raises a usage error."""
     if looks_like_csv(data):
         return _of_csv(data, source)
     found: list[Document] = []
     for document in read_documents(data, source):
-        found += _unwrapped(document.value, document.place, 0)
+        found += _unwrapped(document.value, document.place, 0, reading)
     return found
 
 
@@ -64,12 +69,24 @@ def _of_csv(data: bytes, source: str) -> list[Document]:
     return found
 
 
-def _unwrapped(value: dict[str, Any], place: str, depth: int) -> list[Document]:
+def _unwrapped(value: dict[str, Any], place: str, depth: int, reading: Reading) -> list[Document]:
     """An answer's `data` instead of the answer, where that is nothing but a wrapper around jobs."""
     for name in _WRAPPERS:
         inner = value.get(name)
         if isinstance(inner, list) and all(isinstance(item, dict) for item in inner):
+            _leave(value, name, place, len(inner), reading)
             return [Document(f"item {n}", item) for n, item in enumerate(inner, 1)]
         if isinstance(inner, dict) and depth < 3:
-            return _unwrapped(inner, place, depth + 1)
+            _leave(value, name, place, None, reading)
+            return _unwrapped(inner, place, depth + 1, reading)
     return [Document(place, value)]
+
+
+def _leave(value: dict[str, Any], inner: str, place: str, count: int | None, reading: Reading) -> None:
+    """Notes what an answer says beside its jobs, of which it has so many: that there are more of them, above all."""
+    notes = Notes()
+    notes.leave(value, (inner, *_TOTALS, *_OF_ANSWERS), "")
+    totals = [value[name] for name in _TOTALS if isinstance(value.get(name), int)]
+    if count is not None and totals and max(totals) > count:
+        notes.ask(f"it has {count} of {max(totals)} jobs: ask for all of them, with a longer page or page by page")
+    reading.note(place, notes)

@@ -57,7 +57,7 @@ def read_xxl_job(data: bytes, source: str, how: How) -> Reading:
     names = Names()
     rows = [
         (document.place, {_camel(key): value for key, value in document.value.items()})
-        for document in read_records(data, source)
+        for document in read_records(data, source, reading)
     ]
     there = {_text(given, "id") for _, given in rows}
     parents = _parents([given for _, given in rows], how.prefix)

@@ -59,7 +59,7 @@ def test_a_path_that_cron_reads_with_a_user_column_and_what_was_said() -> None:
     "text",
     [
         "0 2 * * * root run\n",
-        "# m h dom mon dow user command\n0 2 * * * root run\n@daily www-data -q run\n",
+        "# m h dom mon dow user command\n0 2 * * * root run\n@daily www-data -s run\n",
         "0 2 * * * ana run\n@daily nobody run\n",
         "-*/5 * * * * root run\n",
         "-@daily root run\n",

@@ -244,4 +244,30 @@ def test_the_shell_text_gives_the_command_exactly_that_input(shell: str, stdin: 
     assert (done.stdout.decode(), done.stderr, done.returncode) == (stdin + "[it's]", b"", 7)
 
 
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ("PATH=$HOME/bin:/usr/bin", "PATH=$HOME/bin:/usr/bin: no variable is replaced in such a line, as in cron"),
+        ("A=${B}", "no variable is replaced"),
+        ("MAILFROM=a@example.com", "given to the commands; that cron mails as this sender has no counterpart"),
+        ("START_HOURS_RANGE=3-22", "keeps to these hours has no counterpart"),
+        ("RANDOM_DELAY=1h", "RANDOM_DELAY=1h is no number of minutes up to a day; it is left out"),
+    ],
+)  # fmt: skip
+def test_settings_that_mean_something_else_are_noted(line: str, note: str) -> None:
+    (told,) = read(f"{line}\n@daily a").notes
+    assert told[0] == 1
+    assert note in told[1]
+
+
+@pytest.mark.parametrize("line", ["PASSWORD=a$1", "PRICE=5$", "RANDOM_DELAY=0", "A=\\$B"])
+def test_settings_that_are_as_they_were_are_not_noted(line: str) -> None:
+    assert read(f"{line}\n@daily a").notes == []
+
+
+def test_flags_that_are_left_out_are_noted() -> None:
+    tab = read("@daily -n -q -s a")
+    assert [note.partition(":")[0] for _, note in tab.notes] == ["the flag -n is left out", "the flag -q is left out"]
+
+
 # ---------------------------------------------------------------- whole files

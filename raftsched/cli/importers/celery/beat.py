@@ -28,6 +28,7 @@ _DJANGO = frozenset({
     "expire_seconds", "one_off", "start_time", "enabled", "last_run_at", "total_run_count", "date_changed",
     "description",
 })  # fmt: skip
+_DJANGO_UNSET = frozenset(["exchange", "routing_key"])  # mean nothing as long as they are empty
 _OWN = "celery.backend_cleanup"
 
 
@@ -191,10 +192,15 @@ def _of_task(jobs: _Jobs, task: Task, notes: Notes) -> dict[str, Any]:
     if task.kind == "interval":
         trigger = interval(task.schedule, notes)
     elif task.kind == "clocked":
+        notes.leave(task.schedule, ("clocked_time",), "clocked.")
         trigger = clocked(task.schedule.get("clocked_time"), jobs.zone, how.now_ms)
     else:
         trigger = trigger_of({**task.schedule, "__type__": "crontab"}, jobs.zone, how.now_ms, notes)
-    if "at" not in trigger:
+    if "at" in trigger:
+        for name in ("start_time", "expires"):
+            if fields.get(name):
+                notes.say(f"{name} is left out: what is due once runs then, however late")
+    else:
         if fields.get("one_off"):
             trigger["max_runs"] = 1
         if fields.get("start_time"):
@@ -213,7 +219,9 @@ def _of_task(jobs: _Jobs, task: Task, notes: Notes) -> dict[str, Any]:
     if fields.get("description"):
         job["description"] = str(fields["description"])[:DESCRIPTION_MAX]
     headers = re.sub(r"\s", "", str(fields.get("headers") or "{}"))
-    notes.leave({k: v for k, v in fields.items() if k != "headers"}, _DJANGO, "")
+    unset = {name for name in _DJANGO_UNSET if fields.get(name) in (None, "")}
+    notes.leave(fields, _DJANGO | unset | {"headers"}, "")
+    notes.leave(task.beside, (), "beside fields: ")
     if headers not in ("{}", "null"):
         notes.say("headers have no counterpart here; they are left out")
     return job

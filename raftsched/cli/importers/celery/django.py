@@ -29,6 +29,7 @@ class Task:
     schedule: dict[str, Any] = field(default_factory=dict)
     args: list[Any] = field(default_factory=list)
     kwargs: dict[str, Any] = field(default_factory=dict)
+    beside: dict[str, Any] = field(default_factory=dict)  # what its row, or that of its schedule, has beside fields
     problem: str = ""
 
 
@@ -40,6 +41,7 @@ def is_dump(documents: list[Document]) -> bool:
 def read_tasks(documents: list[Document]) -> Iterator[Task]:
     """The tasks in their order; rows of other models are left out."""
     schedules: dict[tuple[str, str], dict[str, Any]] = {}
+    beside: dict[tuple[str, str], dict[str, Any]] = {}
     tasks: list[Task] = []
     for document in documents:
         model = str(document.value.get("model") or "").lower().removeprefix(MODEL)
@@ -47,16 +49,23 @@ def read_tasks(documents: list[Document]) -> Iterator[Task]:
         if not isinstance(fields, dict):
             continue
         if model in _KINDS:
-            schedules[_KINDS[model], str(document.value.get("pk"))] = fields
+            key = _KINDS[model], str(document.value.get("pk"))
+            schedules[key], beside[key] = fields, _beside(document.value)
         elif model == "periodictask":
             name = str(fields.get("name") or "")
-            tasks.append(Task(f"task {name}" if name else document.place, fields))
+            place = f"task {name}" if name else document.place
+            tasks.append(Task(place, fields, beside=_beside(document.value)))
     for task in tasks:
         try:
             _complete(task, schedules)
+            task.beside |= beside[task.kind, str(task.fields[task.kind])]
         except Unmapped as error:
             task.problem = str(error)
         yield task
+
+
+def _beside(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("model", "pk", "fields")}
 
 
 def _complete(task: Task, schedules: Mapping[tuple[str, str], dict[str, Any]]) -> None:

@@ -19,6 +19,7 @@ _BOUNDS = {"minute": (0, 59), "hour": (0, 23), "day_of_week": (0, 6), "day_of_mo
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _PERIODS_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
 _PART = re.compile(r"(?:(\*)|(\w{1,10})(?:-(\w{1,10}))?)(?:/([0-9]{1,3}))?", re.ASCII)
+_KEYWORDS = {"clocked": ("clocked_time", "nowfun", "app"), "schedule": ("run_every", "relative", "nowfun", "app")}
 SOLAR = "it is due by the sun (solar), which is not computed here; give it a time of day"
 
 
@@ -61,6 +62,7 @@ def _of_call(call: Call, zone: str, now_ms: int, notes: Notes) -> dict[str, Any]
         if unknown or len(call.args) > len(CRONTAB):
             raise Unmapped(f"crontab() does not know {', '.join(unknown) or 'so many arguments'}")
         return crontab(given, zone, now_ms, notes)
+    notes.leave(call.kwargs, _KEYWORDS[call.name], f"{call.name}() ")
     if call.name == "clocked":
         return clocked(call.args[0] if call.args else call.kwargs.get("clocked_time"), zone, now_ms)
     period = call.args[0] if call.args else call.kwargs.get("run_every")
@@ -76,21 +78,26 @@ def _of_object(given: Mapping[str, Any], zone: str, now_ms: int, notes: Notes) -
     kind = str(given.get("__type__") or "")
     if kind == "solar" or "solar" in given or "latitude" in given:
         raise Unmapped(SOLAR)
-    for name in ("crontab", "interval", "schedule", "timedelta"):
+    for name in ("crontab", "interval", "schedule", "timedelta", "run_every"):
         if name in given:
+            if given.get("relative"):
+                notes.say("relative is left out: times are not rounded to the unit of the period")
+            notes.leave(given, (name, "__type__", "relative"), "schedule.")
             return trigger_of(given[name], zone, now_ms, notes)
-    if "run_every" in given:
-        return trigger_of(given["run_every"], zone, now_ms, notes)
     if "every" in given:
         return interval(given, notes)
     if "clocked_time" in given:
+        notes.leave(given, ("clocked_time", "__type__"), "schedule.")
         return clocked(given["clocked_time"], zone, now_ms)
     if kind == "crontab" or any(name in CRONTAB for name in given):
+        notes.leave(given, (*CRONTAB, "timezone", "__type__"), "schedule.")
         own = str(given.get("timezone") or "")
         return crontab({name: given[name] for name in CRONTAB if name in given}, own or zone, now_ms, notes)
-    if given and all(name in _PERIODS_MS or name == "weeks" for name in given):
+    spans = {name: value for name, value in given.items() if name in _PERIODS_MS or name == "weeks"}
+    if spans:
+        notes.leave(given, (*spans, "__type__"), "schedule.")
         try:
-            return _every(timedelta(**{name: float(value) for name, value in given.items()}).total_seconds(), notes)
+            return _every(timedelta(**{name: float(value) for name, value in spans.items()}).total_seconds(), notes)
         except (TypeError, ValueError, OverflowError):
             raise Unmapped("its schedule is no period") from None
     raise Unmapped(f"its schedule {str(dict(given))[:80]} is neither a period nor a crontab")
@@ -98,6 +105,7 @@ def _of_object(given: Mapping[str, Any], zone: str, now_ms: int, notes: Notes) -
 
 def interval(given: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
     """`every` and `period`, as django-celery-beat has them."""
+    notes.leave(given, ("every", "period", "__type__"), "schedule.")
     period = str(given.get("period") or "seconds")
     number = given.get("every")
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < 10**12:

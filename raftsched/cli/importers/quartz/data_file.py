@@ -16,6 +16,7 @@ FILE_MAX = 64 << 20  # bytes
 ELEMENTS_MAX = 1_000_000
 DEPTH_MAX = 50
 ROOT = "job-scheduling-data"
+_OF_ROOT = ("version", "http://www.w3.org/2001/XMLSchema-instance schemaLocation")
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Element:
     name: str
     line: int
     parts: list[str] = field(default_factory=list)
+    attributes: list[str] = field(default_factory=list)  # their names
     children: list[Element] = field(default_factory=list)
 
     def all(self, name: str) -> Iterator[Element]:
@@ -61,6 +63,7 @@ class _Reader:
         if self._count > ELEMENTS_MAX or len(self._stack) >= DEPTH_MAX:
             raise _Refused(f"it has more than {ELEMENTS_MAX:,} elements, or {DEPTH_MAX} levels")
         element = Element(name.rpartition(" ")[2], self.parser.CurrentLineNumber)
+        element.attributes = [one.rpartition(" ")[2] for one in attributes if one not in _OF_ROOT]
         if self._stack:
             self._stack[-1].children.append(element)
         else:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from raftsched.cli.importers.foreign import Reading, Unmapped
-from raftsched.cli.importers.quartz.data_file import Element, read_xml
+from raftsched.cli.importers.quartz.data_file import ROOT, Element, read_xml
 from raftsched.cli.importers.quartz.jobs import DEFAULT_GROUP, Job, Jobs, Trigger, number, time_ms
 from raftsched.cli.importers.records import read_records
 
@@ -19,6 +19,30 @@ _TYPES = {"CRON": "cron", "SIMPLE": "simple", "CAL_INT": "calendar"}
 _JOB_KNOWN = frozenset(
     ["name", "group", "description", "job-class", "durability", "recover", "job-data-map", "job-listener-ref"]
 )
+_OF_TRIGGER = frozenset(
+    ["name", "group", "description", "job-name", "job-group", "priority", "calendar-name", "job-data-map", "start-time",
+     "start-time-seconds-in-future", "end-time", "misfire-instruction"]
+)  # fmt: skip
+_CHILDREN: Mapping[str, frozenset[str]] = {  # element -> those that it may have; of others nothing is read
+    ROOT: frozenset(["pre-processing-commands", "processing-directives", "schedule"]),
+    "schedule": frozenset(["job", "trigger"]),
+    "job": _JOB_KNOWN,
+    "job-data-map": frozenset(["entry"]),
+    "entry": frozenset(["key", "value"]),
+    "trigger": frozenset(_KINDS),
+    "cron": _OF_TRIGGER | {"cron-expression", "time-zone"},
+    "simple": _OF_TRIGGER | {"repeat-count", "repeat-interval"},
+    "calendar-interval": _OF_TRIGGER | {"repeat-interval", "repeat-interval-unit"},
+}
+_RECOVERED = {"recover": "true"}  # runs that a node loses are run again by retry and lost (docs/guarantees.md)
+_LEFT_WHOLE = ("pre-processing-commands", "processing-directives")  # about Quartz' own jobs
+_COLUMNS = frozenset(  # of the query in docs/moving.md, and those beside that say nothing of a job
+    ["job_name", "job_group", "job_class_name", "is_nonconcurrent", "job_description", "description", "trigger_name",
+     "trigger_group", "trigger_type", "trigger_state", "start_time", "end_time", "priority", "misfire_instr",
+     "calendar_name", "cron_expression", "time_zone_id", "repeat_count", "repeat_interval", "times_triggered",
+     "str_prop_1", "str_prop_2", "int_prop_1", "job_data", "sched_name", "next_fire_time", "prev_fire_time",
+     "is_durable", "is_update_data"]
+)  # fmt: skip
 _OVER = ("COMPLETE", "ERROR", "DELETED")
 
 
@@ -37,19 +61,22 @@ def _of_xml(root: Element, source: str, how: How) -> Reading:
         for element in schedule.all("job"):
             job = _job(element)
             found[job.group, job.name] = job, element.line
-            left = sorted({child.name for child in element.children} - _JOB_KNOWN)
-            if element.first("job-listener-ref") is not None or left:
-                what = ", ".join([*left, *(["job-listener-ref"] if element.first("job-listener-ref") else [])])
-                jobs.reading.notes.append((f"line {element.line}", f"{what} has no counterpart; it is left out"))
         triggers += [(outer, kind) for outer in schedule.all("trigger") for kind in outer.children]
-    for name in ("pre-processing-commands", "processing-directives"):
+    for element in _not_read(root):
+        jobs.reading.notes.append((f"line {element.line}", f"{element.name} has no counterpart; it is left out"))
+    for name in _LEFT_WHOLE:
         if (about := root.first(name)) is not None and about.children:
-            jobs.reading.notes.append((f"line {about.line}", f"{name} are about Quartz' own jobs; left out"))
+            what = ", ".join(dict.fromkeys(child.name for child in about.children))
+            jobs.reading.notes.append((f"line {about.line}", f"{name} ({what}) are about Quartz' own jobs; left out"))
     keys = [(kind.text("job-group") or DEFAULT_GROUP, kind.text("job-name")) for _, kind in triggers]
     counts = Counter(keys)
     for key, (outer, element) in zip(keys, triggers, strict=True):
         place = f"line {outer.line}"
         label = f"{key[1]} {element.text('name')}".strip()
+        if element.name not in _KINDS:
+            why = f"a trigger {element.name[:40]!r} is not known; known are {', '.join(_KINDS)}"
+            jobs.reading.refused.append((place, label, why))
+            continue
         if key not in found:
             jobs.reading.refused.append((place, label, f"its job {key[1]!r} of group {key[0]!r} is not in this file"))
             continue
@@ -63,6 +90,22 @@ def _of_xml(root: Element, source: str, how: How) -> Reading:
         if not counts[key]:
             jobs.add(job, None, several=False, place=f"line {line}")
     return jobs.reading
+
+
+def _not_read(element: Element) -> Iterator[Element]:
+    """Yields the elements of which nothing is read, and the attributes, as if they were such."""
+    if element.name in _LEFT_WHOLE:
+        known = frozenset(child.name for child in element.children)
+    else:
+        known = _CHILDREN.get(element.name, frozenset())
+    for name in element.attributes:
+        yield Element(name, element.line)
+    for child in element.children:
+        if child.name not in known or child.name == "job-listener-ref" or child.text() == _RECOVERED.get(child.name):
+            if element.name != "trigger":  # an unknown kind of trigger is refused
+                yield child
+        else:
+            yield from _not_read(child)
 
 
 def _job(element: Element) -> Job:
@@ -83,8 +126,6 @@ def _data(element: Element) -> dict[str, Any]:
 
 
 def _xml_trigger(element: Element, place: str, how: How) -> Trigger:
-    if element.name not in _KINDS:
-        raise Unmapped(f"a trigger {element.name[:40]!r} is not known; known are {', '.join(_KINDS)}")
     starts = time_ms(element.text("start-time"), how.timezone, "start-time")
     ahead = number(element.text("start-time-seconds-in-future"), "start-time-seconds-in-future", -1)
     if ahead >= 0:
@@ -112,7 +153,10 @@ def _xml_trigger(element: Element, place: str, how: How) -> Trigger:
 
 def _of_tables(data: bytes, source: str, how: How) -> Reading:
     jobs = Jobs(source, how)
-    rows = [(document.place, _columns(document.value)) for document in read_records(data, source)]
+    rows = [(document.place, _columns(document.value)) for document in read_records(data, source, jobs.reading)]
+    left = dict.fromkeys(name for _, row in rows for name in row if name not in _COLUMNS)
+    if left:
+        jobs.reading.notes.append((source, f"columns that have no counterpart here, left out: {', '.join(left)}"))
     counts = Counter((row["job_group"], row["job_name"]) for _, row in rows)
     with_data = 0
     for at, row in rows:

@@ -17,6 +17,7 @@ from raftsched.cli.importers.systemd.commands import (
     split_words,
     unknown_variables,
 )
+from raftsched.cli.importers.systemd.left_out import leave_rest
 from raftsched.cli.importers.systemd.spans import span_ms
 from raftsched.cli.importers.systemd.units import Unit
 from raftsched.quantities import format_duration
@@ -26,8 +27,8 @@ _TYPES = ("simple", "exec", "oneshot", "idle")
 _KNOWN = frozenset({
     "Type", "ExecStart", "ExecStartPre", "ExecStartPost", "ExecCondition", "Environment", "EnvironmentFile",
     "WorkingDirectory", "User", "TimeoutStartSec", "TimeoutSec", "RuntimeMaxSec", "TimeoutStopSec", "Restart",
-    "RestartSec", "MemoryMax", "MemoryLimit", "LimitNOFILE", "LimitCPU", "StandardOutput", "StandardError",
-    "SyslogIdentifier", "SyslogFacility", "SyslogLevel", "KillMode",
+    "RestartSec", "StartLimitBurst", "MemoryMax", "MemoryLimit", "LimitNOFILE", "LimitCPU", "StandardOutput",
+    "StandardError",
 })  # fmt: skip
 _LEFT_OUT = {  # said together, with what holds here instead
     "Nice": "a node gives all its runs one (--nice)",
@@ -36,7 +37,6 @@ _LEFT_OUT = {  # said together, with what holds here instead
 }  # fmt: skip
 _SIZE = re.compile(r"([0-9]{1,15})([KMGT]?)", re.ASCII)
 _QUIET_OUTPUT = re.compile(r"journal|inherit|kmsg|syslog|tty|journal\+console|kmsg\+console")
-_USUAL_AFTER = re.compile(r"\S+\.(?:target|mount|slice)|(?:systemd-\S+|dbus|NetworkManager\S*)\.(?:service|socket)")
 
 
 def service_fields(unit: Unit, name: str, home: str | None, notes: Notes) -> dict[str, Any]:
@@ -233,19 +233,14 @@ def _leave(unit: Unit, notes: Notes) -> None:
         if value and not _QUIET_OUTPUT.fullmatch(value):
             notes.say(f"{name}={value} is left out: output is kept with each run")
     for name, why in _LEFT_OUT.items():
-        if name in service and why:
+        if service.get(name) and why:
             notes.say(f"{name} is left out: {why}")
-    rest = [name for name in service if name not in _KNOWN and not _LEFT_OUT.get(name) and not name.startswith("X-")]
-    if rest:
-        has, are = ("has", "it is") if len(rest) == 1 else ("have", "they are")
-        notes.say(f"{', '.join(rest)} {has} no counterpart here; {are} left out")
-    for name in unit.settings.get("Unit", {}):
-        value = unit.last("Unit", name)
-        if name.startswith(("Condition", "Assert")):
-            notes.ask(f"{name}={value} is not checked; see the conditions of jobs (docs/conditions.md)")
-        elif name in ("OnFailure", "OnSuccess"):
-            notes.ask(f"{name}={value} is left out; notify tells a webhook of how runs end (docs/webhooks.md)")
-        elif name in ("After", "Requires", "Wants", "BindsTo", "Requisite", "Conflicts", "PartOf", "Before"):
-            others = [one for one in value.split() if not _USUAL_AFTER.fullmatch(one)]
-            if others:
-                notes.say(f"{name}={' '.join(others)} is left out: units do not wait for each other here")
+    unused = {name for name, used in _only_where_used(unit).items() if not used}
+    leave_rest(unit, "Service", _KNOWN - unused | {name for name, why in _LEFT_OUT.items() if why}, notes)
+
+
+def _only_where_used(unit: Unit) -> dict[str, bool]:
+    """Settings that mean something only beside others."""
+    oneshot = (unit.last("Service", "Type") or "simple") == "oneshot"
+    restarts = dict.fromkeys(("RestartSec", "StartLimitBurst"), unit.restarts)
+    return {"TimeoutStartSec": oneshot, "RuntimeMaxSec": not oneshot, **restarts}

@@ -6,9 +6,11 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from raftsched.bounds import DESCRIPTION_MAX
 from raftsched.cli.importers.foreign import Entry, Names, Notes, Reading, Unmapped, every, job_name
 from raftsched.cli.importers.systemd.calendar import read_calendar
 from raftsched.cli.importers.systemd.commands import Specifiers
+from raftsched.cli.importers.systemd.left_out import leave_rest
 from raftsched.cli.importers.systemd.services import service_fields
 from raftsched.cli.importers.systemd.spans import span_ms
 from raftsched.cli.importers.systemd.units import Unit, read_files
@@ -23,8 +25,8 @@ JITTER_MAX_MS = 86_400_000
 GRACE = "1m"  # of what is skipped when it is missed: long enough for a change of leader
 _AT_START = ("OnActiveSec", "OnBootSec", "OnStartupSec")
 _KNOWN = frozenset({
-    *_AT_START, "OnCalendar", "OnUnitActiveSec", "OnUnitInactiveSec", "RandomizedDelaySec", "Persistent",
-    "AccuracySec", "Unit", "RemainAfterElapse",
+    *_AT_START, "OnCalendar", "OnUnitActiveSec", "OnUnitInactiveSec", "RandomizedDelaySec", "RandomizedOffsetSec",
+    "FixedRandomDelay", "AccuracySec", "Unit",
 })  # fmt: skip
 _TRUE = ("1", "yes", "true", "on", "y", "t")
 _USERS = re.compile(r"(/home/[^/]+|/root)/\.(?:config|local/share)/systemd/user/.*")
@@ -137,21 +139,38 @@ def _calendar(text: str, how: How, notes: Notes) -> dict[str, Any]:
 
 def _common(timer: Unit, triggers: list[dict[str, Any]], job: dict[str, Any], notes: Notes) -> None:
     """Fields that all jobs of a timer share: jitter and misfire."""
-    delay_text = timer.last("Timer", "RandomizedDelaySec")
-    delay = span_ms(delay_text, "RandomizedDelaySec") if delay_text else 0
-    if delay is None or delay > JITTER_MAX_MS:
-        notes.say(f"RandomizedDelaySec={delay_text} is more than a day, the longest jitter; it is a day here")
-        delay = JITTER_MAX_MS
+    delay = _jitter_ms(timer, notes)
     if delay:
         for trigger in triggers:
             trigger["jitter"] = format_duration(delay)
+    known = _KNOWN
     if timer.all("Timer", "OnCalendar"):
+        known |= {"Persistent"}
         persistent = timer.last("Timer", "Persistent").lower() in _TRUE
         job["misfire"] = {"policy": "once"} if persistent else {"policy": "skip", "grace": GRACE}
     if timer.all("Timer", "AccuracySec"):
         notes.say(f"AccuracySec={timer.last('Timer', 'AccuracySec')} is left out: a run starts within its second")
-    rest = [name for name in timer.settings.get("Timer", {}) if name not in _KNOWN and not name.startswith("X-")]
-    for name in rest:
-        value = timer.last("Timer", name)
-        if value.lower() in _TRUE:
-            notes.say(f"{name}={value} has no counterpart here; it is left out")
+    leave_rest(timer, "Timer", known, notes)
+    description = timer.last("Unit", "Description")
+    if description and "%" not in description:
+        job.setdefault("description", description[:DESCRIPTION_MAX])
+
+
+def _jitter_ms(timer: Unit, notes: Notes) -> int:
+    """The delay that runs have at most: of a jitter each run has another part."""
+    total = 0
+    for name in ("RandomizedDelaySec", "RandomizedOffsetSec"):
+        text = timer.last("Timer", name)
+        length = span_ms(text, name) if text else 0
+        if length is None or length > JITTER_MAX_MS:
+            notes.say(f"{name}={text} is more than a day, the longest jitter; it is a day here")
+            length = JITTER_MAX_MS
+        if length and name == "RandomizedOffsetSec":
+            notes.say(
+                f"{name}={text} became the jitter: each run is delayed by another part of it, not all by the same"
+            )
+        total += length
+    fixed = timer.last("Timer", "FixedRandomDelay")
+    if fixed:
+        notes.say(f"FixedRandomDelay={fixed} is left out: each run is delayed by another part of the jitter")
+    return min(total, JITTER_MAX_MS)

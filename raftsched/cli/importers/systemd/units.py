@@ -37,11 +37,16 @@ class Unit:
         values = self.all(section, name)
         return values[-1] if values else ""
 
+    @property
+    def restarts(self) -> bool:
+        """Whether it is started again after a failure."""
+        return self.last("Service", "Restart") == "on-failure"
+
     def set(self, section: str, name: str, value: str) -> None:
         """Systemd's rule: lists grow, the last value of anything else holds, an empty one resets."""
         of = self.settings.setdefault(section, {})
         if not value:
-            of.pop(name, None)
+            of[name] = []
         elif name in _LISTS:
             of.setdefault(name, []).append(value)
         else:

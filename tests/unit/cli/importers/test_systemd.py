@@ -84,6 +84,24 @@ def test_calendars(text: str, trigger: dict[str, Any]) -> None:
     assert found == ({"timezone": "UTC", **trigger} if "at" not in trigger else trigger)
 
 
+@pytest.mark.parametrize(
+    ("lines", "jitter", "told"),
+    [
+        ("RandomizedOffsetSec=60min", "1h", ["RandomizedOffsetSec=60min became the jitter"]),
+        ("RandomizedOffsetSec=30min\nRandomizedDelaySec=5min", "35m", ["became the jitter"]),
+        ("RandomizedOffsetSec=2d", "1d", ["is more than a day"]),
+        ("RandomizedDelaySec=5min\nFixedRandomDelay=true", "5m", ["FixedRandomDelay=true is left out: each run"]),
+        ("RandomizedDelay=5min\nOnCalender=daily", None,
+         ["RandomizedDelay, OnCalender have no counterpart here; they are left out"]),
+    ],
+)  # fmt: skip
+def test_spread_times(lines: str, jitter: str | None, told: list[str]) -> None:
+    job, notes = one(f"OnCalendar=hourly\n{lines}")
+    assert job["trigger"].get("jitter") == jitter
+    for text in told:
+        assert text in notes
+
+
 def test_years_of_a_rule_are_its_start_and_its_end() -> None:
     found = calendar_trigger("Fri 2027..2028-*-13", "Europe/Madrid")
     assert (found["starts_at"], found["ends_at"]) == ("2026-12-31T23:00:00Z", "2028-12-31T22:59:59Z")
@@ -165,8 +183,9 @@ def test_a_whole_timer() -> None:
         "retry": {"delays": ["1s"] * 4, "on": ["failed", "timed_out"]},
         "description": "Back up a", "labels": {"source": "systemd:a.timer"},
     }  # fmt: skip
-    for word in ("runs as backup", "AccuracySec=1us", "WakeSystem=true", "After=db.service", "OnFailure=", "notify",
-                 "ConditionPathExists=/srv is not checked", "Nice is left out", "ProtectSystem, PrivateTmp have",
+    for word in ("runs as backup", "AccuracySec=1us", "WakeSystem has no counterpart", "After=db.service",
+                 "OnFailure=", "notify", "ConditionPathExists=/srv is not checked", "Nice is left out",
+                 "ProtectSystem, PrivateTmp have",
                  "StandardOutput=append:/var/log/x", "each process"):  # fmt: skip
         assert word in notes
     assert "network-online.target" not in notes
