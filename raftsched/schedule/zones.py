@@ -7,6 +7,7 @@ day over the stretch of time somebody asks about, and the change itself is found
 from __future__ import annotations
 
 import difflib
+import re
 from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -19,6 +20,9 @@ from raftsched.schedule.errors import TriggerError, shown
 POINTER = "/trigger/timezone"
 NAME_MAX = 64  # characters
 _NOT_ALIKE = frozenset({"Factory", "Local", "local", "localtime", "posixrules"})  # places that each machine fills
+
+_FIXED = re.compile(r"(?:(?:Etc/)?(?:GMT|UTC|UT))?([+-])([0-9]{1,2})(?::?([0-5][0-9]))?", re.ASCII | re.IGNORECASE)
+_EAST_MAX, _WEST_MAX = 14, 12  # hours of the zones of IANA with a fixed offset
 
 _CHUNK_BITS = 25  # 2**25 s: about a year
 _CHUNK_S = 1 << _CHUNK_BITS
@@ -180,11 +184,40 @@ def zone_info(name: str) -> ZoneInfo:
 
 
 def _hint(name: str) -> str:
+    fixed = fixed_offset(name)
+    if fixed is not None:
+        place = "a place, like Europe/Madrid"
+        known = fixed.zone
+        if known is None:
+            return f"no zone of IANA is always {fixed.text}; name the place, like Asia/Kolkata"
+        return "write UTC" if known == "UTC" else f"for {fixed.text} write {known}, whose sign is turned, or {place}"
     near = difflib.get_close_matches(name, _names(), n=1, cutoff=0.75)
     near = [known for known in _names() if known.lower() == name.lower()] or near
     if near:
         return f"did you mean {near[0]}?"
     return "use an IANA name like Europe/Madrid or UTC; a fixed offset is Etc/GMT-2 (which is UTC+2)"
+
+
+class FixedOffset(NamedTuple):
+    """An offset that is written as a name. `zone`: that of IANA which always has it, None where there is none."""
+
+    text: str  # such as UTC+5:30
+    zone: str | None
+
+
+def fixed_offset(name: str) -> FixedOffset | None:
+    """Reads `GMT+2`, `UTC+02:00`, `-0300`: hours east of UTC, as Java, ISO 8601 and people write them. (The zones of
+    IANA that are called Etc/GMT+2 count the other way round.) None: the name is none of them."""
+    found = _FIXED.fullmatch(name)
+    if found is None:
+        return None
+    hours, minutes = int(found[2]), int(found[3] or 0)
+    if not hours and not minutes:
+        return FixedOffset("UTC", "UTC")
+    east = found[1] == "+"
+    text = f"UTC{found[1]}{hours}" + (f":{minutes:02}" if minutes else "")
+    exists = not minutes and hours <= (_EAST_MAX if east else _WEST_MAX)
+    return FixedOffset(text, f"Etc/GMT{'-' if east else '+'}{hours}" if exists else None)
 
 
 @lru_cache(maxsize=1)

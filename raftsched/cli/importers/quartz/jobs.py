@@ -21,7 +21,7 @@ from raftsched.cli.importers.foreign import (
 )
 from raftsched.schedule.errors import TriggerError
 from raftsched.schedule.local_days import local_ms
-from raftsched.schedule.zones import zone_info
+from raftsched.schedule.zones import fixed_offset, is_zone, zone_info
 
 if TYPE_CHECKING:
     from raftsched.cli.importers.reading import How
@@ -42,7 +42,15 @@ _MISFIRES = {  # kind -> number in the tables -> name
 _SKIP = ("DO_NOTHING", "RESCHEDULE_NEXT_WITH_REMAINING_COUNT", "RESCHEDULE_NEXT_WITH_EXISTING_COUNT")
 _UNITS_MS = {"SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000}
 _FREQUENCIES = {"DAY": "DAILY", "WEEK": "WEEKLY", "MONTH": "MONTHLY", "YEAR": "YEARLY"}
-_ZONED = re.compile(r"(.*[0-9])(Z|[+-][0-9]{2}:?[0-9]{2})", re.ASCII)
+_OF_JAVA = {  # java.time.ZoneId.SHORT_IDS, those that are no names of IANA
+    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare", "CNT": "America/St_Johns", "CST": "America/Chicago", "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris", "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo", "MIT": "Pacific/Apia", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland",
+    "PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles",
+    "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh",
+}  # fmt: skip
 
 
 @dataclass
@@ -146,7 +154,7 @@ class Jobs:
         return body
 
     def _trigger(self, trigger: Trigger, notes: Notes) -> dict[str, Any]:
-        zone = trigger.zone or self._how.timezone
+        zone = _zone(trigger.zone, notes) if trigger.zone else self._how.timezone
         if trigger.kind == "cron":
             found = quartz_trigger(trigger.expression, zone)
             return found | self._span(trigger, notes, phase=False)
@@ -205,6 +213,16 @@ class Jobs:
         if trigger.ends_ms is not None:
             found["ends_at"] = instant(trigger.ends_ms)
         return found
+
+
+def _zone(name: str, notes: Notes) -> str:
+    """The IANA name of a zone that Java knows: also by an offset, as GMT+2, and by letters."""
+    fixed = fixed_offset(name) if name.startswith("GMT") else None
+    found = _OF_JAVA.get(name) if fixed is None else fixed.zone
+    if found is None or found == name or is_zone(name):
+        return name
+    notes.say(f"its time zone {name} is called {found} here")
+    return found
 
 
 def _name(job: Job, trigger: Trigger | None) -> str:
