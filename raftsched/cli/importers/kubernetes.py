@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from raftsched import names as rules
@@ -61,7 +62,14 @@ _SOURCES = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef", "
 _OF_SOURCE = ("name", "key", "fieldPath", "resource", "apiVersion", "containerName", "divisor")
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)", re.ASCII)
-_QUANTITY = re.compile(r"([0-9]+)(|k|M|G|T|Ki|Mi|Gi|Ti)", re.ASCII)
+# A quantity of Kubernetes: a number, also with a fraction, and a suffix, decimal, binary or an exponent.
+_QUANTITY = re.compile(
+    r"\+?([0-9]{1,18}\.?[0-9]{0,18}|\.[0-9]{1,18})(|[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})", re.ASCII
+)
+_SUFFIXES = {"": Fraction(1), **{one: Fraction(1000) ** n for n, one in enumerate("num kMGTPE", -3) if one != " "},
+             **{f"{one}i": Fraction(1024) ** n for n, one in enumerate("KMGTPE", 1)}}  # fmt: skip
+_SIZES = {f"{one}B": 1024**n if one.endswith("i") else 1000**n
+          for n in (4, 3, 2, 1) for one in (f"{' KMGT'[n]}i", " kMGT"[n])}  # fmt: skip
 BACKOFF_LIMIT = 6  # what Kubernetes does unless it is told otherwise
 RETRIES_MAX = 100
 
@@ -389,9 +397,22 @@ def _resources(container: Mapping[str, Any], notes: Notes) -> str | None:
     memory = limits.get("memory")
     if memory is None:
         return None
-    found = _QUANTITY.fullmatch(str(memory))
+    size = memory_size(str(memory))
+    if size is None:
+        notes.say(f"resources.limits.memory: {memory} is no quantity of Kubernetes; it is left out")
+    return size
+
+
+def memory_size(quantity: str) -> str | None:
+    """The size in bytes that a quantity of Kubernetes stands for, rounded up, in the largest unit that needs no
+    fraction; None: it is no quantity."""
+    found = _QUANTITY.fullmatch(quantity)
     if found is None:
-        notes.say(f"resources.limits.memory: {memory} is not understood; it is left out")
         return None
-    unit = {"": "", "k": "kB"}.get(found[2], f"{found[2]}B")
-    return found[1] + unit
+    number, suffix = Fraction(found[1].rstrip(".")), found[2]
+    unit = _SUFFIXES.get(suffix)
+    size = -int(-number * (Fraction(10) ** int(suffix[1:]) if unit is None else unit) // 1)
+    for name, unit_size in _SIZES.items():
+        if size and size % unit_size == 0:
+            return f"{size // unit_size}{name}"
+    return str(size)

@@ -9,7 +9,7 @@ import pytest
 
 from raftsched.cli.importers.dkron import read_dkron
 from raftsched.cli.importers.foreign import Reading
-from raftsched.cli.importers.kubernetes import read_cronjobs
+from raftsched.cli.importers.kubernetes import memory_size, read_cronjobs
 from raftsched.cli.terminal.documents import Document, read_documents
 from tests.support.stub_server import serve
 from tests.unit.cli.house import JOB, run
@@ -349,6 +349,30 @@ def test_what_of_a_job_template_works_differently_is_told() -> None:
     for word in ("parallelism 2 is left out", "podFailurePolicy", "successPolicy", "backoffLimitPerIndex",
                  "maxFailedIndexes", "novelty has no counterpart"):  # fmt: skip
         assert word in notes
+
+
+@pytest.mark.parametrize(
+    ("quantity", "size"),
+    [
+        ("1.5Gi", "1536MiB"), ("512Mi", "512MiB"), ("128974848", "123MiB"), ("129e6", "129MB"), ("129M", "129MB"),
+        ("123Mi", "123MiB"), ("128974848000m", "123MiB"), ("1E9", "1GB"), ("0.5G", "500MB"), (".25Ki", "256"),
+        ("1.Gi", "1GiB"), ("+1Gi", "1GiB"), ("1Ti", "1TiB"), ("64k", "64kB"), ("1500001m", "1501"),
+        ("0.1Gi", "107374183"),
+        ("67108864000000000n", "64MiB"), ("67108864000001u", "67108865"), ("0.001Pi", "1125899906843"),
+        ("1Ei", "1048576TiB"), ("2P", "2000TB"), ("0", "0"), ("1e-3Ti", None), ("1K", None), ("1 Gi", None),
+        ("Gi", None), ("1.5.2Gi", None), ("-1Gi", None), ("1gi", None), ("", None), (".", None), ("1m5", None),
+    ],
+)  # fmt: skip
+def test_quantities_of_memory(quantity: str, size: str | None) -> None:
+    assert memory_size(quantity) == size
+
+
+def test_a_limit_that_is_no_quantity_is_noted() -> None:
+    reading = small("{image: i, command: [run], resources: {limits: {memory: 1.5Gi}}}")
+    assert reading.entries[0].job["handler"]["limits"] == {"memory": "1536MiB"}
+    reading = small("{image: i, command: [run], resources: {limits: {memory: 1gi}}}")
+    assert "limits" not in reading.entries[0].job["handler"]
+    assert "resources.limits.memory: 1gi is no quantity of Kubernetes; it is left out" in said(reading)
 
 
 def test_secrets_and_the_namespace_are_known_here() -> None:
