@@ -58,6 +58,8 @@ from raftsched.quantities import format_duration
 NO_TROUBLES: Mapping[str, str] = {}
 _SHOWN = 5  # names that one text lists
 WORKERS_SEEN = 2_000  # of which the session is remembered decoded
+# Nodes of 0.2.0 say this of a run whose rows they have not applied yet. Its job is there: else nothing waits.
+_NOT_HEARD_OF = "the job's definition is gone"
 _NO_RULE = NodeRule()  # nobody sets anything for a worker but it itself
 
 
@@ -250,6 +252,8 @@ def _is_going(row: Instance | None) -> bool:
 def _conditions(view: ReadView, meta: Meta, policy: Policy, namespace: str, row: Instance, now_ms: int) -> Obstacle:
     text = "Its conditions are not met"
     found = row.error or next((s.detail for s in reversed(row.steps) if s.kind is StepKind.CONDITIONS), None)
+    if found and found.rstrip(".").endswith(_NOT_HEARD_OF):
+        found = "a node was asked before it had heard of this run"
     if found:
         text += f": {found.rstrip('.')}"
     if row.wake_at_ms is not None and row.wake_at_ms != row.checks_end_at_ms:  # else it will be told

@@ -622,6 +622,16 @@ class TestWhatItWaitsForNow:
         assert found is not None
         assert "looked at again" not in found.text
 
+    def test_a_row_that_a_node_has_not_applied_yet_is_not_gone(self) -> None:
+        world = World()
+        key = a_run(world)
+        row = world.instance(key)
+        row.checking = True
+        row.error = "n2 does not look: the job's definition is gone."
+        found = waits_for(world.view, world.meta, status(), world.job(row.job_id), policy(), row, world.now)
+        assert found is not None
+        assert found.text == "Its conditions are not met: a node was asked before it had heard of this run."
+
     def test_the_node_that_saw_its_paths(self) -> None:
         world = World()
         key = a_run(world)
