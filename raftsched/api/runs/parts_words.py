@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from raftsched.api.runs.explain_words import because, error_words
 from raftsched.api.runs.parts import rows_of_parts
 from raftsched.core.executors import in_words
+from raftsched.core.limits import SHARDS_MAX
 from raftsched.core.model import FINAL, Instance, InstanceState
 from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView
 
 SHOWN = 5  # parts of a kind that one text names
+LOOK_MAX = SHARDS_MAX  # parts looked at for one text: all but of a run on very many workers
 _BAD = {
     InstanceState.FAILED: "failed",
     InstanceState.TIMED_OUT: "took longer than its timeout",
@@ -31,7 +35,7 @@ def parts_words(view: ReadView, row: Instance) -> str:
     bad: list[str] = []
     run: list[str] = []
     wait: list[str] = []
-    for _, raw in rows_of_parts(view, row):
+    for _, raw in islice(rows_of_parts(view, row), LOOK_MAX):
         part = decode_instance(raw)
         if part.state in _BAD:
             bad.append(_ended(part))
@@ -39,12 +43,14 @@ def parts_words(view: ReadView, row: Instance) -> str:
             run.append(_runs(part))
         elif part.state not in FINAL:
             wait.append(part_name(part))
-    if row.state not in FINAL:
-        wait += [f"part {index}" for index in range(parts.made, parts.total)]
-    said = [_counted(parts.succeeded, parts.total), *_some(bad, "did not succeed")]
-    said = [", ".join(said[:2]), *said[2:], *_some(run, "run")]
+    failed = parts.failed + parts.killed
+    said = [_counted(parts.succeeded, parts.total), *_some(bad, failed, "did not succeed")]
+    said = [", ".join(said[:2]), *said[2:], *_some(run, len(run), "run")]
     if wait:
         said.append(f"{_listed(wait)} wait{'s' if len(wait) == 1 else ''}")
+    others = 0 if row.state in FINAL else parts.total - parts.ended - len(run) - len(wait)
+    if others > 0:
+        said.append(f"{others:,} more are not looked at here, or not made yet")
     return "; ".join(said)
 
 
@@ -68,9 +74,10 @@ def _runs(part: Instance) -> str:
     return f"{part_name(part)} {what}{where}"
 
 
-def _some(said: list[str], rest: str) -> list[str]:
-    more = len(said) - SHOWN
-    return said[:SHOWN] + ([f"{more} more {rest}"] if more > 0 else [])
+def _some(said: list[str], count: int, rest: str) -> list[str]:
+    shown = said[:SHOWN]
+    more = count - len(shown)
+    return shown + ([f"{more:,} more {rest}"] if more > 0 else [])
 
 
 def _listed(names: list[str]) -> str:

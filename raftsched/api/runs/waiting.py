@@ -18,6 +18,7 @@ from raftsched.api.ports import ClusterStatus
 from raftsched.api.rows import SCAN_MAX, get_instance, newest_session, node_rule
 from raftsched.api.runs.explain_words import error_words
 from raftsched.api.runs.parts import rows_of_parts
+from raftsched.api.runs.parts_words import LOOK_MAX as PARTS_LOOKED
 from raftsched.api.runs.parts_words import part_name
 from raftsched.core import rows
 from raftsched.core.admission import blocked_reason, unblocked_at_ms
@@ -174,11 +175,12 @@ def time_words(at_ms: int, now_ms: int) -> str:
 
 
 def _waiting_part(view: ReadView, row: Instance) -> tuple[Instance | None, int]:
-    """Returns the first part that waits, and how many others do. None: one runs, or all are at their end."""
+    """Returns the first part that waits, and how many others do. None: one runs, all are at their end, or there are too
+    many to look at."""
     waiting: list[Instance] = []
-    for _, raw in rows_of_parts(view, row):
+    for looked, (_, raw) in enumerate(rows_of_parts(view, row)):
         part = rows.decode_instance(raw)
-        if part.live is not None:
+        if part.live is not None or looked >= PARTS_LOOKED:
             return None, 0
         if part.state not in FINAL:
             waiting.append(part)
@@ -375,7 +377,8 @@ def _place(
         able = [n for n in able if n.name == row.only_on]
         if not able and row.parent is not None:
             until = "" if row.wake_at_ms is None else f" It waits for it until {format_time(row.wake_at_ms)}."
-            text = f"This part is for {in_words(row.only_on)}, which is gone or cannot take it now.{until}"
+            there = next((n for n in every if n.name == row.only_on), None)
+            text = f"This part is for {in_words(row.only_on)}, which {_unable(there)}.{until}"
             return Obstacle("node_gone", text)
         if not able:
             return Obstacle(
@@ -400,6 +403,13 @@ def _place(
             return None
         busy.append(f"{node.words} ({running} of {node.offer.slots} slots)")
     return Obstacle("no_free_slot", f"Every {_kind(followers)} that can take it is busy: {_some(busy)}.")
+
+
+def _unable(node: _Node | None) -> str:
+    """Returns why a part cannot go to the node that it is for, to stand behind "which"."""
+    if node is None or not node.open:
+        return "has no session at the moment: it may be down"
+    return "is drained" if node.offer.drained else "cannot take it now"
 
 
 def _kind(nodes: list[_Node]) -> str:

@@ -805,7 +805,7 @@ class TestParts:
         world.ok(c.EndSession(sessions[0], 1))
         reason, text = blocked(world, key)
         assert reason == "node_gone"
-        assert text.startswith("It waits for the part on n2: This part is for n2, which is gone")
+        assert text.startswith("It waits for the part on n2: This part is for n2, which has no session at the moment")
         assert "It is RUNNING: 1 of 2 parts succeeded; the part on n2 waits. It waits for" in self.said(world, key)
 
     def test_one_that_was_killed(self) -> None:
@@ -824,6 +824,16 @@ class TestParts:
         world.end(parts[1], Outcome.KILLED)
         assert "It is KILLED: somebody asked for it; 1 of 4 parts succeeded, part 1 was killed: " in self.said(
             world, key
+        )
+
+    def test_no_more_are_looked_at_than_an_answer_may_cost(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("raftsched.api.runs.parts_words.LOOK_MAX", 2)
+        monkeypatch.setattr("raftsched.api.runs.waiting.PARTS_LOOKED", 2)
+        world = World()
+        key, _ = self.split(world)
+        assert obstacle(world, key) is None
+        assert self.said(world, key).endswith(
+            "none of 4 parts succeeded; part 0, part 1 wait; 2 more are not looked at here, or not made yet."
         )
 
     def test_no_more_are_named_than_one_reads(self) -> None:
