@@ -52,7 +52,7 @@ def not_due(job: Job, now_ms: int, change: Change, *, owed: bool) -> Obstacle | 
         return Obstacle("calendar", never_fires(job))
     if job.fire_at_ms is not None:
         return _overdue(job, job.fire_at_ms, now_ms)
-    return _without_time(job, owed)
+    return _without_time(job, now_ms, owed=owed)
 
 
 def _created(job: Job) -> str:
@@ -87,19 +87,23 @@ def _past(job: Job, now_ms: int) -> str:
 
 
 def _over(job: Job, now_ms: int, change: Change) -> Obstacle:
+    at = "" if change.at_ms is None else f" at {format_time(change.at_ms)}"
+    by_hand = Obstacle("expired", f"{change.who or 'Somebody'} expired it{at}: nothing of it is due any more.")
+    return _used_up(job, now_ms) or by_hand
+
+
+def _used_up(job: Job, now_ms: int) -> Obstacle | None:
+    """Returns why its triggers have no time any more; None: they have, or could have."""
     trigger, ends = job.policy.trigger, [one.ends_at_ms for one in job.policy.all_triggers]
     if trigger.max_runs is not None and job.runs >= trigger.max_runs:
         times = "once" if job.runs == 1 else f"{job.runs} times"
         return Obstacle("max_runs", f"It has run {times}, as often as its max_runs says.")
-    if trigger.once and job.runs:
-        return Obstacle("ran", "It was due once, and has been fired.")
+    if trigger.once:
+        return Obstacle("ran", "It was due once, and has been fired.") if job.runs else None
     last = max((end for end in ends if end is not None), default=None)
     if last is not None and None not in ends and last <= now_ms:
         return Obstacle("ended", f"Its ends_at was {format_time(last)}: nothing of it is due after that.")
-    if not trigger.once and not _has_times(job, now_ms):
-        return Obstacle("over", "Its trigger has no time any more.")
-    at = "" if change.at_ms is None else f" at {format_time(change.at_ms)}"
-    return Obstacle("expired", f"{change.who or 'Somebody'} expired it{at}: nothing of it is due any more.")
+    return None if _has_times(job, now_ms) else Obstacle("over", "Its trigger has no time any more.")
 
 
 def _has_times(job: Job, now_ms: int) -> bool:
@@ -130,7 +134,7 @@ def _overdue(job: Job, fire_at_ms: int, now_ms: int) -> Obstacle | None:
     )
 
 
-def _without_time(job: Job, owed: bool) -> Obstacle | None:
+def _without_time(job: Job, now_ms: int, *, owed: bool) -> Obstacle | None:
     trigger = job.policy.trigger
     if owed:
         return Obstacle("unscheduled", "Its next time is not computed yet; the leader does that, within moments.")
@@ -144,7 +148,7 @@ def _without_time(job: Job, owed: bool) -> Obstacle | None:
         return Obstacle("follows", f"It has no times of its own: it runs {how} {which}{each} has {_ENDS[after.on]}.")
     if trigger.mode is EveryMode.FIXED_DELAY and job.active:
         return Obstacle("fixed_delay", "Its next time counts from the end of the run that is active.")
-    return None
+    return _used_up(job, now_ms)  # its last run goes on: else it were over
 
 
 def schedule_notes(job: Job, now_ms: int) -> Iterator[Obstacle]:
@@ -163,6 +167,12 @@ def schedule_notes(job: Job, now_ms: int) -> Iterator[Obstacle]:
             yield Obstacle("ends_at", f"{name} ends at {format_time(trigger.ends_at_ms)}.")
         if trigger.jitter_ms:
             yield _jitter(job, trigger, name)
+    for trigger, state in zip(job.policy.triggers, job.triggers, strict=True):
+        if state.over:
+            yield Obstacle("trigger_over", f"Its trigger {trigger.id} has no time any more.")
+        elif state.never_fires:
+            text = f"All times ahead of its trigger {trigger.id} are excluded by the calendar {trigger.calendar}."
+            yield Obstacle("trigger_over", text)
     if limit is not None:
         yield Obstacle("runs_left", f"It has run {job.runs} of the {limit} times that its max_runs lets it.")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from raftsched.api.http.durations import format_time
-from raftsched.core.commands import Assign, Ended, Fire, ScheduleJob, SetJobState
+from raftsched.core.commands import Assign, Ended, Fire, ScheduleJob, SetJobState, TriggerFire
 from raftsched.core.ids import parse_instance, parse_job
 from raftsched.core.model import Job, JobState, Outcome
 from raftsched.core.rows import CALENDARS, JOBS
@@ -184,6 +184,13 @@ class TestItsState:
 
         of_jobs(tmp_path, test)
 
+    def test_its_last_run_goes_on(self, tmp_path: Path) -> None:
+        async def test(jobs: Jobs) -> None:
+            jobs.fire(await jobs.create(trigger={"in": "0s"}))
+            assert list(await jobs.obstacles()) == ["ran", "overlap"]
+
+        of_jobs(tmp_path, test)
+
     def test_its_ends_at_was(self, tmp_path: Path) -> None:
         async def test(jobs: Jobs) -> None:
             end = at(jobs, HOUR_MS)
@@ -314,6 +321,20 @@ class TestItsTimes:
 
         of_jobs(tmp_path, test)
 
+    def test_one_of_several_triggers_is_over(self, tmp_path: Path) -> None:
+        async def test(jobs: Jobs) -> None:
+            job = await jobs.create(
+                triggers=[{"id": "once", "at": at(jobs, 1)}, {"id": "often", "every": "1h"}], trigger=None
+            )
+            jobs.cluster.clock.forward(1)
+            row = jobs.row(job)
+            assert row.nominal_at_ms is not None
+            part = TriggerFire(0, row.nominal_at_ms)
+            jobs.cluster.apply(Fire(row.id, row.revision, row.nominal_at_ms, triggers=(part,)))
+            assert (await jobs.notes())["trigger_over"] == "Its trigger once has no time any more."
+
+        of_jobs(tmp_path, test)
+
     def test_its_next_time_is_left_out(self, tmp_path: Path) -> None:
         async def test(jobs: Jobs) -> None:
             await jobs.create(trigger={"every": "1h"})
@@ -355,7 +376,11 @@ class TestWhatARunWouldWaitFor:
 
     def test_a_permit_of_its_key(self, tmp_path: Path) -> None:
         async def test(jobs: Jobs) -> None:
-            limits = {"concurrency": {"key": "acme", "max": 1}, "overlap": "allow", "trigger": {"every": "1h"}}
+            limits: dict[str, Any] = {
+                "concurrency": {"key": "acme", "max": 1},
+                "overlap": "allow",
+                "trigger": {"every": "1h"},
+            }
             await jobs.create("other", **limits)
             await jobs.create(**limits)
             assert await jobs.obstacles() == {}
