@@ -10,6 +10,7 @@ from raftsched.core.model import After, AfterOn, EveryMode, Trigger, TriggerKind
 from raftsched.schedule.describe_rule import describe_rule
 from raftsched.schedule.expression import Expression, compiled
 from raftsched.schedule.fields import Parsed
+from raftsched.schedule.remarks import remarks
 from raftsched.schedule.words import MONTHS, ORDINALS, WEEKDAYS, listed, spans
 
 _JOBS_MAX = 4  # more jobs than this that one follows are not listed one by one
@@ -112,7 +113,7 @@ def describe_cron(expr: str, dialect: str = "", job_id: int = 0) -> str:
     text = " ".join(parts)
     if expression.hashed and not job_id:
         text += " (an example: H depends on the job's id)"
-    return text
+    return text + "".join(f" ({remark})" for remark in remarks(expr, dialect))
 
 
 def _instant(at_ms: int) -> str:

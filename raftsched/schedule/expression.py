@@ -61,14 +61,10 @@ def parse(expr: str, dialect: str, job_id: int) -> Expression:
     """Reads an expression without the cache. Errors as `compiled`."""
     parts, dialect = _split(expr, dialect)
     count = len(parts)
-    seconds = parts[0] if count > 5 else "0"
-    minutes, hours, day, month, weekday = parts[1:6] if count > 5 else parts
-    year = parts[6] if count == 7 else "*"
+    kinds, texts = zip(*_named(parts, dialect), strict=True)
+    _, minutes, hours, day, month, weekday, year = texts
     if day == "?" and weekday == "?":
         raise TriggerError(POINTER, "? stands for both days; one of them must say when, or be *")
-    weekday_kind = fields.QUARTZ_WEEKDAY if dialect == "quartz" else fields.WEEKDAY
-    kinds = (fields.SECOND, fields.MINUTE, fields.HOUR, fields.DAY, fields.MONTH, weekday_kind, fields.YEAR)
-    texts = (seconds, minutes, hours, day, month, weekday, year)
     if count == 7 or dialect or "?" in texts:  # as Quartz writes them
         read = [parse_field(kind, text, job_id) for kind, text in zip(kinds, texts, strict=True)]
     else:
@@ -110,6 +106,19 @@ def parse(expr: str, dialect: str, job_id: int) -> Expression:
         hashed=any(field.hashed for field in read),
         has_seconds=count > 5,
     )
+
+
+def fields_of(expr: str, dialect: str = "") -> list[tuple[Kind, str]]:
+    """The fields of an expression, seconds first and the year last, each in upper case. Errors as `compiled`."""
+    return _named(*_split(expr, dialect))
+
+
+def _named(parts: list[str], dialect: str) -> list[tuple[Kind, str]]:
+    count = len(parts)
+    weekday = fields.QUARTZ_WEEKDAY if dialect == "quartz" else fields.WEEKDAY
+    kinds = (fields.SECOND, fields.MINUTE, fields.HOUR, fields.DAY, fields.MONTH, weekday, fields.YEAR)
+    texts = [*(() if count > 5 else ("0",)), *parts, *(() if count == 7 else ("*",))]
+    return list(zip(kinds, texts, strict=True))
 
 
 def _read(kind: Kind, text: str, job_id: int) -> Parsed:

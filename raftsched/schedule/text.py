@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from msgspec.structs import replace
+
 from raftsched.core.model import Trigger, TriggerKind
 from raftsched.schedule.errors import TriggerError, shown
 from raftsched.schedule.expression import EXPR_MAX, compiled
@@ -55,6 +57,33 @@ def parse_cron_text(text: str, timezone: str | None = None, dialect: str = "") -
         return Trigger(kind=TriggerKind.EVERY, period_ms=_interval_ms(words[1]), timezone=name)
     compiled(rest, dialect)
     return Trigger(kind=TriggerKind.CRON, expr=rest, dialect=dialect, timezone=name)
+
+
+def recurring(
+    *,
+    cron: str | None = None,
+    rrule: str | None = None,
+    every_ms: int = 0,
+    timezone: str | None = None,
+    dialect: str = "",
+    jitter_ms: int = 0,
+    max_runs: int | None = None,
+    starts_at_ms: int | None = None,
+    ends_at_ms: int | None = None,
+) -> Trigger:
+    """The trigger of a cron text, a rule or a period, with what belongs to all of them; `validate` looks at the rest.
+
+    Raises:
+        TriggerError: the cron text is not valid, or there is no such zone.
+    """
+    if cron is not None:
+        found = parse_cron_text(cron, timezone, dialect)
+    elif rrule is not None:
+        found = Trigger(kind=TriggerKind.RRULE, expr=rrule, timezone=timezone or DEFAULT_ZONE)
+    else:
+        found = Trigger(kind=TriggerKind.EVERY, period_ms=every_ms)
+    more = {"jitter_ms": jitter_ms, "max_runs": max_runs, "starts_at_ms": starts_at_ms, "ends_at_ms": ends_at_ms}
+    return replace(found, **more)
 
 
 def _interval_ms(text: str) -> int:

@@ -225,7 +225,7 @@ def _names() -> tuple[str, ...]:
     return tuple(sorted(available_timezones()))
 
 
-def local_text(at: int, offset: int, *, seconds: bool = False) -> str:
-    """HH:MM on the wall, or HH:MM:SS."""
+def local_text(at: int, offset: int, *, seconds: bool = False, form: str = "") -> str:
+    """HH:MM on the wall, or HH:MM:SS, or as `form` says (strftime)."""
     wall = datetime.fromtimestamp(at + offset, UTC)
-    return wall.strftime("%H:%M:%S" if seconds else "%H:%M")
+    return wall.strftime(form or ("%H:%M:%S" if seconds else "%H:%M"))

@@ -200,7 +200,7 @@ def _unchanged(client: Client, found: Sequence[Wanted]) -> frozenset[str]:
 
     same: list[str] = []
     try:
-        for some in _portions([wanted for wanted in found if not wanted.expired]):
+        for some in portions([wanted for wanted in found if not wanted.expired]):
             body = [{**wanted.job, "namespace": wanted.namespace} for wanted in some]
             answer = client.post("/v1/jobs:compare?consistency=leader", body)
             results = zip(some, answer["items"], strict=True)
@@ -211,7 +211,8 @@ def _unchanged(client: Client, found: Sequence[Wanted]) -> frozenset[str]:
     return frozenset(same)
 
 
-def _portions(found: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+def portions(found: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+    """Yields the jobs in their order, as many together as one question takes."""
     portion: list[Wanted] = []
     size = 0
     for wanted in found:

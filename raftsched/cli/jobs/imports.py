@@ -62,7 +62,7 @@ _PREFIX = re.compile(r"[a-z0-9._-]{0,30}", re.ASCII)
     help="Where the file says none.  [default: this machine's; kubernetes, celery: UTC]",
 )  # fmt: skip
 @click.option("--prefix", default="", metavar="P", help="Put before each job name, such as web1-.")
-@click.option("--dry-run", is_flag=True, help="Read and report, send nothing.")
+@click.option("--dry-run", is_flag=True, help="Read and report, change nothing; a cluster is asked what it refuses.")
 @click.option("--report", "report_path", metavar="PATH", help="Write the report there too: PATH ends in .md or .json.")
 @format_option
 @progress_option
@@ -106,7 +106,9 @@ def import_(
       kubectl get cronjobs -A -o yaml | raftsched jobs import --from kubernetes - --suspended
     """
     from raftsched.cli.importers import report as reporting
+    from raftsched.cli.importers.due import judge
     from raftsched.cli.importers.sources import gather
+    from raftsched.clock import SystemClock
 
     if namespace is not None:
         check_namespace(namespace)
@@ -131,8 +133,10 @@ def import_(
             readings.append(_crontab(source, zone, system, seconds, prefix))
         else:
             readings.append(_foreign(source, zone, prefix, template, namespace))
+    now_ms = SystemClock().wall_ms()
     reports = []
     for source, (reading, how) in zip(sources, readings, strict=True):
+        judge(reading, source.kind, now_ms)
         report = reporting.SourceReport(source.name, source.kind, how)
         report.take(reading)
         reports.append(report)
@@ -144,6 +148,7 @@ def import_(
                 what = f"{len(reading.entries)} {'lines' if source.kind == 'crontab' else 'jobs'} of {source.name}"
                 click.echo(f"{len(report.imported)} of {what} are in; it is safe to repeat.", err=True)
             raise
+    unasked = _ask(client, reports) if dry_run else None
     if report_path is not None:
         _write(report_path, reports, dry_run)
     if fmt == "table":
@@ -159,6 +164,8 @@ def import_(
             reporting.print_refused(report)
     else:
         print_json(reporting.as_json(reports, dry_run))
+    if unasked is not None:
+        click.echo(f"note: no cluster was asked what it would refuse: {unasked}", err=True)
     sys.exit(1 if any(r.refused for r in reports) else 0)
 
 
@@ -248,6 +255,32 @@ def _send(
             report.created += answer.status == 201
             report.imported.append({**done, "result": "created" if answer.status == 201 else "known"})
     report.refused.sort(key=lambda r: int(r.get("line", 0)))
+
+
+def _ask(client: Client, reports: list[SourceReport]) -> str | None:
+    """Moves the jobs that the cluster would refuse to what is refused. Returns why none was asked, None: one was."""
+    from raftsched.cli.jobs.apply import Wanted, portions
+    from raftsched.client.errors import ClientError
+
+    places: dict[int, tuple[SourceReport, dict[str, Any]]] = {}
+    wanted = []
+    for report in reports:
+        for item in report.imported:
+            one = Wanted(str(item.get("place", "")), item["namespace"], {**item["job"], "name": item["name"]}, False)
+            places[id(one)] = report, item
+            wanted.append(one)
+    try:
+        for some in portions(wanted):
+            body = [{**one.job, "namespace": one.namespace} for one in some]
+            for one, found in zip(some, client.post("/v1/jobs:compare", body)["items"], strict=True):
+                if found["result"] == "refused":
+                    report, item = places[id(one)]
+                    report.imported.remove(item)
+                    at: dict[str, Any] = {key: item[key] for key in ("line", "place") if key in item}
+                    report.refused.append({**at, "text": item["name"], "reason": found["detail"]})
+    except ClientError as error:
+        return str(error.detail)
+    return None
 
 
 def _write(path: str, reports: list[SourceReport], dry_run: bool) -> None:
