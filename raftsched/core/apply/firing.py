@@ -34,6 +34,7 @@ from raftsched.core.commands import Accepted, Answer, Fire, Rejected, ScheduleJo
 from raftsched.core.concurrency import can_start, concurrency_limit
 from raftsched.core.ids import instance_key
 from raftsched.core.intervals import jitter_ms
+from raftsched.core.levels import MISSED_RUN_WAITS
 from raftsched.core.model import (
     ASKED_FOR,
     FINAL,
@@ -182,12 +183,13 @@ def _is_due(tx: Tx, job: Job, part: TriggerFire) -> bool:
 def _run_times(tx: Tx, job: Job, times: list[int], sources: Sources) -> None:
     """Runs the due times as the policies say. What is due once always runs. Other times that are later than the grace
     were missed, and the misfire policy decides. Under "all" they are made up for, and so are those that came due behind
-    them until now: where runs may not overlap they follow one another. Times that are not run are recorded, in one
-    record for neighbours."""
+    them until now: where runs may not overlap they follow one another. Under "once" the newest is, and it waits for the
+    run that goes on. Times that are not run are recorded, in one record for neighbours."""
     trigger = job.policy.trigger
     late = _missed(tx, job, times, sources)
     left_out = _times_left_out(job, times, late, sources, tx.now)
-    owed = bool(late) and job.policy.misfire.policy is MisfirePolicy.ALL
+    room = _room_for_missed(tx, job) if late else 0
+    every = job.policy.misfire.policy is MisfirePolicy.ALL
     refused = False
     for reason, group in groupby(times, left_out.get):
         part = list(group)
@@ -202,6 +204,7 @@ def _run_times(tx: Tx, job: Job, times: list[int], sources: Sources) -> None:
             if source is not None and _was_run(tx, job, nominal, source.trigger):
                 continue
             if not (trigger.once or is_once(nominal, sources)):
+                owed = room if every or nominal in late else 0
                 if not refused and (too_many_active(tx, job) or refused_by_overlap(tx, job, owed)):
                     # Nothing ends within one command: what is refused now is refused to all the later ones too.
                     refused = True
@@ -210,6 +213,13 @@ def _run_times(tx: Tx, job: Job, times: list[int], sources: Sources) -> None:
                 if refused:
                     continue
             _start(tx, job, nominal, nominal in late, source)
+
+
+def _room_for_missed(tx: Tx, job: Job) -> int:
+    """Returns how many runs that make up for missed times may wait behind others of the job."""
+    if job.policy.misfire.policy is MisfirePolicy.ALL:
+        return tx.meta.settings.catch_up_max
+    return 1 if tx.meta.level >= MISSED_RUN_WAITS else 0
 
 
 def _was_run(tx: Tx, job: Job, nominal_at_ms: int, trigger: Trigger) -> bool:
@@ -279,18 +289,16 @@ def too_many_active(tx: Tx, job: Job) -> Rejected | None:
     return Rejected("too-many", f"{job.active} runs of this job are active; {limit} is the limit.")
 
 
-def refused_by_overlap(tx: Tx, job: Job, owed: bool = False) -> Rejected | None:
+def refused_by_overlap(tx: Tx, job: Job, owed: int = 0) -> Rejected | None:
     """Refuses one more active instance when the overlap policy forbids it. One between attempts counts as active.
-    `owed`: one that is made up for may wait behind the others, as many as are caught up with at once."""
+    `owed`: of one that makes up for a missed time, how many of these may wait behind the others."""
     policy = job.policy.overlap
     if can_start(job) or policy in (Overlap.ALLOW, Overlap.REPLACE):
         return None
     limit = 0
     if policy is not Overlap.FORBID:
         limit = 1 if policy is Overlap.QUEUE_ONE else tx.meta.settings.queue_all_max
-    if owed:
-        limit = max(limit, tx.meta.settings.catch_up_max)
-    if job.held < limit:
+    if job.held < max(limit, owed):
         return None
     going = "A run is" if job.active == 1 else f"{job.active} runs are"
     return Rejected(

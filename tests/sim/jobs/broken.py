@@ -371,7 +371,7 @@ def held_for_ever() -> Iterator[None]:
 def nothing_owed() -> Iterator[None]:
     """A missed run is forbidden like one that is in time."""
     real = firing.refused_by_overlap
-    with patch.object(firing, "refused_by_overlap", lambda tx, job, owed=False: real(tx, job)):
+    with patch.object(firing, "refused_by_overlap", lambda tx, job, owed=0: real(tx, job)):
         yield
 
 

@@ -39,7 +39,7 @@ MISSED = "is covered by nothing"
 FIRED_TWICE = "has two scheduled runs for"
 TOO_MANY = "runs, and max_runs is"
 EXCLUDED = "has a run at a time that its calendar excludes"
-LEFT_OUT = "was missed, all that is missed is to run, and it is left out for an overlap"
+LEFT_OUT = "was missed and is to run, and it is left out for an overlap"
 
 SHUT = "shut"  # a calendar that excludes the last so many of each so many milliseconds
 SHUT_MS, SHUT_EACH_MS = 3_000, 10_000
@@ -231,11 +231,12 @@ class Dues:
                 self._world.checks.fail(f"job {job_text(job_id)} {EXCLUDED}: {row.nominal_at_ms}")
 
     def _owed(self, job: Job, rows: list[Instance], active: list[tuple[int, int | None]]) -> None:
-        """Under the misfire policy "all" a missed time waits for the runs before it, unless as many do as are caught up
-        with at once."""
+        """A missed time that is to run waits for the runs before it, unless as many do as may: under the misfire policy
+        "all" as many as are caught up with at once, under "once" one."""
         policy = job.policy
-        if job.revision > 1 or policy.misfire.policy is not MisfirePolicy.ALL or policy.overlap is Overlap.REPLACE:
+        if job.revision > 1 or policy.misfire.policy is MisfirePolicy.SKIP or policy.overlap is Overlap.REPLACE:
             return
+        most = CATCH_UP_LEAST if policy.misfire.policy is MisfirePolicy.ALL else 1
         for row in rows:
             if not row.gap_count or row.steps[0].detail != "overlap":
                 continue
@@ -243,7 +244,7 @@ class Dues:
             late = at - policy.misfire.grace_ms - max(trigger.jitter_ms for trigger in policy.all_triggers)
             # one that ended in the same millisecond may have been active when this one was left out
             there = sum(began <= at and (ended is None or ended >= at) for began, ended in active)
-            if row.nominal_at_ms < late and there <= CATCH_UP_LEAST:
+            if row.nominal_at_ms < late and there <= most:
                 what = f"{row.nominal_at_ms} of job {job_text(job.id)} {LEFT_OUT}"
                 self._world.checks.fail(f"{what}: {there} were active")
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from raftsched.core import commands as c
+from raftsched.core.levels import MISSED_RUN_WAITS, newest_level
 from raftsched.core.model import Instance, Job, JobState, Misfire, MisfirePolicy, Outcome, Overlap
 from raftsched.core.model import InstanceState as I
 from tests.support.memory_view import T0, World, cron, every
@@ -211,6 +212,75 @@ class TestAllWhereRunsMayNotOverlap:
     @pytest.mark.parametrize("policy", [MisfirePolicy.ONCE, MisfirePolicy.SKIP])
     def test_other_policies_owe_nothing(self, policy: MisfirePolicy) -> None:
         assert sum(r.state is I.WAITING for r in fired(policy, late=5 * SECOND, overlap=Overlap.FORBID)) == 1
+
+
+class TestOnceWhereRunsMayNotOverlap:
+    """The one run that makes up for what was missed waits for the run that goes on."""
+
+    def after_an_outage(
+        self, overlap: Overlap = Overlap.FORBID, level: int = newest_level()
+    ) -> tuple[World, Job, bytes]:
+        """A run is active as nothing can fire for five seconds."""
+        world = World(level=level)
+        job = world.create(every(SECOND), misfire=Misfire(MisfirePolicy.ONCE, 0), overlap=overlap)
+        world.fire(job)
+        world.forward(5 * SECOND + 1)
+        world.fire(job)
+        return world, job, world.waiting(job.id)[0].key
+
+    @pytest.mark.parametrize("overlap", [Overlap.FORBID, Overlap.QUEUE_ONE, Overlap.QUEUE_ALL])
+    def test_it_runs_when_that_has_ended(self, overlap: Overlap) -> None:
+        world, job, active = self.after_an_outage(overlap)
+        assert show(world.instances(job.id)) == [("WAITING", 1, 0), ("SKIPPED", 2, 4), ("WAITING", 6, 0)]
+        row = world.waiting(job.id)[1]
+        assert (row.held, row.reason, row.steps[0].detail) == (True, "overlap", "missed")
+        world.run_once(active, world.session())
+        assert [(r.nominal_at_ms, r.held) for r in world.waiting(job.id)] == [(T0 + 6 * SECOND, False)]
+
+    def test_what_comes_due_meanwhile_is_forbidden_as_ever(self) -> None:
+        world, job, active = self.after_an_outage()
+        world.fire(job)
+        assert show(world.instances(job.id))[3:] == [("SKIPPED", 7, 1)]
+        session = world.session()
+        world.run_once(active, session)
+        world.fire(job)
+        assert show(world.instances(job.id))[3:] == [("SKIPPED", 7, 2)]  # it is the one that runs now
+        world.run_once(world.waiting(job.id)[0].key, session)
+        world.fire(job)
+        assert show(world.instances(job.id))[4:] == [("WAITING", 9, 0)]
+
+    def test_outage_after_outage_one_waits(self) -> None:
+        world, job, _ = self.after_an_outage()
+        world.forward(5 * SECOND)
+        world.fire(job)
+        assert show(world.instances(job.id))[2:] == [("WAITING", 6, 0), ("SKIPPED", 7, 4), ("SKIPPED", 11, 1)]
+        assert [row.reason for row in world.instances(job.id)[3:]] == ["misfire", "overlap"]
+
+    def test_what_is_still_in_time_does_not_wait(self) -> None:
+        world = World()
+        job = world.create(every(SECOND), misfire=Misfire(MisfirePolicy.ONCE, 3 * SECOND))
+        world.fire(job)
+        world.forward(7 * SECOND + 1)
+        world.fire(job)
+        assert show(world.instances(job.id)) == [
+            ("WAITING", 1, 0),
+            ("SKIPPED", 2, 3),
+            ("WAITING", 5, 0),
+            ("SKIPPED", 6, 3),
+        ]
+
+    @pytest.mark.parametrize("policy", [MisfirePolicy.SKIP, MisfirePolicy.ONCE])
+    def test_where_none_is_made_up_for_it_is_an_overlap(self, policy: MisfirePolicy) -> None:
+        world = World()
+        job = world.create(every(SECOND), misfire=Misfire(policy, 60 * SECOND))
+        world.fire(job)
+        world.forward(5 * SECOND)
+        world.fire(job)
+        assert show(world.instances(job.id)) == [("WAITING", 1, 0), ("SKIPPED", 2, 5)]
+
+    def test_a_cluster_of_an_earlier_level_leaves_it_out(self) -> None:
+        world, job, _ = self.after_an_outage(level=MISSED_RUN_WAITS - 1)
+        assert show(world.instances(job.id)) == [("WAITING", 1, 0), ("SKIPPED", 2, 4), ("SKIPPED", 6, 1)]
 
 
 def test_one_record_per_gap() -> None:
