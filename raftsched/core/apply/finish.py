@@ -10,7 +10,15 @@ from raftsched.core.apply.ends import tell_at_the_end
 from raftsched.core.apply.indexes import listed_by_job, reindex
 from raftsched.core.apply.notices import notify_webhooks
 from raftsched.core.apply.run_keys import give_back
-from raftsched.core.apply.several import all_over, has_all_runs, pairs, start_delays, stop_triggers
+from raftsched.core.apply.several import (
+    all_over,
+    delay_from_ms,
+    has_all_runs,
+    is_delay,
+    pairs,
+    start_delays,
+    stop_triggers,
+)
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.watches import note_end, note_success
@@ -382,8 +390,8 @@ def settle(tx: Tx, job: Job) -> None:
     elif job.state is _SCHEDULED and job.nominal_at_ms is None:
         if exhausted(tx, job):
             exhaust(tx, job)
-        elif trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_DELAY:
-            upcoming = next_every(trigger, tx.now, job.anchor_at_ms)
+        elif is_delay(trigger):
+            upcoming = next_every(trigger, delay_from_ms(tx, job.skipped_until_ms), job.anchor_at_ms)
             if upcoming is None:
                 exhaust(tx, job)
             else:

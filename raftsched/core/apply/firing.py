@@ -14,11 +14,13 @@ from raftsched.core.apply.indexes import listed_by_job, waits_in_line, waits_in_
 from raftsched.core.apply.parts import ask_to_end
 from raftsched.core.apply.run_keys import permit_of
 from raftsched.core.apply.several import (
+    clear,
     first_due,
     follow_first,
     has_all_runs,
     is_delay,
     leave_out,
+    pairs,
     set_excluded,
     set_next,
     settle_owed,
@@ -34,7 +36,7 @@ from raftsched.core.commands import Accepted, Answer, Fire, Rejected, ScheduleJo
 from raftsched.core.concurrency import can_start, concurrency_limit
 from raftsched.core.ids import instance_key
 from raftsched.core.intervals import jitter_ms
-from raftsched.core.levels import MISSED_RUN_WAITS
+from raftsched.core.levels import DELAYS_FOLLOW_EACH_RUN, MISSED_RUN_WAITS
 from raftsched.core.model import (
     ASKED_FOR,
     FINAL,
@@ -378,6 +380,8 @@ def enqueue(tx: Tx, job: Job, instance: Instance) -> None:
     """Makes a WAITING instance active: held behind others of its job, or ready for a worker."""
     waits = not can_start(job)
     job.active += 1
+    if job.triggers or is_delay(job.policy.trigger):
+        _stop_delays(tx, job)
     if waits:
         instance.reason = "overlap"
         add_step(tx, instance, StepKind.HELD)
@@ -386,6 +390,21 @@ def enqueue(tx: Tx, job: Job, instance: Instance) -> None:
         job.held += 1
     else:
         become_ready(tx, job, instance)
+
+
+def _stop_delays(tx: Tx, job: Job) -> None:
+    """Takes their times from triggers with a fixed delay, which count from the end of what is active now. One that is
+    due already keeps its time, and is fired."""
+    if tx.meta.level < DELAYS_FOLLOW_EACH_RUN:
+        return
+    if not job.triggers:
+        if job.fire_at_ms is not None and job.fire_at_ms > tx.now:
+            set_due(job, None)
+        return
+    for trigger, state in pairs(job):
+        if is_delay(trigger) and state.fire_at_ms is not None and state.fire_at_ms > tx.now:
+            clear(state)
+    follow_first(job)
 
 
 def kill_active(tx: Tx, job: Job, reason: str, exclude: bytes | None = None, keep_newest: int = 0) -> int | None:

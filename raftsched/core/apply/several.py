@@ -13,6 +13,7 @@ from raftsched.core.actions import JobUnscheduled
 from raftsched.core.apply.due import clear_unscheduled, mark_unscheduled, set_due
 from raftsched.core.apply.tx import Tx
 from raftsched.core.intervals import first_nominal, jitter_ms, next_every
+from raftsched.core.levels import DELAYS_FOLLOW_EACH_RUN
 from raftsched.core.model import EveryMode, Job, Policy, Trigger, TriggerKind, TriggerState
 
 
@@ -104,8 +105,17 @@ def start_delays(tx: Tx, job: Job) -> None:
     """Gives the triggers with a fixed delay their next time, once nothing of the job is active any more."""
     for trigger, state in pairs(job):
         if is_delay(trigger) and state.nominal_at_ms is None and not state.over:
-            set_next(job, trigger, state, next_every(trigger, tx.now, state.anchor_at_ms))
+            after_ms = delay_from_ms(tx, state.skipped_until_ms)
+            set_next(job, trigger, state, next_every(trigger, after_ms, state.anchor_at_ms))
     follow_first(job)
+
+
+def delay_from_ms(tx: Tx, skipped_until_ms: int | None) -> int:
+    """Returns from when a fixed delay counts as the last run of its job ends: from now, or from the time that was
+    skipped by hand and would have come later."""
+    if skipped_until_ms is None or tx.meta.level < DELAYS_FOLLOW_EACH_RUN:
+        return tx.now
+    return max(tx.now, skipped_until_ms)
 
 
 def is_delay(trigger: Trigger) -> bool:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from raftsched.core import commands as c
 from raftsched.core.actions import JobDue, JobUnscheduled
 from raftsched.core.intervals import grid_due, jitter_ms, next_every
-from raftsched.core.model import EveryMode, JobState, Misfire, MisfirePolicy, Overlap
+from raftsched.core.levels import DELAYS_FOLLOW_EACH_RUN
+from raftsched.core.model import EveryMode, JobState, Misfire, MisfirePolicy, Outcome, Overlap, Retry
 from raftsched.core.tables import Table
 from tests.support.memory_view import T0, World, cron, every, policy
 
@@ -128,15 +129,80 @@ class TestFixedDelay:
         world.now = T0 + 1101
         assert world.fire(job).nominal_at_ms == T0 + 2101
 
-    def test_behind_a_manual_run(self) -> None:
+    def test_behind_a_manual_run_it_counts_from_its_end(self) -> None:
+        world = World()
+        job = world.create(every(1000, mode=DELAY))
+        world.forward(400)
+        manual = world.run_now(job)
+        assert world.job(job.id).nominal_at_ms is None
+        world.forward(300)
+        world.run_once(manual, world.session())
+        assert world.job(job.id).nominal_at_ms == T0 + 700 + 1000
+
+    def test_one_that_was_due_before_a_manual_run_is_on_record(self) -> None:
+        """Nothing could fire it until then."""
+        world = World()
+        job = world.create(every(1000, mode=DELAY))
+        world.forward(1000)
+        manual = world.run_now(job)
+        assert world.fire(job).nominal_at_ms is None
+        assert [row.reason for row in world.instances(job.id) if row.gap_count] == ["overlap"]
+        world.run_once(manual, world.session())
+        assert world.job(job.id).nominal_at_ms == world.now + 1000
+
+    @pytest.mark.parametrize("how", ["killed", "failed", "rerun"])
+    def test_behind_each_run_however_it_ends(self, how: str) -> None:
         world = World()
         session = world.session()
         job = world.create(every(1000, mode=DELAY))
         manual = world.run_now(job)
-        world.fire(job)
+        world.forward(300)
+        if how == "killed":
+            world.ok(c.Kill(manual))
+        else:
+            world.run_once(manual, session, Outcome.FAILED)
+        assert world.job(job.id).nominal_at_ms == T0 + 1300
+        if how == "rerun":
+            world.forward(100)
+            world.ok(c.Rerun(manual))
+            assert world.job(job.id).nominal_at_ms is None
+            world.forward(100)
+            world.run_once(manual, session)
+            assert world.job(job.id).nominal_at_ms == T0 + 1500
+
+    def test_between_the_attempts_of_a_run_it_waits(self) -> None:
+        world = World()
+        job = world.create(every(1000, mode=DELAY), retry=Retry((5000,)))
+        manual = world.run_now(job)
+        world.run_once(manual, session := world.session(), Outcome.FAILED)
         assert world.job(job.id).nominal_at_ms is None
+        world.forward(5000)
+        wake = world.instance(manual).wake_at_ms
+        assert wake is not None
+        world.ok(c.Wake(manual, wake))
         world.run_once(manual, session)
         assert world.job(job.id).nominal_at_ms == world.now + 1000
+
+    def test_its_start_is_not_brought_forward(self) -> None:
+        world = World()
+        job = world.create(every(1000, mode=DELAY, starts_at_ms=T0 + 9_000))
+        manual = world.run_now(job)
+        world.run_once(manual, world.session())
+        assert world.job(job.id).nominal_at_ms == T0 + 9_000
+
+    def test_what_was_skipped_by_hand_stays_so(self) -> None:
+        world = World()
+        job = world.create(every(1000, mode=DELAY))
+        world.ok(c.SkipNext(job.id, T0 + 1000))
+        world.run_once(world.run_now(job), world.session())
+        assert world.job(job.id).nominal_at_ms == T0 + 2000
+
+    def test_a_cluster_of_an_earlier_level_keeps_the_time(self) -> None:
+        world = World(level=DELAYS_FOLLOW_EACH_RUN - 1)
+        job = world.create(every(1000, mode=DELAY))
+        world.forward(400)
+        world.run_once(world.run_now(job), world.session())
+        assert world.job(job.id).nominal_at_ms == T0 + 1000
 
     @pytest.mark.parametrize("edit", [False, True])
     def test_taken_up_again_while_it_runs_it_waits_for_the_end(self, edit: bool) -> None:

@@ -156,8 +156,19 @@ class TestUnion:
         assert world.job(job.id).fire_at_ms == T0 + 90 * SECOND
         assert world.job(job.id).triggers[0].nominal_at_ms == T0 + 125 * SECOND
         go_on(world, T0 + 90 * SECOND)
+        assert world.job(job.id).triggers[0].nominal_at_ms is None
+        world.forward(5 * SECOND)
         world.run_once(world.waiting(job.id)[0].key, session)
-        assert world.job(job.id).fire_at_ms == T0 + 125 * SECOND
+        assert world.job(job.id).fire_at_ms == T0 + 155 * SECOND
+
+    def test_a_fixed_delay_beside_others_counts_from_the_end_of_a_run_by_hand(self) -> None:
+        world = World()
+        job = made(world, every(MINUTE, id="d", mode=EveryMode.FIXED_DELAY), at(T0 + HOUR, id="x"))
+        manual = world.run_now(job)
+        assert world.job(job.id).fire_at_ms == T0 + HOUR
+        world.forward(5 * SECOND)
+        world.run_once(manual, world.session())
+        assert world.job(job.id).fire_at_ms == T0 + 65 * SECOND
 
 
 class TestPolicies:
