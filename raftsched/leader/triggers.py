@@ -48,7 +48,7 @@ def _calendar_of(view: ReadView, trigger: Trigger) -> Calendar | None:
 
 class _Arguments(TypedDict):
     anchor_ms: int
-    job_id: int
+    hash_id: int
     calendar: bytes | None
 
 
@@ -63,7 +63,7 @@ class Source:
 
     trigger: Trigger
     anchor_ms: int
-    job_id: int
+    hash_id: int
     calendar: Calendar | None
 
     @property
@@ -73,7 +73,7 @@ class Source:
     @property
     def _arguments(self) -> _Arguments:
         content = None if self.calendar is None else self.calendar.content
-        return {"anchor_ms": self.anchor_ms, "job_id": self.job_id, "calendar": content}
+        return {"anchor_ms": self.anchor_ms, "hash_id": self.hash_id, "calendar": content}
 
     def next_after(self, after_ms: int) -> tuple[int | None, bool]:
         """Returns the next time, and whether there is none because the calendar excludes all there are."""
@@ -81,7 +81,7 @@ class Source:
         return found, found is None and self._excludes_all(after_ms)
 
     def _excludes_all(self, after_ms: int) -> bool:
-        return schedule.never_fires(self.trigger, after_ms, anchor_ms=self.anchor_ms, job_id=self.job_id)
+        return schedule.never_fires(self.trigger, after_ms, anchor_ms=self.anchor_ms, hash_id=self.hash_id)
 
     def fire_fields(self, nominal_at_ms: int, now_ms: int, catch_up_max: int) -> FireFields | None:
         """Returns what only the leader computes: what was missed after a nominal time that is due, and the next time.

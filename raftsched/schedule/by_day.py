@@ -29,7 +29,7 @@ def due_days(
     zone_name: str,
     *,
     anchor_ms: int = 0,
-    job_id: int = 0,
+    hash_id: int = 0,
     calendar: bytes | None = None,
     most: int | None = None,
 ) -> Iterator[DueDay]:
@@ -39,7 +39,7 @@ def due_days(
     Raises:
         TriggerError: the trigger is not valid (see `validate`), or there is no such zone.
     """
-    whose: dict[str, Any] = {"keep": 0, "anchor_ms": anchor_ms, "job_id": job_id}
+    whose: dict[str, Any] = {"keep": 0, "anchor_ms": anchor_ms, "hash_id": hash_id}
     plain, stays = replace(trigger, calendar=None), replace(trigger, calendar_moves=False)
     for day, first_ms, end_ms in _spans(zone(zone_name), from_ms, to_ms):
         every = missed(plain, first_ms - 1, end_ms - 1, **whose).count

@@ -17,8 +17,8 @@ _JOBS_MAX = 4  # more jobs than this that one follows are not listed one by one
 _TIMES_MAX = 6  # more times of day than this are not listed one by one
 
 
-def describe(trigger: Trigger, *, job_id: int = 0, anchor_ms: int | None = None) -> str:
-    """One line of English, without a full stop. `job_id` feeds `H`; without a job the text says it is an example.
+def describe(trigger: Trigger, *, hash_id: int = 0, anchor_ms: int | None = None) -> str:
+    """One line of English, without a full stop. `hash_id` feeds `H`; without a job the text says it is an example.
     `anchor_ms` is the start of a rule without starts_at, when there is a job.
 
     Raises:
@@ -34,7 +34,7 @@ def describe(trigger: Trigger, *, job_id: int = 0, anchor_ms: int | None = None)
         case TriggerKind.EVERY:
             text = f"every {duration_text(trigger.period_ms)}"
         case TriggerKind.CRON:
-            text = f"{describe_cron(trigger.expr, trigger.dialect, job_id)}, {trigger.timezone} time"
+            text = f"{describe_cron(trigger.expr, trigger.dialect, hash_id)}, {trigger.timezone} time"
         case TriggerKind.RRULE:
             text = f"{describe_rule(trigger, anchor_ms)}, {trigger.timezone} time"
         case TriggerKind.AFTER if trigger.after is not None:
@@ -57,12 +57,12 @@ def describe(trigger: Trigger, *, job_id: int = 0, anchor_ms: int | None = None)
 
 
 def describe_several(
-    triggers: Sequence[Trigger], *, max_runs: int | None = None, job_id: int = 0, anchors_ms: Sequence[int | None] = ()
+    triggers: Sequence[Trigger], *, max_runs: int | None = None, hash_id: int = 0, anchors_ms: Sequence[int | None] = ()
 ) -> str:
     """The same of several triggers of a job, each with its id. `max_runs`: of all of them. Errors as `describe`."""
     anchors = anchors_ms or [None] * len(triggers)
     texts = [
-        f"{trigger.id}: {describe(trigger, job_id=job_id, anchor_ms=anchor_ms)}"
+        f"{trigger.id}: {describe(trigger, hash_id=hash_id, anchor_ms=anchor_ms)}"
         for trigger, anchor_ms in zip(triggers, anchors, strict=True)
     ]
     if max_runs is not None:
@@ -96,9 +96,9 @@ def duration_text(duration_ms: int) -> str:
     return ("-" if duration_ms < 0 else "") + "".join(parts)
 
 
-def describe_cron(expr: str, dialect: str = "", job_id: int = 0) -> str:
+def describe_cron(expr: str, dialect: str = "", hash_id: int = 0) -> str:
     """The expression alone: times, then days, months and years."""
-    expression = compiled(expr, dialect, job_id)
+    expression = compiled(expr, dialect, hash_id)
     times = expression.times
     parts = [_times(expression)]
     days = _days(expression)
@@ -111,7 +111,7 @@ def describe_cron(expr: str, dialect: str = "", job_id: int = 0) -> str:
     if times.years is not None:
         parts.append("in " + spans(times.years, str))
     text = " ".join(parts)
-    if expression.hashed and not job_id:
+    if expression.hashed and not hash_id:
         text += " (an example: H depends on the job's id)"
     return text + "".join(f" ({remark})" for remark in remarks(expr, dialect))
 

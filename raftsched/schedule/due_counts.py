@@ -22,7 +22,7 @@ class Source(NamedTuple):
     trigger: Trigger
     from_ms: int
     anchor_ms: int
-    job_id: int
+    hash_id: int
     calendar: bytes | None = None
 
 
@@ -58,8 +58,8 @@ def count_due(source: Source, low_ms: int, high_ms: int) -> int:
     low_ms = max(low_ms, source.from_ms)
     if low_ms >= high_ms:
         return 0
-    trigger, _, anchor_ms, job_id, calendar = source
-    found = missed(trigger, low_ms - 1, high_ms - 1, keep=0, anchor_ms=anchor_ms, job_id=job_id, calendar=calendar)
+    trigger, _, anchor_ms, hash_id, calendar = source
+    found = missed(trigger, low_ms - 1, high_ms - 1, keep=0, anchor_ms=anchor_ms, hash_id=hash_id, calendar=calendar)
     return found.count
 
 
@@ -151,10 +151,10 @@ def _pieces(sources: Sequence[Source], window: Window, low_ms: int, high_ms: int
 
 def _times(sources: Iterable[Source], low_ms: int, high_ms: int) -> set[int]:
     times: set[int] = set()
-    for trigger, from_ms, anchor_ms, job_id, calendar in sources:
+    for trigger, from_ms, anchor_ms, hash_id, calendar in sources:
         at_ms: int | None = max(low_ms, from_ms) - 1
         while at_ms is not None:
-            at_ms = next_nominal(trigger, at_ms, anchor_ms=anchor_ms, job_id=job_id, calendar=calendar)
+            at_ms = next_nominal(trigger, at_ms, anchor_ms=anchor_ms, hash_id=hash_id, calendar=calendar)
             if at_ms is None or at_ms >= high_ms:
                 break
             times.add(at_ms)

@@ -37,14 +37,14 @@ class Expression:
         self.has_seconds = has_seconds
 
 
-def compiled(expr: str, dialect: str = "", job_id: int = 0) -> Expression:
-    """The parsed expression, from a cache. `job_id` matters only where the expression has an `H`.
+def compiled(expr: str, dialect: str = "", hash_id: int = 0) -> Expression:
+    """The parsed expression, from a cache. `hash_id` matters only where the expression has an `H`.
 
     Raises:
         TriggerError: what is wrong with the text and what would be right.
     """
     found = _plain(expr, dialect)
-    return _hashed(expr, dialect, job_id) if found.hashed and job_id else found
+    return _hashed(expr, dialect, hash_id) if found.hashed and hash_id else found
 
 
 @lru_cache(maxsize=8192)
@@ -53,11 +53,11 @@ def _plain(expr: str, dialect: str) -> Expression:
 
 
 @lru_cache(maxsize=8192)
-def _hashed(expr: str, dialect: str, job_id: int) -> Expression:
-    return parse(expr, dialect, job_id)
+def _hashed(expr: str, dialect: str, hash_id: int) -> Expression:
+    return parse(expr, dialect, hash_id)
 
 
-def parse(expr: str, dialect: str, job_id: int) -> Expression:
+def parse(expr: str, dialect: str, hash_id: int) -> Expression:
     """Reads an expression without the cache. Errors as `compiled`."""
     parts, dialect = _split(expr, dialect)
     count = len(parts)
@@ -66,9 +66,9 @@ def parse(expr: str, dialect: str, job_id: int) -> Expression:
     if day == "?" and weekday == "?":
         raise TriggerError(POINTER, "? stands for both days; one of them must say when, or be *")
     if count == 7 or dialect or "?" in texts:  # as Quartz writes them
-        read = [parse_field(kind, text, job_id) for kind, text in zip(kinds, texts, strict=True)]
+        read = [parse_field(kind, text, hash_id) for kind, text in zip(kinds, texts, strict=True)]
     else:
-        read = [_read(kind, text, job_id) for kind, text in zip(kinds, texts, strict=True)]
+        read = [_read(kind, text, hash_id) for kind, text in zip(kinds, texts, strict=True)]
     if read[5].numeric and not dialect and (count == 7 or day == "?"):
         where = "in an expression with a year" if count == 7 else "beside ?"
         raise TriggerError(
@@ -121,16 +121,16 @@ def _named(parts: list[str], dialect: str) -> list[tuple[Kind, str]]:
     return list(zip(kinds, texts, strict=True))
 
 
-def _read(kind: Kind, text: str, job_id: int) -> Parsed:
+def _read(kind: Kind, text: str, hash_id: int) -> Parsed:
     """Reads a field: standard cron with croniter, the dialects' own syntax and the error texts with `fields`."""
     from raftsched.schedule import standard  # croniter: late, because of the command line
 
     if not standard.understands(kind, text):
-        return parse_field(kind, text, job_id)
+        return parse_field(kind, text, hash_id)
     try:
         return Parsed(values=set(standard.numbers(kind, text)), star=text.startswith("*"))
     except standard.NotCron:
-        parse_field(kind, text, job_id)
+        parse_field(kind, text, hash_id)
         raise kind.wrong(text, "not a cron field; write values, ranges and steps, like 1-5, */10 or 0,30") from None
 
 

@@ -74,7 +74,7 @@ def number(text: str) -> int | None:
     return int(text) if len(text) <= 4 and text.isascii() and text.isdigit() else None
 
 
-def parse_field(kind: Kind, text: str, job_id: int) -> Parsed:
+def parse_field(kind: Kind, text: str, hash_id: int) -> Parsed:
     """Reads one upper-case field.
 
     Raises:
@@ -90,7 +90,7 @@ def parse_field(kind: Kind, text: str, job_id: int) -> Parsed:
     for item in text.split(","):
         if not item:
             raise kind.wrong(text, "a list has an empty item; write values with single commas, like 1,15")
-        _item(kind, item, job_id, out)
+        _item(kind, item, hash_id, out)
     return out
 
 
@@ -105,7 +105,7 @@ def _place(kind: Kind, value: int) -> int:
     return value % 7 if kind is WEEKDAY else value
 
 
-def _item(kind: Kind, item: str, job_id: int, out: Parsed) -> None:
+def _item(kind: Kind, item: str, hash_id: int, out: Parsed) -> None:
     base, slash, rest = item.partition("/")
     step = 1
     if slash:
@@ -116,7 +116,7 @@ def _item(kind: Kind, item: str, job_id: int, out: Parsed) -> None:
     if base.startswith("R") and (len(base) == 1 or base[1] == "("):
         raise kind.wrong(item, "R (random) is not supported: write H, which spreads jobs and stays the same for a job")
     if base.startswith("H") and (len(base) == 1 or base[1] == "("):
-        _hashed(kind, item, base, step if slash else None, job_id, out)
+        _hashed(kind, item, base, step if slash else None, hash_id, out)
     elif base == "*":
         out.values |= {_place(kind, value) for value in range(kind.low, kind.high + 1, step)}
     elif _special(kind, base, out):
@@ -167,7 +167,7 @@ def _range(kind: Kind, base: str, step: int, out: Parsed) -> set[int]:
     return {_place(kind, (value - kind.low) % cycle + kind.low) for value in range(start, stop + 1, step)}
 
 
-def _hashed(kind: Kind, item: str, base: str, step: int | None, job_id: int, out: Parsed) -> None:
+def _hashed(kind: Kind, item: str, base: str, step: int | None, hash_id: int, out: Parsed) -> None:
     """`H`, `H/n`, `H(a-b)`, `H(a-b)/n`. A number of the job and the field, the same on every node, forever."""
     if kind is YEAR:
         raise kind.wrong(item, "H has no meaning for years; write the years")
@@ -179,7 +179,7 @@ def _hashed(kind: Kind, item: str, base: str, step: int | None, job_id: int, out
         low, high = _value(kind, left, out), _value(kind, right, out)
         if low > high:
             raise kind.wrong(item, "the range of H ends before it begins")
-    seed = (job_id % 2**64).to_bytes(8, "big") + kind.name.encode()
+    seed = (hash_id % 2**64).to_bytes(8, "big") + kind.name.encode()
     digest = int.from_bytes(hashlib.blake2b(seed, digest_size=8).digest(), "big")
     out.hashed = True
     span = high - low + 1

@@ -31,12 +31,12 @@ def preview(
     count: int,
     *,
     anchor_ms: int = 0,
-    job_id: int = 0,
+    hash_id: int = 0,
     calendar: bytes | None = None,
 ) -> list[Occurrence]:
     """The first `count` (at most PREVIEW_MAX) nominal times after `from_ms`, `max_runs` aside.
 
-    `anchor_ms`, `job_id` and `calendar` as for `next_nominal`. A fixed delay is shown as if runs took no time.
+    `anchor_ms`, `hash_id` and `calendar` as for `next_nominal`. A fixed delay is shown as if runs took no time.
 
     Raises:
         TriggerError: the trigger is not valid (see `validate`).
@@ -48,15 +48,15 @@ def preview(
         limit = min(limit, trigger.max_runs)
     while len(found) < limit:
         before = from_ms if at is None else at
-        at = next_nominal(trigger, before, anchor_ms=anchor_ms, job_id=job_id, calendar=calendar)
+        at = next_nominal(trigger, before, anchor_ms=anchor_ms, hash_id=hash_id, calendar=calendar)
         if at is None:
             break
         note = None
-        pattern = _pattern(trigger, anchor_ms, job_id)
+        pattern = _pattern(trigger, anchor_ms, hash_id)
         if pattern is not None:
             note = _note(pattern, zone(trigger.timezone), before // 1000, at // 1000)
         if calendar is not None and trigger.calendar is not None:
-            left_out = _left_out(trigger, before, at, anchor_ms, job_id, calendar)
+            left_out = _left_out(trigger, before, at, anchor_ms, hash_id, calendar)
             note = "; ".join(part for part in (left_out, note) if part) or None
         found.append(Occurrence(at, note, trigger.id))
         if trigger.once:
@@ -64,18 +64,18 @@ def preview(
     return found
 
 
-def _left_out(trigger: Trigger, before: int, at: int, anchor_ms: int, job_id: int, calendar: bytes) -> str | None:
+def _left_out(trigger: Trigger, before: int, at: int, anchor_ms: int, hash_id: int, calendar: bytes) -> str | None:
     """Returns a note on the times that the calendar excludes between two times, or moves to the second one; None: it
     does neither."""
     if trigger.calendar_moves:
-        moved = moved_to(trigger, at, anchor_ms=anchor_ms, job_id=job_id, calendar=calendar)
+        moved = moved_to(trigger, at, anchor_ms=anchor_ms, hash_id=hash_id, calendar=calendar)
         if moved is None:
             return None
         words, (first_ms, last_ms, count) = "moved here", moved
     else:
         plain = replace(trigger, calendar=None)
-        gone = missed(plain, before, at - 1, keep=0, anchor_ms=anchor_ms, job_id=job_id)
-        first = next_nominal(plain, before, anchor_ms=anchor_ms, job_id=job_id)
+        gone = missed(plain, before, at - 1, keep=0, anchor_ms=anchor_ms, hash_id=hash_id)
+        first = next_nominal(plain, before, anchor_ms=anchor_ms, hash_id=hash_id)
         if gone.until_ms is None or first is None:
             return None
         words, first_ms, last_ms, count = "left out before this", first, gone.until_ms, gone.count
@@ -90,9 +90,9 @@ def _times_text(days: Exclusion, first_ms: int, last_ms: int, count: int) -> str
     return span if count == 1 or (count == 2 and first != last) else f"{span} ({count} times)"
 
 
-def _pattern(trigger: Trigger, anchor_ms: int, job_id: int) -> Pattern | None:
+def _pattern(trigger: Trigger, anchor_ms: int, hash_id: int) -> Pattern | None:
     if trigger.kind is TriggerKind.CRON:
-        return compiled(trigger.expr, trigger.dialect, job_id)
+        return compiled(trigger.expr, trigger.dialect, hash_id)
     return recurrence(trigger, anchor_ms) if trigger.kind is TriggerKind.RRULE else None
 
 

@@ -33,7 +33,7 @@ class Missed:
 
 
 def next_nominal(
-    trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id: int = 0, calendar: bytes | None = None
+    trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, hash_id: int = 0, calendar: bytes | None = None
 ) -> int | None:
     """The first nominal time strictly after `after_ms` and within the bounds; None: never again.
 
@@ -41,7 +41,7 @@ def next_nominal(
     start of a RRULE without starts_at.
     For EVERY with a fixed delay, pass the end of the previous run as `after_ms`: the answer is that plus the period.
     The arithmetic of EVERY is core's own, so that this room and apply cannot disagree.
-    `job_id` feeds `H` in cron expressions. `calendar` is the content of the trigger's calendar, which it must have.
+    `hash_id` feeds `H` in cron expressions. `calendar` is the content of the trigger's calendar, which it must have.
 
     Raises:
         TriggerError: the trigger is not valid (see `validate`).
@@ -49,16 +49,16 @@ def next_nominal(
     with search(trigger):
         held = _held(trigger, calendar)
         if held is None:
-            return _next(trigger, after_ms, anchor_ms, job_id)
+            return _next(trigger, after_ms, anchor_ms, hash_id)
         if trigger.calendar_moves:
-            return _next_moved(trigger, held, after_ms, anchor_ms, job_id)
-        return _next_free(trigger, held, after_ms, anchor_ms, job_id)
+            return _next_moved(trigger, held, after_ms, anchor_ms, hash_id)
+        return _next_free(trigger, held, after_ms, anchor_ms, hash_id)
 
 
-def _next_free(trigger: Trigger, held: Exclusion, after_ms: int, anchor_ms: int, job_id: int) -> int | None:
+def _next_free(trigger: Trigger, held: Exclusion, after_ms: int, anchor_ms: int, hash_id: int) -> int | None:
     at_ms = after_ms
     for _ in range(TRIES_MAX):
-        found = _next(trigger, at_ms, anchor_ms, job_id)
+        found = _next(trigger, at_ms, anchor_ms, hash_id)
         free = None if found is None else held.free_from(found // 1000)
         if free is None or found is None or free == found // 1000:
             return None if free is None else found
@@ -66,7 +66,7 @@ def _next_free(trigger: Trigger, held: Exclusion, after_ms: int, anchor_ms: int,
     return None
 
 
-def _next_moved(trigger: Trigger, held: Exclusion, after_ms: int, anchor_ms: int, job_id: int) -> int | None:
+def _next_moved(trigger: Trigger, held: Exclusion, after_ms: int, anchor_ms: int, hash_id: int) -> int | None:
     """The first time after `after_ms`. What falls into excluded time comes at its end, once: that may be by what was
     before `after_ms`."""
     found: int | None = None
@@ -74,10 +74,10 @@ def _next_moved(trigger: Trigger, held: Exclusion, after_ms: int, anchor_ms: int
         end = held.free_from(after_ms // 1000)
         if end is None:
             return None
-        found = end * 1000 if _gathers(trigger, held, end, anchor_ms, job_id) else None
+        found = end * 1000 if _gathers(trigger, held, end, anchor_ms, hash_id) else None
         after_ms = end * 1000 - 1
     if found is None:
-        plain = _next(trigger, after_ms, anchor_ms, job_id)
+        plain = _next(trigger, after_ms, anchor_ms, hash_id)
         free = None if plain is None else held.free_from(plain // 1000)
         if free is None or plain is None:
             return None
@@ -85,9 +85,9 @@ def _next_moved(trigger: Trigger, held: Exclusion, after_ms: int, anchor_ms: int
     return found if found <= _end(trigger) else None
 
 
-def _gathers(trigger: Trigger, held: Exclusion, end: int, anchor_ms: int, job_id: int) -> bool:
+def _gathers(trigger: Trigger, held: Exclusion, end: int, anchor_ms: int, hash_id: int) -> bool:
     """Returns whether a time falls into the excluded time that ends at this second."""
-    found = _next(trigger, _begin_of_excluded(trigger, held, end, anchor_ms) - 1, anchor_ms, job_id)
+    found = _next(trigger, _begin_of_excluded(trigger, held, end, anchor_ms) - 1, anchor_ms, hash_id)
     return found is not None and found < end * 1000
 
 
@@ -99,7 +99,7 @@ def _begin_of_excluded(trigger: Trigger, held: Exclusion, end: int, anchor_ms: i
 
 
 def moved_to(
-    trigger: Trigger, at_ms: int, *, anchor_ms: int = 0, job_id: int = 0, calendar: bytes | None = None
+    trigger: Trigger, at_ms: int, *, anchor_ms: int = 0, hash_id: int = 0, calendar: bytes | None = None
 ) -> tuple[int, int, int] | None:
     """The first and the last of the times that the trigger's calendar moves to this one, and how many these are; None:
     it moves none there. Errors as `next_nominal`."""
@@ -109,15 +109,15 @@ def moved_to(
         if held is None or not trigger.calendar_moves or at_ms % 1000 or held.holds(end) or not held.holds(end - 1):
             return None
         begin_ms = _begin_of_excluded(trigger, held, end, anchor_ms)
-        first = _next(trigger, begin_ms - 1, anchor_ms, job_id)
-        found = _missed(trigger, begin_ms - 1, at_ms - 1, 0, anchor_ms, job_id)
+        first = _next(trigger, begin_ms - 1, anchor_ms, hash_id)
+        found = _missed(trigger, begin_ms - 1, at_ms - 1, 0, anchor_ms, hash_id)
     return None if first is None or found.until_ms is None else (first, found.until_ms, found.count)
 
 
-def never_fires(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, job_id: int = 0) -> bool:
+def never_fires(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, hash_id: int = 0) -> bool:
     """Returns whether a trigger that has no next time would have one without its calendar."""
     with search(trigger):
-        return trigger.calendar is not None and _next(trigger, after_ms, anchor_ms, job_id) is not None
+        return trigger.calendar is not None and _next(trigger, after_ms, anchor_ms, hash_id) is not None
 
 
 def _held(trigger: Trigger, calendar: bytes | None) -> Exclusion | None:
@@ -135,11 +135,11 @@ def is_excluded(trigger: Trigger, at_ms: int, calendar: bytes | None) -> bool:
         return held is not None and held.holds(at_ms // 1000)
 
 
-def _next(trigger: Trigger, after_ms: int, anchor_ms: int, job_id: int) -> int | None:
+def _next(trigger: Trigger, after_ms: int, anchor_ms: int, hash_id: int) -> int | None:
     found: int | None
     match trigger.kind:
         case TriggerKind.CRON | TriggerKind.RRULE:
-            found = _next_matching(trigger, _after(trigger, after_ms), anchor_ms, job_id)
+            found = _next_matching(trigger, _after(trigger, after_ms), anchor_ms, hash_id)
         case TriggerKind.EVERY:
             found = next_every(trigger, after_ms, anchor_ms)
         case TriggerKind.AT:
@@ -161,7 +161,7 @@ def missed(
     *,
     keep: int,
     anchor_ms: int = 0,
-    job_id: int = 0,
+    hash_id: int = 0,
     calendar: bytes | None = None,
 ) -> Missed:
     """The nominal times in after_ms < time <= until_ms: all counted, the newest `keep` listed.
@@ -175,12 +175,12 @@ def missed(
     with search(trigger, COUNT_STEPS_MAX):
         held = _held(trigger, calendar)
         if held is None:
-            return _missed(trigger, after_ms, until_ms, keep, anchor_ms, job_id)
-        return _missed_outside(trigger, held, after_ms, until_ms, keep, anchor_ms, job_id)
+            return _missed(trigger, after_ms, until_ms, keep, anchor_ms, hash_id)
+        return _missed_outside(trigger, held, after_ms, until_ms, keep, anchor_ms, hash_id)
 
 
 def _missed_outside(
-    trigger: Trigger, held: Exclusion, after_ms: int, until_ms: int, keep: int, anchor_ms: int, job_id: int
+    trigger: Trigger, held: Exclusion, after_ms: int, until_ms: int, keep: int, anchor_ms: int, hash_id: int
 ) -> Missed:
     """The same, of what the calendar does not exclude."""
     until_ms = min(until_ms, _end(trigger), cron.HORIZON * 1000)
@@ -190,23 +190,23 @@ def _missed_outside(
     last_ms: int | None = None
     for begin, end in reversed(list(held.stretches(low_ms // 1000, until_ms // 1000 + 1))):
         first_ms, final_ms = max(begin * 1000, low_ms), min(end * 1000 - 1, until_ms)
-        found = _missed(trigger, first_ms - 1, final_ms, keep - len(newest), anchor_ms, job_id)
+        found = _missed(trigger, first_ms - 1, final_ms, keep - len(newest), anchor_ms, hash_id)
         total += found.count
         newest = found.times + newest
         last_ms = found.until_ms if last_ms is None else last_ms
         if trigger.calendar_moves and first_ms == begin * 1000 and held.holds(begin - 1):
-            own = _next(trigger, first_ms - 1, anchor_ms, job_id) == first_ms
-            if not own and _gathers(trigger, held, begin, anchor_ms, job_id):
+            own = _next(trigger, first_ms - 1, anchor_ms, hash_id) == first_ms
+            if not own and _gathers(trigger, held, begin, anchor_ms, hash_id):
                 total += 1
                 newest = (first_ms, *newest) if len(newest) < keep else newest
                 last_ms = first_ms if last_ms is None else last_ms
     return Missed(newest, total, last_ms)
 
 
-def _missed(trigger: Trigger, after_ms: int, until_ms: int, keep: int, anchor_ms: int, job_id: int) -> Missed:
+def _missed(trigger: Trigger, after_ms: int, until_ms: int, keep: int, anchor_ms: int, hash_id: int) -> Missed:
     until_ms = min(until_ms, _end(trigger))
     if trigger.kind in (TriggerKind.CRON, TriggerKind.RRULE):
-        return _missed_matching(trigger, _after(trigger, after_ms), until_ms, keep, anchor_ms, job_id)
+        return _missed_matching(trigger, _after(trigger, after_ms), until_ms, keep, anchor_ms, hash_id)
     if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE:
         first = next_every(trigger, after_ms, anchor_ms)
         if first is None or first > until_ms:
@@ -214,7 +214,7 @@ def _missed(trigger: Trigger, after_ms: int, until_ms: int, keep: int, anchor_ms
         newest, count = grid_due(trigger, first, until_ms, max(keep, 1))
         return Missed(tuple(newest) if keep > 0 else (), count, newest[-1])
     # once, or after a run that has not ended: one at most
-    found = _next(trigger, after_ms, anchor_ms, job_id)
+    found = _next(trigger, after_ms, anchor_ms, hash_id)
     if found is None or found > until_ms:
         return Missed((), 0, None)
     return Missed((found,) if keep > 0 else (), 1, found)
@@ -232,23 +232,23 @@ def _end(trigger: Trigger) -> int:
     return LATEST_MS if trigger.ends_at_ms is None else trigger.ends_at_ms
 
 
-def _resolve(trigger: Trigger, anchor_ms: int, job_id: int) -> tuple[cron.Pattern, Zone, int, int]:
+def _resolve(trigger: Trigger, anchor_ms: int, hash_id: int) -> tuple[cron.Pattern, Zone, int, int]:
     """The pattern, its zone, and the first and last second it may come at."""
     place = zone(trigger.timezone)
     if trigger.kind is TriggerKind.CRON:
-        return compiled(trigger.expr, trigger.dialect, job_id), place, 0, cron.HORIZON
+        return compiled(trigger.expr, trigger.dialect, hash_id), place, 0, cron.HORIZON
     rule = recurrence(trigger, anchor_ms)
     return rule, place, rule.first, cron.HORIZON if rule.until is None else min(rule.until, cron.HORIZON)
 
 
-def _next_matching(trigger: Trigger, after_ms: int, anchor_ms: int, job_id: int) -> int | None:
-    pattern, place, first, last = _resolve(trigger, anchor_ms, job_id)
+def _next_matching(trigger: Trigger, after_ms: int, anchor_ms: int, hash_id: int) -> int | None:
+    pattern, place, first, last = _resolve(trigger, anchor_ms, hash_id)
     found = cron.next_after(pattern, place, max(after_ms // 1000, first - 1))
     return None if found is None or found > last else found * 1000
 
 
-def _missed_matching(trigger: Trigger, after_ms: int, until_ms: int, keep: int, anchor_ms: int, job_id: int) -> Missed:
-    pattern, place, first, last = _resolve(trigger, anchor_ms, job_id)
+def _missed_matching(trigger: Trigger, after_ms: int, until_ms: int, keep: int, anchor_ms: int, hash_id: int) -> Missed:
+    pattern, place, first, last = _resolve(trigger, anchor_ms, hash_id)
     after, until = max(after_ms // 1000, first - 1), min(until_ms // 1000, last)
     count = cron.count_between(pattern, place, after, until)
     if not count:

@@ -71,7 +71,7 @@ def walked(source: Source, window: Window) -> set[int]:
             source.trigger,
             at_ms,
             anchor_ms=source.anchor_ms,
-            job_id=source.job_id,
+            hash_id=source.hash_id,
             calendar=source.calendar,
         )
         if at_ms is None or at_ms >= window.high_ms:

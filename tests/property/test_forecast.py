@@ -47,7 +47,7 @@ def triggers(draw: st.DrawFn) -> Trigger:
 
 def first_of(job: Job, trigger: Trigger, anchor_ms: int, after_ms: int) -> int | None:
     content = None if trigger.calendar is None else CALENDAR
-    return next_nominal(trigger, after_ms, anchor_ms=anchor_ms, job_id=job.id, calendar=content)
+    return next_nominal(trigger, after_ms, anchor_ms=anchor_ms, hash_id=job.id, calendar=content)
 
 
 @st.composite

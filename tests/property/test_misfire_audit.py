@@ -28,7 +28,7 @@ def due_times(job: Job, until_ms: int, first_ms: int) -> list[int]:
     found, at = [], first_ms
     while at < until_ms:
         found.append(at)
-        following = schedule.next_nominal(trigger, at, anchor_ms=job.anchor_at_ms, job_id=job.id)
+        following = schedule.next_nominal(trigger, at, anchor_ms=job.anchor_at_ms, hash_id=job.id)
         if following is None:
             break
         at = following
@@ -109,7 +109,7 @@ def test_nothing_is_missed_in_silence(seed: int) -> None:
         retention=Retention(100_000, 100_000),
     )
     if job.nominal_at_ms is None:
-        nominal = schedule.next_nominal(job.policy.trigger, world.now, job_id=job.id)
+        nominal = schedule.next_nominal(job.policy.trigger, world.now, hash_id=job.id)
         world.ok(ScheduleJob(job.id, job.revision, nominal))
         job = world.job(job.id)
     first = job.nominal_at_ms

@@ -88,9 +88,9 @@ def _times(ctx: ApiContext, job: Job, start_ms: int, end_ms: int, max_: int) -> 
         return ()
     times: set[int] = set()
     count = 0
-    for trigger, anchor_ms, job_id in sources:
+    for trigger, anchor_ms, hash_id in sources:
         content = None if trigger.calendar is None else ctx.calendar(trigger.calendar)
-        whose: dict[str, Any] = {"anchor_ms": anchor_ms, "job_id": job_id, "calendar": content}
+        whose: dict[str, Any] = {"anchor_ms": anchor_ms, "hash_id": hash_id, "calendar": content}
         try:
             found = schedule.missed(trigger, start_ms - 1, end_ms - 1, keep=max_, **whose)
         except TriggerError as error:  # another node knew its zone when it was accepted

@@ -197,17 +197,17 @@ class Forecast:
     def _for_all(self, source: Source) -> Source:
         """Returns a source with the same times, without what only its job knows and they do not depend on. Raises
         TriggerError."""
-        trigger, job_id = source.trigger, 0
+        trigger, hash_id = source.trigger, 0
         if trigger.kind is not TriggerKind.CRON:
-            return source._replace(job_id=0)
-        expression = compiled(trigger.expr, trigger.dialect, source.job_id)
+            return source._replace(hash_id=0)
+        expression = compiled(trigger.expr, trigger.dialect, source.hash_id)
         if expression.hashed:
             self.work += DECODED
             times = expression.times
             own = (times.seconds, times.minutes, times.hours, times.months, times.years)
             days = f"{times.days.day} {times.days.weekday}"
-            job_id = self._hashed.setdefault((trigger, own, days), source.job_id)
-        return source._replace(job_id=job_id, anchor_ms=source.anchor_ms if trigger.calendar_moves else 0)
+            hash_id = self._hashed.setdefault((trigger, own, days), source.hash_id)
+        return source._replace(hash_id=hash_id, anchor_ms=source.anchor_ms if trigger.calendar_moves else 0)
 
     def _pieces(self, sources: tuple[Source, ...] | list[Source], window: Window) -> Iterator[tuple[int, int]]:
         for piece in due_in(sources, window):

@@ -39,7 +39,7 @@ class Source(NamedTuple):
 
     trigger: Trigger
     anchor_ms: int
-    job_id: int = 0
+    hash_id: int = 0
 
 
 def sources_of(policy: Policy, now_ms: int, job: Job | None = None) -> list[Source]:
@@ -49,8 +49,8 @@ def sources_of(policy: Policy, now_ms: int, job: Job | None = None) -> list[Sour
     if job is not None:
         anchors = [state.anchor_at_ms for state in job.triggers] or [job.anchor_at_ms]
         known = dict(zip(job.policy.all_triggers, anchors, strict=True))
-    job_id = 0 if job is None else job.id
-    return [Source(one, known.get(one, _anchor_ms(one, now_ms)), job_id) for one in policy.all_triggers]
+    hash_id = 0 if job is None else job.id
+    return [Source(one, known.get(one, _anchor_ms(one, now_ms)), hash_id) for one in policy.all_triggers]
 
 
 def _anchor_ms(trigger: Trigger, now_ms: int) -> int:
@@ -61,11 +61,11 @@ def words_of(policy: Policy, sources: Sequence[Source], *, is_job: bool = True) 
     """Returns the triggers in words. `is_job`: of a job that there is, so that it is known what a rule begins with.
     Raises TriggerError."""
     anchors = [source.anchor_ms if is_job else None for source in sources]
-    job_id = sources[0].job_id
+    hash_id = sources[0].hash_id
     if policy.triggers:
         limit = policy.trigger.max_runs
-        return schedule.describe_several(policy.triggers, max_runs=limit, job_id=job_id, anchors_ms=anchors)
-    return schedule.describe(policy.trigger, job_id=job_id, anchor_ms=anchors[0])
+        return schedule.describe_several(policy.triggers, max_runs=limit, hash_id=hash_id, anchors_ms=anchors)
+    return schedule.describe(policy.trigger, hash_id=hash_id, anchor_ms=anchors[0])
 
 
 def wrong_window(from_ms: int, to_ms: int | None, zone: str | None) -> FieldError | None:
@@ -153,4 +153,4 @@ async def _days_of(ctx: ApiContext, sources: Sequence[Source], window: Window, z
 def _whose(ctx: ApiContext, source: Source) -> dict[str, Any]:
     name = source.trigger.calendar
     content = None if name is None else ctx.calendar(name)
-    return {"anchor_ms": source.anchor_ms, "job_id": source.job_id, "calendar": content}
+    return {"anchor_ms": source.anchor_ms, "hash_id": source.hash_id, "calendar": content}

@@ -54,12 +54,12 @@ def _next_of_several_ms(job: Job, now_ms: int, calendar: Contents) -> int | None
     return min((at_ms for at_ms in found if at_ms is not None), default=None)
 
 
-def _next_ms(trigger: Trigger, anchor_ms: int, job_id: int, after_ms: int, calendar: Contents) -> int | None:
+def _next_ms(trigger: Trigger, anchor_ms: int, hash_id: int, after_ms: int, calendar: Contents) -> int | None:
     if not trigger.needs_calendar:
         return None
     try:
         content = None if trigger.calendar is None else calendar(trigger.calendar)
-        return schedule.next_nominal(trigger, after_ms, anchor_ms=anchor_ms, job_id=job_id, calendar=content)
+        return schedule.next_nominal(trigger, after_ms, anchor_ms=anchor_ms, hash_id=hash_id, calendar=content)
     except TriggerError:  # another node knew its zone when it was accepted
         return None
 

@@ -138,7 +138,7 @@ async def _count(ctx: ApiContext, source: Source, after_ms: int, until_ms: int, 
     """Returns how many times come in between, `most` at most. Others have their turn between the years."""
     trigger = source.trigger
     content = None if trigger.calendar is None else ctx.calendar(trigger.calendar)
-    whose = {"anchor_ms": source.anchor_ms, "job_id": source.job_id}
+    whose = {"anchor_ms": source.anchor_ms, "hash_id": source.hash_id}
     in_parts = trigger.kind in (TriggerKind.CRON, TriggerKind.RRULE)
     count = 0
     slices = Slices()

@@ -49,7 +49,7 @@ def test_cron(expr: str, expected: str) -> None:
 
 def test_hashed_says_so() -> None:
     assert "example" in describe(cron("H H * * *"))
-    assert "example" not in describe(cron("H H * * *"), job_id=3)
+    assert "example" not in describe(cron("H H * * *"), hash_id=3)
 
 
 def test_other_kinds() -> None:

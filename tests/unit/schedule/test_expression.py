@@ -142,8 +142,8 @@ class TestHash:
     def test_same_job_same_time(self) -> None:
         trigger = cron("H H * * *")
         for job in (1, 77, 2**62):
-            first = following(trigger, START, 3, job_id=job)
-            assert first == following(trigger, START, 3, job_id=job)
+            first = following(trigger, START, 3, hash_id=job)
+            assert first == following(trigger, START, 3, hash_id=job)
             assert first[1] - first[0] == first[2] - first[1] == 86_400_000
 
     def test_pinned(self) -> None:

@@ -73,8 +73,8 @@ def test_times_are_those_of_next_nominal() -> None:
     trigger = cron("H */6 * * *", MADRID)
     at: int | None = ms("2026-10-20T00:00Z")
     assert at is not None
-    for occurrence in preview(trigger, at, 100, job_id=9):
-        at = next_nominal(trigger, at, job_id=9)
+    for occurrence in preview(trigger, at, 100, hash_id=9):
+        at = next_nominal(trigger, at, hash_id=9)
         assert occurrence.at_ms == at
 
 
