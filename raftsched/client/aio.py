@@ -132,11 +132,14 @@ class AsyncClient:
         end: Moment | None = None,
         count: int = 10,
         by_day: str | None = None,
+        name: str | None = None,
+        namespace: str | None = None,
     ) -> Preview:
         """Returns a trigger in words and its next times, from `start` (None: now) to before `end`. `by_day`: a time
-        zone; how many each of its days has is counted, too, up to `end`. Nothing is saved."""
+        zone; how many each of its days has is counted, too, up to `end`. `name`, `namespace`: of the job that is to be
+        made with it, for `H` in a cron expression. Nothing is saved."""
         body: dict[str, Any] = {"trigger": trigger, "count": count}
-        given = {"from": start, "to": end, "by_day": by_day}
+        given = {"from": start, "to": end, "by_day": by_day, "name": name, "namespace": namespace}
         body |= {name: value for name, value in given.items() if value is not None}
         return await self.transport.post(Preview, "/v1/schedules/preview", body)
 

@@ -1,15 +1,17 @@
 """Rules for a job that is made or edited, beside those of its fields: its name, its namespace, the jobs that it waits
-for. Apply decides by them; the API asks them when a job is only checked."""
+for, and what `H` in its cron expressions is hashed from. Apply decides by them; the API asks them when a job is only
+checked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 
 from msgspec.structs import replace
 
 from raftsched.core.commands import Rejected
 from raftsched.core.limits import CIRCLE_JOB_STEPS, CIRCLE_STEPS, CIRCLE_STEPS_AT_ONCE, FOLLOWED_STEPS_AT_ONCE
-from raftsched.core.model import ConditionKind, Job, JobState, Policy
+from raftsched.core.model import ConditionKind, Job, JobState, Policy, TriggerKind
 from raftsched.core.namespaces import Namespace, namespace_error
 from raftsched.core.selection import DEFAULT_NAMESPACE
 from raftsched.core.tables import KEY_MAX, name_key
@@ -48,6 +50,28 @@ def undeclared(namespace: Namespace | None, name: str) -> Rejected | None:
         "/namespace",
         meaning="unknown-reference",
     )
+
+
+def seed_of(namespace: str, name: str | None, policy: Policy) -> int:
+    """Returns what `H` is hashed from in the cron expressions of a job that is made under this name: the same times in
+    each cluster, and of a job that is made again. 0: the job has no name or no `H`."""
+    if name is None or not has_hash(policy):
+        return 0
+    return int.from_bytes(blake2b(name_key(namespace, name), digest_size=8).digest(), "big") or 1
+
+
+def seed_after_edit(job: Job, name: str | None, policy: Policy) -> int:
+    """Returns the same for a job that gets this name and content. What it has it keeps, also under another name: its
+    times shall not move by that."""
+    if job.seed or has_hash(job.policy):
+        return job.seed
+    return seed_of(job.namespace, name, policy)
+
+
+def has_hash(policy: Policy) -> bool:
+    """Returns whether a cron expression of the job may have an `H`: names of days have one, too."""
+    triggers = policy.all_triggers
+    return any(one.kind is TriggerKind.CRON and ("H" in one.expr or "h" in one.expr) for one in triggers)
 
 
 def has_content(job: Job, policy: Policy, body: bytes, *, variables: bool = True) -> bool:

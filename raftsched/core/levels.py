@@ -65,6 +65,7 @@ NODES_DELIVER = 6  # no session of a remote worker is assigned a run of the clus
 DROPPED_IS_TOLD = 6  # to runs that results are passed to, and in their steps
 AUDIT_BY_SUBJECT = 6  # rings of their own for jobs and secrets; no note of what changes nothing
 DELAYS_FOLLOW_EACH_RUN = 6  # a fixed delay counts from the end of each run of its job, also of one that was asked for
+HASHED_BY_NAME = 6  # `H` in the cron expressions of a named job that is made now is hashed from namespace and name
 MISSED_RUN_WAITS = 6  # the one run that makes up for missed times waits for the run that goes on
 
 # What proposers do otherwise, because all nodes can tell what it means.

@@ -349,6 +349,12 @@ class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     not_run_told_ms: int = 0  # up to this time its watches were told; 0: none since its last success
     recent_ms: tuple[int, ...] = ()  # what its last successes took, where it asks for that (core.watches)
     follows: bool = False  # Meta.followers counts it
+    seed: int = 0  # what `H` in its cron expressions is hashed from: its namespace and name; 0: its id
+
+    @property
+    def hash_id(self) -> int:
+        """The number that `H` in its cron expressions is hashed from."""
+        return self.seed or self.id
 
 
 def scheduled_ms(job: Job) -> int | None:

@@ -107,14 +107,14 @@ class Source:
 def source_of(found: CalendarJob) -> Source:
     """Returns the one trigger of a job."""
     job = found.job
-    return Source(job.policy.trigger, job.anchor_at_ms, job.id, found.calendar)
+    return Source(job.policy.trigger, job.anchor_at_ms, job.hash_id, found.calendar)
 
 
 def sources_of(found: CalendarJob) -> list[tuple[Source, TriggerState]]:
     """Returns the triggers of a job that has several, each with its state."""
     job = found.job
     rows = zip(job.policy.triggers, job.triggers, found.calendars, strict=True)
-    return [(Source(trigger, state.anchor_at_ms, job.id, calendar), state) for trigger, state, calendar in rows]
+    return [(Source(trigger, state.anchor_at_ms, job.hash_id, calendar), state) for trigger, state, calendar in rows]
 
 
 def suspend(job: Job, error: Exception) -> SetJobState:

@@ -112,7 +112,7 @@ def describe_cron(expr: str, dialect: str = "", hash_id: int = 0) -> str:
         parts.append("in " + spans(times.years, str))
     text = " ".join(parts)
     if expression.hashed and not hash_id:
-        text += " (an example: H depends on the job's id)"
+        text += " (an example: H depends on the job's namespace and name)"
     return text + "".join(f" ({remark})" for remark in remarks(expr, dialect))
 
 

@@ -19,7 +19,16 @@ from raftsched.api.http.replies import reply
 from raftsched.api.jobs.defaults import find_namespace, read_defaults
 from raftsched.api.jobs.endpoints import patched
 from raftsched.api.jobs.generated import JobIn
-from raftsched.api.jobs.moments import COUNT_DEFAULT, Window, moments, sources_of, times_of, words_of
+from raftsched.api.jobs.moments import (
+    COUNT_DEFAULT,
+    Window,
+    moments,
+    seed_of_changed,
+    seed_of_new,
+    sources_of,
+    times_of,
+    words_of,
+)
 from raftsched.api.jobs.notify import refuse_unknown
 from raftsched.api.jobs.parse import Content, read_job
 from raftsched.api.jobs.render import content_json
@@ -192,7 +201,11 @@ def _find(view: ReadView, namespace: str, name: str) -> Job | None:
 
 async def _reply(ctx: ApiContext, result: Result, content: Content, namespace: str, job: Job | None) -> web.Response:
     policy, now_ms = content.policy, ctx.now_ms()
-    sources = sources_of(policy, now_ms, job)
+    with ctx.read() as view:
+        seed = seed_of_new(view, namespace, content.name, policy)
+        if job is not None:
+            seed = seed_of_changed(view, job, content.name, policy) or job.id
+    sources = sources_of(policy, now_ms, job, seed)
     words = words_of(policy, sources, is_job=job is not None)
     window = Window(now_ms, None, COUNT_DEFAULT, most=policy.trigger.max_runs)
     times, more = await times_of(ctx, sources, window)

@@ -363,7 +363,7 @@ def _source(found: Candidate, trigger: Trigger, state: TriggerState, from_ms: in
     content = None if trigger.calendar is None else found.calendars[trigger.calendar]
     skipped_ms = -1 if state.skipped_until_ms is None else state.skipped_until_ms
     from_ms = max(from_ms, skipped_ms + 1, state.nominal_at_ms or 0)  # nothing is due before its next time
-    return Source(plain, from_ms, anchor_ms, job.id, content)
+    return Source(plain, from_ms, anchor_ms, job.hash_id, content)
 
 
 def _first_delayed(job: Job, trigger: Trigger, state: TriggerState, from_ms: int, duration_ms: int) -> int:

@@ -254,7 +254,7 @@ def _job(name: str, job: Job | None) -> GraphJobOut:
     if job is None:
         return GraphJobOut(name)
     try:
-        when = describe(job.policy.trigger, hash_id=job.id, anchor_ms=job.anchor_at_ms)
+        when = describe(job.policy.trigger, hash_id=job.hash_id, anchor_ms=job.anchor_at_ms)
     except TriggerError:
         when = None
     return GraphJobOut(name, job_text(job.id), STATE_NAMES[job.state], when)

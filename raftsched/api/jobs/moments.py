@@ -9,12 +9,16 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from raftsched import schedule
-from raftsched.api.context import ApiContext
+from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError
 from raftsched.api.http.replies import reply_fields
 from raftsched.api.http.slices import Slices
+from raftsched.core.creation import seed_after_edit, seed_of
+from raftsched.core.levels import HASHED_BY_NAME
 from raftsched.core.model import DAY_MS, Job, Policy, Trigger, TriggerKind
+from raftsched.core.selection import DEFAULT_NAMESPACE
+from raftsched.core.tables import ReadView
 from raftsched.schedule import Occurrence, TriggerError
 
 COUNT_DEFAULT = 10
@@ -39,18 +43,30 @@ class Source(NamedTuple):
 
     trigger: Trigger
     anchor_ms: int
-    hash_id: int = 0
+    hash_id: int = 0  # what `H` is hashed from; 0: that is not known
 
 
-def sources_of(policy: Policy, now_ms: int, job: Job | None = None) -> list[Source]:
+def sources_of(policy: Policy, now_ms: int, job: Job | None = None, seed: int = 0) -> list[Source]:
     """Returns the triggers of a job with this policy. `job`: as it is until now; a trigger that it has already counts
-    from where it did, others from now."""
+    from where it did, others from now. `seed`: of a job that is not there yet, or will have another one."""
     known: dict[Trigger, int] = {}
     if job is not None:
         anchors = [state.anchor_at_ms for state in job.triggers] or [job.anchor_at_ms]
         known = dict(zip(job.policy.all_triggers, anchors, strict=True))
-    hash_id = 0 if job is None else job.id
+    hash_id = seed or (0 if job is None else job.hash_id)
     return [Source(one, known.get(one, _anchor_ms(one, now_ms)), hash_id) for one in policy.all_triggers]
+
+
+def seed_of_new(view: ReadView, namespace: str | None, name: str | None, policy: Policy) -> int:
+    """Returns what `H` will be hashed from in a job that is made now under this name; 0: that is not known before."""
+    if meta(view).level < HASHED_BY_NAME:
+        return 0
+    return seed_of(namespace or DEFAULT_NAMESPACE, name, policy)
+
+
+def seed_of_changed(view: ReadView, job: Job, name: str | None, policy: Policy) -> int:
+    """Returns the same for a job that gets this name and content; 0: it is its id."""
+    return job.seed if meta(view).level < HASHED_BY_NAME else seed_after_edit(job, name, policy)
 
 
 def _anchor_ms(trigger: Trigger, now_ms: int) -> int:

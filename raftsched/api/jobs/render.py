@@ -42,7 +42,7 @@ def next_fire_at_ms(job: Job, now_ms: int, calendar: Contents) -> int | None:
     if job.never_fires or (limit is not None and job.runs >= limit):
         return None
     after_ms = max(now_ms, job.skipped_until_ms or 0)
-    return _next_ms(job.policy.trigger, job.anchor_at_ms, job.id, after_ms, calendar)
+    return _next_ms(job.policy.trigger, job.anchor_at_ms, job.hash_id, after_ms, calendar)
 
 
 def _next_of_several_ms(job: Job, now_ms: int, calendar: Contents) -> int | None:
@@ -50,7 +50,7 @@ def _next_of_several_ms(job: Job, now_ms: int, calendar: Contents) -> int | None
     for trigger, state in zip(job.policy.triggers, job.triggers, strict=True):
         if state.owed_since_ms is not None:
             after_ms = max(now_ms, state.skipped_until_ms or 0)
-            found.append(_next_ms(trigger, state.anchor_at_ms, job.id, after_ms, calendar))
+            found.append(_next_ms(trigger, state.anchor_at_ms, job.hash_id, after_ms, calendar))
     return min((at_ms for at_ms in found if at_ms is not None), default=None)
 
 

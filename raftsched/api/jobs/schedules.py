@@ -20,6 +20,7 @@ from raftsched.api.jobs.moments import (
     Window,
     answer_times,
     moments,
+    seed_of_new,
     sources_of,
     words_of,
     wrong_window,
@@ -49,7 +50,8 @@ YEAR_MS = 365 * DAY_MS
 )
 async def preview(ctx: ApiContext, call: Call[PreviewIn]) -> web.Response:
     """Nothing is saved. `from` is now unless given; a trigger that counts from creation counts from there, and so does
-    `max_runs`. `by_day`: also how many times each day of that time zone has, up to `to`, or for 31 days."""
+    `max_runs`. `name` and `namespace`: what `H` in a cron expression means for a job that is made under them.
+    `by_day`: also how many times each day of that time zone has, up to `to`, or for 31 days."""
     given = call.body
     errors: list[FieldError] = []
     start, to_ms = time_of(given.from_, "/from", errors), time_of(given.to, "/to", errors)
@@ -69,7 +71,8 @@ async def preview(ctx: ApiContext, call: Call[PreviewIn]) -> web.Response:
         missing = _missing(ctx, policy)
         if missing is not None:
             raise from_rejected(missing)
-    sources = sources_of(policy, from_ms)
+    with ctx.read() as view:
+        sources = sources_of(policy, from_ms, seed=seed_of_new(view, given.namespace, given.name, policy))
     window = Window(from_ms, to_ms, given.count, given.by_day, trigger.max_runs)
     return await answer_times(ctx, words_of(policy, sources, is_job=False), sources, window)
 

@@ -385,7 +385,8 @@ class DeadLetterOut(msgspec.Struct):
 
 class PreviewIn(msgspec.Struct, forbid_unknown_fields=True):
     """One trigger, or several as those of a job. `to`: no times from then on. `by_day`: a time zone of whose days the
-    times are counted, up to `to`."""
+    times are counted, up to `to`. `name`, `namespace`: of the job that is to be made with it, which say what `H` in a
+    cron expression means."""
 
     trigger: TriggerIn | None = None
     triggers: Triggers = []
@@ -394,6 +395,8 @@ class PreviewIn(msgspec.Struct, forbid_unknown_fields=True):
     to: Time | None = None
     count: Annotated[int, Meta(ge=1, le=1_000, description="an integer from 1 to 1,000")] = 10
     by_day: Zone | None = None
+    name: Name | None = None
+    namespace: Namespace | None = None
 
 
 class EventShown(msgspec.Struct):

@@ -91,10 +91,10 @@ def trigger_words(row: Instance, job: Job | None, policy: Policy | None) -> str 
         return None
     try:
         if not policy.triggers:
-            return schedule.describe(policy.trigger, hash_id=job.id, anchor_ms=job.anchor_at_ms)
+            return schedule.describe(policy.trigger, hash_id=job.hash_id, anchor_ms=job.anchor_at_ms)
         if row.trigger:
-            return schedule.describe(policy.trigger_of(row), hash_id=job.id)
-        return schedule.describe_several(policy.triggers, max_runs=policy.trigger.max_runs, hash_id=job.id)
+            return schedule.describe(policy.trigger_of(row), hash_id=job.hash_id)
+        return schedule.describe_several(policy.triggers, max_runs=policy.trigger.max_runs, hash_id=job.hash_id)
     except schedule.TriggerError:
         return None
 

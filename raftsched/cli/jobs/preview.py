@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 @click.option("--timezone", "-z", metavar="TZ", help="IANA name, such as Europe/Madrid.  [default: UTC]")
 @click.option("--calendar", metavar="NAME", help="Leave out the days of this calendar.")
 @click.option("--quartz", is_flag=True, help="Read EXPR as Quartz does: 1 is Sunday.")
+@click.option("--name", metavar="NAME", help="Of the job that is to be made: H in EXPR depends on it.")
+@click.option("--namespace", "-N", metavar="NS", help="The namespace of that job.  [default: default]")
 @click.option("-n", "--count", type=click.IntRange(1, 100), default=10, show_default=True, help="How many times.")
 @click.option("--from", "start", metavar="TIME", help="Count from this time (RFC 3339).  [default: now]")
 @format_option
@@ -32,6 +34,8 @@ def preview(
     timezone: str | None,
     calendar: str | None,
     quartz: bool,
+    name: str | None,
+    namespace: str | None,
     count: int,
     start: str | None,
     fmt: str,
@@ -45,6 +49,7 @@ def preview(
       raftsched preview '30 2 * * *' -z Europe/Madrid --from 2027-03-27T00:00:00Z
       raftsched preview '0 9 * * MON#1' -n 3
       raftsched preview 90s
+      raftsched preview 'H 2 * * *' --name backup
       raftsched preview --rrule 'FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17' -z Europe/Madrid --calendar holidays
     """
     if (expression is None) == (rrule is None):
@@ -56,8 +61,8 @@ def preview(
     if calendar:
         wanted["calendar"] = calendar
     body: dict[str, Any] = {"trigger": wanted, "count": count}
-    if start:
-        body["from"] = start
+    given = {"from": start, "name": name, "namespace": namespace}
+    body |= {field: value for field, value in given.items() if value}
     print_times(client.post("/v1/schedules/preview", body), fmt)
 
 

@@ -56,10 +56,17 @@ class Calls:
         end: Moment | None = None,
         count: int = 10,
         by_day: str | None = None,
+        name: str | None = None,
+        namespace: str | None = None,
     ) -> Preview:
         """Returns a trigger in words and its next times, from `start` (None: now) to before `end`. `by_day`: a time
-        zone; how many each of its days has is counted, too, up to `end`. Nothing is saved."""
-        return self._bridge.run(lambda c: c.preview(trigger, start=start, end=end, count=count, by_day=by_day))
+        zone; how many each of its days has is counted, too, up to `end`. `name`, `namespace`: of the job that is to be
+        made with it, for `H` in a cron expression. Nothing is saved."""
+        return self._bridge.run(
+            lambda c: c.preview(
+                trigger, start=start, end=end, count=count, by_day=by_day, name=name, namespace=namespace
+            )
+        )
 
     def stats(self, *, start: Moment | None = None, end: Moment | None = None, **filters: Unpack[StatsFilter]) -> Stats:
         """Returns how runs went: of instances due from `start` (None: an hour before `end`) to before `end` (None:

@@ -28,9 +28,18 @@ from raftsched.core.apply.several import (
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import REPEAT, STALE, stale_revision
 from raftsched.core.commands import Accepted, Answer, CreateJob, DeleteJob, EditJob, Rejected, ResumeJob, SetJobState
-from raftsched.core.creation import circle, name_error, name_taken, taken, unknown_calendar, waits_for
+from raftsched.core.creation import (
+    circle,
+    name_error,
+    name_taken,
+    seed_after_edit,
+    seed_of,
+    taken,
+    unknown_calendar,
+    waits_for,
+)
 from raftsched.core.intervals import first_nominal
-from raftsched.core.levels import PAUSES_BEGIN_FIRST
+from raftsched.core.levels import HASHED_BY_NAME, PAUSES_BEGIN_FIRST
 from raftsched.core.limits import HISTORY_MAX, REVISIONS_MAX, policy_error
 from raftsched.core.model import FINAL, EveryMode, Job, JobState, PastRevision, Policy, TriggerKind, scheduled_instance
 from raftsched.core.notices import SYSTEM_NAMESPACE
@@ -87,6 +96,8 @@ def _create(tx: Tx, c: CreateJob) -> Answer:
         anchor_at_ms=_anchor(tx, c.policy),
         by=tx.by.name,
     )
+    if tx.meta.level >= HASHED_BY_NAME:
+        job.seed = seed_of(c.namespace, c.name, c.policy)
     if c.policy.triggers:
         job.triggers = tuple(new_state(tx.now, trigger) for trigger in c.policy.triggers)
     if key:
@@ -281,6 +292,8 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
         states = states_after_edit(tx.now, job, policy)
         fresh = set(policy.triggers).isdisjoint(job.policy.triggers)
         note_unfired(tx, job, "edited", policy.triggers)
+        if tx.meta.level >= HASHED_BY_NAME:
+            job.seed = seed_after_edit(job, name if renamed else job.name, policy)
         take_due(tx, job)
         clear_unscheduled(tx, job)
         job.purge_at_ms = None

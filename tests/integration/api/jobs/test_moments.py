@@ -148,3 +148,41 @@ def test_a_calendar_that_takes_too_long_to_search_is_said(tmp_path: Path, monkey
             assert answer["detail"].startswith("takes too long to search: the calendar begins and ends to exclude too")
 
     run(tmp_path, test)
+
+
+def test_what_h_means_for_a_job_of_that_name(tmp_path: Path) -> None:
+    """The preview says it before the job is made, and the check; made again under its name the job has the same."""
+
+    async def test(call: Client) -> None:
+        trigger = {"cron": "H H * * *", "timezone": "Europe/Madrid"}
+        body = {"name": "backup", "namespace": "billing", "trigger": trigger, "handler": {"exec": ["true"]}}
+        _, example = await call("POST", PREVIEW, {"trigger": trigger})
+        assert "H depends on the job's namespace and name" in example["description"]
+        _, wanted = await call("POST", PREVIEW, {"trigger": trigger, "name": "backup", "namespace": "billing"})
+        assert "example" not in wanted["description"]
+        _, other = await call("POST", PREVIEW, {"trigger": trigger, "name": "backup"})
+        assert other["next"] != wanted["next"]
+        _, checked = await call("POST", "/v1/jobs:check", body)
+        assert (checked["next"], checked["description"]) == (wanted["next"], wanted["description"])
+        for _ in range(2):
+            _, job = await call("POST", "/v1/jobs", body)
+            _, found = await call("GET", f"/v1/jobs/{job['id']}/next")
+            assert (found["next"], found["description"]) == (wanted["next"], wanted["description"])
+            await call("DELETE", f"/v1/jobs/{job['id']}")
+
+    run(tmp_path, test)
+
+
+def test_a_change_of_a_job_is_checked_with_what_h_will_mean(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        body = {"name": "backup", "trigger": {"every": "1h"}, "handler": {"exec": ["true"]}}
+        _, job = await call("POST", "/v1/jobs", body)
+        change = {"trigger": {"cron": "H H * * *"}}
+        _, checked = await call("POST", f"/v1/jobs/{job['id']}/check", change)
+        assert (await call("PATCH", f"/v1/jobs/{job['id']}", change))[0] == 200
+        _, found = await call("GET", f"/v1/jobs/{job['id']}/next")
+        assert checked["next"] == found["next"]
+        _, checked = await call("POST", f"/v1/jobs/{job['id']}/check", {"name": "renamed"})
+        assert checked["next"] == found["next"]
+
+    run(tmp_path, test)
