@@ -45,6 +45,7 @@ _TEXTS: dict[str, st.SearchStrategy[str]] = {
     "date-time": _times.map(lambda t: t.isoformat().replace("+00:00", "Z")),
     "http-url": st.integers(1, 65535).map(lambda p: f"http://127.0.0.1:{p}/hook"),
     "iana-time-zone": st.sampled_from(ZONES),
+    "job-tag": st.sampled_from(["*", *(f'"0d3k5xw2a9f5m.{n}"' for n in range(1, 9))]),
     "key-template": st.sampled_from(["all", "{job}", "k:{job}/1", "mail server"]),
     "memory-size": st.integers(4, 4096).map(lambda m: f"{m}MiB"),
     "month-day": st.dates().map(lambda day: day.isoformat()[5:]),
@@ -103,6 +104,7 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "date-time": _read_by(parse_time),
     "http-url": lambda text: url_error(text) is None and "\\" not in text,
     "iana-time-zone": lambda _: True,  # whether there is such a zone depends on what this machine knows of zones
+    "job-tag": lambda _: True,
     "key-template": _read_by(parse_template),
     "memory-size": _read_by(parse_size),
     "month-day": _read_by(parse_month_day),

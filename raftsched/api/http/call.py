@@ -22,16 +22,14 @@ from aiohttp import web
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.idempotency import Named, named
+from raftsched.api.http.preconditions import create_only, if_match, not_modified
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.requests import (
     Query,
     check_namespace,
     check_operation,
     check_type,
-    create_only,
     fresh_enough,
-    if_match,
-    not_modified,
     read_body,
 )
 from raftsched.api.openapi.operation import BODY_MAX, JSON, Operation
@@ -42,15 +40,27 @@ B = TypeVar("B")
 class Call(Generic[B]):
     """`raw` is the body as bytes, decompressed: `{}` where there is none and none is required. `if_match` is the
     revision that may be changed; None: any, which with `must_exist` (If-Match was given) is one that exists.
-    `create_only`: If-None-Match: * was given, so that nothing that exists may be changed."""
+    `if_match_id`: the job that it is the revision of; None: the one that is addressed. `create_only`: If-None-Match: *
+    was given, so that nothing that exists may be changed."""
 
-    __slots__ = ("_body", "_declared", "create_only", "if_match", "must_exist", "query", "raw", "request")
+    __slots__ = (
+        "_body",
+        "_declared",
+        "create_only",
+        "if_match",
+        "if_match_id",
+        "must_exist",
+        "query",
+        "raw",
+        "request",
+    )
 
     def __init__(self, request: web.Request, declared: Operation, query: Query) -> None:
         self.request = request
         self.query = query
         self.raw = b""
         self.if_match: int | None = None
+        self.if_match_id: int | None = None
         self.must_exist = False
         self.create_only = False
         self._declared = declared
@@ -103,7 +113,9 @@ async def parse_call(ctx: ApiContext, request: web.Request, declared: Operation)
     if not reads and declared.headers:
         headers = request.headers
         if "If-Match" in headers:
-            call.if_match, call.must_exist = if_match(request), True
+            tag, call.must_exist = if_match(request, of_job=declared.of_job), True
+            if tag is not None:
+                call.if_match, call.if_match_id = tag
         call.create_only = "If-None-Match" in headers and create_only(request)
     if declared.body is not None and declared.body_required:
         check_type(request, declared.media)

@@ -11,6 +11,7 @@ import msgspec
 from raftsched.api.auth.callers import Caller
 from raftsched.api.auth.spending import Spending, is_charged
 from raftsched.api.context import ApiContext
+from raftsched.api.http.preconditions import job_etag
 from raftsched.api.http.problems import MEDIA_TYPE, Problem, body_of, retry_after
 from raftsched.api.http.replies import GUARDS, STRICT, job_of, propose_one
 from raftsched.api.jobs.parse import Content, create_command, read_job
@@ -53,10 +54,11 @@ async def create(ctx: ApiContext, raw: bytes) -> tuple[int, str, bytes]:
 def made(ctx: ApiContext, accepted: Accepted) -> tuple[int, str, bytes]:
     job = job_of(accepted)
     body = job_json(job, ctx.now_ms(), ctx.calendar, ctx.live_attempt(job))
-    headers = f'Content-Type: application/json\r\nETag: "{job.revision}"\r\n'
+    ident = job_text(job.id)
+    headers = f"Content-Type: application/json\r\nETag: {job_etag(ident, job.revision)}\r\n"
     if not accepted.created:
         return 200, headers, body
-    return 201, f"{headers}Location: /v1/jobs/{job_text(job.id)}\r\n", body
+    return 201, f"{headers}Location: /v1/jobs/{ident}\r\n", body
 
 
 def problem(error: RaftschedError) -> tuple[int, str, bytes]:

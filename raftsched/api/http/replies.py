@@ -14,8 +14,8 @@ from raftsched.api.auth.callers import request_state
 from raftsched.api.context import ApiContext
 from raftsched.api.http.cursors import encode_cursor
 from raftsched.api.http.origins import allow
+from raftsched.api.http.preconditions import etag_of, not_modified
 from raftsched.api.http.problems import from_rejected
-from raftsched.api.http.requests import etag_of, not_modified
 from raftsched.api.jobs.render import etag, job_json
 from raftsched.api.resources.users import naming_users
 from raftsched.core.commands import Accepted, Rejected

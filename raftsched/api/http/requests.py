@@ -1,5 +1,4 @@
-"""Checks and readers of the parts of a request: Host and Origin, type and size of the body, query parameters,
-preconditions."""
+"""Checks and readers of the parts of a request: Host and Origin, type and size of the body, query parameters."""
 
 from __future__ import annotations
 
@@ -18,6 +17,7 @@ from raftsched.api.auth.callers import note_read_index, request_state
 from raftsched.api.context import ApiContext
 from raftsched.api.http.cursors import decode_cursor
 from raftsched.api.http.durations import parse_time
+from raftsched.api.http.preconditions import create_only, if_match
 from raftsched.api.http.problems import ParameterError, Problem, code_of
 from raftsched.api.openapi.operation import JSON, Operation
 from raftsched.core.ids import parse_instance, parse_job
@@ -30,7 +30,6 @@ PAGE_MAX = 1_000
 MIN_INDEX_WAIT_S = 5.0
 _VERDICTS_MAX = 1_024
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::[0-9]{1,5})?", re.ASCII)
-_ETAG = re.compile(r'\s*"([0-9]{1,18})"\s*', re.ASCII)
 _INFLATE = {"gzip": (31,), "deflate": (15, -15)}  # windows, as zlib has it; some send deflate without its header
 BODY_S = 30.0  # that a body may take to come,
 BODY_RATE = 64 * 1024  # and one second more for each so many bytes of it that came
@@ -326,7 +325,7 @@ def check_operation(request: web.Request, said: Operation) -> Query:
             known = f"; known are {', '.join(said.headers)}" if said.headers else ""
             raise Problem("invalid-parameter", f"{name} has no meaning here, leave it out{known}.")
     if "If-Match" in headers:
-        if_match(request)
+        if_match(request, of_job=said.of_job)
     if "If-None-Match" in headers:
         create_only(request)
     if IDEMPOTENCY_KEY in headers and IDEMPOTENCY_KEY in said.headers:
@@ -384,37 +383,3 @@ def job_id_of(request: Addressed) -> int:
 
 def instance_key_of(request: Addressed) -> bytes:
     return id_of(request, parse_instance, 'There is no instance "{}".')
-
-
-def if_match(request: web.Request) -> int | None:
-    """Returns the revision the caller wants to change; None: any. Raises Problem invalid-parameter."""
-    text = request.headers.get("If-Match")
-    if text is None or text.strip() == "*":
-        return None
-    match = _ETAG.fullmatch(text)
-    if match is None:
-        raise Problem("invalid-parameter", 'If-Match must be one ETag as it was answered, such as "3", or *.')
-    return int(match[1])
-
-
-def etag_of(revision: int) -> str:
-    return f'"{revision}"'
-
-
-def create_only(request: web.Request) -> bool:
-    """Returns whether If-None-Match: * was given on a write. Raises Problem invalid-parameter."""
-    text = request.headers.get("If-None-Match")
-    if text is None:
-        return False
-    if text.strip() != "*":
-        raise Problem("invalid-parameter", "If-None-Match must be * with a write: create only.")
-    return True
-
-
-def not_modified(request: web.Request, etag: str) -> bool:
-    """Returns whether If-None-Match on a read has this ETag."""
-    text = request.headers.get("If-None-Match")
-    if text is None:
-        return False
-    tags = {tag.strip().removeprefix("W/") for tag in text.split(",")}
-    return "*" in tags or etag in tags

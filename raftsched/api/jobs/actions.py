@@ -18,7 +18,7 @@ from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import job_of, propose_one, reply_fields, reply_job
 from raftsched.api.http.requests import READ, catch_up, job_id_of
 from raftsched.api.jobs.actions_schema import ExpireIn, PauseIn, RunIn, SkipNextIn, StateIn
-from raftsched.api.jobs.render import never_fires
+from raftsched.api.jobs.render import etag, never_fires
 from raftsched.api.jobs.rules import check_run, encode_params
 from raftsched.api.jobs.schema import Nothing
 from raftsched.api.jobs.targets import target_job
@@ -54,6 +54,7 @@ def _change(summary: str, body: type[msgspec.Struct] = Nothing, *codes: str) -> 
         summary,
         {200: Reply(JOB, "As it is now.", ("ETag",))},
         if_match=True,
+        of_job=True,
         body=body,
         body_required=False,
         codes=("illegal-transition", "stale-revision", *codes),
@@ -228,7 +229,9 @@ def _state_change(summary: str, body: Any = None) -> Callable[[H], H]:
     """Declares a PUT or DELETE of the state of one job, which answers with the job."""
     answers = {200: Reply(JOB, "As it is now.", ("ETag",))}
     codes = (*BODIES, *WRITES, "illegal-transition", "stale-revision")
-    return operation(summary, answers, headers=("If-Match",), body=body, codes=codes, role="editor", scope="checked")
+    return operation(
+        summary, answers, headers=("If-Match",), body=body, codes=codes, of_job=True, role="editor", scope="checked"
+    )
 
 
 @operation(
@@ -241,7 +244,7 @@ def _state_change(summary: str, body: Any = None) -> Callable[[H], H]:
 async def get_state(ctx: ApiContext, call: Call[None]) -> web.Response:
     with ctx.read() as view:
         job = requested_job(view, call)
-    return reply_fields({"state": job.state.name}, headers={"ETag": f'"{job.revision}"'})
+    return reply_fields({"state": job.state.name}, headers={"ETag": etag(job)})
 
 
 @_state_change("Set the state of a job", StateIn | Literal["SCHEDULED", "SUSPENDED"])

@@ -32,6 +32,7 @@ from raftsched.api.jobs.moments import (
 from raftsched.api.jobs.notify import refuse_unknown
 from raftsched.api.jobs.parse import Content, read_job
 from raftsched.api.jobs.render import content_json
+from raftsched.api.jobs.targets import check_tag
 from raftsched.api.openapi.operation import JOB_BODIES, JSON, MERGE_PATCH, operation
 from raftsched.api.openapi.types import JOB_PATCH
 from raftsched.api.resources.webhooks_seen import refuse_unseen
@@ -102,6 +103,7 @@ async def check_new(ctx: ApiContext, call: Call[Any]) -> web.Response:
     body_max=None,
     media=(JSON, MERGE_PATCH),
     codes=(*JOB_BODIES, "name-taken", "stale-revision"),
+    of_job=True,
     changes_nothing=True,
     role="editor",
     scope="checked",
@@ -111,7 +113,7 @@ async def check_change(ctx: ApiContext, call: Call[Any]) -> web.Response:
     change = call.json()
 
     def look(view: ReadView) -> tuple[Job, Content, Result]:
-        job = requested_job(view, call)
+        job = check_tag(call, requested_job(view, call))
         if call.if_match not in (None, job.revision):
             raise Problem("stale-revision", f"The job is at revision {job.revision} now; read it again.")
         content = patched(ctx, job, change, lambda name: read_defaults(view, name))

@@ -23,7 +23,7 @@ from raftsched.api.jobs.render import etag
 from raftsched.api.jobs.resolving import refresh_defaults, retry_on_stale_defaults
 from raftsched.api.jobs.rules import PARTS_ONE_WAY
 from raftsched.api.jobs.schema import READ_ONLY, MisfireIn, NotifyIn, PlacementIn, RetentionIn, RetryIn
-from raftsched.api.jobs.targets import target_job
+from raftsched.api.jobs.targets import check_tag, target_job
 from raftsched.api.openapi.declarations import tagged_read
 from raftsched.api.openapi.operation import JOB_BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.openapi.types import JOB, JOB_PATCH, JOB_REPLACEMENT
@@ -97,6 +97,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     body=JOB_REPLACEMENT,
     body_max=None,
     codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "too-many"),
+    of_job=True,
     role="editor",
     scope="checked",
 )
@@ -131,33 +132,64 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
         "not-possible",
         "too-many",
     ),
+    of_job=True,
     role="editor",
 )
 async def put_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """By name: creates or replaces. With If-Match the job must exist, with If-None-Match: * it must not."""
     if call.must_exist:
-        await catch_up(ctx)
+        return await _replace_named(ctx, call)
     return await retry_on_stale_defaults(ctx, lambda: _put_named(ctx, call))
 
 
 async def _put_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    namespace, name = call.path["ns"], call.path["name"]
-    with ctx.read() as view:
-        job = get_named(view, namespace, name) if names.JOB.allows(name) and names.NAMESPACE.allows(namespace) else None
-    kept = None if job is None else job.policy
-    content = read_job(call.raw, ctx.settings(), ctx.now_ms(), ctx.defaults_of, namespace, kept=kept, tolerant=True)
-    identify(content, namespace, name)
-    await check_notify(ctx, content, lambda view: get_named(view, namespace, name))
+    job = _named(ctx, call)
+    content = await _named_content(ctx, call, job)
     if job is not None:
         call.must_not_exist()
-    if call.must_exist:
-        if job is None:
-            raise Problem("stale-revision", "If-Match was given, but the job does not exist; leave it out to create.")
-        return await _edit(ctx, job, content, call.if_match, job.name)
     accepted = await propose_one(ctx, create_command(content, replace=True, if_none=call.create_only))
     if accepted.created:
         return reply_job(ctx, job_of(accepted), 201, location=True)
     return reply_job(ctx, job_of(accepted))
+
+
+async def _replace_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
+    """A job that is deleted, or loses the name, after it was looked up is not the one that is meant: the name is looked
+    up again."""
+
+    async def read() -> Job:
+        job = _named(ctx, call)
+        if job is None:
+            await _named_content(ctx, call, None)  # what is wrong with the body is wrong without a job, too
+            raise Problem("stale-revision", "If-Match was given, but the job does not exist; leave it out to create.")
+        return check_tag(call, job)
+
+    async def command(job: Job) -> bytes:
+        content = await _named_content(ctx, call, job)
+        call.must_not_exist()
+        return encode(EditJob(job.id, content.policy, content.body, job.revision, job.name, content.defaults))
+
+    await catch_up(ctx)
+    done = await amend(ctx, "The job", read, call.if_match, command, again=refresh_defaults)
+    return reply_job(ctx, job_of(done))
+
+
+def _named(ctx: ApiContext, call: Call[Any]) -> Job | None:
+    namespace, name = call.path["ns"], call.path["name"]
+    if not names.JOB.allows(name) or not names.NAMESPACE.allows(namespace):
+        return None
+    with ctx.read() as view:
+        return get_named(view, namespace, name)
+
+
+async def _named_content(ctx: ApiContext, call: Call[Any], job: Job | None) -> Content:
+    """Returns what the body says of the job that the address names. `job`: as it is until now."""
+    namespace, name = call.path["ns"], call.path["name"]
+    kept = None if job is None else job.policy
+    content = read_job(call.raw, ctx.settings(), ctx.now_ms(), ctx.defaults_of, namespace, kept=kept, tolerant=True)
+    identify(content, namespace, name)
+    await check_notify(ctx, content, lambda view: get_named(view, namespace, name))
+    return content
 
 
 @operation(
@@ -168,6 +200,7 @@ async def _put_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     body_max=None,
     media=(JSON, MERGE_PATCH),
     codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "too-many"),
+    of_job=True,
     role="editor",
     scope="checked",
 )
@@ -254,6 +287,7 @@ def _unknown_nulls(change: dict[str, Any]) -> Iterator[tuple[str, str]]:
     {200: JobDeleted},
     headers=("If-Match", "If-None-Match"),
     codes=(*WRITES, "exists", "stale-revision", "illegal-transition"),
+    of_job=True,
     role="editor",
     scope="checked",
 )

@@ -11,6 +11,7 @@ import msgspec
 
 from raftsched import schedule
 from raftsched.api.http.durations import format_time, format_time_or_none
+from raftsched.api.http.preconditions import job_etag
 from raftsched.api.jobs.generated import JobShown, fill_in
 from raftsched.api.jobs.schema import JobOut
 from raftsched.core.ids import instance_text, job_text
@@ -128,4 +129,4 @@ def never_fires(job: Job) -> str:
 
 
 def etag(job: Job) -> str:
-    return f'"{job.revision}"'
+    return job_etag(job_text(job.id), job.revision)

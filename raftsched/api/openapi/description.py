@@ -149,6 +149,8 @@ def _headers(route: RouteLike, declared: Operation) -> list[dict[str, Any]]:
         schema, text = parameters.HEADERS[name]
         if name == "If-None-Match" and route.method == "GET":
             schema, text = parameters.READ_TAGS
+        elif name == "If-Match" and declared.of_job:
+            schema, text = parameters.TAG_OF_A_NAME if "{name}" in route.path else parameters.TAG_OF_AN_ID
         schema = declared.schemas.get(name, schema)
         found.append({"name": name, "in": "header", "required": False, "description": text, "schema": schema})
     return found

@@ -61,8 +61,8 @@ class Operation:
         `query` and `headers`: parameters that are taken; all others are refused. With `consistency` among them the
     request waits until this node is as fresh as it asks for. `body`: the type of the body, of at most `body_max` bytes
     (None: the setting body_max_bytes), in one of the `media` types; a schema: bytes, which the handler reads itself.
-    `codes`: of problems, beside those of every request. `schemas` replaces that of a parameter, which means something
-    of its own here.
+    `codes`: of problems, beside those of every request. `of_job`: If-Match is the ETag of a job. `schemas` replaces
+    that of a parameter, which means something of its own here.
 
         `role`: what the caller's token must have at least ("open": none is needed; "worker": this one or admin).
     `scope` is about tokens that are for some namespaces only. Where the address or a parameter `namespace` names one,
@@ -83,6 +83,7 @@ class Operation:
     body_max: int | None = BODY_MAX
     media: tuple[str, ...] = (JSON,)
     codes: tuple[str, ...] = ()
+    of_job: bool = False
     schemas: Mapping[str, Any] = field(default_factory=dict)
     streams: bool = False  # may answer without end
     changes_nothing: bool = False  # of a POST: it only answers
@@ -110,6 +111,7 @@ def operation(
     body_max: int | None = BODY_MAX,
     media: Sequence[str] = (JSON,),
     codes: Sequence[str] = (),
+    of_job: bool = False,
     schemas: Mapping[str, Any] | None = None,
     streams: bool = False,
     changes_nothing: bool = False,
@@ -134,6 +136,7 @@ def operation(
         body_max,
         tuple(media),
         tuple(codes),
+        of_job,
         schemas or {},
         streams,
         changes_nothing,

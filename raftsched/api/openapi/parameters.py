@@ -136,6 +136,15 @@ READ_TAGS = (
     {"type": "string"},
     "ETags that the caller has; 304 when one of them still holds. They stand for what was said, not for how it does.",
 )
+TAG_OF_A_NAME = (
+    {"type": "string", "format": "job-tag", "pattern": f'^(\\*|"{JOB_ID[1:-1]}\\.[0-9]{{1,18}}")$'},
+    "The ETag of the job that is meant, its id and its revision; 412 when it was changed since, or the name is that of "
+    "another job now.",
+)
+TAG_OF_AN_ID = (
+    {"type": "string", "format": "job-tag", "pattern": f'^(\\*|"({JOB_ID[1:-1]}\\.)?[0-9]{{1,18}}")$'},
+    "The ETag of the job that is meant, its id and its revision, or its revision alone; 412 when it was changed since.",
+)
 
 PATH: dict[str, tuple[dict[str, Any], str]] = {  # named resources add theirs (resources.named)
     "jobs": ({"type": "string", "pattern": JOB_ID}, "A job's id."),
@@ -163,7 +172,7 @@ ANSWERED: dict[str, tuple[dict[str, Any], str]] = {
         {"type": "string", "pattern": "^[0-9]+$"},
         "Up to here in the log the answer shows what was applied.",
     ),
-    "ETag": ({"type": "string"}, "The revision, to be sent as If-Match."),
+    "ETag": ({"type": "string"}, "That of this version, to be sent as If-Match."),
     "Location": ({"type": "string"}, "The address of what was made."),
     "Link": ({"type": "string"}, 'The next page, rel="next", when there is more.'),
     "Retry-After": ({"type": "string", "pattern": "^[0-9]+$"}, "Seconds after which it is worth trying again."),

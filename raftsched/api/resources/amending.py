@@ -13,7 +13,8 @@ from raftsched.core.commands import Accepted
 from raftsched.core.namespaces import DEFAULTS_STALE
 
 TRIES = 5
-_MEANWHILE = frozenset({"stale", "stale-revision", DEFAULTS_STALE})  # it was changed after it was read
+# It was changed after it was read, or deleted: there may be another one under its name.
+_MEANWHILE = frozenset({"stale", "stale-revision", DEFAULTS_STALE, "not-found"})
 
 
 class Versioned(Protocol):
@@ -51,8 +52,11 @@ async def amend(
         answer = (await ctx.propose((await command(was),), ctx.propose_timeout_s))[0]
         if isinstance(answer, Accepted):
             return answer
-        if answer.code not in _MEANWHILE or (answer.code == "stale-revision" and wanted is not None):
+        if answer.code not in _MEANWHILE:
+            raise from_rejected(answer)
+        await again(ctx)
+        if answer.code == "stale-revision" and wanted is not None:
+            await read()  # says that it is gone, where it is
             raise from_rejected(answer)
         code = "stale" if answer.code == "stale" else "stale-revision"
-        await again(ctx)
     raise Problem(code, f"{what} changes too often; read it and send If-Match.")

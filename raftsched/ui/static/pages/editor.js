@@ -133,7 +133,7 @@ export class EditorPage extends Page {
 
   #request() {
     if (!this.#id) return { method: "POST", path: "/v1/jobs", body: this.#value, headers: {} };
-    const headers = { "If-Match": `"${this.#job.revision}"` };
+    const headers = { "If-Match": `"${this.#job.id}.${this.#job.revision}"` };
     const path = `/v1/jobs/${encodeURIComponent(this.#id)}`;
     return { method: "PATCH", path, body: patchOf(this.#base, this.#value), headers };
   }

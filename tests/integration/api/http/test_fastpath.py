@@ -93,6 +93,7 @@ def test_both_ways_answer_alike(tmp_path: Path, body: bytes, monkeypatch: pytest
             if body == JOB:  # each time another job
                 number = answer.pop("id")
                 assert headers.pop("location") == f"/v1/jobs/{number}"
+                assert headers.pop("etag") == f'"{number}.1"'
                 headers.pop("raftsched-index")
             elif status in (200, 201):
                 assert status == (200 if answers else 201)

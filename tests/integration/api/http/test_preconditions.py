@@ -11,6 +11,7 @@ import pytest
 from raftsched.api import routes
 from raftsched.api.resources.named import REGISTRY
 from raftsched.core.model import HOUR_MS
+from raftsched.core.secrets import DeleteSecret
 from raftsched.core.tables import Table
 from tests.support.local_api import Client, LocalCluster, run, serving
 
@@ -37,11 +38,11 @@ def test_a_repeated_key_makes_one_job_and_answers_the_same(tmp_path: Path) -> No
         key = {"Idempotency-Key": "order-17"}
         status, job = await call("POST", "/v1/jobs", JOB, key)
         assert status == 201
-        location = call.headers["Location"]
+        location, tag = call.headers["Location"], f'"{job["id"]}.1"'
         for _ in range(2):
             call.cluster.clock.forward(5_000)
             status, again = await call("POST", "/v1/jobs", JOB, key)
-            assert (status, again, call.headers["Location"], call.headers["ETag"]) == (201, job, location, '"1"')
+            assert (status, again, call.headers["Location"], call.headers["ETag"]) == (201, job, location, tag)
         status, problem = await call("POST", "/v1/jobs", {**JOB, "priority": 1}, key)
         assert (status, problem["code"]) == (422, "idempotency-mismatch")
         status, other = await call("POST", "/v1/jobs", JOB, {"Idempotency-Key": "order-18"})
@@ -136,9 +137,9 @@ def test_a_key_is_visible_ascii(tmp_path: Path, key: str, path: str) -> None:
 def test_an_existing_job_is_not_edited_by_who_wants_to_create(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         _, job = await call("POST", "/v1/jobs", {**JOB, "name": "a"})
-        only = {"If-None-Match": "*"}
+        only, tag = {"If-None-Match": "*"}, call.headers["ETag"]
         for path in (f"/v1/jobs/{job['id']}", "/v1/namespaces/default/jobs/a"):
-            for headers in (only, {**only, "If-Match": '"1"'}, {**only, "If-Match": "*"}):
+            for headers in (only, {**only, "If-Match": tag}, {**only, "If-Match": "*"}):
                 for method, body in (("PUT", {**JOB, "priority": 9}), ("PATCH", {"priority": 9}), ("DELETE", None)):
                     status, problem = await call(method, path, body, headers)
                     assert (status, problem["code"]) == (412, "exists"), (method, path, headers)
@@ -243,6 +244,27 @@ def test_what_is_there_is_written_under_its_tag_only(tmp_path: Path, kind: str) 
                 assert (status, call.headers["ETag"], "Location" in call.headers) == (200, tag, False), (method, held)
         assert await call("DELETE", path, None, {"If-Match": "*"}) == (204, "")
         assert (await call("GET", path))[0] in (200, 404)  # 200: a namespace that holds something
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_deleted_before_a_write_is_applied_meets_no_if_match(tmp_path: Path, kind: str) -> None:
+    (declared,) = (one for one in REGISTRY if one.plural == kind)
+    names = ["a"] * len(declared.name_rules)
+    gone = DeleteSecret(*names) if declared.delete_command is None else declared.delete_command(*names, None)
+
+    async def test(call: Client) -> None:
+        there, body = methods(kind), PUTS[kind]
+        path = there["PUT"]
+        for method in there.keys() - {"GET"}:
+            assert (await call("PUT", path, body))[0] == 201
+            tag = call.headers["ETag"]
+            call.cluster.before = lambda: call.cluster.apply(gone) and None
+            given = body if method == "PUT" else {} if method == "PATCH" else None
+            status, problem = await call(method, path, given, {"If-Match": tag})
+            wanted = (412, "stale-revision") if method == "PUT" else (404, "not-found")
+            assert (status, problem["code"]) == wanted, method
 
     run(tmp_path, test)
 

@@ -16,7 +16,7 @@ def test_create_answers_after_commit_with_all_of_the_job(tmp_path: Path) -> None
         status, job = await call("POST", "/v1/jobs", given)
         assert status == 201
         assert call.headers["Location"] == f"/v1/jobs/{job['id']}"
-        assert call.headers["ETag"] == '"1"'
+        assert call.headers["ETag"] == f'"{job["id"]}.1"'
         assert call.headers["Raftsched-Leader"] == "n1"
         assert call.headers["Raftsched-Term"] == "1"
         assert int(call.headers["Raftsched-Index"]) == call.cluster.store.applied_index
@@ -128,15 +128,15 @@ def test_patch_merges_again_when_the_job_changed_in_between(tmp_path: Path) -> N
 def test_put_by_name_creates_or_replaces(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         path = "/v1/namespaces/ops/jobs/nightly"
-        status, _ = await call("PUT", path, JOB, {"If-Match": '"1"'})
+        status, _ = await call("PUT", path, JOB, {"If-Match": '"0d3k5xw2a9f5m.1"'})
         assert status == 412
         status, job = await call("PUT", path, JOB)
         assert (status, job["name"], job["namespace"]) == (201, "nightly", "ops")
         status, again = await call("PUT", path, {**JOB, "priority": 1})
         assert (status, again["id"], again["revision"]) == (200, job["id"], 2)
         assert (await call("PUT", path, JOB, {"If-None-Match": "*"}))[0] == 412
-        assert (await call("PUT", path, JOB, {"If-Match": '"1"'}))[0] == 412
-        assert (await call("PUT", path, JOB, {"If-Match": '"2"'}))[0] == 200
+        assert (await call("PUT", path, JOB, {"If-Match": f'"{job["id"]}.1"'}))[0] == 412
+        assert (await call("PUT", path, JOB, {"If-Match": f'"{job["id"]}.2"'}))[0] == 200
         status, problem = await call("PUT", path, {**JOB, "name": "other"})
         assert (status, problem["errors"][0]["pointer"]) == (422, "/name")
         status, problem = await call("PUT", "/v1/namespaces/ops/jobs/UPPER", JOB)
@@ -176,8 +176,8 @@ def test_conditional_reads(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         _, job = await call("POST", "/v1/jobs", JOB)
         path = f"/v1/jobs/{job['id']}"
-        assert (await call("GET", path, headers={"If-None-Match": '"1"'}))[0] == 304
-        assert (await call("GET", path, headers={"If-None-Match": '"2"'}))[0] == 200
+        assert (await call("GET", path, headers={"If-None-Match": f'"{job["id"]}.1"'}))[0] == 304
+        assert (await call("GET", path, headers={"If-None-Match": f'"{job["id"]}.2"'}))[0] == 200
         index = call.cluster.store.applied_index
         assert (await call("GET", f"{path}?min_index={index}"))[0] == 200
         status, problem = await call("GET", f"{path}?min_index={index + 1}")
