@@ -30,6 +30,7 @@ from raftsched.client.transport import Transport, encode, items
 from raftsched.client.wire import condition, segment
 
 JobRef = str | Job | Created
+JobVersion = Job | Created | int  # a job as it was answered; or, of one that is meant by its id, its revision
 AT_ONCE = 2_000  # creates of one create_many at a time
 LOOK_S = (0.05, 1.0)  # between two looks at a job that is waited for: first, most
 
@@ -76,24 +77,27 @@ class Jobs:
                 results.append(done)
         return results
 
-    async def put(self, ref: JobRef, job: JobSpec, *, if_match: int | None = None) -> Job:
-        """The whole new content. By name it creates what does not exist. `if_match`: only while it is this revision."""
-        answer = await self._transport.send("PUT", path_of(ref), body=encode(job), headers=condition(if_match))
+    async def put(self, ref: JobRef, job: JobSpec, *, if_match: JobVersion | None = None) -> Job:
+        """The whole new content. By name it creates what does not exist. `if_match`: only while it is as it was
+        answered there, and no other job under its name; else ConflictError "stale-revision"."""
+        answer = await self._transport.send("PUT", path_of(ref), body=encode(job), headers=_only(if_match))
         return answer.decoded(Job)
 
-    async def patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: int | None = None) -> Job:
+    async def patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: JobVersion | None = None) -> Job:
         """RFC 7396: what is given is changed, None takes out; `trigger`, `triggers` and `handler` are
-        replaced whole, and of the first two one by the other."""
-        answer = await self._transport.send("PATCH", path_of(ref), body=encode(changes), headers=condition(if_match))
+        replaced whole, and of the first two one by the other. `if_match` as in `put`."""
+        answer = await self._transport.send("PATCH", path_of(ref), body=encode(changes), headers=_only(if_match))
         return answer.decoded(Job)
 
     async def check(self, job: JobSpec | None = None, /, **fields: Unpack[JobSpec]) -> Checked:
         """Returns what `create` would make. Raises what it would raise, and makes nothing."""
         return await self._transport.post(Checked, "/v1/jobs:check", {**(job or {}), **fields})
 
-    async def check_patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: int | None = None) -> Checked:
+    async def check_patch(
+        self, ref: JobRef, changes: Mapping[str, Any], *, if_match: JobVersion | None = None
+    ) -> Checked:
         """Returns what `patch` would make of the job. Raises what it would raise, and changes nothing."""
-        path, headers = f"{path_of(ref)}/check", condition(if_match)
+        path, headers = f"{path_of(ref)}/check", _only(if_match)
         answer = await self._transport.send("POST", path, body=encode(changes), headers=headers, repeatable=True)
         return answer.decoded(Checked)
 
@@ -122,10 +126,9 @@ class Jobs:
         }
         return await self._transport.post(Crontab, "/v1/schedules/crontab", body)
 
-    async def delete(self, ref: JobRef, *, if_match: int | None = None) -> Deleted:
-        """Its runs that are under way are asked to end; its name is free again. `if_match`: only while it is this
-        revision."""
-        answer = await self._transport.send("DELETE", path_of(ref), headers=condition(if_match))
+    async def delete(self, ref: JobRef, *, if_match: JobVersion | None = None) -> Deleted:
+        """Its runs that are under way are asked to end; its name is free again. `if_match` as in `put`."""
+        answer = await self._transport.send("DELETE", path_of(ref), headers=_only(if_match))
         return answer.decoded(Deleted) if answer.body else Deleted()
 
     # ------------------------------------------------------------ looking
@@ -298,6 +301,13 @@ class Jobs:
         async for page in pages(self._transport, dict[str, Any], "/v1/jobs", part_of(fields, filters), most):
             for job in page:
                 yield job
+
+
+def _only(version: JobVersion | None) -> dict[str, str]:
+    """Returns the headers that let a change happen only to this version of a job; None: to any."""
+    if version is None or isinstance(version, int):
+        return condition(version)
+    return condition(f"{version.id}.{version.revision}")
 
 
 def _lasting(until: Moment | None, length: Duration | None) -> dict[str, Any]:

@@ -34,9 +34,10 @@ def own_key() -> dict[str, str]:
     return {"Idempotency-Key": os.urandom(16).hex()}
 
 
-def condition(revision: int | None) -> dict[str, str]:
-    """Returns the headers that let a change happen only to this revision; None: to any."""
-    return {} if revision is None else {"If-Match": f'"{revision}"'}
+def condition(version: int | str | None) -> dict[str, str]:
+    """Returns the headers that let a change happen only to this version, which is what an ETag has between its quotes;
+    None: to any."""
+    return {} if version is None else {"If-Match": f'"{version}"'}
 
 
 def log_index(headers: Mapping[str, str]) -> int:

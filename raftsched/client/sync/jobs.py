@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Unpack
 
 from raftsched.client.errors import ClientError
-from raftsched.client.jobs import JobRef
+from raftsched.client.jobs import JobRef, JobVersion
 from raftsched.client.models import Backfilled, Checked, Created, Crontab, Deleted, Instance, Preview, Run
 from raftsched.client.models_bulk import DryRun, Revision, Stats
 from raftsched.client.models_cluster import JobExplanation
@@ -33,20 +33,21 @@ class Jobs:
         """Returns the outcome of each, in order. Some may be made and others refused."""
         return self._bridge.run(lambda c: c.jobs.create_many(jobs))
 
-    def put(self, ref: JobRef, job: JobSpec, *, if_match: int | None = None) -> Job:
-        """The whole new content. By name it creates what does not exist. `if_match`: only while it is this revision."""
+    def put(self, ref: JobRef, job: JobSpec, *, if_match: JobVersion | None = None) -> Job:
+        """The whole new content. By name it creates what does not exist. `if_match`: only while it is as it was
+        answered there, and no other job under its name; else ConflictError "stale-revision"."""
         return self._bridge.run(lambda c: c.jobs.put(ref, job, if_match=if_match))
 
-    def patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: int | None = None) -> Job:
+    def patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: JobVersion | None = None) -> Job:
         """RFC 7396: what is given is changed, None takes out; `trigger`, `triggers` and `handler` are
-        replaced whole, and of the first two one by the other."""
+        replaced whole, and of the first two one by the other. `if_match` as in `put`."""
         return self._bridge.run(lambda c: c.jobs.patch(ref, changes, if_match=if_match))
 
     def check(self, job: JobSpec | None = None, /, **fields: Unpack[JobSpec]) -> Checked:
         """Returns what `create` would make. Raises what it would raise, and makes nothing."""
         return self._bridge.run(lambda c: c.jobs.check(job, **fields))
 
-    def check_patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: int | None = None) -> Checked:
+    def check_patch(self, ref: JobRef, changes: Mapping[str, Any], *, if_match: JobVersion | None = None) -> Checked:
         """Returns what `patch` would make of the job. Raises what it would raise, and changes nothing."""
         return self._bridge.run(lambda c: c.jobs.check_patch(ref, changes, if_match=if_match))
 
@@ -76,9 +77,8 @@ class Jobs:
             )
         )
 
-    def delete(self, ref: JobRef, *, if_match: int | None = None) -> Deleted:
-        """Its runs that are under way are asked to end; its name is free again. `if_match`: only while it is this
-        revision."""
+    def delete(self, ref: JobRef, *, if_match: JobVersion | None = None) -> Deleted:
+        """Its runs that are under way are asked to end; its name is free again. `if_match` as in `put`."""
         return self._bridge.run(lambda c: c.jobs.delete(ref, if_match=if_match))
 
     def get(self, ref: JobRef) -> Job:

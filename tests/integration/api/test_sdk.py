@@ -67,10 +67,14 @@ def test_a_job_from_its_creation_to_its_end(tmp_path: Path) -> None:
 
         job = await client.jobs.get("billing/a")
         assert (job.id, job.params, job.timeout) == (made.id, {"n": 1}, "5m")
-        changed = await client.jobs.patch(job, {"priority": 9}, if_match=job.revision)
+        changed = await client.jobs.patch(job, {"priority": 9}, if_match=job)
         assert changed.priority == 9
         with pytest.raises(raftsched.ConflictError):
-            await client.jobs.patch(job, {"priority": 8}, if_match=job.revision)
+            await client.jobs.patch(job, {"priority": 8}, if_match=job)
+        assert (await client.jobs.patch("billing/a", {"priority": 9}, if_match=changed)).revision == changed.revision
+        assert (await client.jobs.patch(job, {"priority": 9}, if_match=changed.revision)).revision == changed.revision
+        with pytest.raises(raftsched.InvalidError, match="another job of this name"):
+            await client.jobs.patch("billing/a", {"priority": 8}, if_match=changed.revision)
         put = await client.jobs.put("billing/b", JOB)
         assert put.name == "b"
         assert [j.name async for j in client.jobs.list(namespace="billing")] == ["a", "b"]
@@ -84,7 +88,7 @@ def test_a_job_from_its_creation_to_its_end(tmp_path: Path) -> None:
         assert [o.at for o in preview.next] == [at]
         told = await client.jobs.explain(job)
         assert (told.next_fire_at, [one.reason for one in told.obstacles]) == (at, ["no_eligible_node"])
-        checked = await client.jobs.check_patch(job, {"priority": 3}, if_match=(await client.jobs.get(job)).revision)
+        checked = await client.jobs.check_patch(job, {"priority": 3}, if_match=await client.jobs.get(job))
         assert (checked.result, checked.job["priority"], checked.next[0].at) == ("changed", 3, at)
         assert (await client.jobs.check(JOB, namespace="billing", name="c")).result == "created"
         with pytest.raises(raftsched.ConflictError):

@@ -384,7 +384,7 @@ def test_a_lost_conditional_edit_is_not_called_a_conflict() -> None:
         with serve(script((0, None), problem(412, "stale-revision", "at 4"))) as stub:
             async with client(stub.url) as c:
                 with pytest.raises(raftsched.UnknownOutcomeError):
-                    await c.jobs.patch("default/a", {"priority": 1}, if_match=3)
+                    await c.jobs.patch("0d3k5xw2a9f5m", {"priority": 1}, if_match=3)
                 assert stub.requests[0].headers["if-match"] == '"3"'
 
     asyncio.run(main())
