@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from raftsched import names
 from raftsched.api.auth.callers import check_permitted
@@ -25,7 +26,7 @@ from raftsched.api.jobs.texts import BODY_MAX, job_texts
 from raftsched.api.openapi.operation import JOB_BODIES, operation
 from raftsched.api.rows import get_named
 from raftsched.core.cluster import Settings
-from raftsched.core.model import Job, JobState
+from raftsched.core.model import Job, JobState, Trigger, TriggerKind
 from raftsched.core.selection import DEFAULT_NAMESPACE
 from raftsched.core.tables import ReadView
 
@@ -59,6 +60,7 @@ class _Named(msgspec.Struct):
 
 
 _named = msgspec.json.Decoder(_Named)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @operation(
@@ -73,7 +75,9 @@ _named = msgspec.json.Decoder(_Named)
     scope="checked",
 )
 async def compare_all(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """Says of each what a PUT by its name would do. What is `unchanged` with `consistency=leader` need not be put."""
+    """Says of each what a PUT by its name would do. What is `unchanged` with `consistency=leader` need not be put. A
+    job that is due so long after its creation (`in`) is unchanged, too, when its time is given instead, as in exports.
+    """
     slices = Slices()
     texts = await job_texts(call.raw, slices)
     settings, now_ms = ctx.settings(), ctx.now_ms()
@@ -103,6 +107,7 @@ def _compared(view: ReadView, raw: bytes, settings: Settings, now_ms: int) -> Co
         return ComparedOut("refused", "This is no job.")
     if job is None:
         return ComparedOut("created")
+    job = _timed(job, content)
     return ComparedOut("unchanged" if _is_same(view, job, content) else "changed")
 
 
@@ -118,6 +123,17 @@ def _content(
     content = read_job(raw, settings, now_ms, lambda _: defaults, namespace, kept=kept, tolerant=True)
     identify(content, namespace, name)
     return content
+
+
+def _timed(job: Job, content: Content) -> Job:
+    """Returns the job as if it had been given with its time, where that is what it is compared with: `in` counts from a
+    creation, so that what is to stay or to be made elsewhere is written with its time."""
+    given = content.policy.trigger
+    same_time = job.fire_at_ms is not None and given == Trigger(kind=TriggerKind.AT, at_ms=job.fire_at_ms)
+    if job.policy.trigger.kind is not TriggerKind.IN or not same_time:
+        return job
+    body = {**_fields.decode(job.body), "trigger": _fields.decode(content.body)["trigger"]}
+    return replace(job, policy=replace(job.policy, trigger=given), body=msgspec.json.encode(body))
 
 
 def _suspended(job: Job, content: Content) -> bool:
@@ -141,11 +157,14 @@ def _is_same(view: ReadView, job: Job, content: Content) -> bool:
 )
 async def compare_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """The body is checked as that of a PUT to the job is. A job that is paused would stay so. What the
-    body leaves to the defaults of the namespace is compared as they are now."""
+    body leaves to the defaults of the namespace is compared as they are now. A job that is due so long after its
+    creation (`in`) is shown with its time, and is unchanged by it, when the body gives that."""
     namespace, name = call.path["ns"], call.path["name"]
     with ctx.read() as view:
         job = _job(view, namespace, name)
         content = _content(view, call.raw, ctx.settings(), ctx.now_ms(), namespace, name, job)
+        if job is not None:
+            job = _timed(job, content)
         same = job is not None and _is_same(view, job, content)
     try:
         _check_named(ctx, content, namespace, job)

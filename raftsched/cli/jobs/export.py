@@ -91,8 +91,8 @@ def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool
     """Write jobs as 'jobs apply -f' reads them: all of the cluster, those of a filter, or those that are named.
 
     Jobs that are NEW or SUSPENDED come back suspended. One that is due so long after its creation ("in") is written
-    with its time. Jobs that have expired would run again, and those without a name could not be found again: they are
-    left out, and counted on stderr.
+    with its time, unless it is suspended or has several triggers. Jobs that have expired would run again, and those
+    without a name could not be found again: they are left out, and counted on stderr.
 
     \b
       raftsched jobs export > jobs.yaml
@@ -105,8 +105,10 @@ def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool
     written: list[dict[str, Any]] = []
     says: dict[str, frozenset[str]] = {}
     left_out = {"expired": 0, "without a name": 0}
+    anew = 0
 
     def one(job: dict[str, Any]) -> None:
+        nonlocal anew
         if job["state"] == "EXPIRED":
             left_out["expired"] += 1
             if refs:
@@ -119,6 +121,7 @@ def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool
             if namespace not in says:  # --full is for any cluster, whatever its namespaces say
                 says[namespace] = UNSAID if full else said_by_namespace(client, namespace)
             plain = portable(job, full=full, says=says[namespace])
+            anew += any(trigger.get("in") for trigger in plain.get("triggers", ()))
             if fmt == "json":
                 written.append(plain)
             else:
@@ -135,6 +138,9 @@ def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool
         hint = "; --name-unnamed takes them along" if what == "without a name" else ""
         if count:
             click.echo(f"left out: {count} {what}{hint}", err=True)
+    if anew:
+        hint = "it counts anew where they are created"
+        click.echo(f'written as they are: {anew} with "in" among several triggers; {hint}', err=True)
 
 
 def _all(client: Client, filters: dict[str, str]) -> Iterator[dict[str, Any]]:

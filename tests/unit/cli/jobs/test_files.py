@@ -171,6 +171,16 @@ def test_export_writes_what_apply_reads_and_says_what_it_leaves_out() -> None:
     assert [d.value["name"] for d in read_jobs(named.stdout.encode(), "f")] == ["tick", JOB["id"]]
 
 
+def test_export_says_what_counts_anew_elsewhere() -> None:
+    several = [{"id": "a", "in": "1d"}, {"id": "b", "every": "1h"}]
+    jobs = [{**JOB, "trigger": None, "triggers": several}, {**JOB, "name": "other"}]
+    with serve(lambda r: (200, {"items": jobs, "next": None})) as stub:
+        result = run("--server", stub.url, "jobs", "export", "-o", "json")
+    assert [d.value.get("triggers") for d in read_jobs(result.stdout.encode(), "f")] == [several, None]
+    says = 'written as they are: 1 with "in" among several triggers; it counts anew where they are created\n'
+    assert result.stderr == says
+
+
 def test_a_full_export_means_the_same_under_any_defaults_of_a_namespace() -> None:
     job = {**JOB, "trigger": {"cron": "0 2 * * *"}, "placement": None, "notify": None, "labels": {}}
     with serve(lambda r: (200, {"items": [job], "next": None})) as stub:
