@@ -159,19 +159,19 @@ async def _left_out(ctx: ApiContext, job: Job, slices: Slices) -> list[Obstacle]
         job.policy.all_triggers, states or [(job.anchor_at_ms, job.nominal_at_ms)], strict=True
     ):
         if trigger.calendar is not None and next_ms is not None:
-            text = _excluded(trigger, ctx.now_ms(), next_ms, anchor_ms, job.id)
+            text = _excluded(trigger, ctx.now_ms(), next_ms, anchor_ms, job.hash_id)
             found += [Obstacle("calendar_gap", text)] if text else []
             await slices.turn()
     return found
 
 
-def _excluded(trigger: Trigger, now_ms: int, next_ms: int, anchor_ms: int, job_id: int) -> str:
+def _excluded(trigger: Trigger, now_ms: int, next_ms: int, anchor_ms: int, hash_id: int) -> str:
     plain = without_calendar(trigger)
     try:
-        first_ms = schedule.next_nominal(plain, now_ms, anchor_ms=anchor_ms, job_id=job_id)
+        first_ms = schedule.next_nominal(plain, now_ms, anchor_ms=anchor_ms, hash_id=hash_id)
         if first_ms is None or first_ms >= next_ms:
             return ""
-        gone = schedule.missed(plain, now_ms, next_ms - 1, keep=0, anchor_ms=anchor_ms, job_id=job_id)
+        gone = schedule.missed(plain, now_ms, next_ms - 1, keep=0, anchor_ms=anchor_ms, hash_id=hash_id)
     except TriggerError:  # too many to count, or another node knew its zone
         return ""
     return "" if gone.until_ms is None else left_out_words(trigger, gone.count, first_ms, gone.until_ms)

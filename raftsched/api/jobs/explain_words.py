@@ -114,7 +114,8 @@ def _has_times(job: Job, now_ms: int) -> bool:
     anchors = [state.anchor_at_ms for state in job.triggers] or [job.anchor_at_ms]
     for trigger, anchor_ms in zip(policy.all_triggers, anchors, strict=True):
         try:
-            if schedule.next_nominal(without_calendar(trigger), now_ms, anchor_ms=anchor_ms, job_id=job.id) is not None:
+            plain = without_calendar(trigger)
+            if schedule.next_nominal(plain, now_ms, anchor_ms=anchor_ms, hash_id=job.hash_id) is not None:
                 return True
         except TriggerError:  # another node knew its zone when it was accepted
             return True
