@@ -95,11 +95,17 @@ def _slot(raw: bytes) -> Checkpoint | None:
         return None
 
 
-def make_durable(directory: Path) -> None:
-    """Brings what `find` has found to the disk: the process that wrote it may have ended before its sync, and others
-    rely on it from now on. Raises OSError."""
-    fd = os.open(directory / CHECKPOINT, os.O_WRONLY | os.O_CLOEXEC)
+def make_durable(directory: Path, found: Checkpoint) -> None:
+    """Brings what `find` has found to the disk: the process that wrote it may have ended before its sync, or at one
+    that failed, and others rely on it from now on. Raises OSError.
+
+    After a sync that failed Linux has the page clean, with bytes that are not on the disk, and a further sync has
+    nothing to do (Rebello et al., "Can Applications Recover from fsync Failures?", 2020). So the slot is written again;
+    as the bytes are the same, one that is torn is whole."""
+    at = found.number % 2 * SLOT_BYTES
+    fd = os.open(directory / CHECKPOINT, os.O_RDWR | os.O_CLOEXEC)
     try:
+        os.pwrite(fd, os.pread(fd, SLOT_BYTES, at), at)
         os.fdatasync(fd)
     finally:
         os.close(fd)

@@ -8,6 +8,7 @@ disk, in another thread, while the next entries are applied. After a crash the t
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -62,6 +63,7 @@ class Tables:
         self._entries: Callable[[int, int], Sequence[LogEntry]] = lambda first, size: ()
         self.env = Environment(directory, map_bytes=map_bytes, sync=False)
         self._data = -1
+        self._sync_failed = False
         self._writing = threading.Lock()
         self._guard: Any = None  # the reader that keeps the pages of the checkpoint
         try:
@@ -85,7 +87,7 @@ class Tables:
         if found is None:
             raise records.Damaged("its checkpoint is missing or cut off")
         if sync:
-            checkpoint.make_durable(directory)
+            checkpoint.make_durable(directory, found)
         if not (directory / DATA).exists():
             raise CutOff
         checkpoint.put_back(directory / DATA, found)
@@ -272,13 +274,20 @@ class Tables:
         return self.env.lmdb.begin() if self._rules.kept else None
 
     def write_checkpoint(self, made: Checkpoint) -> None:
-        """Brings it to the disk. In any thread; raises OSError."""
-        if self._sync and self._rules.synced:
-            os.fdatasync(self._data)
-        with self._writing:
-            if made.number > self._written:  # else the map has grown meanwhile, and its place is a newer one's
-                checkpoint.write(self.directory, made, sync=self._sync)
-                self._written = made.number
+        """Brings it to the disk. In any thread; raises OSError, and each time after that: a further sync would succeed
+        and leave out the pages of the one that failed (`checkpoint.make_durable`)."""
+        if self._sync_failed:
+            raise OSError(errno.EIO, "an earlier sync of the tables failed; start the node again")
+        try:
+            if self._sync and self._rules.synced:
+                os.fdatasync(self._data)
+            with self._writing:
+                if made.number > self._written:  # else the map has grown meanwhile, and its place is a newer one's
+                    checkpoint.write(self.directory, made, sync=self._sync)
+                    self._written = made.number
+        except OSError:
+            self._sync_failed = True
+            raise
 
     def end_checkpoint(self, made: Checkpoint, reader: Any) -> None:
         """It is on the disk: `reader`, made when it began, keeps its pages from now on."""

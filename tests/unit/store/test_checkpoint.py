@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -370,3 +371,94 @@ class TestFile:
         checkpoint.write(directory, wrong, sync=False)
         with pytest.raises(StartupError, match="it is of entry 2, its checkpoint of 7"):
             Store.open(directory.parent, sync=False)
+
+
+# ---------------------------------------------------------------- a sync that fails
+
+
+class PageCache:
+    """The file of checkpoints as Linux keeps it. A sync that fails is told of once; its pages are clean then, with what
+    was written, and no later sync brings that to the disk."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+        self.on_disk = bytearray((directory / CHECKPOINT).read_bytes())
+        self.fails = False
+        self._file = directory / CHECKPOINT
+        self._dirty: set[int] = set()  # pages
+        self._pwrite, self._fdatasync = os.pwrite, os.fdatasync
+        monkeypatch.setattr(os, "pwrite", self.pwrite)
+        monkeypatch.setattr(os, "fdatasync", self.fdatasync)
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        if self._is_it(fd):
+            self._dirty.update(range(offset // SLOT_BYTES, (offset + len(data) - 1) // SLOT_BYTES + 1))
+        return self._pwrite(fd, data, offset)
+
+    def fdatasync(self, fd: int) -> None:
+        if not self._is_it(fd):
+            self._fdatasync(fd)
+            return
+        dirty, self._dirty = self._dirty, set()
+        if self.fails:
+            self.fails = False
+            raise OSError(errno.EIO, "Input/output error")
+        there = self._file.read_bytes()
+        for page in dirty:
+            slot = slice(page * SLOT_BYTES, (page + 1) * SLOT_BYTES)
+            self.on_disk[slot] = there[slot]
+
+    def _is_it(self, fd: int) -> bool:
+        return os.path.samestat(os.fstat(fd), self._file.stat())
+
+
+def test_a_checkpoint_whose_sync_failed_is_on_the_disk_before_others_rely_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store.open(tmp_path / "s", map_bytes=MAP_BYTES)
+    directory = store._tables.directory
+    cache = PageCache(monkeypatch, directory)
+    try:
+        commit(store, create(1))
+        made = store.begin_checkpoint()
+        assert made is not None
+        cache.fails = True
+        with pytest.raises(OSError, match="Input/output error"):
+            store.write_checkpoint(made)
+    finally:
+        store.close()
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    again = Store.open(tmp_path / "s", map_bytes=MAP_BYTES)  # in the same boot: it finds what the cache has
+    try:
+        assert again.checkpoint_index == 1
+        (disk / CHECKPOINT).write_bytes(cache.on_disk)
+    finally:
+        again.close()
+    found = checkpoint.find(disk)
+    assert found is not None
+    assert found.applied_index == 1
+
+
+def test_no_checkpoint_follows_one_whose_tables_were_not_brought_to_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later sync of the same file succeeds, and says nothing of the pages that were lost."""
+    store = Store.open(tmp_path / "s", map_bytes=MAP_BYTES)
+    directory, real = store._tables.directory, os.fdatasync
+    before = checkpoint.find(directory)
+    failures = [OSError(errno.EIO, "Input/output error")]
+
+    def fdatasync(fd: int) -> None:
+        if failures and os.path.samestat(os.fstat(fd), (directory / tables.DATA).stat()):
+            raise failures.pop()
+        real(fd)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    commit(store, create(1))
+    made = store.begin_checkpoint()
+    assert made is not None
+    with pytest.raises(OSError, match="Input/output error"):
+        store.write_checkpoint(made)
+    store.close()
+    assert failures == []
+    assert checkpoint.find(directory) == before
