@@ -379,3 +379,69 @@ def test_the_entries_of_new_directories_are_on_the_disk(tmp_path: Path, monkeypa
     assert data.stat().st_mode & 0o777 == 0o700
     snapshot.make_directory(data)
     assert len(synced) == 2
+
+
+class Watched:
+    """A lock that says when somebody has to wait for it."""
+
+    def __init__(self, lock: threading.Lock, waits: threading.Event) -> None:
+        self._lock, self._waits = lock, waits
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self._waits.set()
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_tables_are_replaced_when_no_checkpoint_of_them_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one thread is in the sync of the tables' file while the other wants to close it."""
+    store = Store.open(tmp_path / "synced")
+    under_way, came = threading.Event(), threading.Event()  # the sync has begun; the swap waits, or has not waited
+    told: list[str] = []
+    old, real = store._tables, os.fdatasync
+    close = old.close
+
+    def fdatasync(fd: int) -> None:
+        if fd != old._data:
+            real(fd)
+            return
+        under_way.set()
+        assert came.wait(patient(30))
+        real(fd)
+        told.append("synced")
+
+    def closed() -> None:
+        told.append("closed")
+        close()
+        came.set()
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    monkeypatch.setattr(old, "close", closed)
+    monkeypatch.setattr(store, "_checkpointing", Watched(store._checkpointing, came))
+    commit(store, create(1))
+    pending = store.begin_checkpoint()
+    assert pending is not None
+    commit(source := Store.open(tmp_path / "source", sync=False), *(create(i) for i in range(1, 9)))
+    meta = source.copy(tmp_path / "copy")
+    source.close()
+    failures: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            store.write_checkpoint(pending)
+        except OSError as error:
+            failures.append(error)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert under_way.wait(patient(30))
+    swap(store, tmp_path / "copy", meta)
+    writer.join(patient(30))
+    assert (failures, told) == ([], ["synced", "closed"])
+    assert store.applied_index == 8
+    store.close()
