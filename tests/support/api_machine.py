@@ -224,6 +224,25 @@ class ApiMachine(ApiSteps):
         assert self.read(n, f"/v1/jobs/{job.id}").status == 404
         assert self.read(n + 1, path).status == 404
 
+    @precondition(lambda self: any(job.name is not None for job in self.jobs.values()))
+    @rule(n=numbers, which=numbers, content=contents, method=st.sampled_from(["PATCH", "DELETE", "PUT"]))
+    def make_anew(self, n: int, which: int, content: dict[str, Any], method: str) -> None:
+        """Another job under the name: who knows the one before neither changes it nor takes it for that one."""
+        named = [job for job in self.jobs.values() if job.name is not None]
+        job = sorted(named, key=lambda job: job.id)[which % len(named)]
+        path = address(job, True)
+        assert self.caller(self.node(n), "DELETE", path).status == 200
+        self.forget(job)
+        reply = self.caller(self.node(n + 1), "PUT", path, content, {"If-None-Match": "*"})
+        assert reply.status == 201, reply.json
+        self.add(reply, job.namespace, job.name, content, False)
+        known = {"If-None-Match": job.etag}
+        seen = self.caller(self.node(n + 2), "GET", path, None, known, {"consistency": "leader"})
+        assert seen.status == 200, "it is another job"
+        body = {"PATCH": {"priority": 1}, "PUT": content}.get(method)
+        refused = self.caller(self.node(n), method, path, body, {"If-Match": job.etag})
+        assert (refused.status, refused.code) == (412, "stale-revision"), refused.json
+
     @precondition(lambda self: self.jobs)
     @rule(n=numbers, which=numbers, by_name=st.booleans())
     def run(self, n: int, which: int, by_name: bool) -> None:
