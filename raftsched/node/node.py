@@ -43,7 +43,7 @@ from raftsched.node.lately import Lately
 from raftsched.node.loop_meter import LoopMeter
 from raftsched.node.machine_metrics import MachineMetrics, days_left, info_of
 from raftsched.node.metrics import NodeMetrics, counts_of
-from raftsched.node.ports import NodePorts
+from raftsched.node.ports import NodePorts, boot_of, store_moves
 from raftsched.node.second_copies import SecondCopies, copies_of
 from raftsched.node.shipping import ShipMetrics, given_up, shipper_of
 from raftsched.node.stored_copies import StoredCopies, output_store_of
@@ -81,7 +81,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("raftsched.node")
 
 OUTPUT_HERE = "output_here"  # a message to the other members, see remote.outputs
-STORE_STUCK_MS = 1_000
 EACH_MINUTE_S = 60.0
 ELECTIONS_MS = (RaftOptions.election_min_ms, RaftOptions.election_max_ms)
 
@@ -179,9 +178,8 @@ class Node:
             read=store.read,
             clock=self.clock,
             runner=self._around(runner, tracer),
-            # Only who shares the data directory can know that nothing of the earlier session runs any more.
-            # What only votes cannot: it looks for nothing that runs, and waits for that session to end by itself.
-            boot_id=f"{boot_id()}/{raft.store_id.hex()[:16]}" + ("" if config.slots else "/votes"),
+            # What only votes looks for nothing that runs, and waits for an earlier session to end by itself.
+            boot_id=boot_of(boot_id(), raft) + ("" if config.slots else "/votes"),
             slots=config.slots,
             weight=config.weight,
             labels=config.labels,
@@ -190,8 +188,7 @@ class Node:
             allowed=config.allowed,
             http=config.announced_http,
             rng=self._rng,
-            # A worker whose reports cannot get onto the disk must not renew its lease.
-            store_moves=lambda: raft.write_age_ms() < STORE_STUCK_MS,
+            store_moves=partial(store_moves, raft),
             short_of_disk=disk.is_short,
             disk_use=disk.use,
             limits_whole_runs=whole_runs,
@@ -226,12 +223,7 @@ class Node:
         meter = LoopMeter(self.clock)
         registry.register(meter)
         raft.subscribe(metrics.on_applied)
-        raft.subscribe(leader.on_applied)
-        raft.subscribe(ports.on_applied)
-        raft.subscribe_role(leader.on_role)
-        raft.on_message("heartbeat", leader.on_heartbeat)
-        raft.on_message("over", leader.on_over)
-        raft.on_message("worker_beats", leader.on_worker_beats)
+        ports.connect()
         raft.on_message(OUTPUT_HERE, received.on_elsewhere)
 
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.

@@ -1,4 +1,4 @@
-"""The API's view of the other parts of a node."""
+"""What joins the rooms of a node: what they hear from Raft, and the API's view of them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ from raftsched.raft.proposals.committed import Committed
 from raftsched.raft.snapshots.files import require_room
 from raftsched.store import SnapshotMeta, Store
 from raftsched.worker.worker import Worker
+
+STORE_STUCK_MS = 1_000  # a write to the store under way for longer: its disk may never answer
+
+
+def store_moves(raft: Raft) -> bool:
+    """Returns whether what is written gets onto the disk: a worker whose reports cannot must not renew its lease."""
+    return raft.write_age_ms() < STORE_STUCK_MS
+
+
+def boot_of(machine: str, raft: Raft) -> str:
+    """Returns what names the start of this machine, and the disk: only who has both can know that nothing of an earlier
+    session runs any more."""
+    return f"{machine}/{raft.store_id.hex()[:16]}"
 
 
 class NodePorts:
@@ -45,6 +58,16 @@ class NodePorts:
         self._committed = Committed(raft, clock)
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # the applied index that each waits for
         self.started = False
+
+    def connect(self) -> None:
+        """Has leader, worker and requests hear of what is applied, of this node's role, and of what other nodes say."""
+        raft, leader = self._raft, self._leader
+        raft.subscribe(leader.on_applied)
+        raft.subscribe(self._on_applied)
+        raft.subscribe_role(leader.on_role)
+        raft.on_message("heartbeat", leader.on_heartbeat)
+        raft.on_message("over", leader.on_over)
+        raft.on_message("worker_beats", leader.on_worker_beats)
 
     def log(self) -> LogPort:
         """Returns the replicated log."""
@@ -90,7 +113,7 @@ class NodePorts:
             waits_for=raft.waits_for,
         )
 
-    def on_applied(self, results: Sequence[EntryResult]) -> None:
+    def _on_applied(self, results: Sequence[EntryResult]) -> None:
         """Wakes the requests that wait to read their own writes, and the worker when a snapshot replaced the tables."""
         if not results:
             self._worker.rescan()

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from raftsched.config.addresses import Address
+from raftsched.config.node import NodeConfig
 from raftsched.core.entry import EntryResult
 from raftsched.leader.leader import Leader
+from raftsched.node.disk import DiskSpace
+from raftsched.node.ports import NodePorts, boot_of, store_moves
 from raftsched.raft.facade import Raft
 from raftsched.remote.gateway import Gateway
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut
@@ -23,7 +28,7 @@ from tests.sim.machine import Machine
 if TYPE_CHECKING:
     from tests.sim.jobs.world import JobsWorld
 
-STORE_STUCK_MS = 1_000  # as in node.py
+NOWHERE = Address("127.0.0.1", 1)  # the API is not simulated
 
 
 class JobsMachine(Machine):
@@ -62,24 +67,26 @@ class JobsMachine(Machine):
             read=store.read,
             clock=self.clock,
             runner=self.runner,
-            boot_id=f"{self.site.boot}/{raft.store_id.hex()[:16]}",
+            boot_id=boot_of(self.site.boot, raft),
             slots=self.slots,
             labels=self.labels,
             http=f"{self.name}:80",
             rng=rng,
-            store_moves=lambda: raft.write_age_ms() < STORE_STUCK_MS,
+            store_moves=partial(store_moves, raft),
         )
         self.checks = ConditionProbes(node_id=self.name, raft=raft, read=store.read)
-        raft.subscribe(self.leader.on_applied)
-        raft.subscribe(self._rescan_after_a_snapshot)
-        raft.subscribe_role(self.leader.on_role)
-        raft.on_message("heartbeat", self.leader.on_heartbeat)
-        raft.on_message("over", self.leader.on_over)
-        raft.on_message("worker_beats", self.leader.on_worker_beats)
-
-    def _rescan_after_a_snapshot(self, results: object) -> None:
-        if not results and self.worker is not None:
-            self.worker.rescan()
+        config = NodeConfig(
+            id=self.name,
+            data=self.directory,
+            http=NOWHERE,
+            raft=NOWHERE,
+            peers={},
+            advertise_http=NOWHERE,
+            advertise_raft=NOWHERE,
+            slots=self.slots,
+        )
+        disk = DiskSpace(store, self.clock)
+        NodePorts(config, self.clock, store, raft, self.worker, self.leader, disk).connect()
 
     async def open_rooms(self, raft: Raft) -> None:
         assert self.leader is not None
