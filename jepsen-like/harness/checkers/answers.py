@@ -3,7 +3,7 @@ and nodes that stay up unless something is done to them."""
 
 from __future__ import annotations
 
-from harness.checkers import Evidence, Finding
+from harness.checkers import Evidence, Finding, registers
 from harness.clock import SECOND
 from harness.history import Op
 
@@ -13,7 +13,7 @@ HOPELESS_ATTEMPTS = 4  # the first, and one for each of three delays
 BEFORE = SECOND  # a delete so long before a due time leaves no doubt
 MANY = 20  # calls of a kind of which none was done are no accident
 EXPECTED = {
-    "write": {412},
+    **{f: set(statuses) for f, statuses in registers.SAID.items()},
     "delete": {404},
     "kill": {404, 409},
     "create-failing": {412},

@@ -1,8 +1,9 @@
-"""Edits with If-Match and reads from the leader are linearizable: there is one order of all of them that agrees with
-when they happened and with what each of them answered.
+"""Edits and deletes with If-Match, creates with If-None-Match and reads from the leader are linearizable: there is one
+order of all of them that agrees with when they happened and with what each of them answered.
 
 The search is that of Wing and Gong, "Testing and Verifying Concurrent Objects" (1993), with the memory of Lowe,
-"Testing for linearizability" (2017). A register is a revision and a value; each value is written once."""
+"Testing for linearizability" (2017). A register is a version and a value; each value is written once. A version is a
+job and its revision, as bodies say them, whatever is sent as ETag."""
 
 from __future__ import annotations
 
@@ -18,10 +19,17 @@ FOREVER = 2**63
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`revision` is None after a write that was never answered: nobody was told it."""
+    """`version` is None after a write that was never answered: nobody was told it. `value` is None where there is no
+    such register."""
 
-    revision: int | None
-    value: str
+    version: str | None
+    value: str | None
+
+
+ABSENT = State(None, None)
+CHANGES = ("write", "remove", "make")
+# The refusals that say something of the register.
+SAID = {"read": (304, 404), "write": (404, 412), "remove": (404, 412), "make": (412,)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +46,12 @@ class Event:
 def linearizable(evidence: Evidence) -> Finding:
     finding = Finding("edits and reads from the leader are linearizable")
     for note in evidence.record.noted("register"):
-        ops = [
-            op for op in evidence.record.of("read") + evidence.record.of("write") if op.request["key"] == note["key"]
-        ]
+        calls = [op for f in ("read", *CHANGES) for op in evidence.record.of(f)]
+        ops = [op for op in calls if op.request["key"] == note["key"]]
         finding.looked_at += len(ops)
         for op in ops:
             finding.counts[f"{op.f} {op.kind}"] += 1
-        stuck = search(ops, State(note["revision"], note["value"]))
+        stuck = search(ops, State(note["version"], note["value"]))
         if stuck is not None:
             finding.wrong.append(f"register {note['key']}: no order explains {_tell(stuck, evidence)}")
     return finding
@@ -75,10 +82,10 @@ def search(ops: Sequence[Op], start: State) -> Op | None:
 
 def _events(ops: Sequence[Op]) -> Iterator[Event]:
     for op in ops:
-        if op.ok or (op.f == "write" and op.failed and op.answer.get("status") == 412):
+        if op.ok or (op.failed and op.answer.get("status") in SAID[op.f]):
             assert op.ended is not None
             yield Event(op, op.began, op.ended, True)
-        elif op.f == "write" and not op.failed:
+        elif op.f in CHANGES and not op.failed:
             yield Event(op, op.began, FOREVER, False)
         # other refusals did nothing and say nothing; a read without an answer neither
 
@@ -95,19 +102,38 @@ def _next(events: Sequence[Event], done: int) -> Iterator[int]:
 
 def step(op: Op, state: State) -> Iterator[State]:
     """The state after it, where it can have answered so in this one."""
-    if op.f == "read":
-        known = state.revision is None or state.revision == op.answer["revision"]
-        if known and state.value == op.answer["value"]:
-            yield State(op.answer["revision"], state.value)
-        return
-    expected = op.request["expected"]
     if op.failed:
-        if state.revision != expected:
+        if _may_refuse(op, state):
             yield state
-    elif state.revision == expected:
-        after = op.answer.get("revision") if op.ok else None
-        if after is None or after > expected:
-            yield State(after, op.request["value"])
+    elif op.f == "read":
+        if state.value == op.answer["value"] and state.version in (None, op.answer["version"]):
+            yield State(op.answer["version"], state.value)
+    elif op.f == "make":
+        if state.value is None:
+            yield State(op.answer.get("version"), op.request["value"])
+    elif state.value is not None and state.version == op.request["expected"]:
+        if op.f == "remove":
+            yield ABSENT
+        elif not op.ok or _follows(op.answer["version"], op.request["expected"]):
+            yield State(op.answer.get("version"), op.request["value"])
+
+
+def _may_refuse(op: Op, state: State) -> bool:
+    """Returns whether the refusal is right in this state."""
+    if op.answer["status"] == 404:
+        return state.value is None
+    if op.f == "read":
+        return state.value is not None and state.version == op.request["known"]
+    if op.f == "make":
+        return state.value is not None
+    return state.value is not None and state.version != op.request["expected"]
+
+
+def _follows(version: str, earlier: str) -> bool:
+    """Returns whether a version is a later one of the same job."""
+    job, _, revision = version.partition(".")
+    same, _, before = earlier.partition(".")
+    return job == same and int(revision) > int(before)
 
 
 def _tell(op: Op, evidence: Evidence) -> str:
