@@ -16,6 +16,7 @@ import hashlib
 from dataclasses import dataclass, field
 
 from raftsched.schedule.errors import TriggerError, shown
+from raftsched.schedule.misread import why_no_value
 
 POINTER = "/trigger/cron"
 FIRST_YEAR = 1970
@@ -135,7 +136,7 @@ def _value(kind: Kind, text: str, out: Parsed) -> int:
         return kind.names.index(text) + kind.low
     value = number(text)
     if value is None:
-        raise kind.wrong(text, f"not a value; {_allowed(kind)}")
+        raise kind.wrong(text, why_no_value(kind.name, text) or f"not a value; {_allowed(kind)}")
     if not kind.low <= value <= kind.high:
         raise kind.wrong(text, f"out of range; {_allowed(kind)}")
     out.numeric = True
@@ -224,6 +225,10 @@ def _special_weekday(kind: Kind, base: str, out: Parsed) -> bool:
     if "#" in base:
         left, _, right = base.partition("#")
         nth = number(right)
+        if "-" in left:
+            raise kind.wrong(base, "# goes with one weekday, not with a range; write a list like MON#1,TUE#1")
+        if right == "L":
+            raise kind.wrong(base, f"the last one of the month is said without #; write {left}L")
         if nth is None or not 1 <= nth <= 5:
             raise kind.wrong(base, "the number after # says which one in the month, 1-5; like MON#2")
         out.nth.add((_place(kind, _value(kind, left, out)), nth))
@@ -235,6 +240,8 @@ def _special_weekday(kind: Kind, base: str, out: Parsed) -> bool:
         raise kind.wrong(base, "L needs a weekday here: 5L or FRIL is the last Friday of the month")
     if base.endswith("L") or (base.startswith("L") and "-" not in base):
         rest = base[:-1] if base.endswith("L") else base[1:]
+        if "-" in rest:
+            raise kind.wrong(base, "L goes with one weekday, not with a range; write a list like MONL,FRIL")
         out.last.add(_place(kind, _value(kind, rest, out)))
         return True
     return False
