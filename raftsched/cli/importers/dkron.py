@@ -120,7 +120,12 @@ def _trigger(given: Mapping[str, Any], zone: str, now_ms: int, notes: Notes) -> 
     own = str(given.get("timezone") or "")
     word, _, rest = text.partition(" ")
     if word.lower() == "@manually":
+        _leave_times(given, ("timezone", "starts_at", "expires_at"), "what is only run by hand has no times", notes)
         return {"manual": True}
+    if word.lower() in ("@at", "@every"):
+        _leave_times(given, ("timezone",), f"{word} does not depend on it", notes)
+    elif "TZ=" in text:
+        _leave_times(given, ("timezone",), "the schedule names its own", notes)
     if word.lower() == "@at":
         if _time_ms(rest.strip(), "schedule") <= now_ms:
             raise Unmapped(f"it was due once, at {rest.strip()}, which is past: here it would run at once")
@@ -143,6 +148,12 @@ def _trigger(given: Mapping[str, Any], zone: str, now_ms: int, notes: Notes) -> 
             else:
                 trigger[name] = str(value)
     return trigger
+
+
+def _leave_times(given: Mapping[str, Any], fields: tuple[str, ...], why: str, notes: Notes) -> None:
+    for field in fields:
+        if given.get(field) not in (None, "", _NO_TIME):
+            notes.say(f"{field} is left out: {why}")
 
 
 def _hashed(found: re.Match[str]) -> str:

@@ -31,6 +31,7 @@ WRITTEN_MAX = 400  # dates of one rule
 _EPOCH = date(1970, 1, 1)
 _DATE = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})", re.ASCII)
 _MOMENT = re.compile(r"([0-9]{8}T[0-9]{6})(Z?)", re.ASCII | re.IGNORECASE)
+_MIDNIGHT = re.compile(r"([0-9]{8})T000000", re.ASCII | re.IGNORECASE)
 _ZONE = re.compile(r';TZID=(?:"([^"]*)"|([^";:]*))', re.IGNORECASE)
 _LASTS = re.compile(
     r"\+?P(?:([0-9]{1,4})W|(?:([0-9]{1,4})D)?(?:T(?:([0-9]{1,4})H)?(?:([0-9]{1,5})M)?(?:([0-9]{1,6})S)?)?)"
@@ -39,7 +40,7 @@ _DAYS = re.compile(r"\+?P([0-9]{1,4})([DW])", re.ASCII)
 _NAME_OF_PARAMETER = re.compile(r'(?:^|;)([^=;"]+)=(?:"[^"]*"|[^;"]*)')
 _SILENT = frozenset({"VTIMEZONE", "VALARM", "STANDARD", "DAYLIGHT"})
 _READ = frozenset({"DTSTART", "DTEND", "DURATION", "RRULE", "STATUS", "SUMMARY", "RDATE", "EXDATE", "EXRULE",
-                   "RECURRENCE-ID"})  # fmt: skip
+                   "RECURRENCE-ID", "X-MICROSOFT-CDO-ALLDAYEVENT"})  # fmt: skip
 _KEPT_BY_PROGRAMS = frozenset({"UID", "DTSTAMP", "CREATED", "LAST-MODIFIED", "SEQUENCE"})  # about the event itself
 _OF_FILE = frozenset({"BEGIN", "END", "VERSION", "PRODID", "METHOD", "X-WR-CALNAME", "X-WR-TIMEZONE"})
 _PARAMETERS = frozenset({"VALUE", "TZID", "LANGUAGE"})
@@ -183,6 +184,9 @@ def _take(begun: _Line, event: list[_Line], found: Days) -> None:
         start = given.get("DTSTART")
         if start is None:
             raise _Refusal(begun, "has no DTSTART")
+        if given.get("X-MICROSOFT-CDO-ALLDAYEVENT", start).value.upper() == "TRUE":
+            given = {name: _midnight(line) for name, line in given.items()}
+            start = given["DTSTART"]
         if _MOMENT.fullmatch(start.value):
             _take_times(start, given, found)
         else:
@@ -209,6 +213,12 @@ def _leave(line: _Line, found: Days) -> None:
         for parameter in _NAME_OF_PARAMETER.findall(line.parameters):
             if parameter not in _PARAMETERS:
                 found.left.setdefault(f"{line.name};{parameter}", line.number)
+
+
+def _midnight(line: _Line) -> _Line:
+    """The line with a date in place of a midnight, which Outlook writes for whole days in a zone of its own."""
+    found = _MIDNIGHT.fullmatch(line.value) if line.name in ("DTSTART", "DTEND") else None
+    return line if found is None else replace(line, value=found[1])
 
 
 def _take_times(start: _Line, given: dict[str, _Line], found: Days) -> None:

@@ -188,6 +188,8 @@ def _trigger(spec: Mapping[str, Any], zone: str, notes: Notes) -> dict[str, Any]
         raise Unmapped("it has no schedule")
     own = str(spec.get("timeZone") or "")
     trigger = cron_trigger(text, own or zone, seconds=False, notes=notes)
+    if own and ("timezone" not in trigger or "TZ=" in text):
+        notes.say(f"timeZone {own} is left out: the schedule names its own, or does not depend on it")
     if "timezone" in trigger and not own and "TZ=" not in text:
         notes.say(f"it names no timeZone: Kubernetes takes its control plane's, here it is {zone} (--timezone)")
     return trigger

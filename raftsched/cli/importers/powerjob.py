@@ -158,6 +158,11 @@ def _trigger(given: Mapping[str, Any], how: How, notes: Notes) -> dict[str, Any]
     kind = _known(given, "timeExpressionType", _TIMES, "API")
     text = _text(given, "timeExpression")
     if kind == "API":
+        for key in ("timeExpression", "lifecycle", "lifeCycle"):
+            if _text(given, key) not in ("", "{}"):
+                notes.say(
+                    f"{key} {_text(given, key)[:200]} is left out: it is run when its API is asked to, at no times"
+                )
         return {"manual": True}
     if kind == "WORKFLOW":
         raise Unmapped("it is a step of a workflow, which starts it; give it a time, or the condition job_succeeded")

@@ -177,6 +177,9 @@ def _trigger(given: Mapping[str, Any], how: How, notes: Notes) -> dict[str, Any]
     conf = _text(given, "scheduleConf") or _text(given, "jobCron")
     kind = _text(given, "scheduleType") or ("CRON" if conf else "NONE")
     if kind == "NONE":
+        for key in ("scheduleConf", "jobCron", "misfireStrategy"):
+            if _text(given, key) not in ("", "DO_NOTHING"):
+                notes.say(f"{key} {_text(given, key)[:60]} is left out: it has no times (scheduleType NONE)")
         return {"manual": True}
     if kind == "CRON":
         return quartz_trigger(conf, how.timezone)

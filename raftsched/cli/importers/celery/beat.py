@@ -162,6 +162,14 @@ def _of_objects(documents: list[Document], source: str, how: How) -> Reading:
         if "task" in given and "schedule" in given and not isinstance(given["task"], dict):
             jobs.add(document.place, str(given.get("name") or given["task"]), given)
             continue
+        kinds = [kind for kind in ("crontab", "interval", "solar", "clocked") if isinstance(given.get(kind), dict)]
+        if isinstance(given.get("task"), str) and len(kinds) == 1:  # a document of celerybeat-mongo
+            rest = {name: value for name, value in given.items() if name not in (*kinds, "_id", "_cls")}
+            schedule = {name: value for name, value in given[kinds[0]].items() if name != "_cls"}
+            named = {"__type__": "solar"} if kinds[0] == "solar" else {}
+            text = str(given.get("name") or given["task"])
+            jobs.add(document.place, text, {**rest, "schedule": {**schedule, **named}})
+            continue
         for name, entry in given.items():
             jobs.add(f"entry {name}", str(name), entry)
     return jobs.reading

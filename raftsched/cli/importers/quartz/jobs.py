@@ -125,6 +125,8 @@ class Jobs:
         description = job.description or (trigger.description if trigger else "")
         if description:
             body["description"] = description[:DESCRIPTION_MAX]
+        if trigger is not None and trigger.description not in ("", description):
+            notes.say(f"its trigger's description is left out: {trigger.description[:200]}")
         if job.nonconcurrent is None:
             body["overlap"] = "allow"
             notes.ask("runs may overlap; if its class has @DisallowConcurrentExecution, set overlap to queue_one")
@@ -143,8 +145,13 @@ class Jobs:
             body["priority"] = min(max(priority, 0), 9)
             if not 0 <= priority <= 9:
                 notes.say(f"its priority {priority} is {body['priority']} here; 0 to 9 are possible")
+        misfire = _misfire(trigger)
         if "at" not in body["trigger"]:
-            body["misfire"] = _misfire(trigger)
+            body["misfire"] = misfire
+        else:
+            left = {"misfire instruction": trigger.misfire, "end": trigger.ends_ms}
+            for name in (name for name, value in left.items() if value not in ("", "0", None)):
+                notes.say(f"its trigger's {name} is left out: what is due once runs then, however late")
         if trigger.calendar:
             notes.lack(
                 f"its calendar {trigger.calendar!r} is not here: make one (calendars set) and name it in the trigger"

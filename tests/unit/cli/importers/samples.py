@@ -185,6 +185,14 @@ DKRON_HTTP = {
     "executor_config": {"method": "POST", "url": "http://a/", "headers": '["A: b"]', "body": "x", "timeout": "30",
                         "expectCode": "200", "expectBody": "ok", "debug": "true", "tlsNoVerifyPeer": "true"},
 }  # fmt: skip
+_DKRON_TIMES = {"timezone": "Europe/Berlin", "starts_at": "2029-01-01T00:00:00Z", "expires_at": "2030-01-01T00:00:00Z",
+                "executor_config": {"command": "a"}}  # fmt: skip
+DKRON_OTHERS = [
+    {"name": "c", "schedule": "@at 2029-06-01T00:00:00Z", **_DKRON_TIMES},
+    {"name": "d", "schedule": "@manually", **_DKRON_TIMES},
+    {"name": "e", "schedule": "@every 5m", **_DKRON_TIMES},
+    {"name": "f", "schedule": "CRON_TZ=Asia/Tokyo 0 0 2 * * *", **_DKRON_TIMES},
+]
 KUBERNETES = {
     "apiVersion": "batch/v1", "kind": "CronJob", "status": {"active": []},
     "metadata": {
@@ -227,6 +235,15 @@ KUBERNETES = {
         },
     },
 }  # fmt: skip
+
+
+def _small(name: str, schedule: str) -> dict[str, Any]:
+    pod = {"spec": {"containers": [{"command": ["a"]}]}}
+    spec = {"schedule": schedule, "timeZone": "Europe/Madrid", "jobTemplate": {"spec": {"template": pod}}}
+    return {"kind": "CronJob", "metadata": {"name": name}, "spec": spec}
+
+
+KUBERNETES_OTHERS = [_small("b", "@every 5m"), _small("c", "CRON_TZ=Asia/Tokyo 0 2 * * *")]
 POWERJOB = {
     **test_powerjob.BASE, "lifecycle": {"start": 1_893_456_000_000, "end": 1_924_992_000_000}, "extra": None,
     "designatedWorkers": "w1", "maxWorkerCount": 0, "notifyUserIds": [1], "taskRetryNum": 2, "concurrency": 7,
@@ -241,11 +258,15 @@ POWERJOB_DAILY = {
     "jobParams": json.dumps({"url": "http://a", "method": "POST", "body": "x", "headers": {"A": "b"}, "timeout": 5,
                              "mediaType": "text/plain"}),
 }  # fmt: skip
+POWERJOB_API = {"id": 5, "jobName": "api", "timeExpressionType": 1, "timeExpression": "0 0 2 * * ?",
+                "processorInfo": "a.B", "lifecycle": {"start": 1_893_456_000_000}}  # fmt: skip
 XXL_JOB = {
     **test_xxl_job.BASE, "alarmEmail": "a@example.com", "childJobId": "8", "triggerStatus": 0, "updateTime": "x",
     "executorRouteStrategy": "FIRST", "misfireStrategy": "FIRE_ONCE_NOW", "executorBlockStrategy": "COVER_EARLY",
     "glueRemark": "x", "glueUpdatetime": "x", "triggerLastTime": 1,
 }  # fmt: skip
+XXL_JOB_NONE = {"id": 9, "executorHandler": "h", "scheduleType": "NONE", "scheduleConf": "0 0 2 * * ?",
+                "misfireStrategy": "FIRE_ONCE_NOW"}  # fmt: skip
 QUARTZ_ROW = {
     **test_quartz.ROW, "TRIGGER_STATE": "PAUSED", "END_TIME": "1924992000000", "START_TIME": "1893456000000",
     "PRIORITY": "7", "JOB_GROUP": "jobs",
@@ -253,7 +274,7 @@ QUARTZ_ROW = {
 del QUARTZ_ROW["CALENDAR_NAME"]
 QUARTZ_ROW_2 = {"TRIGGER_NAME": "u", "JOB_NAME": "load", "JOB_CLASS_NAME": "L", "CRON_EXPRESSION": "0 0 2 * * ?",
                 "CALENDAR_NAME": "c"}  # fmt: skip
-QUARTZ_XML = (
+_QUARTZ_XML = (
     f"{test_quartz.HEAD}<pre-processing-commands><delete-jobs-in-group>g</delete-jobs-in-group>"
     "</pre-processing-commands><processing-directives><overwrite-existing-data>true</overwrite-existing-data>"
     f"</processing-directives><schedule>{test_quartz.JOB}"
@@ -272,8 +293,15 @@ QUARTZ_XML = (
         "<repeat-interval-unit>WEEK</repeat-interval-unit>",
         "y",
     )
+    + test_quartz.trigger(
+        "simple",
+        "<start-time>2030-01-01T00:00:00</start-time><end-time>2031-01-01T00:00:00</end-time>"
+        "<misfire-instruction>MISFIRE_INSTRUCTION_FIRE_NOW</misfire-instruction>",
+        "x",
+    )
     + "</schedule></job-scheduling-data>"
 )
+QUARTZ_XML = ET.tostring(ET.fromstring(_QUARTZ_XML), encoding="unicode")  # lines as in what is changed of it
 BEAT = """
 from celery.schedules import crontab, schedule
 from datetime import timedelta
@@ -357,19 +385,19 @@ END:VCALENDAR
 
 TEXTS = ("x", "false", "")
 SAMPLES = {
-    "dkron": tree("dkron", [DKRON, DKRON_HTTP], left_whole=frozenset({"processors"}), silent=frozenset({
+    "dkron": tree("dkron", [DKRON, DKRON_HTTP, *DKRON_OTHERS], left_whole=frozenset({"processors"}), silent=frozenset({
         "id", "success_count", "error_count", "last_success", "last_error", "dependent_jobs", "status", "next",
         "ephemeral", "forward", "executor"})),
-    "kubernetes": tree("kubernetes", KUBERNETES, left_whole=frozenset({
+    "kubernetes": tree("kubernetes", [KUBERNETES, *KUBERNETES_OTHERS], left_whole=frozenset({
         "volumes", "volumeMounts", "securityContext", "podFailurePolicy", "successPolicy", "requests",
         "imagePullSecrets", "status", "managedFields"}), silent=frozenset({
         "apiVersion", "status", "uid", "creationTimestamp", "generation", "resourceVersion", "managedFields",
         "selfLink", "imagePullPolicy", "completionMode", "restartPolicy", "name", "activeDeadlineSeconds"})),
-    "powerjob": tree("powerjob", {"success": True, "data": [POWERJOB, POWERJOB_DAILY]}, silent=frozenset({
-        "success", "executeType", "processorType", "status", "gmtCreate", "gmtModified", "nextTriggerTime",
-        "minCpuCores", "minMemorySpace", "minDiskSpace",
+    "powerjob": tree("powerjob", {"success": True, "data": [POWERJOB, POWERJOB_DAILY, POWERJOB_API]}, silent=frozenset({
+        "success", "timeExpressionType", "executeType", "processorType", "status", "gmtCreate", "gmtModified",
+        "nextTriggerTime", "minCpuCores", "minMemorySpace", "minDiskSpace",
         "maxWorkerCount", "extra", "alarmConfig", "logConfig", "advancedRuntimeConfig", "dispatchStrategyConfig"})),
-    "xxl-job": tree("xxl-job", {"data": [XXL_JOB]}, silent=frozenset({
+    "xxl-job": tree("xxl-job", {"data": [XXL_JOB, XXL_JOB_NONE]}, silent=frozenset({
         "scheduleType", "glueType", "addTime", "updateTime", "glueRemark", "glueUpdatetime",
         "triggerLastTime", "triggerNextTime", "glueSource"})),
     "quartz tables": tree("quartz", [QUARTZ_ROW, QUARTZ_ROW_2], name="q.json", silent=frozenset({

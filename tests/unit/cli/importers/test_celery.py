@@ -264,6 +264,21 @@ def test_json_and_yaml() -> None:
     assert read("celery", ("beat.yaml", yaml)).entries[0].job["trigger"] == {"every": "30s"}
 
 
+def test_documents_of_celerybeat_mongo() -> None:
+    document = {
+        "_cls": "PeriodicTask", "name": "n", "task": "app.x", "args": [], "kwargs": {"a": 1}, "enabled": True,
+        "crontab": {"_cls": "Crontab", "minute": "40", "hour": "11", "day_of_week": "fri", "day_of_month": "*",
+                    "month_of_year": "6"},
+        "total_run_count": 11,
+    }  # fmt: skip
+    other = {"name": "m", "task": "y", "interval": {"_cls": "Interval", "every": 2, "period": "minutes"}}
+    reading = read("celery", ("beat.json", json.dumps([document, other])))
+    assert [(e.name, e.job["trigger"]) for e in reading.entries] == [
+        ("n", {"cron": "40 11 * 6 FRI", "timezone": "UTC"}), ("m", {"every": "2m"}),
+    ]  # fmt: skip
+    assert "total_run_count has no counterpart" in said(reading)
+
+
 def row(model: str, pk: int, **fields: Any) -> dict[str, Any]:
     return {"model": f"django_celery_beat.{model}", "pk": pk, "fields": fields}
 

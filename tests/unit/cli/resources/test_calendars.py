@@ -150,6 +150,8 @@ def read(*events: str) -> Days:
         ("DTSTART:20270801\nDTEND:20270901", {"ranges": [{"from": "2027-08-01", "to": "2027-08-31"}]}),
         ("DTSTART:20270801\nDURATION:P1W", {"ranges": [{"from": "2027-08-01", "to": "2027-08-07"}]}),
         ("DTSTART:20201225\nDTEND:20201227\nRRULE:FREQ=YEARLY", {"yearly": ["12-25", "12-26"]}),
+        ("DTSTART;TZID=Romance Standard Time:20270701T000000\nDTEND;TZID=Romance Standard Time:20270703T000000\n"
+         "X-MICROSOFT-CDO-ALLDAYEVENT:TRUE", {"ranges": [{"from": "2027-07-01", "to": "2027-07-02"}]}),
         ("DTSTART:20201231\nDTEND:20210102\nRRULE:FREQ=YEARLY", {"yearly": ["01-01", "12-31"]}),
         ("DTSTART:20201225\nRRULE:FREQ=YEARLY;BYMONTH=12;BYMONTHDAY=25;INTERVAL=1", {"yearly": ["12-25"]}),
         ("DTSTART:20201225\nRRULE:FREQ=YEARLY;COUNT=3", {"dates": ["2020-12-25", "2021-12-25", "2022-12-25"]}),
