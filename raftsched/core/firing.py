@@ -16,6 +16,7 @@ class TriggerSchedule(msgspec.Struct, array_like=True, frozen=True, gc=False):
     nominal_at_ms: int | None
     calendar: int = 0
     never_fires: bool = False
+    gap_ms: int | None = None
 
 
 class ScheduleJob(Command, frozen=True, tag=20):
@@ -28,6 +29,7 @@ class ScheduleJob(Command, frozen=True, tag=20):
     calendar: int = 0  # revision of the calendar that it was computed with; refused unless it is still that
     never_fires: bool = False  # there are times, but the calendar excludes all of them
     triggers: tuple[TriggerSchedule, ...] = ()
+    gap_ms: int | None = None  # from the time to the one after it, where there is a jitter, which ends before that
 
 
 class TriggerFire(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -42,6 +44,7 @@ class TriggerFire(msgspec.Struct, array_like=True, frozen=True, gc=False):
     missed_until_ms: int | None = None
     calendar: int = 0
     never_fires: bool = False
+    gap_ms: int | None = None
 
 
 class Fire(Command, frozen=True, tag=21, gc=False):
@@ -62,3 +65,4 @@ class Fire(Command, frozen=True, tag=21, gc=False):
     calendar: int = 0  # as in ScheduleJob
     never_fires: bool = False  # of `next_nominal_at_ms`, as in ScheduleJob
     triggers: tuple[TriggerFire, ...] = ()
+    gap_ms: int | None = None  # from `next_nominal_at_ms` to the time after it, as in ScheduleJob

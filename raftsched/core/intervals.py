@@ -53,15 +53,18 @@ def grid_due(trigger: Trigger, nominal_at_ms: int, now_ms: int, keep: int) -> tu
     return [newest - (kept - 1 - i) * period for i in range(kept)], count
 
 
-def jitter_ms(trigger: Trigger, job_id: int, nominal_at_ms: int) -> int:
+def jitter_ms(trigger: Trigger, job_id: int, nominal_at_ms: int, gap_ms: int | None = None) -> int:
     """A delay in [0, jitter_ms], spread evenly over jobs and times, and always the same for one of them.
 
-    At a fixed rate it stays below the period: put off any longer, a fire would swallow the next one."""
+    It stays below the period of a fixed rate, and below `gap_ms`, the time from this nominal time to the next: put off
+    any longer, a fire would swallow the next one, or hold it up. None: there is no next time, or it is not known."""
     bound = trigger.jitter_ms
     if not bound:
         return 0
     if trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_RATE:
         bound = min(bound, trigger.period_ms - 1)
+    if gap_ms is not None:
+        bound = min(bound, gap_ms - 1)
     if bound <= 0:
         return 0
     return crc32(instance_key(nominal_at_ms, job_id)) % (bound + 1)

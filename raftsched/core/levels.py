@@ -28,13 +28,17 @@ from raftsched.core.commands import (
     BringNear,
     CreateWorkerToken,
     EndedSaying,
+    Fire,
     Idempotent,
     KillWorkflow,
     NoteDisk,
     OpenWorker,
     RaiseLevel,
     ReportProgress,
+    ScheduleJob,
     Split,
+    TriggerFire,
+    TriggerSchedule,
     Watch,
     check,
     decode,
@@ -66,6 +70,7 @@ DROPPED_IS_TOLD = 6  # to runs that results are passed to, and in their steps
 AUDIT_BY_SUBJECT = 6  # rings of their own for jobs and secrets; no note of what changes nothing
 DELAYS_FOLLOW_EACH_RUN = 6  # a fixed delay counts from the end of each run of its job, also of one that was asked for
 HASHED_BY_NAME = 6  # `H` in the cron expressions of a named job that is made now is hashed from namespace and name
+JITTER_ENDS_BEFORE_NEXT = 6  # of each trigger, also of times that were missed
 MISSED_RUN_WAITS = 6  # the one run that makes up for missed times waits for the run that goes on
 
 # What proposers do otherwise, because all nodes can tell what it means.
@@ -85,10 +90,24 @@ PARTS_SINCE: dict[tuple[type, str], int] = {
     (Settings, "output_copies"): 5,
     (Policy, "env"): 6,
     (Allowed, "env"): 6,
+    (ScheduleJob, "gap_ms"): 6,
+    (TriggerSchedule, "gap_ms"): 6,
+    (Fire, "gap_ms"): 6,
+    (TriggerFire, "gap_ms"): 6,
 }
 
-# Those of them that only spare a run the way to a node which would refuse it: an earlier level goes without.
-SPARING = frozenset({(Policy, "env"), (Allowed, "env")})
+# Those of them that an earlier level goes without: they spare a run the way to a node which would refuse it, or bound a
+# jitter.
+SPARING = frozenset(
+    {
+        (Policy, "env"),
+        (Allowed, "env"),
+        (ScheduleJob, "gap_ms"),
+        (TriggerSchedule, "gap_ms"),
+        (Fire, "gap_ms"),
+        (TriggerFire, "gap_ms"),
+    }
+)
 
 
 def _tag(kind: type) -> int:
@@ -166,6 +185,10 @@ def _spared(value: _S, level: int) -> _S:
             found = _spared(given, level)
             if found is not given:
                 changed[field.name] = found
+        elif isinstance(given, tuple):
+            parts = tuple(_spared(one, level) if isinstance(one, msgspec.Struct) else one for one in given)
+            if any(one is not before for one, before in zip(parts, given, strict=True)):
+                changed[field.name] = parts
     return replace(value, **changed) if changed else value
 
 

@@ -153,10 +153,11 @@ def _fire_command(found: CalendarJob, now_ms: int, catch_up_max: int) -> Fire | 
         return _fire_triggers(found, job.nominal_at_ms, now_ms, catch_up_max)
     if not job.policy.trigger.needs_calendar:
         return Fire(job.id, job.revision, job.nominal_at_ms)
-    fields = source_of(found).fire_fields(job.nominal_at_ms, now_ms, catch_up_max)
+    source = source_of(found)
+    fields = source.fire_fields(job.nominal_at_ms, now_ms, catch_up_max)
     if fields is None:
         return RescheduleJob(job.id, job.revision, job.nominal_at_ms)
-    return Fire(job.id, job.revision, job.nominal_at_ms, *fields)
+    return Fire(job.id, job.revision, job.nominal_at_ms, *fields, gap_ms=source.gap_after(fields[0]))
 
 
 def _fire_triggers(found: CalendarJob, nominal_at_ms: int, now_ms: int, catch_up_max: int) -> Fire | RescheduleJob:
@@ -170,7 +171,7 @@ def _fire_triggers(found: CalendarJob, nominal_at_ms: int, now_ms: int, catch_up
         fields = source.fire_fields(state.nominal_at_ms, now_ms, catch_up_max)
         if fields is None:
             return RescheduleJob(job.id, job.revision, nominal_at_ms)
-        parts.append(TriggerFire(index, state.nominal_at_ms, *fields))
+        parts.append(TriggerFire(index, state.nominal_at_ms, *fields, gap_ms=source.gap_after(fields[0])))
     return Fire(job.id, job.revision, nominal_at_ms, triggers=tuple(parts))
 
 

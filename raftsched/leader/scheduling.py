@@ -70,11 +70,12 @@ def schedule_command(found: CalendarJob, since_ms: int, now_ms: int) -> Schedule
             return _schedule_triggers(found, now_ms)
         source = source_of(found)
         nominal, never = source.next_after(max(min(since_ms, now_ms), job.skipped_until_ms or 0))
+        gap_ms = source.gap_after(nominal)
     except MemoryError:  # no fault of the job
         raise
     except Exception as error:
         return suspend(job, error)
-    return ScheduleJob(job.id, job.revision, nominal, source.revision, never)
+    return ScheduleJob(job.id, job.revision, nominal, source.revision, never, gap_ms=gap_ms)
 
 
 def _schedule_triggers(found: CalendarJob, now_ms: int) -> ScheduleJob:
@@ -86,7 +87,8 @@ def _schedule_triggers(found: CalendarJob, now_ms: int) -> ScheduleJob:
         if since_ms is None:
             continue
         nominal, never = source.next_after(max(min(since_ms, now_ms), state.skipped_until_ms or 0))
-        parts.append(TriggerSchedule(index, since_ms, nominal, source.revision, never))
+        gap_ms = source.gap_after(nominal)
+        parts.append(TriggerSchedule(index, since_ms, nominal, source.revision, never, gap_ms))
     return ScheduleJob(job.id, job.revision, None, triggers=tuple(parts))
 
 

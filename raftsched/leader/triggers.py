@@ -80,6 +80,13 @@ class Source:
         found = schedule.next_nominal(self.trigger, after_ms, **self._arguments)
         return found, found is None and self._excludes_all(after_ms)
 
+    def gap_after(self, nominal_at_ms: int | None) -> int | None:
+        """Returns the time from a nominal time to the next one, which bounds its jitter; None: nothing bounds it."""
+        if nominal_at_ms is None or not self.trigger.jitter_ms or not self.trigger.needs_calendar:
+            return None
+        following, _ = self.next_after(nominal_at_ms)
+        return None if following is None else following - nominal_at_ms
+
     def _excludes_all(self, after_ms: int) -> bool:
         return schedule.never_fires(self.trigger, after_ms, anchor_ms=self.anchor_ms, hash_id=self.hash_id)
 

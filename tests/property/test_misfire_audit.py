@@ -11,10 +11,10 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from raftsched import schedule
-from raftsched.core.commands import Fire, ScheduleJob
-from raftsched.core.intervals import jitter_ms
+from raftsched.core.commands import Fire
 from raftsched.core.model import Instance, InstanceState, Job, Misfire, MisfirePolicy, Overlap, Retention, Trigger
 from raftsched.leader.firing import fire_command
+from raftsched.leader.scheduling import schedule_command
 from raftsched.leader.triggers import CalendarJob
 from tests.support.amounts import examples
 from tests.support.memory_view import World, cron, every
@@ -53,6 +53,10 @@ def audit(world: World, job: Job, first_ms: int) -> None:
         assert covered.isdisjoint(inside), "run or skipped, not both"
         covered.update(inside)
     assert covered == set(wanted), f"missed in silence: {sorted(set(wanted) - covered)}"
+    following = dict(pairwise([*wanted, job.nominal_at_ms]))
+    for row in rows:
+        if not row.gap_count and job.policy.trigger.jitter_ms:
+            assert row.nominal_at_ms + row.jitter_ms < following[row.nominal_at_ms], "put off past the next time"
     for earlier, later in pairwise(rows):
         if earlier.gap_count and later.gap_count:
             assert earlier.reason != later.reason, "one gap, two records"
@@ -61,12 +65,7 @@ def audit(world: World, job: Job, first_ms: int) -> None:
 def follows_policy(job: Job, made: list[Instance], now_ms: int, held: int) -> None:
     """What one fire brought about, against the policy. `held`: how many runs waited for others of the job before."""
     policy = job.policy
-    late = [
-        r
-        for r in made
-        if not r.gap_count
-        and r.nominal_at_ms + jitter_ms(policy.trigger, job.id, r.nominal_at_ms) < now_ms - policy.misfire.grace_ms
-    ]
+    late = [r for r in made if not r.gap_count and r.nominal_at_ms + r.jitter_ms < now_ms - policy.misfire.grace_ms]
     assert all(r.nominal_at_ms + r.jitter_ms <= now_ms for r in made if not r.gap_count), "before its jitter was over"
     if policy.misfire.policy is MisfirePolicy.SKIP:
         assert not late
@@ -109,8 +108,7 @@ def test_nothing_is_missed_in_silence(seed: int) -> None:
         retention=Retention(100_000, 100_000),
     )
     if job.nominal_at_ms is None:
-        nominal = schedule.next_nominal(job.policy.trigger, world.now, hash_id=job.id)
-        world.ok(ScheduleJob(job.id, job.revision, nominal))
+        world.ok(schedule_command(CalendarJob(job, None), world.now, world.now))
         job = world.job(job.id)
     first = job.nominal_at_ms
     assert first is not None

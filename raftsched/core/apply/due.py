@@ -10,14 +10,15 @@ from raftsched.core.model import Job
 from raftsched.core.tables import Table, u64
 
 
-def set_due(job: Job, nominal_at_ms: int | None) -> None:
-    """Sets the next nominal time of the job and the time at which it fires. None: it has no next time."""
+def set_due(job: Job, nominal_at_ms: int | None, gap_ms: int | None = None) -> None:
+    """Sets the next nominal time of the job and the time at which it fires. None: it has no next time. `gap_ms`: from
+    there to the time after it, as far as it is known."""
     job.nominal_at_ms = job.fire_at_ms = nominal_at_ms
     job.never_fires = False
     if nominal_at_ms is not None:
         trigger = job.policy.trigger
         if trigger.jitter_ms:
-            job.fire_at_ms = nominal_at_ms + jitter_ms(trigger, job.id, nominal_at_ms)
+            job.fire_at_ms = nominal_at_ms + jitter_ms(trigger, job.id, nominal_at_ms, gap_ms)
 
 
 def take_due(tx: Tx, job: Job) -> None:

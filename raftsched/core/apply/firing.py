@@ -35,7 +35,6 @@ from raftsched.core.changes import InstanceEvent
 from raftsched.core.commands import Accepted, Answer, Fire, Rejected, ScheduleJob, TriggerFire, TriggerSchedule
 from raftsched.core.concurrency import can_start, concurrency_limit
 from raftsched.core.ids import instance_key
-from raftsched.core.intervals import jitter_ms
 from raftsched.core.levels import DELAYS_FOLLOW_EACH_RUN, MISSED_RUN_WAITS
 from raftsched.core.model import (
     ASKED_FOR,
@@ -53,6 +52,7 @@ from raftsched.core.model import (
 )
 from raftsched.core.tables import Table, after, by_job_key, from_by_job, u64
 
+Delays = dict[int, int]  # the jitter of each time that has one
 _SCHEDULED, _REPLACE = JobState.SCHEDULED, Overlap.REPLACE
 _WAITING, _CREATED = InstanceState.WAITING, StepKind.CREATED
 
@@ -72,7 +72,7 @@ def schedule_job(tx: Tx, c: ScheduleJob) -> Answer:
     if not by_calendar(tx, job.policy.trigger, c.calendar):
         return STALE
     clear_unscheduled(tx, job)
-    set_due(job, c.nominal_at_ms)
+    set_due(job, c.nominal_at_ms, c.gap_ms)
     job.never_fires = c.never_fires and c.nominal_at_ms is None and job.policy.trigger.calendar is not None
     settle(tx, job)
     tx.put_job(job)
@@ -91,11 +91,11 @@ def _schedule_triggers(tx: Tx, job: Job, c: ScheduleJob) -> Answer:
         if part.nominal_at_ms is None and part.never_fires and trigger.calendar is not None:
             set_excluded(state)
         else:
-            set_next(job, trigger, state, part.nominal_at_ms)
+            set_next(job, trigger, state, part.nominal_at_ms, part.gap_ms)
     if job.skipped_until_ms is not None:
         leave_out(tx, job, (job.skipped_until_ms,))  # it was skipped as the time of another trigger
     settle_owed(tx, job)
-    follow_first(job)
+    follow_first(tx, job)
     settle(tx, job)
     tx.put_job(job)
     return Accepted(job=job)
@@ -121,22 +121,23 @@ def fire(tx: Tx, c: Fire) -> Answer:
         return STALE
     if tx.meta.paused:
         return Rejected("cluster-paused")
+    delay_ms = 0 if job.fire_at_ms is None else job.fire_at_ms - c.nominal_at_ms
     if trigger.once and trigger.calendar is None and trigger.max_runs is None:
         take_due(tx, job)  # what the steps below come to for the one time that there is: most fires are this
-        _start(tx, job, c.nominal_at_ms, False)
+        _start(tx, job, c.nominal_at_ms, False, delay_ms)
         settle(tx, job)
         tx.put_job(job)
         return Accepted(job=job)
     if job.triggers:
         return _fire_triggers(tx, job, c)
-    due = due_times(tx, job.id, Source(trigger, job.anchor_at_ms), c)
+    due = due_times(tx, job.id, Source(trigger, job.anchor_at_ms), c, delay_ms)
     take_due(tx, job)
     if due.more:
         note_gap(tx, job, "misfire", due.more_from_ms, due.more_until_ms, due.more)
-    _run_times(tx, job, due.times, {})
+    _run_times(tx, job, due.times, {}, due.delays)
     limit = trigger.max_runs
     if due.upcoming is not None and (limit is None or job.runs < limit):
-        set_due(job, due.upcoming)
+        set_due(job, due.upcoming, due.gap_ms)
     elif due.upcoming is None:
         job.never_fires = c.never_fires and trigger.calendar is not None
     settle(tx, job)
@@ -154,23 +155,24 @@ def _fire_triggers(tx: Tx, job: Job, c: Fire) -> Answer:
     for index, part in sorted(parts.items()):
         trigger, state = job.policy.triggers[index], job.triggers[index]
         source = Source(trigger, state.anchor_at_ms)
-        due = due_times(tx, job.id, source, part)
+        delay_ms = 0 if state.fire_at_ms is None else state.fire_at_ms - part.nominal_at_ms
+        due = due_times(tx, job.id, source, part, delay_ms)
         dues.append((source, due))
         if due.upcoming is None and part.never_fires and trigger.calendar is not None:
             set_excluded(state)
         else:
-            set_next(job, trigger, state, due.upcoming)
+            set_next(job, trigger, state, due.upcoming, due.gap_ms)
             state.over = due.upcoming is None and not is_delay(trigger)
     take_due(tx, job)
     due, sources = together(dues, tx.meta.settings.catch_up_max)
     if due.more:
         note_gap(tx, job, "misfire", due.more_from_ms, due.more_until_ms, due.more)
-    _run_times(tx, job, due.times, sources)
+    _run_times(tx, job, due.times, sources, due.delays)
     if has_all_runs(job):
         stop_triggers(tx, job)
     else:
         leave_out(tx, job, sources)
-        follow_first(job)
+        follow_first(tx, job)
     settle(tx, job)
     tx.put_job(job)
     return Accepted(job=job)
@@ -182,14 +184,14 @@ def _is_due(tx: Tx, job: Job, part: TriggerFire) -> bool:
     return plausible(part) and by_calendar(tx, job.policy.triggers[part.index], part.calendar)
 
 
-def _run_times(tx: Tx, job: Job, times: list[int], sources: Sources) -> None:
+def _run_times(tx: Tx, job: Job, times: list[int], sources: Sources, delays: Delays) -> None:
     """Runs the due times as the policies say. What is due once always runs. Other times that are later than the grace
     were missed, and the misfire policy decides. Under "all" they are made up for, and so are those that came due behind
     them until now: where runs may not overlap they follow one another. Under "once" the newest is, and it waits for the
     run that goes on. Times that are not run are recorded, in one record for neighbours."""
     trigger = job.policy.trigger
-    late = _missed(tx, job, times, sources)
-    left_out = _times_left_out(job, times, late, sources, tx.now)
+    late = _missed(tx, job, times, sources, delays)
+    left_out = _times_left_out(job, times, late, sources, delays, tx.now)
     room = _room_for_missed(tx, job) if late else 0
     every = job.policy.misfire.policy is MisfirePolicy.ALL
     refused = False
@@ -214,7 +216,7 @@ def _run_times(tx: Tx, job: Job, times: list[int], sources: Sources) -> None:
                     note_gap(tx, job, "overlap", nominal, rest[-1], len(rest))
                 if refused:
                     continue
-            _start(tx, job, nominal, nominal in late, source)
+            _start(tx, job, nominal, nominal in late, delays.get(nominal, 0), source)
 
 
 def _room_for_missed(tx: Tx, job: Job) -> int:
@@ -234,18 +236,18 @@ def _was_run(tx: Tx, job: Job, nominal_at_ms: int, trigger: Trigger) -> bool:
     return False
 
 
-def _missed(tx: Tx, job: Job, times: list[int], sources: Sources) -> frozenset[int]:
+def _missed(tx: Tx, job: Job, times: list[int], sources: Sources, delays: Delays) -> frozenset[int]:
     trigger, grace_ms = job.policy.trigger, job.policy.misfire.grace_ms
     if trigger.once or not times or times[0] >= tx.now - grace_ms:
         return frozenset()
     # jitter is no lateness: it was asked for
-    if not sources:
-        return frozenset(t for t in times if t + jitter_ms(trigger, job.id, t) < tx.now - grace_ms)
-    late = [t for t in times if t + jitter_ms(sources[t].trigger, job.id, t) < tx.now - grace_ms]
-    return frozenset(t for t in late if not sources[t].trigger.once)
+    late = (t for t in times if t + delays.get(t, 0) < tx.now - grace_ms)
+    return frozenset(t for t in late if not is_once(t, sources))
 
 
-def _times_left_out(job: Job, times: list[int], late: frozenset[int], sources: Sources, now_ms: int) -> dict[int, str]:
+def _times_left_out(
+    job: Job, times: list[int], late: frozenset[int], sources: Sources, delays: Delays, now_ms: int
+) -> dict[int, str]:
     """Returns the times that do not run, with the reason of each."""
     policy = job.policy
     reasons: dict[int, str] = {}
@@ -254,7 +256,7 @@ def _times_left_out(job: Job, times: list[int], late: frozenset[int], sources: S
         reasons = {t: "misfire" for t in late if t != kept}
     if policy.expires_ms and not policy.trigger.once:
         left = [t for t in times if t not in reasons]
-        reasons.update((t, UNSTARTED) for t in left if _expires_at_ms(job, t, sources.get(t)) <= now_ms)
+        reasons.update((t, UNSTARTED) for t in left if t + delays.get(t, 0) + policy.expires_ms <= now_ms)
     limit = concurrency_limit(policy)
     if policy.overlap is Overlap.REPLACE and limit is not None and not policy.trigger.once:
         run = [t for t in times if t not in reasons and not is_once(t, sources)]
@@ -262,15 +264,9 @@ def _times_left_out(job: Job, times: list[int], late: frozenset[int], sources: S
     return reasons
 
 
-def _expires_at_ms(job: Job, nominal_at_ms: int, source: Source | None) -> int:
-    """Returns when the run of a due time is skipped unless it has started."""
-    trigger = job.policy.trigger if source is None else source.trigger
-    return nominal_at_ms + jitter_ms(trigger, job.id, nominal_at_ms) + job.policy.expires_ms
-
-
-def _start(tx: Tx, job: Job, nominal_at_ms: int, missed: bool, source: Source | None = None) -> None:
-    """Makes an instance of a due time."""
-    if job.policy.expires_ms and _expires_at_ms(job, nominal_at_ms, source) <= tx.now:
+def _start(tx: Tx, job: Job, nominal_at_ms: int, missed: bool, delay_ms: int, source: Source | None = None) -> None:
+    """Makes an instance of a due time. `delay_ms`: its jitter."""
+    if job.policy.expires_ms and nominal_at_ms + delay_ms + job.policy.expires_ms <= tx.now:
         job.runs += 1  # it is that of a one-shot: others are left out before
         note_gap(tx, job, UNSTARTED, nominal_at_ms, nominal_at_ms, 1)
         job.last_instance = job.gap
@@ -279,7 +275,7 @@ def _start(tx: Tx, job: Job, nominal_at_ms: int, missed: bool, source: Source | 
     job.runs += 1
     request = unused_request(tx, job, nominal_at_ms)
     why = "missed" if missed else None
-    made = add_instance(tx, job, nominal_at_ms, request, None, job.policy.priority, why, since_ms, source)
+    made = add_instance(tx, job, nominal_at_ms, request, None, job.policy.priority, why, since_ms, source, delay_ms)
     tx.actions.append(InstanceFired(tx.now - made.due_at_ms))
 
 
@@ -331,11 +327,13 @@ def add_instance(
     why: str | None,
     since_ms: int | None = None,
     source: Source | None = None,
+    delay_ms: int = 0,
     chain: Chain | None = None,
 ) -> Instance:
     """Makes an instance of the job and lets it wait. The caller does not change it. `why`: None, its time came; else a
     code: "missed" (it is made up for), "manual", "backfill", "after". `since_ms`: since when it counts as waiting, if
-    not from now. `source`: the one of several triggers that it comes from. `chain`: its place in a workflow."""
+    not from now. `source`: the one of several triggers that it comes from. `delay_ms`: its jitter. `chain`: its place
+    in a workflow."""
     instance = Instance(
         job_id=job.id,
         nominal_at_ms=nominal_at_ms,
@@ -354,8 +352,7 @@ def add_instance(
         instance.trigger = trigger.id
     if job.policy.concurrency is not None:
         instance.permit = permit_of(job, params)
-    if trigger.jitter_ms and why not in ASKED_FOR:
-        instance.jitter_ms = jitter_ms(trigger, job.id, nominal_at_ms)
+    instance.jitter_ms = delay_ms
     if trigger.once and why not in ASKED_FOR and anchor_ms > nominal_at_ms + instance.jitter_ms:
         instance.overdue_ms = anchor_ms - nominal_at_ms - instance.jitter_ms
     if job.policy.expires_ms:
@@ -404,7 +401,7 @@ def _stop_delays(tx: Tx, job: Job) -> None:
     for trigger, state in pairs(job):
         if is_delay(trigger) and state.fire_at_ms is not None and state.fire_at_ms > tx.now:
             clear(state)
-    follow_first(job)
+    follow_first(tx, job)
 
 
 def kill_active(tx: Tx, job: Job, reason: str, exclude: bytes | None = None, keep_newest: int = 0) -> int | None:

@@ -226,7 +226,7 @@ def reschedule(tx: Tx, job: Job) -> bool:
     if job.triggers:
         take_due(tx, job)
         found = reschedule_triggers(tx, job)
-        follow_first(job)
+        follow_first(tx, job)
         tx.put_job(job)
         return found
     since_ms = tx.now if job.nominal_at_ms is None else min(tx.now, job.nominal_at_ms - 1)
@@ -321,9 +321,9 @@ def edit(tx: Tx, job: Job, policy: Policy, body: bytes, *, renamed: bool = False
             start_triggers(tx, job, tx.now)
     elif job.fire_at_ms is not None:
         # the DUE row is the same, but the leader knows it by the revision
-        nominal = job.nominal_at_ms
+        due = job.nominal_at_ms, job.fire_at_ms
         take_due(tx, job)
-        set_due(job, nominal)
+        job.nominal_at_ms, job.fire_at_ms = due
     elif job.state is JobState.SCHEDULED and is_unscheduled(tx, job):
         mark_unscheduled(tx, job)
     release(tx, job)  # more of it may be allowed at one time now

@@ -80,7 +80,7 @@ def skip_next(tx: Tx, c: SkipNext) -> Answer:
     note_gap(tx, job, "skip_next", c.nominal_at_ms, c.nominal_at_ms, 1)
     if job.triggers:
         leave_out(tx, job, (c.nominal_at_ms,))
-        follow_first(job)
+        follow_first(tx, job)
     elif trigger.needs_calendar:
         mark_unscheduled(tx, job, min(tx.now, c.nominal_at_ms))  # what came due after it is owed
     else:

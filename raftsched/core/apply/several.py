@@ -13,7 +13,7 @@ from raftsched.core.actions import JobUnscheduled
 from raftsched.core.apply.due import clear_unscheduled, mark_unscheduled, set_due
 from raftsched.core.apply.tx import Tx
 from raftsched.core.intervals import first_nominal, jitter_ms, next_every
-from raftsched.core.levels import DELAYS_FOLLOW_EACH_RUN
+from raftsched.core.levels import DELAYS_FOLLOW_EACH_RUN, JITTER_ENDS_BEFORE_NEXT
 from raftsched.core.model import EveryMode, Job, Policy, Trigger, TriggerKind, TriggerState
 
 
@@ -34,8 +34,10 @@ def states_after_edit(now_ms: int, job: Job, policy: Policy) -> tuple[TriggerSta
     return tuple(known.get(trigger) or new_state(now_ms, trigger) for trigger in policy.triggers)
 
 
-def follow_first(job: Job) -> None:
+def follow_first(tx: Tx, job: Job) -> None:
     """Makes the job due when the first of its triggers is."""
+    if tx.meta.level >= JITTER_ENDS_BEFORE_NEXT:
+        _end_jitters(job)
     first = first_due(job)
     if first is None:
         set_due(job, None)
@@ -46,20 +48,35 @@ def follow_first(job: Job) -> None:
         job.never_fires = False
 
 
+def _end_jitters(job: Job) -> None:
+    """Lets no trigger put its time off until that of another one comes."""
+    times = [state.nominal_at_ms for state in job.triggers if state.nominal_at_ms is not None]
+    for trigger, state in pairs(job):
+        nominal_at_ms, fire_at_ms = state.nominal_at_ms, state.fire_at_ms
+        if nominal_at_ms is None or fire_at_ms is None or fire_at_ms == nominal_at_ms:
+            continue
+        following = min((at_ms for at_ms in times if at_ms > nominal_at_ms), default=None)
+        if following is not None and fire_at_ms >= following:
+            gap_ms = following - nominal_at_ms
+            state.fire_at_ms = nominal_at_ms + jitter_ms(trigger, job.id, nominal_at_ms, gap_ms)
+
+
 def first_due(job: Job) -> TriggerState | None:
     """Returns the state of the trigger that is due first; None: none of them has a time."""
     timed = [state for state in job.triggers if state.fire_at_ms is not None]
     return min(timed, key=lambda state: (state.fire_at_ms, state.nominal_at_ms), default=None)
 
 
-def set_next(job: Job, trigger: Trigger, state: TriggerState, nominal_at_ms: int | None) -> None:
-    """Gives a trigger its next time. None: it has none any more."""
+def set_next(
+    job: Job, trigger: Trigger, state: TriggerState, nominal_at_ms: int | None, gap_ms: int | None = None
+) -> None:
+    """Gives a trigger its next time. None: it has none any more. `gap_ms`: as in set_due."""
     state.nominal_at_ms = state.fire_at_ms = nominal_at_ms
     state.owed_since_ms = None
     state.never_fires = False
     state.over = nominal_at_ms is None
     if nominal_at_ms is not None:
-        state.fire_at_ms = nominal_at_ms + jitter_ms(trigger, job.id, nominal_at_ms)
+        state.fire_at_ms = nominal_at_ms + jitter_ms(trigger, job.id, nominal_at_ms, gap_ms)
 
 
 def set_excluded(state: TriggerState) -> None:
@@ -88,7 +105,7 @@ def start_triggers(tx: Tx, job: Job, since_ms: int) -> None:
             owe(tx, job, state, state.owed_since_ms)
         elif state.nominal_at_ms is None and not state.over:
             _start(tx, job, trigger, state, since_ms)
-    follow_first(job)
+    follow_first(tx, job)
 
 
 def _start(tx: Tx, job: Job, trigger: Trigger, state: TriggerState, since_ms: int) -> None:
@@ -107,7 +124,7 @@ def start_delays(tx: Tx, job: Job) -> None:
         if is_delay(trigger) and state.nominal_at_ms is None and not state.over:
             after_ms = delay_from_ms(tx, state.skipped_until_ms)
             set_next(job, trigger, state, next_every(trigger, after_ms, state.anchor_at_ms))
-    follow_first(job)
+    follow_first(tx, job)
 
 
 def delay_from_ms(tx: Tx, skipped_until_ms: int | None) -> int:

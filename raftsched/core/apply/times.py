@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Fire, TriggerFire
 from raftsched.core.intervals import grid_due, jitter_ms, next_every
+from raftsched.core.levels import JITTER_ENDS_BEFORE_NEXT
 from raftsched.core.limits import FIRES_MAX
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
 
@@ -21,6 +22,8 @@ class Due:
     more_until_ms: int  # the last,
     more: int  # and how many
     upcoming: int | None  # the next time after all of these
+    gap_ms: int | None = None  # from that to the one after it, as far as it is known
+    delays: dict[int, int] = field(default_factory=dict)  # the jitter of each that has one
 
 
 @dataclass(slots=True)
@@ -50,9 +53,12 @@ def together(dues: list[tuple[Source, Due]], limit: int) -> tuple[Due, Sources]:
     trigger has more than it lists, only what is later than those is listed of the others, too: it is not known what
     lies between. What is not listed counts for each trigger."""
     sources: Sources = {}
+    delays: dict[int, int] = {}
     for source, due in sorted(dues, key=lambda one: not one[0].trigger.once):
         for at_ms in due.times:
-            sources.setdefault(at_ms, source)
+            if at_ms not in sources:
+                sources[at_ms] = source
+                delays[at_ms] = due.delays.get(at_ms, 0)
     cut = [due for _, due in dues if due.more]
     until_ms = max((due.more_until_ms for due in cut), default=-1)
     once = [at_ms for at_ms, source in sources.items() if source.trigger.once]
@@ -61,7 +67,8 @@ def together(dues: list[tuple[Source, Due]], limit: int) -> tuple[Due, Sources]:
     left = recurring[: len(recurring) - len(listed)]
     more = sum(due.more for due in cut) + len(left)
     from_ms = min([due.more_from_ms for due in cut] + left[:1], default=-1)
-    return Due(sorted(once + listed), from_ms, max([until_ms, *left[-1:]]), more, None), sources
+    until_ms = max([until_ms, *left[-1:]])
+    return Due(sorted(once + listed), from_ms, until_ms, more, None, None, delays), sources
 
 
 def plausible(c: Fire | TriggerFire) -> bool:
@@ -79,12 +86,16 @@ def plausible(c: Fire | TriggerFire) -> bool:
     )
 
 
-def due_times(tx: Tx, job_id: int, source: Source, c: Fire | TriggerFire) -> Due:
-    """Returns the times of one trigger that are due, as far as their jitter is over."""
+def due_times(tx: Tx, job_id: int, source: Source, c: Fire | TriggerFire, delay_ms: int) -> Due:
+    """Returns the times of one trigger that are due, as far as their jitter is over. `delay_ms`: that of the first."""
     trigger, limit = source.trigger, tx.meta.settings.catch_up_max
     times, total, upcoming = _by_now(tx, source, c, limit + 2)
+    gap_ms, delays = c.gap_ms, _delays(tx, job_id, trigger, times, upcoming)
+    if delays:
+        delays[c.nominal_at_ms] = delay_ms
     for position in range(max(1, bisect_left(times, tx.now - trigger.jitter_ms)), len(times)):
-        if times[position] + jitter_ms(trigger, job_id, times[position]) > tx.now:
+        if times[position] + delays.get(times[position], 0) > tx.now:
+            gap_ms = _gap_ms(tx, times, position, upcoming)
             upcoming = times[position]  # its jitter is not over yet: it fires by itself, and those after it then
             total -= len(times) - position
             del times[position:]
@@ -93,7 +104,23 @@ def due_times(tx: Tx, job_id: int, source: Source, c: Fire | TriggerFire) -> Due
         limit = len(times) - 1  # the oldest that is known ends the gap of those before it
     until = times[-limit - 1] if len(times) > limit else c.nominal_at_ms
     times = times[-limit:]
-    return Due(times, c.nominal_at_ms, until, total - len(times), upcoming)
+    return Due(times, c.nominal_at_ms, until, total - len(times), upcoming, gap_ms, delays)
+
+
+def _delays(tx: Tx, job_id: int, trigger: Trigger, times: list[int], upcoming: int | None) -> dict[int, int]:
+    """Returns the jitter of each of these times; empty: the trigger has none."""
+    if not trigger.jitter_ms:
+        return {}
+    gaps = (_gap_ms(tx, times, position, upcoming) for position in range(len(times)))
+    return {at_ms: jitter_ms(trigger, job_id, at_ms, gap_ms) for at_ms, gap_ms in zip(times, gaps, strict=True)}
+
+
+def _gap_ms(tx: Tx, times: list[int], position: int, upcoming: int | None) -> int | None:
+    """Returns the time from one of these times to the next, None where it does not bound the jitter."""
+    if tx.meta.level < JITTER_ENDS_BEFORE_NEXT:
+        return None
+    following = times[position + 1] if position + 1 < len(times) else upcoming
+    return None if following is None else following - times[position]
 
 
 def _by_now(tx: Tx, source: Source, c: Fire | TriggerFire, keep: int) -> tuple[list[int], int, int | None]:

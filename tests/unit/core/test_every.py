@@ -343,6 +343,12 @@ class TestJitter:
         for job in range(500):
             assert jitter_ms(every(1000, jitter_ms=60_000), job, T0) < 1000
 
+    def test_below_the_gap_to_the_next_time(self) -> None:
+        for gap in (1, 2, 1000):
+            found = {jitter_ms(cron(jitter_ms=60_000), job, T0, gap) for job in range(300)}
+            assert max(found) < gap
+            assert len(found) == min(gap, 300) or len(found) > 200
+
     def test_the_id_keeps_the_time_before_jitter(self) -> None:
         world = World()
         jobs = [

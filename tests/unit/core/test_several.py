@@ -11,6 +11,7 @@ from raftsched.core import commands as c
 from raftsched.core.backfill import times_without_run
 from raftsched.core.calendars import PutCalendar
 from raftsched.core.filters import JobFilter
+from raftsched.core.levels import JITTER_ENDS_BEFORE_NEXT
 from raftsched.core.model import EveryMode, Job, JobState, Misfire, MisfirePolicy, Overlap, Policy, Retention, Trigger
 from raftsched.core.selection import walk
 from tests.support.memory_view import T0, World, after, at, cron, every
@@ -98,12 +99,21 @@ class TestUnion:
         times = [at_s for _, at_s in runs(world, job)]
         assert len(times) == len(set(times)) >= 119
 
-    def test_an_earlier_time_with_a_longer_jitter_is_on_record_when_it_is_skipped(self) -> None:
-        world = World()
+    @pytest.mark.parametrize(
+        ("level", "found"),
+        [
+            (JITTER_ENDS_BEFORE_NEXT - 1, [("overlap", 30, 60, 2), ("overlap", 40, 40, 1)]),
+            (JITTER_ENDS_BEFORE_NEXT, [("overlap", 30, 60, 3)]),  # each before the next
+        ],
+    )
+    def test_a_time_with_a_longer_jitter_is_on_record_when_it_is_skipped(
+        self, level: int, found: list[tuple[str, int, int, int]]
+    ) -> None:
+        world = World(level=level)
         job = made(world, every(20 * SECOND, id="a"), every(30 * SECOND, id="b", jitter_ms=25 * SECOND))
         go_on(world, T0 + 60 * SECOND)  # the first run stays active
         assert runs(world, job) == [("a", 20)]
-        assert gaps(world, job) == [("overlap", 30, 60, 2), ("overlap", 40, 40, 1)]
+        assert gaps(world, job) == found
 
     def test_missed_times_that_share_a_jitter_run_once(self) -> None:
         world = World()
