@@ -5,15 +5,27 @@ system does not tell is None, "unknown" or 0, never an error.
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import os
+import zoneinfo
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+try:
+    import tzdata  # type: ignore[import-untyped, unused-ignore]
+except ImportError:  # the system has the zones
+    tzdata = None
 
 PROC = Path("/proc")
 GONE_AT_RESTART = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 OF_NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "fuse.sshfs", "lustre"}
 )
-ZONE_FILES = ("/usr/share/zoneinfo", "/usr/lib/zoneinfo")
+_ZONE = b"TZif"  # what the file of a zone begins with
+_NO_ZONES = frozenset({"posix", "right", "posixrules", "localtime", "Factory", "__pycache__"})
+_DIGEST = 12  # characters
 _TIMEX_BYTES = 512  # struct timex has 208 on 64 bits (adjtimex(2)); modes 0, its first field, changes nothing
 _UNSYNCHRONISED = 5  # TIME_ERROR
 
@@ -67,19 +79,76 @@ def clock_synchronised() -> bool | None:
     return None if state < 0 else state != _UNSYNCHRONISED
 
 
-def zones() -> str:
-    """Returns the version of the time zone data that Python takes, such as "2025b"; "unknown"."""
-    for base in ZONE_FILES:
-        first = _text(Path(base, "tzdata.zi")).partition("\n")[0]
+@dataclass(frozen=True)
+class ZoneFiles:
+    """The time zone data that Python takes: a version such as "2025b", or "unknown"; a digest of what the files of all
+    zones hold, and the names of the zones. Two versions never have one digest; two builds of one version may differ in
+    it."""
+
+    version: str
+    digest: str
+    names: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Version and digest: what it is known by in a cluster."""
+        return f"{self.version} {self.digest}"
+
+
+@cache
+def zone_files() -> ZoneFiles:
+    """Returns the time zone data as it was when this was first asked: Python keeps what it has read of it, too."""
+    return read_zones(tuple(zoneinfo.TZPATH))
+
+
+def read_zones(places: tuple[str, ...]) -> ZoneFiles:
+    """Returns the time zone data of these directories, each zone from the first that has it, the others from the
+    package tzdata, as Python looks for them."""
+    package = _package()
+    files: dict[str, Path] = {}
+    for place in (*map(Path, places), *([] if package is None else [package])):
+        for name, file in _files_of(place):
+            files.setdefault(name, file)
+    found = hashlib.sha256()
+    names = []
+    for name, file in sorted(files.items()):
+        content = _bytes(file)
+        if content.startswith(_ZONE):
+            names.append(name)
+            found.update(f"{name}\0{len(content)}\0".encode() + content)
+    return ZoneFiles(_version(places), found.hexdigest()[:_DIGEST], tuple(names))
+
+
+def _version(places: tuple[str, ...]) -> str:
+    """Returns the version of the first of these that has zones, else of the package."""
+    for place in map(Path, places):
+        first = _text(place / "tzdata.zi").partition("\n")[0]
         if first.startswith("# version "):
             return first.removeprefix("# version ").strip()
-    if any(Path(base, "UTC").exists() for base in ZONE_FILES):
-        return "unknown"
+        if (place / "UTC").exists():
+            return "unknown"
+    return "unknown" if _package() is None else str(tzdata.IANA_VERSION)
+
+
+def _package() -> Path | None:
+    """Returns where the zones of the package tzdata are."""
+    return None if tzdata is None else Path(tzdata.__path__[0], "zoneinfo")
+
+
+def _files_of(place: Path, prefix: str = "") -> Iterator[tuple[str, Path]]:
+    """Yields the files of a directory of zones, by the zones' names: not those that are other readings of the same, or
+    the machine's own zone."""
     try:
-        import tzdata  # type: ignore[import-untyped, unused-ignore]
-    except ImportError:
-        return "unknown"
-    return str(tzdata.IANA_VERSION)
+        entries = sorted(os.scandir(place), key=lambda one: one.name)
+    except OSError:
+        return
+    for entry in entries:
+        if entry.name in _NO_ZONES or "." in entry.name:
+            continue
+        if entry.is_dir():
+            yield from _files_of(Path(entry.path), f"{prefix}{entry.name}/")
+        else:
+            yield prefix + entry.name, Path(entry.path)
 
 
 def file_system(place: Path, proc: Path = PROC) -> str:
@@ -98,6 +167,13 @@ def _text(file: Path) -> str:
         return file.read_text("utf-8", "surrogateescape")
     except OSError:
         return ""
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
 
 
 def _number(file: Path) -> int | None:

@@ -64,7 +64,8 @@ def info_of(config: NodeConfig, whole_runs: bool, jobs_as: str = "") -> dict[str
     """Returns the labels of raftsched_node_info: what is judged for itself, and settings that nodes should share.
     `jobs_as`: whose user programs of jobs run as, or that they are held back."""
     return {
-        "zones": machine.zones(),
+        "zones": machine.zone_files().version,
+        "zone_files": machine.zone_files().digest,
         "file_system": machine.file_system(config.data.resolve()),
         "limits": ("whole runs" if whole_runs else "each process") if config.slots else "",
         "jobs_as": jobs_as if config.slots else "",

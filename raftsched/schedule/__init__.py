@@ -7,7 +7,8 @@ raises TriggerError for a trigger that cannot be used, and nothing else.
 expression, fields and days read a cron expression, rule_text a recurrence rule; wall, rule_days and rule_times find
 matching times on the wall; zones and cron put them on the time line; triggers covers all kinds; text, validation,
 describe, describe_rule, preview and by_day face people. exclusions reads calendars: days on which nothing is
-due; windows are hours of theirs, and local_days says where days begin. budget bounds what one search may look at.
+due; windows are hours of theirs, and local_days says where days begin. offsets compares two
+versions of the time zone data. budget bounds what one search may look at.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from raftsched.schedule.budget import Steps
 from raftsched.schedule.by_day import DueDay, due_days, due_days_of_several
 from raftsched.schedule.describe import describe, describe_several
 from raftsched.schedule.errors import TriggerError
+from raftsched.schedule.exclusions import zone_of
 from raftsched.schedule.preview import Occurrence, preview
 from raftsched.schedule.text import parse_cron_text
-from raftsched.schedule.triggers import Missed, is_excluded, missed, never_fires, next_nominal
+from raftsched.schedule.triggers import Missed, is_excluded, is_fixed, missed, never_fires, next_nominal
 from raftsched.schedule.validation import validate
 from raftsched.schedule.zones import zone_info as check_zone
 
@@ -34,10 +36,12 @@ __all__ = [
     "due_days",
     "due_days_of_several",
     "is_excluded",
+    "is_fixed",
     "missed",
     "never_fires",
     "next_nominal",
     "parse_cron_text",
     "preview",
     "validate",
+    "zone_of",
 ]

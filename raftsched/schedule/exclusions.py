@@ -120,6 +120,15 @@ def exclusion(content: bytes, timezone: str) -> Exclusion:
         raise TriggerError(CALENDAR_POINTER, f"the calendar cannot be read: {error}") from None
 
 
+def zone_of(content: bytes) -> str | None:
+    """Returns the zone that a calendar with this content names; None: it is that of each trigger."""
+    try:
+        given: _Content = _content.decode(content)
+    except ValueError as error:
+        raise TriggerError(CALENDAR_POINTER, f"the calendar cannot be read: {error}") from None
+    return given.timezone
+
+
 def _windows(place: Zone, given: _Content) -> Windows | None:
     if not (given.hours or given.only or given.excludes):
         return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-
-import pytest
 
 from raftsched import machine
 from raftsched.machine import Memory
+from tests.support.zone_files import write_zone
 
 MEMINFO = "MemTotal:       16000 kB\nMemFree:         500 kB\nMemAvailable:    8000 kB\nHugePages_Total:       0\n"
 
@@ -55,15 +55,36 @@ def test_the_clock_is_kept_or_not_or_nobody_says() -> None:
     assert machine.clock_synchronised() in (True, False, None)
 
 
-def test_the_version_of_the_time_zone_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "ZONE_FILES", (str(tmp_path),))
+def test_the_version_of_the_time_zone_data(tmp_path: Path) -> None:
     import tzdata  # type: ignore[import-untyped, unused-ignore]
 
-    assert machine.zones() == tzdata.IANA_VERSION, "there is no other"
-    (tmp_path / "UTC").touch()
-    assert machine.zones() == "unknown"
+    def version(*places: Path) -> str:
+        return machine.read_zones(tuple(map(str, places))).version
+
+    assert version(tmp_path) == version() == tzdata.IANA_VERSION, "there is no other"
+    write_zone(tmp_path, "UTC", "UTC0")
+    assert version(tmp_path) == "unknown"
     (tmp_path / "tzdata.zi").write_text("# version 2031c\nR d 1916 o\n")
-    assert machine.zones() == "2031c"
+    assert version(tmp_path) == version(tmp_path / "none", tmp_path) == "2031c"
+
+
+def test_the_digest_of_the_time_zone_data_is_of_what_it_holds(tmp_path: Path) -> None:
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    for place, rule in ((first, "<Z>-1"), (second, "<Z>-1"), (third, "<Z>-2")):
+        write_zone(place, "Test/Zed", rule)
+        write_zone(place, "UTC", "UTC0")
+    write_zone(second, "posix/Test/Zed", "<Z>-3")
+    write_zone(second, "localtime", "<Z>-3")
+    (second / "zone.tab").write_text("no zone\n")
+    os.utime(second / "UTC", (0, 0))
+    found = [machine.read_zones((str(place),)) for place in (first, second, third)]
+    assert found[0] == found[1], "neither dates count, nor what is no zone of the world"
+    assert found[0].digest != found[2].digest
+    assert {"Test/Zed", "Europe/Madrid"} < set(found[0].names), "the package has those that the system does not"
+    assert "localtime" not in found[1].names
+    assert found[0].name == f"unknown {found[0].digest}"
+    both = machine.read_zones((str(third), str(first)))
+    assert both.digest == found[2].digest, "the first that has a zone counts"
 
 
 def test_the_file_system_is_that_of_the_longest_mount_point(tmp_path: Path) -> None:

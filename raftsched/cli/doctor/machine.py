@@ -29,14 +29,15 @@ def _files() -> Finding:
 
 
 def _zones() -> Finding:
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
     try:
         ZoneInfo("Europe/Madrid")
     except ZoneInfoNotFoundError:
         do = "install tzdata (pip install tzdata, or the system's)"
         return Finding("time-zones", "fail", "no time zone data", do)
-    return Finding("time-zones", "ok", f"{len(available_timezones())} zones, version {machine.zones()}")
+    found = machine.zone_files()
+    return Finding("time-zones", "ok", f"{len(found.names)} zones, version {found.version}, files {found.digest}")
 
 
 def _clock() -> Iterator[Finding]:
