@@ -127,6 +127,12 @@ class MembersChanged(msgspec.Struct, frozen=True):
     members: tuple[Member, ...]
 
 
+class ZonesUsed(msgspec.Struct, frozen=True):
+    """The leader computes with other time zone data from here on."""
+
+    number: int
+
+
 class SettingsChanged(msgspec.Struct, frozen=True):
     settings: Settings
 
@@ -182,6 +188,7 @@ Action = (
     | ClusterFormed
     | LevelRaised
     | MembersChanged
+    | ZonesUsed
     | SettingsChanged
     | NamespaceChanged
     | QueueChanged

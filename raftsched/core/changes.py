@@ -27,6 +27,7 @@ class JobEvent(IntEnum):
     CREATED = 1
     EDITED = 2
     STATE = 3  # it has come into another state
+    MOVED = 4  # new time zone data gave it another next time
 
 
 class InstanceEvent(IntEnum):
@@ -48,6 +49,7 @@ class ClusterEvent(IntEnum):
     CLUSTER_RESUMED = 9
     OPERATION_STARTED = 10  # subject: its id
     OPERATION_ENDED = 11
+    ZONES_CHANGED = 12  # subject: the time zone data that the leader computes with
     WEBHOOK_CHANGED = 30  # subject: its name; also that it is there no more
 
 

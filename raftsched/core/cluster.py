@@ -134,6 +134,7 @@ class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     far_from: bytes = b""  # due times from this key of FAR on are stored in FAR, earlier ones in DUE; empty: all in DUE
     followers: int = 0  # jobs that follow others
     level: int = 0  # of the commands that all members know for good (core.levels); 0: of before it was kept
+    zones: int = 0  # number of the time zone data that the leader computes with (core.zones); 0: it was not noted yet
 
 
 class LedTerm(msgspec.Struct, array_like=True, frozen=True, gc=False):

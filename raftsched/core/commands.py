@@ -50,6 +50,7 @@ from raftsched.core.secrets import DeleteSecret, PutSecret
 from raftsched.core.watches import Watch
 from raftsched.core.webhooks import DeleteWebhook, NoteDisk, PutWebhook, ResealWebhook, RotateSecret, TestWebhook
 from raftsched.core.workflows import KillWorkflow
+from raftsched.core.zones import MoveJob, SettleZones, UseZones
 
 __all__ = [  # beside what is defined here
     "Attributed",
@@ -398,6 +399,9 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     151: (NoteDisk, "cluster_notices.note_disk"),
     170: (BringNear, "far.bring_near"),
     171: (RaiseLevel, "cluster.raise_level"),
+    180: (UseZones, "zones.use_zones"),
+    181: (SettleZones, "zones.settle_zones"),
+    182: (MoveJob, "zones.move_job"),
 }
 
 if TYPE_CHECKING:
@@ -455,12 +459,8 @@ def check(raw: bytes) -> Command:
 def _check_nesting(value: Any) -> None:
     level = [value]
     for _ in range(NESTING_MAX):
-        level = [
-            x
-            for row in level
-            if isinstance(row, (list, dict))
-            for x in (row if isinstance(row, list) else (*row, *row.values()))
-        ]
+        holders = [row for row in level if isinstance(row, (list, dict))]
+        level = [x for row in holders for x in (row if isinstance(row, list) else (*row, *row.values()))]
         if not level:
             return
     raise msgspec.DecodeError(f"a command is nested more than {NESTING_MAX} times")

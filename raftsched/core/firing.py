@@ -30,6 +30,7 @@ class ScheduleJob(Command, frozen=True, tag=20):
     never_fires: bool = False  # there are times, but the calendar excludes all of them
     triggers: tuple[TriggerSchedule, ...] = ()
     gap_ms: int | None = None  # from the time to the one after it, where there is a jitter, which ends before that
+    zones: int = 0  # number of the time zone data that it was computed with; refused unless that is the present one
 
 
 class TriggerFire(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -66,3 +67,4 @@ class Fire(Command, frozen=True, tag=21, gc=False):
     never_fires: bool = False  # of `next_nominal_at_ms`, as in ScheduleJob
     triggers: tuple[TriggerFire, ...] = ()
     gap_ms: int | None = None  # from `next_nominal_at_ms` to the time after it, as in ScheduleJob
+    zones: int = 0  # as in ScheduleJob

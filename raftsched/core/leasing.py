@@ -31,6 +31,7 @@ class Heartbeat(msgspec.Struct, array_like=True, frozen=True):
     trouble: str = ""  # why it starts nothing, for people
     disk: DiskUse | None = None  # None: its disk does not say
     level: int = 1  # the newest set of commands that its version knows (core.levels)
+    zones: str = ""  # its time zone data (core.zones); "": it does not say
 
 
 class Grant(msgspec.Struct, array_like=True, frozen=True):

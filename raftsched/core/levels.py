@@ -46,6 +46,7 @@ from raftsched.core.commands import (
 )
 from raftsched.core.model import Policy
 from raftsched.core.namespaces import PutNamespace
+from raftsched.core.zones import MoveJob, SettleZones, UseZones
 
 _S = TypeVar("_S", bound=msgspec.Struct)
 
@@ -60,7 +61,7 @@ HISTORY = {
     4: "the level itself: nodes of two versions in one cluster; a pause never ends before it begins",
     5: "a second copy of output",
     6: "deliveries on nodes only; sessions of remote workers that are their token's; an audit by subject; "
-    "variables of jobs, and those that nodes take from them",
+    "variables of jobs, and those that nodes take from them; the time zone data that times are computed with",
 }
 
 # What apply does otherwise from a level on.
@@ -81,6 +82,7 @@ SINCE: dict[type, int] = {
     **dict.fromkeys((OpenWorker, CreateWorkerToken, Split), 2),
     **dict.fromkeys((BringNear, Watch, NoteDisk, EndedSaying, ReportProgress, KillWorkflow), 3),
     RaiseLevel: 4,
+    **dict.fromkeys((UseZones, SettleZones, MoveJob), 6),
 }
 
 # Fields of structs that commands hold, and members of enumerations, that came later -> their level. At its default a
@@ -94,6 +96,8 @@ PARTS_SINCE: dict[tuple[type, str], int] = {
     (TriggerSchedule, "gap_ms"): 6,
     (Fire, "gap_ms"): 6,
     (TriggerFire, "gap_ms"): 6,
+    (ScheduleJob, "zones"): 6,
+    (Fire, "zones"): 6,
 }
 
 # Those of them that an earlier level goes without: they spare a run the way to a node which would refuse it, or bound a

@@ -14,6 +14,7 @@ import msgspec
 from raftsched.core.ids import pack_instance
 from raftsched.core.notices import Notify
 from raftsched.core.run_keys import Concurrency, Permit
+from raftsched.core.zones import Moved
 
 GRACE_MS = 5_000  # from SIGTERM to SIGKILL, where a job does not say
 MINUTE_MS = 60_000
@@ -306,6 +307,7 @@ class TriggerState(msgspec.Struct, array_like=True, gc=False):
     skipped_until_ms: int | None = None  # its times up to here are left out, or were run as those of another trigger
     never_fires: bool = False  # it has no next time because its calendar excludes all there are
     over: bool = False  # it has no time any more
+    zones: int = 0  # as Job.zones
 
 
 class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
@@ -350,6 +352,8 @@ class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     recent_ms: tuple[int, ...] = ()  # what its last successes took, where it asks for that (core.watches)
     follows: bool = False  # Meta.followers counts it
     seed: int = 0  # what `H` in its cron expressions is hashed from: its namespace and name; 0: its id
+    zones: int = 0  # number of the time zone data that its next time was computed with, if a leader did (core.zones)
+    moved: Moved | None = None  # when new time zone data last gave it another next time
 
     @property
     def hash_id(self) -> int:

@@ -25,6 +25,7 @@ from raftsched.core.secrets import Secret
 from raftsched.core.tables import ReadView, Table, View, from_u64, name_key, noted_key, revision_key, u64
 from raftsched.core.webhooks import Noted, Secrets, Webhook
 from raftsched.core.workflows import Join, Workflow, join_key
+from raftsched.core.zones import ZoneData
 
 T = TypeVar("T")
 Names = TypeVarTuple("Names")
@@ -92,6 +93,7 @@ ACCESS = Row(Table.ACCESS, Access, own_key)
 OIDC = Row(Table.ACCESS, Oidc, own_key)
 AUDIT = Row(Table.AUDIT, Record, record_key)
 OPEN_MINUTE = Row(Table.META, OpenMinute, own_key)
+ZONES = Row(Table.META, ZoneData, own_key)
 MINUTES = Row(Table.MINUTES, Minute, minute_key)
 TERMS = Row(Table.TERMS, LedTerm, u64)
 RUN_KEYS = Row(Table.RUN_KEYS, RunKey, own_key)

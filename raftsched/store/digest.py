@@ -23,11 +23,13 @@ from raftsched.core.changes import encode_row as encode_changes
 from raftsched.core.minutes import OPEN_KEY
 from raftsched.core.rows import Row, encode_row
 from raftsched.core.tables import Table
+from raftsched.core.zones import ZONES_KEY
 from raftsched.store.environment import Environment
 
 _LENGTH = 4
 _SEVERAL: dict[tuple[Table, bytes], Row[Any, Any]] = {  # beside other rows of their tables
     (Table.META, OPEN_KEY): rows.OPEN_MINUTE,
+    (Table.META, ZONES_KEY): rows.ZONES,
     (Table.ACCESS, OIDC_KEY): rows.OIDC,
 }
 _ROWS: dict[Table, Row[Any, Any]] = {

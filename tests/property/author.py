@@ -52,6 +52,7 @@ from raftsched.core.webhooks import (
     TestWebhook,
     WebhookSpec,
 )
+from raftsched.core.zones import MoveJob, SettleZones, TriggerMove, UseZones
 from tests.property.jobs_at_random import CALENDARS, HOOKS, QUEUES, body, listened_to, notify, policy
 from tests.support.invariants import violations
 from tests.support.memory_view import NODES, T0, MemoryView
@@ -190,6 +191,7 @@ class Author:
             self._state: 4,
             self._resume: 1,
             self._schedule: 6,
+            self._zones: 3,
             self._wake: 5,
             self._watch: 5,
             self._wake_key: 4,
@@ -319,7 +321,7 @@ class Author:
             self.now = max(self.now, (job.fire_at_ms or 0) + r.choice([0, 0, 3, 5_000, 60_000]))
         revision = job.revision if r.random() < 0.95 else job.revision - 1
         if job.triggers:
-            return c.Fire(job_id, revision, nominal, triggers=self._due_triggers(job))
+            return c.Fire(job_id, revision, nominal, triggers=self._due_triggers(job), zones=self._zones_number())
         if not job.policy.trigger.needs_calendar:
             return c.Fire(job_id, revision, nominal)
         calendar = self._calendar_revision(job)
@@ -328,7 +330,8 @@ class Author:
         missed = tuple(nominal + k for k in range(1, r.choice([1, 1, 1, 2, 4, 8])))
         upcoming = r.choice([None, nominal + 60_000, nominal + 60_000, 5])
         count = len(missed) + r.choice([0, 0, 3])
-        return c.Fire(job_id, revision, nominal, upcoming, missed, count, None, calendar, r.random() < 0.5)
+        more = (upcoming, missed, count, None, calendar, r.random() < 0.5)
+        return c.Fire(job_id, revision, nominal, *more, zones=self._zones_number())
 
     def _bring_near(self) -> Command:
         r = self.random
@@ -360,7 +363,8 @@ class Author:
         calendar = 0 if raw is None else self._calendar_revision(decode_job(raw))
         nominal = self.random.choice([None, T0, self.now, self.now + 60_000, self.now + 60_000, self.now + 1])
         nominal = nominal if nominal is None else max(0, nominal)
-        return c.ScheduleJob(from_u64(key[:8]), revision, nominal, calendar, self.random.random() < 0.5)
+        never, zones = self.random.random() < 0.5, self._zones_number()
+        return c.ScheduleJob(from_u64(key[:8]), revision, nominal, calendar, never, zones=zones)
 
     def _schedule_triggers(self, job: Any) -> Command:
         r = self.random
@@ -371,7 +375,36 @@ class Author:
                 nominal = r.choice([None, since + 1, since + 60_000, since + 60_000])
                 calendar = self._revision_of(trigger.calendar)
                 parts.append(c.TriggerSchedule(index, since, nominal, calendar, r.random() < 0.5))
-        return c.ScheduleJob(job.id, job.revision, None, triggers=tuple(parts))
+        return c.ScheduleJob(job.id, job.revision, None, triggers=tuple(parts), zones=self._zones_number())
+
+    def _zones_number(self) -> int:
+        """Mostly that of now."""
+        now = decode_meta(self.view.get(Table.META, META_KEY)).zones
+        return self.random.choice([now] * 19 + [now + 1])
+
+    def _zones(self) -> Command:
+        r = self.random
+        number = self._zones_number()
+        if r.random() < 0.2:
+            return UseZones(r.choice(["2025a a", "2025a b", "2025b a", "", "x" * 65]), number)
+        if r.random() < 0.2:
+            return SettleZones(number, r.choice([b"", b"{}"]))
+        raw = self.view.get(Table.JOBS, self._key(Table.DUE)[8:16])
+        if raw is None:
+            return MoveJob(self._job(), 1, number, None, self._number())
+        job = decode_job(raw)
+        revision = job.revision if r.random() < 0.95 else job.revision - 1
+        nominal = job.nominal_at_ms if r.random() < 0.95 else None
+        upcoming = r.choice([None, self.now, self.now + 60_000, self.now + 60_000])
+        upcoming = upcoming if upcoming is None else max(0, upcoming)
+        if not job.triggers:
+            return MoveJob(job.id, revision, number, nominal, upcoming, self._calendar_revision(job), r.random() < 0.5)
+        parts = tuple(
+            TriggerMove(index, state.nominal_at_ms, upcoming, self._revision_of(trigger.calendar), r.random() < 0.5)
+            for index, (trigger, state) in enumerate(zip(job.policy.triggers, job.triggers, strict=True))
+            if r.random() < 0.7
+        )
+        return MoveJob(job.id, revision, number, nominal, None, triggers=parts)
 
     def _calendar_revision(self, job: Any) -> int:
         return self._revision_of(job.policy.trigger.calendar)

@@ -19,6 +19,7 @@ from raftsched.core.rows import (
     MINUTES,
     OPEN_MINUTE,
     TERMS,
+    ZONES,
     decode_access,
     decode_meta,
     decode_namespace,
@@ -29,6 +30,7 @@ from raftsched.core.rows import (
 )
 from raftsched.core.tables import ReadView, Table, from_u64, name_key, u64
 from raftsched.core.webhooks import queue_of
+from raftsched.core.zones import ZONES_KEY
 
 
 def cluster_violations(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance], found: list[str]) -> None:
@@ -40,6 +42,7 @@ def cluster_violations(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, I
     _webhooks(view, jobs, rows, found)
     _minutes(view, found)
     _terms(view, found)
+    _zones(view, jobs, found)
 
 
 def same(found: list[str], view: ReadView, table: Table, wanted: dict[bytes, bytes]) -> None:
@@ -140,6 +143,17 @@ def _minutes(view: ReadView, found: list[str]) -> None:
             break
         if totals.get(at_ms) != sums[at_ms]:
             found.append(f"the minute {at_ms} has {totals.get(at_ms)} in all, and {sums[at_ms]} in its namespaces")
+
+
+def _zones(view: ReadView, jobs: dict[int, Job], found: list[str]) -> None:
+    """Numbers of time zone data are no later than that of the present one."""
+    number = decode_meta(view.get(Table.META, b"meta")).zones
+    row = ZONES.get(view, ZONES_KEY)
+    if (row is None) != (number == 0) or (row is not None and not (row.data and row.settled <= number)):
+        found.append(f"the time zone data is {row}, and its number {number}")
+    for job in jobs.values():
+        if max(job.zones, *(state.zones for state in job.triggers), 0) > number:
+            found.append(f"job {job.id} has a time by data that nobody used yet")
 
 
 def _terms(view: ReadView, found: list[str]) -> None:

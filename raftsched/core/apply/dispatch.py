@@ -29,6 +29,7 @@ from raftsched.core.apply import (  # noqa: F401 - found by the names of the reg
     watches,
     webhooks,
     workflows,
+    zones,
 )
 from raftsched.core.apply.tx import NOBODY, Tx
 from raftsched.core.commands import (

@@ -65,6 +65,9 @@ class Events:
     def job_edited(self, job: Job) -> None:
         self._changes.append(JobChange(JobEvent.EDITED, job.state, job.namespace, job.id, job.revision))
 
+    def job_moved(self, job: Job) -> None:
+        self._changes.append(JobChange(JobEvent.MOVED, job.state, job.namespace, job.id, job.revision))
+
     def instance(self, instance: Instance, event: InstanceEvent) -> None:
         """Adds an event; none of a part, for which its parent stands."""
         if instance.parent is not None:

@@ -61,7 +61,7 @@ def schedule_job(tx: Tx, c: ScheduleJob) -> Answer:
     job = tx.job(c.job_id)
     if job is None or job.revision != c.revision or job.state is not JobState.SCHEDULED:
         return STALE
-    if not is_unscheduled(tx, job):
+    if c.zones != tx.meta.zones or not is_unscheduled(tx, job):
         return STALE
     if job.triggers:
         return _schedule_triggers(tx, job, c)
@@ -73,6 +73,7 @@ def schedule_job(tx: Tx, c: ScheduleJob) -> Answer:
         return STALE
     clear_unscheduled(tx, job)
     set_due(job, c.nominal_at_ms, c.gap_ms)
+    job.zones = c.zones
     job.never_fires = c.never_fires and c.nominal_at_ms is None and job.policy.trigger.calendar is not None
     settle(tx, job)
     tx.put_job(job)
@@ -92,6 +93,7 @@ def _schedule_triggers(tx: Tx, job: Job, c: ScheduleJob) -> Answer:
             set_excluded(state)
         else:
             set_next(job, trigger, state, part.nominal_at_ms, part.gap_ms)
+        state.zones = c.zones
     if job.skipped_until_ms is not None:
         leave_out(tx, job, (job.skipped_until_ms,))  # it was skipped as the time of another trigger
     settle_owed(tx, job)
@@ -119,6 +121,8 @@ def fire(tx: Tx, c: Fire) -> Answer:
     trigger = job.policy.trigger
     if trigger.calendar is not None and not by_calendar(tx, trigger, c.calendar):
         return STALE
+    if c.zones != tx.meta.zones and (trigger.needs_calendar or job.triggers):
+        return STALE
     if tx.meta.paused:
         return Rejected("cluster-paused")
     delay_ms = 0 if job.fire_at_ms is None else job.fire_at_ms - c.nominal_at_ms
@@ -132,6 +136,7 @@ def fire(tx: Tx, c: Fire) -> Answer:
         return _fire_triggers(tx, job, c)
     due = due_times(tx, job.id, Source(trigger, job.anchor_at_ms), c, delay_ms)
     take_due(tx, job)
+    job.zones = c.zones
     if due.more:
         note_gap(tx, job, "misfire", due.more_from_ms, due.more_until_ms, due.more)
     _run_times(tx, job, due.times, {}, due.delays)
@@ -163,6 +168,7 @@ def _fire_triggers(tx: Tx, job: Job, c: Fire) -> Answer:
         else:
             set_next(job, trigger, state, due.upcoming, due.gap_ms)
             state.over = due.upcoming is None and not is_delay(trigger)
+        state.zones = c.zones
     take_due(tx, job)
     due, sources = together(dues, tx.meta.settings.catch_up_max)
     if due.more:
