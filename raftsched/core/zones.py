@@ -56,7 +56,8 @@ class UseZones(Command, frozen=True, tag=180):
 
 
 class SettleZones(Command, frozen=True, tag=181):
-    """All times were compared with the data of this number, which is the present one."""
+    """All times were compared with the data of this number, which is the present one. A repeat replaces the offsets,
+    when those that are kept come to their end."""
 
     number: int
     offsets: bytes

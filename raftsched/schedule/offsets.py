@@ -83,6 +83,7 @@ class Offsets:
     def __init__(self, raw: bytes) -> None:
         kept = _decode(raw)
         self._begin, self._end = kept.begin, kept.end
+        self.ends_soon_s = kept.end - AHEAD_S // 2  # from then on they are to be gathered anew
         self._steps = {name: same.steps for same in kept.zones for name in same.names}
         self._changed: dict[str, bool] = {}
 

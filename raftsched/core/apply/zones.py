@@ -47,7 +47,7 @@ def use_zones(tx: Tx, c: UseZones) -> Answer:
 
 def settle_zones(tx: Tx, c: SettleZones) -> Answer:
     row = ZONES.get(tx.view, ZONES_KEY)
-    if row is None or c.number != tx.meta.zones or row.settled == c.number or len(c.offsets) > OFFSETS_MAX:
+    if row is None or c.number != tx.meta.zones or len(c.offsets) > OFFSETS_MAX:
         return STALE
     row.settled, row.offsets, row.newest = c.number, c.offsets, row.data
     ZONES.put(tx.view, row, ZONES_KEY)
