@@ -71,6 +71,7 @@ class TriggerMove(msgspec.Struct, array_like=True, frozen=True, gc=False):
     next_nominal_at_ms: int | None
     calendar: int = 0
     never_fires: bool = False
+    gap_ms: int | None = None  # from the next time to the one after it, as in ScheduleJob
 
 
 class MoveJob(Command, frozen=True, tag=182):
@@ -85,3 +86,4 @@ class MoveJob(Command, frozen=True, tag=182):
     calendar: int = 0  # as in ScheduleJob
     never_fires: bool = False
     triggers: tuple[TriggerMove, ...] = ()
+    gap_ms: int | None = None  # as in ScheduleJob

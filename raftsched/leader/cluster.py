@@ -18,6 +18,7 @@ class Cluster:
     members: set[str] = field(default_factory=set)
     voters: set[str] = field(default_factory=set)
     followers: set[str] = field(default_factory=set)  # the voters but for the leader
+    zones: int = 0  # number of the time zone data that times are computed with (core.zones)
 
     def set_members(self, members: Iterable[Member]) -> None:
         members = list(members)

@@ -18,12 +18,14 @@ from raftsched.core.model import EveryMode, Job, JobState, MisfirePolicy, Overla
 from raftsched.core.rows import RUN_KEYS, decode_job
 from raftsched.core.run_keys import Concurrency, RunKey, blocked_by, key_of, run_key, take_permit
 from raftsched.core.tables import ReadView, Table, u64
+from raftsched.core.zones import MoveJob
 from raftsched.leader import pacing
 from raftsched.leader.assigning import Assigning
 from raftsched.leader.cluster import Cluster
 from raftsched.leader.pacing import Proposals
 from raftsched.leader.ports import Host
-from raftsched.leader.triggers import CalendarJob, source_of, sources_of, suspend, with_calendars
+from raftsched.leader.time_zones import TimeZones
+from raftsched.leader.triggers import CalendarJob, FireFields, Source, source_of, sources_of, suspend, with_calendars
 from raftsched.leader.window import Window
 from raftsched.schedule import Steps
 
@@ -42,12 +44,14 @@ class Firing:
         now_ms: int,
         window_ms: int,
         count_max: int,
+        time_zones: TimeZones,
     ) -> None:
         self.window = Window(Table.DUE, host.read, now_ms, window_ms=window_ms, count_max=count_max)
         self._read = host.read
         self._cluster = cluster
         self._assigning = assigning
         self._proposals = proposals
+        self._time_zones = time_zones
         self._traces = host.fire_traces
         self._due: deque[bytes] = deque()  # ids of jobs that are due and not yet proposed to fire
         self._due_ms = now_ms  # when they were due, by this node's clock: it may go back meanwhile
@@ -55,7 +59,7 @@ class Firing:
     def tick(self, now_ms: int) -> int | None:
         """Fires what is due. Returns when the next job is, or `now_ms` when there are more; None: nothing can be fired
         until a batch is answered, or while the cluster is paused."""
-        if self._cluster.paused:
+        if self._cluster.paused or self._time_zones.holds_fires:
             return None
         if not self._due:
             self._due.extend(key for _, key in self.window.advance(now_ms))
@@ -82,7 +86,7 @@ class Firing:
                 break
             job = found.job
             with Steps() as steps:
-                command = fire_command(found, now_ms, catch_up_max)
+                command = fire_command(found, now_ms, catch_up_max, self._time_zones)
             searched += steps.done
             due = times_due(job, command, now_ms) if isinstance(command, Fire) else 0
             runs += runs_at_most(job, due, catch_up_max)
@@ -135,32 +139,43 @@ def _run_key(job: Job, limits: Concurrency) -> bytes:
     return run_key(job.namespace, key_of(limits, job.name, job.id, None))
 
 
-def fire_command(found: CalendarJob, now_ms: int, catch_up_max: int) -> Fire | SetJobState | RescheduleJob:
+def fire_command(
+    found: CalendarJob, now_ms: int, catch_up_max: int, time_zones: TimeZones | None = None
+) -> Fire | SetJobState | RescheduleJob | MoveJob:
     """Makes the command that fires a due job, for calendar triggers with what only the leader computes: what was
-    missed, and the next time. A time that the calendar excludes, as it is now, is not fired."""
+    missed, and the next time. A time that the calendar excludes, as it is now, is not fired, nor one that new time zone
+    data moves. `time_zones`: None: the data that all stored times are by."""
     try:
-        return _fire_command(found, now_ms, catch_up_max)
+        return _fire_command(found, now_ms, catch_up_max, time_zones)
     except MemoryError:  # no fault of the job
         raise
     except Exception as error:
         return suspend(found.job, error)
 
 
-def _fire_command(found: CalendarJob, now_ms: int, catch_up_max: int) -> Fire | RescheduleJob:
+def _fire_command(
+    found: CalendarJob, now_ms: int, catch_up_max: int, time_zones: TimeZones | None
+) -> Fire | RescheduleJob | MoveJob:
     job = found.job
     assert job.nominal_at_ms is not None
-    if job.triggers:
-        return _fire_triggers(found, job.nominal_at_ms, now_ms, catch_up_max)
-    if not job.policy.trigger.needs_calendar:
+    if not job.triggers and not job.policy.trigger.needs_calendar:
         return Fire(job.id, job.revision, job.nominal_at_ms)
+    moved = None if time_zones is None else time_zones.instead_of_fire(found, now_ms)
+    if moved is not None:
+        return moved
+    if job.triggers:
+        return _fire_triggers(found, job.nominal_at_ms, now_ms, catch_up_max, time_zones)
     source = source_of(found)
-    fields = source.fire_fields(job.nominal_at_ms, now_ms, catch_up_max)
+    fields = _fields(source, job.nominal_at_ms, job.zones, now_ms, catch_up_max, time_zones)
     if fields is None:
         return RescheduleJob(job.id, job.revision, job.nominal_at_ms)
-    return Fire(job.id, job.revision, job.nominal_at_ms, *fields, gap_ms=source.gap_after(fields[0]))
+    gap_ms = source.gap_after(fields[0])
+    return Fire(job.id, job.revision, job.nominal_at_ms, *fields, gap_ms=gap_ms, zones=_number(time_zones))
 
 
-def _fire_triggers(found: CalendarJob, nominal_at_ms: int, now_ms: int, catch_up_max: int) -> Fire | RescheduleJob:
+def _fire_triggers(
+    found: CalendarJob, nominal_at_ms: int, now_ms: int, catch_up_max: int, time_zones: TimeZones | None
+) -> Fire | RescheduleJob:
     """All that are due are fired as one: the policies of the job are about their times together."""
     job = found.job
     until_ms = max(now_ms, job.fire_at_ms or 0)  # the first is due, though the clock may have gone back
@@ -168,11 +183,23 @@ def _fire_triggers(found: CalendarJob, nominal_at_ms: int, now_ms: int, catch_up
     for index, (source, state) in enumerate(sources_of(found)):
         if state.nominal_at_ms is None or state.fire_at_ms is None or state.fire_at_ms > until_ms:
             continue
-        fields = source.fire_fields(state.nominal_at_ms, now_ms, catch_up_max)
+        fields = _fields(source, state.nominal_at_ms, state.zones, now_ms, catch_up_max, time_zones)
         if fields is None:
             return RescheduleJob(job.id, job.revision, nominal_at_ms)
         parts.append(TriggerFire(index, state.nominal_at_ms, *fields, gap_ms=source.gap_after(fields[0])))
-    return Fire(job.id, job.revision, nominal_at_ms, triggers=tuple(parts))
+    return Fire(job.id, job.revision, nominal_at_ms, triggers=tuple(parts), zones=_number(time_zones))
+
+
+def _fields(
+    source: Source, nominal_at_ms: int, zones: int, now_ms: int, catch_up_max: int, time_zones: TimeZones | None
+) -> FireFields | None:
+    """Returns what `Source.fire_fields` does. `zones`: number of the time zone data that the time is by."""
+    until_ms = nominal_at_ms if time_zones is None else time_zones.run_until_ms(source, nominal_at_ms, zones)
+    return source.fire_fields(nominal_at_ms, now_ms, catch_up_max, until_ms)
+
+
+def _number(time_zones: TimeZones | None) -> int:
+    return 0 if time_zones is None else time_zones.number
 
 
 def due_jobs(read: Read, job_ids: list[bytes], now_ms: int) -> list[CalendarJob]:

@@ -19,6 +19,7 @@ from raftsched.core.leasing import encode as encode_message
 from raftsched.leader.ports import RaftFacade
 from raftsched.leader.state import TICK_MS, LeaderState
 from raftsched.leader.window import COUNT_MAX
+from raftsched.machine import ZoneFiles
 from raftsched.store import StoreView
 
 if TYPE_CHECKING:
@@ -41,14 +42,16 @@ class Leader:
         window_ms: int | None = None,
         window_count: int = COUNT_MAX,
         fire_traces: FireTraces | None = None,
+        zones: ZoneFiles | None = None,
     ) -> None:
-        """`fire_traces`: None: fires have none."""
+        """`fire_traces`: None: fires have none. `zones`: the time zone data of this node; None: nobody looks at it."""
         self._raft = raft
         self._read = read
         self._clock = clock
         self._window_ms = window_ms
         self._window_count = window_count
         self._fire_traces = fire_traces
+        self._zones = zones
         self._state: LeaderState | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.Task[None] | None = None
@@ -264,6 +267,10 @@ class Leader:
     @property
     def fire_traces(self) -> FireTraces | None:
         return self._fire_traces
+
+    @property
+    def zones(self) -> ZoneFiles | None:
+        return self._zones
 
     @property
     def window(self) -> tuple[int | None, int]:

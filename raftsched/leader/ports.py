@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from raftsched.clock import Clock
 from raftsched.core.commands import Answer
+from raftsched.machine import ZoneFiles
 from raftsched.store import StoreView
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Host(Protocol):
     def clock(self) -> Clock: ...
     @property
     def window(self) -> tuple[int | None, int]: ...
+    @property
+    def zones(self) -> ZoneFiles | None: ...
     @property
     def fire_traces(self) -> FireTraces | None: ...
     @property

@@ -12,6 +12,7 @@ from raftsched.core.tables import ReadView, Table, from_u64, u64
 from raftsched.leader import pacing
 from raftsched.leader.pacing import Proposals
 from raftsched.leader.ports import Host
+from raftsched.leader.time_zones import TimeZones
 from raftsched.leader.triggers import CalendarJob, source_of, sources_of, suspend, with_calendars
 from raftsched.schedule import Steps
 
@@ -23,8 +24,9 @@ KNOWN_MAX = 10_000  # jobs that wait for their next time and are known in memory
 class Scheduling:
     """The jobs of one leadership that wait for their next time. `now_ms` is wall time."""
 
-    def __init__(self, host: Host, proposals: Proposals) -> None:
+    def __init__(self, host: Host, proposals: Proposals, time_zones: TimeZones) -> None:
         self._read = host.read
+        self._time_zones = time_zones
         self._proposals = proposals
         self.known: set[int] = set()  # ids of those that wait, as far as the table was read: below `_read_from`
         self._read_from: int | None = 0  # where to read on in the table; None: all of it is known
@@ -40,7 +42,7 @@ class Scheduling:
             ids = unscheduled_jobs(self._read, self._read_from, KNOWN_MAX)
             self.known.update(ids)
             self._read_from = ids[-1] + 1 if len(ids) >= KNOWN_MAX else None
-        if not self._proposals.has_room(ScheduleJob):
+        if self._time_zones.holds_fires or not self._proposals.has_room(ScheduleJob):
             return None
         batch: list[Command] = []
         with Steps() as steps:
@@ -48,7 +50,7 @@ class Scheduling:
                 waiting = unscheduled_job(self._read, self.known.pop())
                 if waiting is not None:
                     found, since_ms = waiting
-                    batch.append(schedule_command(found, since_ms, now_ms))
+                    batch.append(schedule_command(found, since_ms, now_ms, self._time_zones.number))
         if batch:
             self._proposals.send_paced(ScheduleJob, batch)
         return now_ms if self.known or self._read_from is not None else None
@@ -59,15 +61,15 @@ class Scheduling:
         self._read_from = 0
 
 
-def schedule_command(found: CalendarJob, since_ms: int, now_ms: int) -> ScheduleJob | SetJobState:
+def schedule_command(found: CalendarJob, since_ms: int, now_ms: int, zones: int = 0) -> ScheduleJob | SetJobState:
     """Makes the command with the first time of a calendar trigger after `since_ms`, when its schedule was taken up.
 
     That may be past: there may have been no leader since. Taking up never catches up with what was before. A clock that
-    was set back counts from now."""
+    was set back counts from now. `zones`: number of the time zone data."""
     job = found.job
     try:
         if job.triggers:
-            return _schedule_triggers(found, now_ms)
+            return _schedule_triggers(found, now_ms, zones)
         source = source_of(found)
         nominal, never = source.next_after(max(min(since_ms, now_ms), job.skipped_until_ms or 0))
         gap_ms = source.gap_after(nominal)
@@ -75,10 +77,10 @@ def schedule_command(found: CalendarJob, since_ms: int, now_ms: int) -> Schedule
         raise
     except Exception as error:
         return suspend(job, error)
-    return ScheduleJob(job.id, job.revision, nominal, source.revision, never, gap_ms=gap_ms)
+    return ScheduleJob(job.id, job.revision, nominal, source.revision, never, gap_ms=gap_ms, zones=zones)
 
 
-def _schedule_triggers(found: CalendarJob, now_ms: int) -> ScheduleJob:
+def _schedule_triggers(found: CalendarJob, now_ms: int, zones: int) -> ScheduleJob:
     """Each of several triggers counts from when its own schedule was taken up."""
     job = found.job
     parts = []
@@ -89,7 +91,7 @@ def _schedule_triggers(found: CalendarJob, now_ms: int) -> ScheduleJob:
         nominal, never = source.next_after(max(min(since_ms, now_ms), state.skipped_until_ms or 0))
         gap_ms = source.gap_after(nominal)
         parts.append(TriggerSchedule(index, since_ms, nominal, source.revision, never, gap_ms))
-    return ScheduleJob(job.id, job.revision, None, triggers=tuple(parts))
+    return ScheduleJob(job.id, job.revision, None, triggers=tuple(parts), zones=zones)
 
 
 def unscheduled_jobs(read: Read, first: int, limit: int) -> list[int]:

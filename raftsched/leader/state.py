@@ -24,13 +24,15 @@ from raftsched.core.actions import (
     SessionChanged,
     SettingsChanged,
     WatchSet,
+    ZonesUsed,
 )
 from raftsched.core.cluster import Settings
-from raftsched.core.commands import ResumeJob, Wake, WakeKey, Watch
+from raftsched.core.commands import Command, ResumeJob, Wake, WakeKey, Watch
 from raftsched.core.executors import is_worker
 from raftsched.core.leasing import Heartbeat, WorkerBeat
 from raftsched.core.rows import META_KEY, decode_meta, decode_session
 from raftsched.core.tables import Table, u64
+from raftsched.core.zones import MoveJob, SettleZones, UseZones
 from raftsched.leader.assigning import Assigning
 from raftsched.leader.clock_watch import ClockWatch
 from raftsched.leader.cluster import Cluster
@@ -48,6 +50,7 @@ from raftsched.leader.pacing import Proposals
 from raftsched.leader.ports import Host
 from raftsched.leader.pruning import Pruning
 from raftsched.leader.scheduling import Scheduling
+from raftsched.leader.time_zones import TimeZones
 from raftsched.leader.timers import Timers, look, resume, wake, wake_key
 from raftsched.leader.vitals import Vitals
 
@@ -86,24 +89,28 @@ class LeaderState:
         since_ms = self._clock.boot_ms()
         self.vitals = Vitals()
         self.leases = Leases(sessions, since_ms)
-        self.proposals = Proposals(leader, self.is_current, self.dispatcher.answered, self._unconfirmed)
+        self.proposals = Proposals(leader, self.is_current, self._answered, self._unconfirmed)
         self.assigning = Assigning(
             leader, self.cluster, self.dispatcher, self.leases, self.vitals, self.proposals, self.is_current, since_ms
         )
         window_ms, count_max = self._window_ms(meta.settings), leader.window[1]
-        self.firing = Firing(leader, self.cluster, self.assigning, self.proposals, now, window_ms, count_max)
+        self.time_zones = TimeZones(leader, self.cluster, self.vitals, self.proposals, since_ms)
+        self.firing = Firing(
+            leader, self.cluster, self.assigning, self.proposals, now, window_ms, count_max, self.time_zones
+        )
         window = leader, self.proposals, now, window_ms, count_max
         self.timers = Timers(Table.TIMERS, Wake, wake, *window)
         self.resumes = Timers(Table.RESUMES, ResumeJob, resume, *window)
         self.watches = Timers(Table.WATCHES, Watch, look, *window)
         self.key_timers = Timers(Table.KEY_TIMERS, WakeKey, wake_key, *window)
-        self.scheduling = Scheduling(leader, self.proposals)
+        self.scheduling = Scheduling(leader, self.proposals, self.time_zones)
         self.disk_notes = DiskNotes(self._read, self.cluster, self.vitals, self.proposals)
         self.lease_watch = LeaseWatch(leader, self.cluster, self.leases, self.proposals, term, since_ms)
         self.clock_watch = ClockWatch(leader, now, since_ms, meta.settings.clock_limit_ms)
         self._handover = Handover(self._raft, leader.spawn, since_ms)
         self._reload_at_ms: int | None = None  # boot clock: when to read the tables again
         self._duties: tuple[Duty, ...] = (
+            self.time_zones.tick,
             self.firing.tick,
             self.timers.tick,
             self.resumes.tick,
@@ -189,6 +196,10 @@ class LeaderState:
                     soon = True
                 case SessionChanged():
                     self._session_changed(action)
+                case ZonesUsed():
+                    self.time_zones.reload()
+                    self._reload_at_ms = self._clock.boot_ms()  # what was on its way was refused
+                    soon = True
                 case SettingsChanged():
                     self._settings_changed(action.settings)
                 case MembersChanged():
@@ -275,6 +286,12 @@ class LeaderState:
 
     # ------------------------------------------------------------ when it is not known what became of a proposal
 
+    def _answered(self, command: Command, accepted: bool | None) -> None:
+        if isinstance(command, (MoveJob, UseZones, SettleZones)):
+            self.time_zones.answered(command, accepted)
+        else:
+            self.dispatcher.answered(command, accepted)
+
     def _unconfirmed(self) -> None:
         if self._reload_at_ms is None:  # not at once: many may fail together
             self._reload_at_ms = self._clock.boot_ms() + RELOAD_AFTER_MS
@@ -288,3 +305,4 @@ class LeaderState:
         self.disk_notes.reload()
         self.key_timers.reload(now_ms)
         self.scheduling.reload()
+        self.time_zones.reload()

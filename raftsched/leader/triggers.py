@@ -87,18 +87,27 @@ class Source:
         following, _ = self.next_after(nominal_at_ms)
         return None if following is None else following - nominal_at_ms
 
+    def is_fixed(self) -> bool:
+        """Returns whether the trigger names hours: what clocks show decides, and not how much time went by."""
+        return schedule.is_fixed(self.trigger, anchor_ms=self.anchor_ms, hash_id=self.hash_id)
+
+    def last_until(self, after_ms: int, until_ms: int) -> int | None:
+        """Returns the last time after `after_ms` and up to `until_ms`."""
+        return schedule.missed(self.trigger, after_ms, until_ms, keep=0, **self._arguments).until_ms
+
     def _excludes_all(self, after_ms: int) -> bool:
         return schedule.never_fires(self.trigger, after_ms, anchor_ms=self.anchor_ms, hash_id=self.hash_id)
 
-    def fire_fields(self, nominal_at_ms: int, now_ms: int, catch_up_max: int) -> FireFields | None:
+    def fire_fields(self, nominal_at_ms: int, now_ms: int, catch_up_max: int, run_until_ms: int) -> FireFields | None:
         """Returns what only the leader computes: what was missed after a nominal time that is due, and the next time.
-        None: the calendar excludes that time, as it is now."""
+        None: the calendar excludes that time, as it is now. `run_until_ms`: what is due up to then is that time, too;
+        else the time itself."""
         trigger, arguments = self.trigger, self._arguments
         if not trigger.needs_calendar:
             return None, (), 0, None, 0, False
         if schedule.is_excluded(trigger, nominal_at_ms, arguments["calendar"]):
             return None
-        upcoming, never = self.next_after(nominal_at_ms)
+        upcoming, never = self.next_after(run_until_ms)
         if upcoming is None or upcoming > now_ms:
             return upcoming, (), 0, None, self.revision, never
         # One more than may run, for the last of those that may not ends their gap; and those whose jitter is not over.
@@ -106,7 +115,7 @@ class Source:
         if trigger.jitter_ms:
             recent = schedule.missed(trigger, now_ms - trigger.jitter_ms, now_ms, keep=0, **arguments)
             keep += min(recent.count, NOT_YET_MAX)
-        missed = schedule.missed(trigger, nominal_at_ms, now_ms, keep=keep, **arguments)
+        missed = schedule.missed(trigger, run_until_ms, now_ms, keep=keep, **arguments)
         upcoming, never = self.next_after(now_ms)
         return upcoming, missed.times, missed.count, missed.until_ms, self.revision, never
 

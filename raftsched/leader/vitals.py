@@ -22,11 +22,13 @@ class Vitals:
         self._heard: dict[str, int] = {}  # node -> when its newest heartbeat came
         self._disks: dict[str, DiskUse] = {}  # node -> of its newest heartbeat
         self._levels: dict[str, int] = {}  # node -> of its newest heartbeat
+        self._zones: dict[str, str] = {}  # node -> of its newest heartbeat
 
     def heard(self, node: str, beat: Heartbeat, now_ms: int) -> None:
         self._heard[node] = now_ms
         self._short[node] = beat.short_of_disk
         self._levels[node] = beat.level
+        self._zones[node] = beat.zones
         if beat.disk is not None:
             self._disks[node] = beat.disk
         else:
@@ -66,6 +68,15 @@ class Vitals:
         """Returns the newest level that each node knows (core.levels), of those that were heard of lately: one that is
         down may come back with the version before."""
         return {node: level for node, level in self._levels.items() if now_ms - self._heard[node] < FRESH_MS}
+
+    def zones(self, now_ms: int) -> dict[str, str]:
+        """Returns the time zone data (core.zones) of the nodes that said it and were heard of lately."""
+        fresh = {node: data for node, data in self._zones.items() if now_ms - self._heard[node] < FRESH_MS}
+        return {node: data for node, data in fresh.items() if data}
+
+    def is_short_of_disk(self, node: str) -> bool:
+        """Returns whether a node's disk is nearly full, by its newest word."""
+        return self._short.get(node, False)
 
     def pauses(self, node: str | None, now_ms: int) -> bool:
         """Returns whether a node is to be assigned nothing for a while: it could not start runs."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from raftsched import __version__, background, descriptors
+from raftsched import __version__, background, descriptors, machine
 from raftsched.api.auth.access import is_locked
 from raftsched.api.auth.peer_proof import PURPOSE
 from raftsched.api.context import ApiContext
@@ -146,6 +146,7 @@ class Node:
         tracer = self._start_tracing()
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
         calls = with_in_process_handlers(calls, self._inside)
+        zones = await asyncio.to_thread(machine.zone_files)
         make_directory(config.data)  # secrets may lie there as they are
         make_private(config.data)
 
@@ -198,11 +199,12 @@ class Node:
             run_as=run_as,
             output_rules=rules,
             kept_ends=KeptEnds(config.data / "ends", raft.store_id),
+            zones=zones.name,
         )
         parts.push_async_callback(worker.stop)
         probes = ConditionProbes(config.id, raft, store.read, allowed=config.allowed, run_as=run_as)
         parts.callback(probes.stop)
-        leader = Leader(raft, store.read, self.clock, fire_traces=_fire_traces(tracer, store))
+        leader = Leader(raft, store.read, self.clock, fire_traces=_fire_traces(tracer, store), zones=zones)
         parts.push_async_callback(leader.stop)
         ports = self._ports = NodePorts(config, self.clock, store, raft, worker, leader, disk)
         registry = CollectorRegistry()

@@ -120,12 +120,12 @@ def never_fires(trigger: Trigger, after_ms: int, *, anchor_ms: int = 0, hash_id:
         return trigger.calendar is not None and _next(trigger, after_ms, anchor_ms, hash_id) is not None
 
 
-def is_fixed(trigger: Trigger, *, anchor_ms: int = 0, job_id: int = 0) -> bool:
+def is_fixed(trigger: Trigger, *, anchor_ms: int = 0, hash_id: int = 0) -> bool:
     """Returns whether the trigger is fixed, as `cron` has it: it names its hours, and does not follow the clock."""
     if trigger.kind not in (TriggerKind.CRON, TriggerKind.RRULE):
         return False
     with search(trigger):
-        return _resolve(trigger, anchor_ms, job_id)[0].fixed
+        return _resolve(trigger, anchor_ms, hash_id)[0].fixed
 
 
 def _held(trigger: Trigger, calendar: bytes | None) -> Exclusion | None:

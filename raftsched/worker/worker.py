@@ -94,13 +94,15 @@ class Worker:
         allowed: Allowed | None = None,
         output_rules: OutputRules | None = None,
         kept_ends: KeptEnds | None = None,
+        zones: str = "",
     ) -> None:
         """`boot_id` names this boot of this machine. `calls`: handlers by name, as "package.module:function". `http`:
         the advertised address of this node's API. `store_moves`: False while store turns do not get through; no
         heartbeats then. `disk_use`: what it tells the leader of its disk. `waits_for`: what keeps the runner from being
         started, in words. `grace_ms`: what runs have to come to an end when the node stops. `run_as`: as whom jobs run
         here. `allowed`: what jobs may name here; None: anything. `output_rules`: how much is kept of what they print;
-        None: as the runner has it. `kept_ends`: where ends wait that the log does not take; None: nowhere."""
+        None: as the runner has it. `kept_ends`: where ends wait that the log does not take; None: nowhere. `zones`:
+        what time zone data the node has."""
         self._node_id = node_id
         self._raft, self._read, self._clock = raft, read, clock
         self._runner = runner
@@ -123,6 +125,7 @@ class Worker:
         self._closed = is_closed(allowed, handlers)
         self._output_rules = output_rules
         self._kept_ends = kept_ends
+        self._zones = zones
         self._kept: frozenset[int] = frozenset()  # tokens of the ends that are kept there
         self._keeping: asyncio.Task[None] | None = None
         self._rng = rng
@@ -285,7 +288,9 @@ class Worker:
         if (leader := self._raft.leader_id) is not None:
             pause_ms = STOP_PAUSE_MS if self._stopping else self.pause.left_ms(now)
             wall_ms, short, disk = self._clock.wall_ms(), self._short_of_disk(), self._disk_use()
-            beat = Heartbeat(session, holds, now, wall_ms, short, pause_ms, self.trouble, disk, newest_level())
+            beat = Heartbeat(
+                session, holds, now, wall_ms, short, pause_ms, self.trouble, disk, newest_level(), self._zones
+            )
             self._raft.send(leader, "heartbeat", encode_message(beat))
 
     def _heartbeat(self) -> None:

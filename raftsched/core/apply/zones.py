@@ -77,7 +77,7 @@ def _move(tx: Tx, job: Job, c: MoveJob) -> bool:
     if is_unscheduled(tx, job) or not by_calendar(tx, trigger, c.calendar):
         return False
     take_due(tx, job)
-    set_due(job, c.next_nominal_at_ms)
+    set_due(job, c.next_nominal_at_ms, c.gap_ms)
     job.zones = c.zones
     job.never_fires = c.never_fires and c.next_nominal_at_ms is None and trigger.calendar is not None
     return True
@@ -95,11 +95,11 @@ def _move_triggers(tx: Tx, job: Job, c: MoveJob) -> bool:
         if part.next_nominal_at_ms is None and part.never_fires and trigger.calendar is not None:
             set_excluded(state)
         else:
-            set_next(job, trigger, state, part.next_nominal_at_ms)
+            set_next(job, trigger, state, part.next_nominal_at_ms, part.gap_ms)
         state.zones = c.zones
     if job.skipped_until_ms is not None:
         leave_out(tx, job, (job.skipped_until_ms,))
-    follow_first(job)
+    follow_first(tx, job)
     return True
 
 

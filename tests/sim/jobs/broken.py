@@ -472,8 +472,8 @@ def calendar_from_now() -> Iterator[None]:
     """The first time of a calendar job counts from when a leader comes to it."""
     real = scheduling.schedule_command
 
-    def schedule_command(found: Any, since_ms: int, now_ms: int) -> Any:
-        return real(found, now_ms, now_ms)
+    def schedule_command(found: Any, since_ms: int, now_ms: int, *more: Any) -> Any:
+        return real(found, now_ms, now_ms, *more)
 
     with patch.object(scheduling, "schedule_command", schedule_command):
         yield
