@@ -25,6 +25,7 @@ from raftsched.api.jobs.moments import (
     words_of,
     wrong_window,
 )
+from raftsched.api.jobs.moved_words import moved_words
 from raftsched.api.jobs.render import never_fires
 from raftsched.api.jobs.schema import PreviewIn
 from raftsched.api.jobs.triggers import check_max_runs, each_of, several_of, time_of, trigger_of
@@ -120,6 +121,7 @@ async def next_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
     words = words_of(policy, sources)
     if job.never_fires:
         words = f"{words}. {never_fires(job)}"
+    words = f"{words}. {moved}" if (moved := moved_words(job, job.nominal_at_ms)) else words
     from_ms = now_ms
     if job.nominal_at_ms is not None:
         from_ms = min(from_ms, job.nominal_at_ms - 1)  # what is due and not yet fired is still to come

@@ -18,6 +18,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time, format_time_or_none, parse_time
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ, instance_key_of
+from raftsched.api.jobs.moved_words import moved_words
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import requested_instance
 from raftsched.api.runs.explain_words import (
@@ -316,10 +317,11 @@ def _then(row: Instance, job: Job | None, policy: Policy | None, upstream: str |
     trigger = trigger_words(row, job, policy)
     due = row.due_at_ms
     fired = how in ("schedule", "missed")
+    moved = moved_words(job, row.nominal_at_ms) if fired and job is not None else ""
     first = row.attempts[0] if row.attempts and row.attempts[0].number == 1 else None
     started = None if first is None else first.started_at_ms
     return ThenOut(
-        text=then_words(row, how, trigger, policy, upstream, outage),
+        text=f"{then_words(row, how, trigger, policy, upstream, outage)} {moved}".strip(),
         made_by=how,
         trigger=trigger,
         trigger_id=row.trigger or None,

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.core.commands import Fire, Split
+from raftsched.api.http.durations import format_time
+from raftsched.core.commands import Fire, ScheduleJob, Split
 from raftsched.core.ids import parse_instance, parse_job
 from raftsched.core.rows import JOBS
+from raftsched.core.zones import MoveJob, UseZones
 from tests.support.local_api import Client, run
 
 MANUAL = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "name": "by-hand"}
@@ -81,5 +83,36 @@ def test_a_run_that_is_late_by_a_pause_of_the_cluster_says_so(tmp_path: Path) ->
         _, job = await call("GET", f"/v1/jobs/{job['id']}")
         _, told = await call("GET", f"/v1/instances/{job['last_instance']}/explain")
         assert "; it fired 1m later, for the cluster was paused from " in told["text"]
+
+    run(tmp_path, test)
+
+
+def test_new_time_zone_data_is_told_of(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        cluster = call.cluster
+        _, made = await call("POST", "/v1/jobs", {"trigger": {"cron": "0 9 * * *"}, "handler": {"exec": ["true"]}})
+        job_id = parse_job(made["id"])
+        assert job_id is not None
+        before, then = cluster.clock.wall + 120_000, cluster.clock.wall + 60_000
+        cluster.apply(UseZones("2025a x", 0), ScheduleJob(job_id, 1, before, zones=1))
+        _, told = await call("GET", f"/v1/jobs/{made['id']}/next")
+        assert "time zone data" not in told["description"]
+        cluster.apply(UseZones("2025b x", 1), MoveJob(job_id, 1, 2, before, then))
+        words = (
+            f"New time zone data made its next time {format_time(then)} at {format_time(cluster.clock.wall)}; until then"
+            f" it was {format_time(before)}."
+        )
+        _, told = await call("GET", f"/v1/jobs/{made['id']}/next")
+        assert told["description"].endswith(words)
+        cluster.clock.forward(60_000)
+        cluster.apply(Fire(job_id, 1, then, before + 86_400_000, zones=2))
+        _, told = await call("GET", f"/v1/jobs/{made['id']}/next")
+        assert "time zone data" not in told["description"]
+        _, told = await call("GET", f"/v1/instances/{made['id']}@{then}/explain")
+        assert told["why_then"]["text"].endswith(words)
+        query = "follow=false&after=oldest&type=job.moved,zones.changed"
+        async with call.session.get(f"{call.url}/v1/events?{query}") as answer:
+            said = await answer.text()
+        assert (said.count('"type":"job.moved"'), said.count('"subject":"2025b x"')) == (1, 1)
 
     run(tmp_path, test)
