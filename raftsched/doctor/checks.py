@@ -168,9 +168,9 @@ CHECKS: dict[str, Check] = {
         _CLOCKS,
     ),
     "time-zones": Check(
-        "Have all nodes one version of the time zone data?",
-        "calendar jobs get their times from the leader's data, so a change of leader may change them",
-        _MACHINE,
+        "Have all nodes the same time zone data?",
+        "jobs get their times from the leader's data: by older data they run at other hours where a zone changed",
+        "docs/runbook.md#time-zone-data-that-differs",
     ),
     "memory": Check(
         "Is there memory left?",

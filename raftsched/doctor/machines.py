@@ -17,7 +17,7 @@ STALLED_SHARE = 0.1  # of a minute
 CLOCKS_DO = "synchronise the clocks of the machines (chrony, systemd-timesyncd)"
 
 # What nodes say of themselves that has checks of its own
-_JUDGED = ("zones", "file_system", "limits", "jobs_as")
+_JUDGED = ("zones", "zone_files", "file_system", "limits", "jobs_as")
 
 _EVERY = "default"  # of users: for each namespace that the node does not name
 _SHOWN = 5  # namespaces
@@ -52,12 +52,14 @@ def clock_service(facts: Facts) -> Iterator[Finding]:
 
 
 def time_zones(facts: Facts) -> Iterator[Finding]:
-    found = _by_label(facts, "zones")
+    versions, files = _by_label(facts, "zones"), _by_label(facts, "zone_files")
+    found = versions if len(versions) > 1 else files
     if len(found) > 1:
         do = "bring the package tzdata (the system's, or Python's) to the newest on all nodes, and restart them"
-        yield Finding("time-zones", "warn", _each(found), do, tuple(node for ids in found.values() for node in ids))
-    elif found:
-        yield Finding("time-zones", "ok", next(iter(found)))
+        says = _each(found) if found is versions else f"files differ, whatever their version says: {_each(files)}"
+        yield Finding("time-zones", "warn", says, do, tuple(node for ids in found.values() for node in ids))
+    elif versions or files:
+        yield Finding("time-zones", "ok", next(iter(versions or files)))
 
 
 def alike(facts: Facts) -> Iterator[Finding]:

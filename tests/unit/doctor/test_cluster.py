@@ -14,8 +14,8 @@ from raftsched.doctor.disks import DISK_WARN, LAG
 NAMES = ("n1", "n2", "n3")
 DAY_MS = 86_400_000
 LOCAL = set(list(CHECKS)[list(CHECKS).index("answers") :])  # checks that the command makes
-INFO = {"zones": "2025b", "file_system": "ext4", "limits": "whole runs", "grace": "10s", "log_keep_entries": "50000",
-        "output_store": "none", "jobs_as": "another user"}  # fmt: skip
+INFO = {"zones": "2025b", "zone_files": "a0", "file_system": "ext4", "limits": "whole runs", "grace": "10s",
+        "log_keep_entries": "50000", "output_store": "none", "jobs_as": "another user"}  # fmt: skip
 
 
 def node(name: str, **fields: Any) -> dict[str, Any]:
@@ -191,6 +191,7 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
     (lambda c: c.nodes[2].update(clock_offset_ms=900.0), "clocks", "fail", "clock_limit", "chrony"),
     (lambda c: [n.update(clock_offset_ms=None) for n in c.nodes], "clocks", "warn", "not measured", "leader"),
     (lambda c: c.everywhere(clock_synchronised=0), "clock-service", "warn", "n1, n2, n3", "chrony"),
+    (lambda c: c.info["n2"].update(zone_files="b0"), "time-zones", "warn", "a0 (n1 n3), b0 (n2)", "tzdata"),
     (lambda c: c.info["n2"].update(zones="2024a"), "time-zones", "warn", "2024a (n2), 2025b (n1 n3)", "tzdata"),
     (lambda c: c.info["n2"].update(grace="1m"), "alike", "warn", "grace: 10s (n1 n3), 1m (n2)", "same"),
     (lambda c: c.everywhere(memory_available_bytes=1e8), "memory", "warn", "95.4 MiB of 14.9 GiB left", "slots"),
