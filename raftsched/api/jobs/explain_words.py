@@ -9,6 +9,7 @@ import msgspec
 
 from raftsched import schedule
 from raftsched.api.http.durations import format_time
+from raftsched.api.jobs.moved_words import moved_words
 from raftsched.api.jobs.render import never_fires
 from raftsched.api.runs.explain_words import error_words
 from raftsched.api.runs.waiting import Obstacle, time_words
@@ -157,6 +158,8 @@ def schedule_notes(job: Job, now_ms: int) -> Iterator[Obstacle]:
     if job.state in (JobState.EXPIRED, JobState.DELETED):
         return
     limit = job.policy.trigger.max_runs
+    if moved := moved_words(job, job.nominal_at_ms):
+        yield Obstacle("time_zone_data", moved)
     if job.skipped_until_ms is not None and job.skipped_until_ms > now_ms:
         until = format_time(job.skipped_until_ms)
         yield Obstacle("skip_next", f"Its times up to {until} are left out: somebody asked for that.")

@@ -99,11 +99,13 @@ def test_new_time_zone_data_is_told_of(tmp_path: Path) -> None:
         assert "time zone data" not in told["description"]
         cluster.apply(UseZones("2025b x", 1), MoveJob(job_id, 1, 2, before, then))
         words = (
-            f"New time zone data made its next time {format_time(then)} at {format_time(cluster.clock.wall)}; until then"
-            f" it was {format_time(before)}."
+            f"New time zone data made its next time {format_time(then)} at {format_time(cluster.clock.wall)};"
+            f" until then it was {format_time(before)}."
         )
         _, told = await call("GET", f"/v1/jobs/{made['id']}/next")
         assert told["description"].endswith(words)
+        _, told = await call("GET", f"/v1/jobs/{made['id']}/explain")
+        assert {"reason": "time_zone_data", "text": words} in told["notes"]
         cluster.clock.forward(60_000)
         cluster.apply(Fire(job_id, 1, then, before + 86_400_000, zones=2))
         _, told = await call("GET", f"/v1/jobs/{made['id']}/next")
