@@ -34,8 +34,8 @@ from raftsched.api.jobs.render import next_fire_at_ms
 from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import SCAN_MAX, get_instance, requested_job
-from raftsched.api.runs.explain import ObstacleOut, held_up, leaders_troubles, now_words, policy_of
-from raftsched.api.runs.explain_words import gap_words
+from raftsched.api.runs.explain import ObstacleOut, held_up, leaders_troubles, made_by, now_words, policy_of
+from raftsched.api.runs.explain_words import gap_words, then_words
 from raftsched.api.runs.parts_words import parts_words
 from raftsched.api.runs.waiting import Obstacle, waits_for, would_wait_for
 from raftsched.core import rows
@@ -191,7 +191,7 @@ def _of_runs(ctx: ApiContext, view: ReadView, job: Job, troubles: Mapping[str, s
     if dead:
         count = f"{dead} or more" if more else str(dead)
         are = "One of its runs is a dead letter" if count == "1" else f"{count} of its runs are dead letters"
-        yield Obstacle("dead_letters", f"{are}: they wait for somebody to requeue or discard them.")
+        yield Obstacle("dead_letters", f"{are}, until somebody requeues or discards {'it' if dead == 1 else 'them'}.")
 
 
 def _newest(ctx: ApiContext, view: ReadView, job: Job, row: Instance, troubles: Mapping[str, str]) -> str:
@@ -200,6 +200,8 @@ def _newest(ctx: ApiContext, view: ReadView, job: Job, row: Instance, troubles: 
     if policy is not None:
         obstacle = waits_for(view, meta(view), ctx.cluster.status(), job, policy, row, now_ms, troubles)
     said = now_words(row, policy, obstacle, now_ms, parts_words(view, row))
+    if not row.gap_count:  # of a record of what was left out, that says why
+        said = f"{then_words(row, made_by(row), None, policy, outage=held_up(view, row))} {said}"
     return f"Its newest run is {instance_text(row.key)}. {said}"
 
 

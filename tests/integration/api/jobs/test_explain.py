@@ -212,6 +212,13 @@ class TestItsState:
 
         of_jobs(tmp_path, test)
 
+    def test_it_was_due_before_it_was_there(self, tmp_path: Path) -> None:
+        async def test(jobs: Jobs) -> None:
+            jobs.fire(await jobs.create(trigger={"at": at(jobs, -HOUR_MS)}))
+            assert ", which was past when the job was given it, 1h later; " in (await jobs.notes())["newest_run"]
+
+        of_jobs(tmp_path, test)
+
     def test_its_rule_is_over(self, tmp_path: Path) -> None:
         async def test(jobs: Jobs) -> None:
             job = jobs.row(await jobs.create(trigger={"rrule": "FREQ=DAILY;COUNT=1", "starts_at": at(jobs, HOUR_MS)}))
@@ -440,15 +447,16 @@ class TestItsRuns:
             one = await jobs.run()
             jobs.end(one, Outcome.FAILED, TRACEBACK)
             found = await jobs.notes()
-            assert found["newest_run"].startswith(
-                f"Its newest run is {one}. It is FAILED after 1 attempt; the last, on n1 "
-            )
+            asked = f"Its newest run is {one}. Somebody asked for this run at {at(jobs, 0)}. "
+            assert found["newest_run"].startswith(f"{asked}It is FAILED after 1 attempt; the last, on n1 ")
             assert found["newest_run"].endswith(", failed: ValueError: no paper.")
             assert found["dead_letters"] == (
-                "One of its runs is a dead letter: they wait for somebody to requeue or discard them."
+                "One of its runs is a dead letter, until somebody requeues or discards it."
             )
             jobs.end(await jobs.run(), Outcome.FAILED)
-            assert (await jobs.notes())["dead_letters"].startswith("2 of its runs are dead letters: ")
+            assert (await jobs.notes())["dead_letters"].endswith(
+                "2 of its runs are dead letters, until somebody requeues or discards them."
+            )
 
         of_jobs(tmp_path, test)
 
@@ -457,9 +465,19 @@ class TestItsRuns:
             await jobs.create(queue="slow")
             await jobs.ok("PUT", "/v1/queues/slow", {"paused": True})
             one = await jobs.run()
-            assert (await jobs.notes())["newest_run"] == (
-                f'Its newest run is {one}. It is WAITING. Its queue "slow" is paused.'
-            )
+            said = (await jobs.notes())["newest_run"]
+            assert said.startswith(f"Its newest run is {one}. Somebody asked for this run ")
+            assert said.endswith('It is WAITING. Its queue "slow" is paused.')
+
+        of_jobs(tmp_path, test)
+
+    def test_the_only_one_was_left_out(self, tmp_path: Path) -> None:
+        async def test(jobs: Jobs) -> None:
+            job = await jobs.create(trigger={"in": "1s"}, expires="1s")
+            jobs.cluster.clock.forward(HOUR_MS)
+            jobs.fire(job)
+            text = (await jobs.notes())["newest_run"]
+            assert text.count("was skipped: it had not started when it expired") == 1
 
         of_jobs(tmp_path, test)
 

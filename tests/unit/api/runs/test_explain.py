@@ -493,7 +493,7 @@ class TestWhatItWaitsForNow:
         key = a_run(world)
         session = world.session()
         token = world.assign(key, session)
-        says = {"error": "mirror down", "verdict": Verdict.SNOOZE, "delay_ms": 600_000}
+        says: dict[str, Any] = {"error": "mirror down", "verdict": Verdict.SNOOZE, "delay_ms": 600_000}
         world.ok(c.EndedSaying(session, token, Outcome.FAILED, world.now, world.now, **says))
         reason, text = blocked(world, key)
         assert reason == "snoozed"
