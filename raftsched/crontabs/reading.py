@@ -259,6 +259,11 @@ def _job(
             tab.notes.append((number, f"the flag -{flag.group(1)} is left out: {_FLAGS_LEFT_OUT[flag.group(1)]}"))
     if not rest.strip():
         raise Refusal("no command after the user name" if tab.system else "no command after the time fields")
+    if (len(rest) - len(rest.rstrip("\\"))) % 2:
+        raise Refusal(
+            "ends with a backslash, and cron joins no lines: half a command would run; write it in one line, or as a"
+            " script"
+        )
     command = Command(rest, "") if found.seconds else split_percent(rest)
     if not command.text.strip():
         raise Refusal("the command is empty: an unescaped % ends it; write \\% for a percent sign")

@@ -15,7 +15,7 @@ _PERIODS = {  # field -> what it begins anew with, the unit of its step and that
 
 
 def remarks(expr: str, dialect: str = "") -> list[str]:
-    """What is to be said of an expression that can be read: nothing, most often.
+    """Returns what is to be said of an expression that can be read: nothing, most often.
 
     Raises:
         TriggerError: it cannot be read.

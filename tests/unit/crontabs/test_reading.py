@@ -265,6 +265,15 @@ def test_settings_that_are_as_they_were_are_not_noted(line: str) -> None:
     assert read(f"{line}\n@daily a").notes == []
 
 
+def test_a_command_that_goes_on_in_the_next_line_is_refused() -> None:
+    tab = read("@daily cd /srv && \\\n   rm -rf cache\n@hourly echo a\\\\\n")
+    assert [(r.line, r.reason.partition(";")[0]) for r in tab.refused][0] == (
+        1,
+        "ends with a backslash, and cron joins no lines: half a command would run",
+    )
+    assert [entry.line for entry in tab.entries] == [3]
+
+
 def test_flags_that_are_left_out_are_noted() -> None:
     tab = read("@daily -n -q -s a")
     assert [note.partition(":")[0] for _, note in tab.notes] == ["the flag -n is left out", "the flag -q is left out"]
