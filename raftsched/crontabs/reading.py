@@ -29,6 +29,8 @@ from raftsched.crontabs.line import (
     split_percent,
 )
 from raftsched.crontabs.user_column import USER, Columns, begins_with_user, certain_columns, columns, split_user
+from raftsched.schedule.describe import duration_text
+from raftsched.schedule.gaps import least_gap_of
 from raftsched.schedule.zones import is_zone
 
 _ZONE_LINE = re.compile(r"""['"]?CRON_TZ['"]?[ \t]*=""")
@@ -278,6 +280,15 @@ def _job(
     if "cron" in trigger:
         trigger["timezone"] = around.zone
     if around.random_delay:
+        gap_ms = least_gap_of(trigger)
+        if gap_ms is not None and around.random_delay * 60_000 >= gap_ms:
+            tab.notes.append(
+                (
+                    number,
+                    f"RANDOM_DELAY={around.random_delay} may be longer than the time to the next run,"
+                    f" {duration_text(gap_ms)}; here each delay ends before that",
+                )
+            )
         trigger["jitter"] = f"{around.random_delay}m"
     handler: dict[str, Any] = {"shell": shell_text(command, around.env.get("SHELL", ""))}
     if around.env:

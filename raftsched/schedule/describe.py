@@ -10,6 +10,7 @@ from raftsched.core.model import After, AfterOn, EveryMode, Trigger, TriggerKind
 from raftsched.schedule.describe_rule import describe_rule
 from raftsched.schedule.expression import Expression, compiled
 from raftsched.schedule.fields import Parsed
+from raftsched.schedule.gaps import least_gap_ms
 from raftsched.schedule.remarks import remarks
 from raftsched.schedule.words import MONTHS, ORDINALS, WEEKDAYS, listed, spans
 
@@ -47,6 +48,9 @@ def describe(trigger: Trigger, *, hash_id: int = 0, anchor_ms: int | None = None
             text += " (what falls into it comes at its end, once)"
     if trigger.jitter_ms:
         text += f", each delayed by up to {duration_text(trigger.jitter_ms)}"
+        least_ms = least_gap_ms(trigger)
+        if least_ms is not None and trigger.jitter_ms >= least_ms:
+            text += ", but to before the next time"
     if trigger.starts_at_ms is not None:
         text += f", from {_instant(trigger.starts_at_ms)}"
     if trigger.ends_at_ms is not None:

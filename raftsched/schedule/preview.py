@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from raftsched.core.model import Trigger, TriggerKind
+from raftsched.core.model import EveryMode, Trigger, TriggerKind
 from raftsched.schedule import cron
 from raftsched.schedule.cron import Pattern
+from raftsched.schedule.describe import duration_text
 from raftsched.schedule.exclusions import Exclusion, exclusion
 from raftsched.schedule.expression import compiled
 from raftsched.schedule.rule import recurrence
@@ -21,7 +22,7 @@ _LOOK_BACK_S = 366 * 86_400
 
 class Occurrence(NamedTuple):
     at_ms: int
-    note: str | None  # "DST: ..", in the wall time of the trigger's zone
+    note: str | None  # "DST: ..", in the wall time of the trigger's zone; what a calendar leaves out; "jitter: .."
     trigger: str = ""  # id of the one of several that it is of
 
 
@@ -36,7 +37,8 @@ def preview(
 ) -> list[Occurrence]:
     """The first `count` (at most PREVIEW_MAX) nominal times after `from_ms`, `max_runs` aside.
 
-    `anchor_ms`, `hash_id` and `calendar` as for `next_nominal`. A fixed delay is shown as if runs took no time.
+    `anchor_ms`, `hash_id` and `calendar` as for `next_nominal`. A fixed delay is shown as if runs took no time. A note
+    says where the clocks change, what a calendar leaves out, and where the next time bounds the jitter.
 
     Raises:
         TriggerError: the trigger is not valid (see `validate`).
@@ -58,10 +60,21 @@ def preview(
         if calendar is not None and trigger.calendar is not None:
             left_out = _left_out(trigger, before, at, anchor_ms, hash_id, calendar)
             note = "; ".join(part for part in (left_out, note) if part) or None
+        if trigger.jitter_ms:
+            following = next_nominal(trigger, at, anchor_ms=anchor_ms, hash_id=hash_id, calendar=calendar)
+            note = "; ".join(part for part in (note, _jitter_note(trigger, at, following)) if part) or None
         found.append(Occurrence(at, note, trigger.id))
         if trigger.once:
             break
     return found
+
+
+def _jitter_note(trigger: Trigger, at: int, following: int | None) -> str | None:
+    """Returns a note where the jitter of a time is shorter than what is asked for; None: it is not."""
+    fixed_rate = trigger.kind is not TriggerKind.EVERY or trigger.mode is EveryMode.FIXED_RATE
+    if following is None or not fixed_rate or following - at > trigger.jitter_ms:
+        return None
+    return f"jitter: less than {duration_text(following - at)}, for the next time comes then"
 
 
 def _left_out(trigger: Trigger, before: int, at: int, anchor_ms: int, hash_id: int, calendar: bytes) -> str | None:

@@ -198,6 +198,13 @@ def test_random_delay_becomes_jitter() -> None:
     assert only(read("RANDOM_DELAY=30\n@daily a"))["trigger"]["jitter"] == "30m"  # type: ignore[index]
 
 
+def test_a_random_delay_that_is_longer_than_the_time_to_the_next_run_is_noted() -> None:
+    tab = read("RANDOM_DELAY=30\n@hourly a\n*/10 8 * * * b")
+    assert tab.notes == [
+        (3, "RANDOM_DELAY=30 may be longer than the time to the next run, 10m; here each delay ends before that")
+    ]
+
+
 # ---------------------------------------------------------------- percent
 
 

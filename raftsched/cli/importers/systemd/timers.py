@@ -15,7 +15,8 @@ from raftsched.cli.importers.systemd.services import service_fields
 from raftsched.cli.importers.systemd.spans import span_ms
 from raftsched.cli.importers.systemd.units import Unit, read_files
 from raftsched.cli.importers.wall_fields import wall_trigger
-from raftsched.quantities import format_duration
+from raftsched.quantities import format_duration, parse_duration
+from raftsched.schedule.gaps import least_gap_of
 
 if TYPE_CHECKING:
     from raftsched.cli.importers.reading import How
@@ -137,10 +138,23 @@ def _calendar(text: str, how: How, notes: Notes) -> dict[str, Any]:
         raise Unmapped(f"OnCalendar={text[:80]}: {error}") from None
 
 
+def _gap_ms(trigger: dict[str, Any]) -> int | None:
+    """The least time between two runs; None: there are no two, or the next one waits for the end of a run."""
+    if trigger.get("mode") == "fixed_rate":
+        return parse_duration(trigger["every"])
+    return least_gap_of(trigger)
+
+
 def _common(timer: Unit, triggers: list[dict[str, Any]], job: dict[str, Any], notes: Notes) -> None:
     """Fields that all jobs of a timer share: jitter and misfire."""
     delay = _jitter_ms(timer, notes)
     if delay:
+        gap = min((gap for trigger in triggers if (gap := _gap_ms(trigger)) is not None), default=None)
+        if gap is not None and delay >= gap:
+            notes.say(
+                f"RandomizedDelaySec={delay_text} may be longer than the time to the next run, {format_duration(gap)};"
+                " here each delay ends before that"
+            )
         for trigger in triggers:
             trigger["jitter"] = format_duration(delay)
     known = _KNOWN

@@ -165,6 +165,23 @@ def test_spans_that_are_refused(text: str) -> None:
         span_ms(text, "X")
 
 
+@pytest.mark.parametrize(
+    ("lines", "gap"),
+    [
+        ("OnCalendar=hourly\nRandomizedDelaySec=12h", "1h"),
+        ("OnCalendar=daily\nOnCalendar=*-*-* 6:00,18:00\nRandomizedDelaySec=30min", "18m"),
+        ("OnUnitActiveSec=10min\nRandomizedDelaySec=10min", "10m"),
+        ("OnCalendar=daily\nRandomizedDelaySec=12h", None),
+        ("OnUnitInactiveSec=10min\nRandomizedDelaySec=1h", None),
+    ],
+)
+def test_a_delay_that_is_longer_than_the_time_to_the_next_run_is_noted(lines: str, gap: str | None) -> None:
+    _, notes = one(lines, "[Service]\nExecStart=/bin/true\n")
+    said = f"may be longer than the time to the next run, {gap}; here each delay ends before that"
+    assert (said in notes) is (gap is not None)
+    assert ("to the next run" in notes) is (gap is not None)
+
+
 def test_a_whole_timer() -> None:
     job, notes = one(
         "OnCalendar=Mon..Fri 02:30\nRandomizedDelaySec=5min\nPersistent=true\nAccuracySec=1us\nWakeSystem=true",
