@@ -152,8 +152,8 @@ def _common(timer: Unit, triggers: list[dict[str, Any]], job: dict[str, Any], no
         gap = min((gap for trigger in triggers if (gap := _gap_ms(trigger)) is not None), default=None)
         if gap is not None and delay >= gap:
             notes.say(
-                f"RandomizedDelaySec={delay_text} may be longer than the time to the next run, {format_duration(gap)};"
-                " here each delay ends before that"
+                f"a delay of up to {format_duration(delay)} may be longer than the time to the next run,"
+                f" {format_duration(gap)}; here each delay ends before that"
             )
         for trigger in triggers:
             trigger["jitter"] = format_duration(delay)
