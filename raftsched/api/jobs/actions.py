@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Literal
 
 import msgspec
@@ -30,12 +31,16 @@ from raftsched.api.rows import get_job, requested_job
 from raftsched.core.commands import Accepted, RunNow, SetJobState, SkipNext, encode
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.limits import RUN_MAX
-from raftsched.core.model import Job, JobState
+from raftsched.core.model import FINAL, InstanceState, Job, JobState
 from raftsched.core.references import may_refer, missing, references_in
+from raftsched.core.rows import decode_instance
+from raftsched.core.tables import Table, after, from_by_job, u64
+from raftsched.errors import RaftschedError
 from raftsched.templates import TEMPLATE, wrong_in
 
 SKIP_TRIES = 5
 SKIP_WAIT_S = 0.5
+ACTIVE_LOOK_MAX = 100  # runs that are looked at for one that is active
 
 
 class _Said(msgspec.Struct):
@@ -121,7 +126,27 @@ async def _propose_run(ctx: ApiContext, job_id: int, given: RunIn, name: Named) 
         if errors:
             raise Problem("invalid-body", errors=errors)
     number = ctx.rng.getrandbits(64) or 1  # tells it from other runs of the same millisecond
-    return await propose_one(ctx, encode(RunNow(job_id, number, params, given.priority, name.key, name.digest)))
+    try:
+        return await propose_one(ctx, encode(RunNow(job_id, number, params, given.priority, name.key, name.digest)))
+    except RaftschedError as refused:
+        if refused.code != "illegal-transition" or (active := _active_run(ctx, job_id)) is None:
+            raise
+        raise RaftschedError(refused.code, f"{refused.detail} The newest that is active is {active}.") from None
+
+
+def _active_run(ctx: ApiContext, job_id: int) -> str | None:
+    """Returns the newest of the job's active runs; None: there is none among its newest ACTIVE_LOOK_MAX."""
+    with ctx.read() as view:
+        job = get_job(view, job_id)
+        if job is None or not job.active:
+            return None
+        prefix = u64(job_id)
+        for row, state in islice(view.scan(Table.BY_JOB, prefix, after(prefix), reverse=True), ACTIVE_LOOK_MAX):
+            if InstanceState(state[0]) not in FINAL:
+                return instance_text(from_by_job(row))
+        raw = None if job.last_instance is None else view.get(Table.INSTANCES, job.last_instance)
+    own = None if raw is None else decode_instance(raw)  # the scheduled run of a one-shot is not listed
+    return None if own is None or own.state in FINAL else instance_text(own.key)
 
 
 def _fits(ctx: ApiContext, job_id: int, params: bytes, large: bool, errors: list[FieldError]) -> None:

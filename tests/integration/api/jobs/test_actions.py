@@ -183,3 +183,20 @@ def test_a_page_ends_after_a_bounded_search_and_goes_on(tmp_path: Path) -> None:
         assert page["next"] is None
 
     run(tmp_path, test)
+
+
+def test_a_refused_run_names_the_one_that_is_active(tmp_path: Path) -> None:
+    async def body(call: Client) -> None:
+        for more in ({}, {"placement": {"shards": 3}}):
+            _, job = await call("POST", "/v1/jobs", {**JOB, "trigger": {"manual": True}, "overlap": "forbid", **more})
+            _, made = await call("POST", f"/v1/jobs/{job['id']}/run")
+            status, refused = await call("POST", f"/v1/jobs/{job['id']}/run")
+            assert (status, refused["code"]) == (409, "illegal-transition")
+            assert refused["detail"].endswith(f"The newest that is active is {made['id']}.")
+        _, job = await call("POST", "/v1/jobs", {**JOB, "overlap": "forbid"})
+        fire(call.cluster, job)
+        _, refused = await call("POST", f"/v1/jobs/{job['id']}/run")
+        _, runs = await call("GET", f"/v1/instances?job={job['id']}")
+        assert refused["detail"].endswith(f" is {runs['items'][0]['id']}.")
+
+    run(tmp_path, body)
