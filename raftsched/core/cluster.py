@@ -20,6 +20,10 @@ class Member(msgspec.Struct, array_like=True, frozen=True, gc=False):
     voter: bool = True  # False: catching up; gets everything, counts for nothing
 
 
+# Namespaces, or "default", each with the users as whom its jobs cannot run functions; "": as a job that names none.
+NoPython = tuple[tuple[str, tuple[str, ...]], ...]
+
+
 class Session(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """A worker's right to run. Numbers are cluster-wide and never reused."""
 
@@ -42,6 +46,7 @@ class Session(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     namespaces: tuple[str, ...] | None = None  # whose runs it takes; None: of all namespaces
     weight: int = 1  # what one of its slots counts for, beside those of others, when loads are compared
     opening: int = 0  # of a remote worker: which of its requests to open this was, see OpenWorker
+    no_python: NoPython = ()
 
 
 class NodeRule(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
@@ -222,6 +227,7 @@ class OpenSession(Command, frozen=True, tag=5):
     users: tuple[str, ...] = ()
     allowed: Allowed | None = None
     weight: int = 1  # as of a remote worker
+    no_python: NoPython = ()
 
 
 class OpenWorker(Command, frozen=True, tag=53):

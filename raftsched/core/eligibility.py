@@ -15,7 +15,7 @@ from raftsched.core.allowed import (
     target_of_url,
     wrong_in_target,
 )
-from raftsched.core.cluster import NodeRule, Session
+from raftsched.core.cluster import NodeRule, NoPython, Session
 from raftsched.core.executors import at_start, is_worker
 from raftsched.core.model import Condition, ConditionKind, Policy
 from raftsched.core.notices import SYSTEM_NAMESPACE
@@ -30,6 +30,9 @@ Need = tuple[str, tuple[tuple[str, str], ...], str, str, str, str, tuple[str, ..
 def need_of(policy: Policy, namespace: str) -> Need:
     p = policy
     return p.required_capability, p.node_labels, p.user, p.queue, p.target, p.cwd, p.env, p.conditions, namespace
+
+
+_FUNCTIONS = frozenset({"python", "call"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class Offer:
     queues: frozenset[str] | None = None  # whose runs it takes; None: of all
     namespaces: frozenset[str] | None = None  # the same
     weight: int = 1
+    no_python: NoPython = ()  # whose jobs cannot run functions on it
     delivers: bool = True  # it takes runs of the cluster's own namespace, which have secrets of webhooks
 
     @property
@@ -64,9 +68,18 @@ class Offer:
             return False
         if policy.user and not may_run_as(self.users, policy.user):
             return False
+        if self.no_python and not self.has_python(policy, namespace):
+            return False
         if not self.labels.issuperset(policy.node_labels):
             return False
         return not self.looks_at(policy) or self.refusal(policy) is None
+
+    def has_python(self, policy: Policy, namespace: str) -> bool:
+        """Returns False for a job with a function of which the user cannot start the node's Python."""
+        if policy.required_capability.partition(":")[0] not in _FUNCTIONS:
+            return True
+        unfit = dict(self.no_python)
+        return policy.user.partition(":")[2] not in unfit.get(namespace, unfit.get(EVERY, ()))
 
     def takes_all_of(self, other: Offer) -> bool:
         """Returns whether it can take each run that the other can. False where that is not plain to see."""
@@ -75,6 +88,7 @@ class Offer:
             and self.handlers >= other.handlers
             and self.labels >= other.labels
             and (not other.users or self.users == other.users)
+            and (not self.no_python or self.no_python == other.no_python)
             and (self.allowed is None or self.allowed == other.allowed)
             and (self.queues is None or (other.queues is not None and self.queues >= other.queues))
             and (self.namespaces is None or (other.namespaces is not None and self.namespaces >= other.namespaces))
@@ -166,6 +180,7 @@ def offer(session: Session, rule: NodeRule, *, workers_deliver: bool = False) ->
         None if session.queues is None else frozenset(session.queues),
         None if session.namespaces is None else frozenset(session.namespaces),
         session.weight,
+        session.no_python,
         workers_deliver or not is_worker(session.node),
     )
 
@@ -216,6 +231,9 @@ def lacking(offers: Sequence[Offer], policy: Policy, namespace: str) -> str:
             namespace, _, user = policy.user.partition(":")
             return f'No {who} may run jobs of the namespace {namespace} as the user "{user}".'
         who = f"{who} that may run it as its user"
+    handled = [o for o in handled if o.has_python(policy, namespace)]
+    if not handled:
+        return f"No {who} can start its Python as the user of this job; its log says why."
     fitting = [o for o in handled if o.labels.issuperset(policy.node_labels)]
     if fitting:  # of these each refuses: else one could
         return " ".join(f"{at_start(o.node)} {o.refusal(policy)}." for o in fitting[:_SHOWN])

@@ -32,6 +32,7 @@ from raftsched.core.commands import (
     Idempotent,
     KillWorkflow,
     NoteDisk,
+    OpenSession,
     OpenWorker,
     RaiseLevel,
     ReportProgress,
@@ -98,6 +99,7 @@ PARTS_SINCE: dict[tuple[type, str], int] = {
     (TriggerFire, "gap_ms"): 6,
     (ScheduleJob, "zones"): 6,
     (Fire, "zones"): 6,
+    (OpenSession, "no_python"): 6,
 }
 
 # Those of them that an earlier level goes without: they spare a run the way to a node which would refuse it, or bound a
@@ -106,6 +108,7 @@ SPARING = frozenset(
     {
         (Policy, "env"),
         (Allowed, "env"),
+        (OpenSession, "no_python"),
         (ScheduleJob, "gap_ms"),
         (TriggerSchedule, "gap_ms"),
         (Fire, "gap_ms"),

@@ -163,7 +163,12 @@ def programs(facts: Facts) -> Iterator[Finding]:
         says = f"{', '.join(own)} runs jobs as its own user: who may create one reads the cluster key, and is an admin"
         do = "give them a user of their own (--run-as default=USER), or leave programs to workers (--executors http)"
         yield Finding("programs", "warn", says, do, own)
-    if found and not held and not own:
+    unfit = _by_label(facts, "no_python")
+    for users, nodes in unfit.items():
+        says = f"{', '.join(nodes)} runs no python and call jobs as {users}, who cannot start its Python"
+        do = "its log says why: let them read it (chmod o+rx), start it with another Python, or --run-as another user"
+        yield Finding("programs", "warn", says, do, tuple(nodes))
+    if found and not held and not own and not unfit:
         yield Finding("programs", "ok", f"run as {_each(found)}")
 
 

@@ -60,15 +60,17 @@ def _gauge(name: str, words: str, value: float | None) -> Metric:
     return gauge
 
 
-def info_of(config: NodeConfig, whole_runs: bool, jobs_as: str = "") -> dict[str, str]:
+def info_of(config: NodeConfig, whole_runs: bool, jobs_as: str = "", no_python: str = "") -> dict[str, str]:
     """Returns the labels of raftsched_node_info: what is judged for itself, and settings that nodes should share.
-    `jobs_as`: whose user programs of jobs run as, or that they are held back."""
+    `jobs_as`: whose user programs of jobs run as, or that they are held back. `no_python`: users of jobs who cannot
+    start the node's Python."""
     return {
         "zones": machine.zone_files().version,
         "zone_files": machine.zone_files().digest,
         "file_system": machine.file_system(config.data.resolve()),
         "limits": ("whole runs" if whole_runs else "each process") if config.slots else "",
         "jobs_as": jobs_as if config.slots else "",
+        "no_python": no_python,
         "python": python_version(),
         "api": "plain" if config.tls_cert is None else "tls",
         "members": "open" if config.insecure_raft else "key" if config.raft_cert is None else "certificates",

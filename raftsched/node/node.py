@@ -15,10 +15,10 @@ import os
 import random
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
@@ -58,11 +58,11 @@ from raftsched.security.private import UMASK, make_private
 from raftsched.security.sealing import Sealer
 from raftsched.store import Store, make_directory
 from raftsched.tracing.starting import start_tracing
-from raftsched.worker import cgroup
+from raftsched.worker import cgroup, interpreters
 from raftsched.worker.condition_probes import ConditionProbes
 from raftsched.worker.discovery import discover
 from raftsched.worker.environment import base_environment
-from raftsched.worker.in_process import Handler, InProcessRunner, with_in_process_handlers
+from raftsched.worker.in_process import Handler, InProcessRunner, inside_alone, with_in_process_handlers
 from raftsched.worker.kept_ends import KeptEnds
 from raftsched.worker.no_runs import NoRuns
 from raftsched.worker.output import OutputStore
@@ -144,6 +144,10 @@ class Node:
             read_keyring(config.cluster_key_file)  # before anything is made
         place = output_store_of(config)
         tracer = self._start_tracing()
+        trying = interpreters.tried(
+            executors if config.slots else (), run_as, config.pythonpath, base_environment(os.environ)
+        )
+        parts.push_async_callback(_cancel, trying)
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
         calls = with_in_process_handlers(calls, self._inside)
         zones = await asyncio.to_thread(machine.zone_files)
@@ -171,6 +175,10 @@ class Node:
             config.id, output, store.read, self.clock, short_of_disk=disk.is_short, tell=tell, rules=rules
         )
         parts.push_async_callback(received.stop)
+        unfit = await trying
+        no_python = run_as.without(unfit)
+        if no_python is None:  # nobody's jobs can run functions
+            calls = inside_alone(calls)
         runner, limits, whole_runs = self._make_runner(output, umask, run_as)
         parts.push_async_callback(runner.stop)
         worker = self._worker = Worker(
@@ -184,7 +192,7 @@ class Node:
             slots=config.slots,
             weight=config.weight,
             labels=config.labels,
-            handlers=[kind for kind in executors if kind != "call"] if config.slots else (),
+            handlers=interpreters.kinds(executors, functions=no_python is not None) if config.slots else (),
             calls=calls if "call" in executors and config.slots else {},
             allowed=config.allowed,
             http=config.announced_http,
@@ -200,6 +208,7 @@ class Node:
             output_rules=rules,
             kept_ends=KeptEnds(config.data / "ends", raft.store_id),
             zones=zones.name,
+            no_python=no_python or (),
         )
         parts.push_async_callback(worker.stop)
         probes = ConditionProbes(config.id, raft, store.read, allowed=config.allowed, run_as=run_as)
@@ -221,7 +230,7 @@ class Node:
         registry.register(lately)
         why_held = held_back(config.executors, executors) if config.slots else ""
         whose = "" if PROGRAMS.isdisjoint(config.executors) else "held back" if why_held else run_as.whose
-        registry.register(self._machine_metrics(whole_runs, whose))
+        registry.register(self._machine_metrics(whole_runs, whose, unfit))
         meter = LoopMeter(self.clock)
         registry.register(meter)
         raft.subscribe(metrics.on_applied)
@@ -271,6 +280,8 @@ class Node:
         parts.callback(meter.stop)
         users = "no programs of jobs run here" if why_held else run_as.words
         log.info("%s; %s", limits, users)  # only now, for the same reason
+        if unfit:
+            log.warning("%s", interpreters.warning(unfit))
         if why_held:
             log.warning("%s", why_held)
         elif config.slots and not whole_runs and (shared := run_as.shared()) is not None:
@@ -421,11 +432,11 @@ class Node:
             registry=registry,
         )
 
-    def _machine_metrics(self, whole_runs: bool, jobs_as: str) -> MachineMetrics:
+    def _machine_metrics(self, whole_runs: bool, jobs_as: str, unfit: Collection[str]) -> MachineMetrics:
         def left() -> float | None:
             return None if self._wire is None else days_left(self._wire.contexts().ends_ms, self.clock.wall_ms())
 
-        return MachineMetrics(info_of(self.config, whole_runs, jobs_as), left)
+        return MachineMetrics(info_of(self.config, whole_runs, jobs_as, ", ".join(sorted(unfit))), left)
 
     async def _drop_old(self, output: OutputStore, copies: CopyStore, rules: OutputRules) -> None:
         """Drops output that is older than it is kept, in whole segments. Instances may stay for longer, dead letters
@@ -463,7 +474,7 @@ def _request_traces(tracer: Tracer | None) -> RequestTraces | None:
     return RequestTraces(tracer)
 
 
-async def _cancel(task: asyncio.Task[None]) -> None:
+async def _cancel(task: asyncio.Task[Any]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

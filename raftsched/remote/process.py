@@ -28,10 +28,10 @@ from raftsched.remote.uploads import Uploads
 from raftsched.security.private import UMASK, make_private
 from raftsched.store import make_directory
 from raftsched.tracing.starting import start_tracing
-from raftsched.worker import cgroup
+from raftsched.worker import cgroup, interpreters
 from raftsched.worker.discovery import discover
 from raftsched.worker.environment import base_environment
-from raftsched.worker.in_process import Handler, InProcessRunner, with_in_process_handlers
+from raftsched.worker.in_process import Handler, InProcessRunner, inside_alone, with_in_process_handlers
 from raftsched.worker.output import OutputStore
 from raftsched.worker.ports import Runs
 from raftsched.worker.processes import boot_id
@@ -77,6 +77,8 @@ class RemoteWorker:
         executors = offered(config.executors, config.runs, run_as)
         why_held = held_back(config.executors, executors)
         umask = os.umask(UMASK) if self._own_process else -1  # jobs get it back
+        trying = interpreters.tried(executors, run_as, config.pythonpath, base_environment(os.environ))
+        parts.callback(trying.cancel)
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
         calls = with_in_process_handlers(calls, self._inside)
         started = start_tracing(config.name, self.clock, os.environ) if config.tracing else None
@@ -117,8 +119,13 @@ class RemoteWorker:
             from raftsched.worker.run_traces import TracedRuns
 
             runs = TracedRuns(runs, started[0])
-        kinds = [kind for kind in executors if kind != "call"]
+        unfit = await trying
+        fit = run_as.without(unfit) == ()  # else for nobody: a worker's session does not say for whom it runs what
+        kinds = interpreters.kinds(executors, functions=fit)
+        calls = calls if fit else inside_alone(calls)
         calls = calls if "call" in executors else {}
+        if unfit and not kinds and not calls:
+            raise StartupError(f"executors: {interpreters.warning(unfit)}.", Exit.USAGE)
         if why_held and not kinds and not calls:
             raise StartupError(f"executors: {why_held}.", Exit.USAGE)
         self._agent = Agent(
@@ -155,6 +162,8 @@ class RemoteWorker:
         log.info("%s; %s", limits, "no programs of jobs run here" if why_held else run_as.words)
         if config.allowed is not None and any_variable(config.allowed):
             log.warning(ANY_VARIABLE)
+        if unfit:
+            log.warning("%s", interpreters.warning(unfit))
         if why_held:
             log.warning("%s", why_held)
         elif cgroups is None and len(config.namespaces or "..") > 1 and (shared := run_as.shared()) is not None:

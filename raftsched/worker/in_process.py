@@ -52,6 +52,11 @@ def _timed_out(timeout_s: float) -> str:
     return f"timed out after {timeout_s:g} s"
 
 
+def inside_alone(calls: Mapping[str, str]) -> dict[str, str]:
+    """Returns those of a node's handlers that need no process: they run in its own."""
+    return {name: where for name, where in calls.items() if where.startswith(PREFIX)}
+
+
 @dataclass(slots=True, eq=False)
 class _Run:
     spec: RunSpec

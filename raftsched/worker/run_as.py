@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from raftsched.config.runs import RunsConfig
 from raftsched.core.allowed import PROGRAMS
+from raftsched.core.cluster import NoPython
 from raftsched.core.eligibility import EVERY, may_run_as
 from raftsched.errors import Exit, StartupError
 from raftsched.worker.users import PIDS_MAX, Confines, User
@@ -86,6 +87,24 @@ class RunAs:
             raise UnknownUser(f'this node does not run jobs of the namespace {namespace} as the user "{wanted}"')
         name = wanted or self._run_as.get(namespace) or self._run_as.get(EVERY, "")
         return name if name in self.users else ""
+
+    def without(self, unfit: Collection[str]) -> NoPython | None:
+        """Returns whose jobs cannot run functions where these users cannot; None: those of nobody can. See
+        core.cluster.NoPython."""
+        found, anybody = [], False
+        for namespace in sorted({EVERY, *self._run_as, *self._allowed}):
+            own = self._run_as.get(namespace, self._run_as.get(EVERY, ""))
+            users = {
+                "": own,
+                **({own: own} if own else {}),
+                **{user: user for user in self._allowed.get(namespace, ())},
+            }
+            cannot = tuple(sorted(said for said, user in users.items() if user in unfit))
+            found.append((namespace, cannot))
+            anybody = anybody or len(cannot) < len(users)
+        if not anybody:
+            return None
+        return tuple(found) if any(cannot for _, cannot in found) else ()
 
     def shared(self) -> str | None:
         """Returns whom several namespaces share, in words for a node whose processes are counted by user; None: nobody,

@@ -27,6 +27,7 @@ from raftsched.core.actions import (
     SettingsChanged,
 )
 from raftsched.core.allowed import Allowed, is_closed
+from raftsched.core.cluster import NoPython
 from raftsched.core.commands import CloseSession, Ended, LoseAttempt, OpenSession, Said, Started, encode
 from raftsched.core.leasing import AttemptsFinished, DiskUse, Heartbeat, decode_grant
 from raftsched.core.leasing import encode as encode_message
@@ -95,6 +96,7 @@ class Worker:
         output_rules: OutputRules | None = None,
         kept_ends: KeptEnds | None = None,
         zones: str = "",
+        no_python: NoPython = (),
     ) -> None:
         """`boot_id` names this boot of this machine. `calls`: handlers by name, as "package.module:function". `http`:
         the advertised address of this node's API. `store_moves`: False while store turns do not get through; no
@@ -102,7 +104,7 @@ class Worker:
         started, in words. `grace_ms`: what runs have to come to an end when the node stops. `run_as`: as whom jobs run
         here. `allowed`: what jobs may name here; None: anything. `output_rules`: how much is kept of what they print;
         None: as the runner has it. `kept_ends`: where ends wait that the log does not take; None: nowhere. `zones`:
-        what time zone data the node has."""
+        what time zone data the node has. `no_python`: whose jobs cannot run functions here."""
         self._node_id = node_id
         self._raft, self._read, self._clock = raft, read, clock
         self._runner = runner
@@ -120,6 +122,7 @@ class Worker:
             users=run_as.announced,
             allowed=allowed,
             weight=weight,
+            no_python=no_python,
         )
         self._allowed, self._run_as = allowed, run_as.of
         self._closed = is_closed(allowed, handlers)

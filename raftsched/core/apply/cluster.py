@@ -151,6 +151,7 @@ def open_session(tx: Tx, c: OpenSession) -> Answer:
             users=c.users,
             allowed=c.allowed,
             weight=max(1, min(c.weight, WEIGHT_MAX)),
+            no_python=c.no_python,
         ),
     )
 

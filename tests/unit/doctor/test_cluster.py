@@ -207,6 +207,7 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
     (lambda c: c.info["n1"].update(file_system="overlay"), "file-system", "warn", "container", "volume"),
     (lambda c: c.info["n1"].update(limits="each process"), "run-limits", "warn", "each process (n1)", "Delegate"),
     (lambda c: c.info["n1"].update(jobs_as="held back"), "programs", "warn", "n1 offers http", "--run-as"),
+    (lambda c: c.info["n2"].update(no_python="svc"), "programs", "warn", "n2 runs no python", "chmod"),
     (lambda c: c.info["n2"].update(jobs_as="the node's user"), "programs", "warn", "n2 runs jobs as", "--run-as"),
     (
         lambda c: (
