@@ -11,6 +11,14 @@ import (
 	"time"
 )
 
+const (
+	resultMax = 64 * 1024     // bytes of JSON that are kept of a result
+	depthMax  = 64            // of lists and objects, one in the other
+	saidMax   = 8 * resultMax // as it is written it may take six times as much
+	tooLarge  = "its result has more than 65,536 bytes, and was not kept"
+	tooDeep   = "its result nests deeper than 64 levels, and was not kept"
+)
+
 // child is a run that was started. Times are boot milliseconds, but for startedAt, which is for people.
 type child struct {
 	run       Run
@@ -101,14 +109,12 @@ func (c *child) wait() report {
 	for i := 0; i < 100 && c.signal(syscall.SIGKILL) == nil; i++ { // what its main process left behind
 		time.Sleep(10 * time.Millisecond)
 	}
-	var answer said
-	c.file.Seek(0, io.SeekStart)
-	wrong := json.NewDecoder(c.file).Decode(&answer)
+	answer, unkept, wrong := c.said()
 	state, now := c.cmd.ProcessState, time.Now().UnixMilli()
-	made := report{Token: c.run.Token, StartedAtMs: c.startedAt, EndedAtMs: now, Result: answer.Result}
+	made := report{Token: c.run.Token, StartedAtMs: c.startedAt, EndedAtMs: now}
 	switch {
 	case wrong == nil && answer.Error == "":
-		made.Outcome = "succeeded"
+		made.Outcome, made.Result, made.Error = "succeeded", answer.Result, unkept
 	case c.timedOut:
 		made.Outcome = "timed_out"
 	case c.asked:
@@ -119,6 +125,47 @@ func (c *child) wait() report {
 		made.Outcome, made.Error = "failed", "its process ended with "+state.String()
 	}
 	return made
+}
+
+// said returns what the handler returned, as a report may carry it, and why its result is not kept. A result that no
+// node would take must not cost the other runs their reports.
+func (c *child) said() (answer said, unkept string, err error) {
+	c.file.Seek(0, io.SeekStart)
+	text, err := io.ReadAll(io.LimitReader(c.file, saidMax))
+	if err == nil && len(text) == saidMax {
+		return said{}, tooLarge, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	switch {
+	case err != nil:
+		return said{}, "", err
+	case len(answer.Result) > resultMax:
+		answer.Result, unkept = nil, tooLarge
+	case depth(answer.Result) > depthMax:
+		answer.Result, unkept = nil, tooDeep
+	}
+	return answer, unkept, nil
+}
+
+// depth returns how deep lists and objects nest in JSON.
+func depth(text []byte) int {
+	now, most, quoted := 0, 0, false
+	for i := 0; i < len(text); i++ {
+		switch sign := text[i]; {
+		case quoted && sign == '\\':
+			i++
+		case sign == '"':
+			quoted = !quoted
+		case !quoted && (sign == '[' || sign == '{'):
+			now++
+			most = max(most, now)
+		case !quoted && (sign == ']' || sign == '}'):
+			now--
+		}
+	}
+	return most
 }
 
 // clip keeps an error within what a report may carry.

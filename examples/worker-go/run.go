@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/signal"
 	"strconv"
@@ -37,8 +39,8 @@ type Handler func(context.Context, Run) (any, error)
 
 // said is what a handler returned.
 type said struct {
-	Result any    `json:"result,omitempty"`
-	Error  string `json:"error,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  string          `json:"error,omitempty"`
 }
 
 // bootMs is milliseconds of CLOCK_BOOTTIME: nobody sets it, and it runs on while the machine sleeps. Go's own
@@ -66,17 +68,31 @@ func runHere(handlers map[string]Handler) {
 	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	name, _ := run.Handler["call"].(string)
 	value, err := handlers[name](ctx, run)
-	answer := said{Result: value}
-	if err != nil {
-		answer = said{Error: err.Error()}
+	answer := said{}
+	if err == nil {
+		if answer.Result, err = encode(value); err != nil {
+			err = fmt.Errorf("its result is no JSON: %w", err) // NaN, a channel, a circle
+		}
 	}
-	text, err := json.Marshal(answer)
+	if err != nil {
+		answer = said{Error: strings.ToValidUTF8(err.Error()[:min(len(err.Error()), 10_000)], "\uFFFD")}
+	}
+	text, err := encode(answer)
 	if err != nil {
 		panic(err)
 	}
 	if _, err := file.WriteAt(text, 0); err != nil {
 		panic(err)
 	}
+}
+
+// encode returns a value as JSON, on one line; nothing is escaped that JSON does not want to be.
+func encode(value any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return bytes.TrimSpace(text.Bytes()), err
 }
 
 // watch returns when the process is being watched.

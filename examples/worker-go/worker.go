@@ -21,14 +21,20 @@ import (
 	"time"
 )
 
+const (
+	reportsMax   = 100         // in one poll
+	reportsBytes = 1024 * 1024 // of them, and one more: a node reads 4 MiB
+	refused      = "Its report was refused: "
+)
+
 type report struct {
-	Token       int64  `json:"token"`
-	Outcome     string `json:"outcome,omitempty"` // none: it has started
-	StartedAtMs int64  `json:"started_at_ms,omitempty"`
-	EndedAtMs   int64  `json:"ended_at_ms,omitempty"`
-	Error       string `json:"error,omitempty"`
-	Result      any    `json:"result,omitempty"`
-	Output      any    `json:"output,omitempty"`
+	Token       int64           `json:"token"`
+	Outcome     string          `json:"outcome,omitempty"` // none: it has started
+	StartedAtMs int64           `json:"started_at_ms,omitempty"`
+	EndedAtMs   int64           `json:"ended_at_ms,omitempty"`
+	Error       string          `json:"error,omitempty"`
+	Result      json.RawMessage `json:"result,omitempty"`
+	Output      any             `json:"output,omitempty"`
 }
 
 type opening struct {
@@ -61,7 +67,9 @@ type answer struct {
 	Runs    []Run   `json:"runs"`
 	Kill    []int64 `json:"kill"`
 	Refused []struct {
-		Token int64 `json:"token"`
+		Token  int64  `json:"token"`
+		Code   string `json:"code"`
+		Detail string `json:"detail"`
 	} `json:"refused"`
 }
 
@@ -78,6 +86,19 @@ type refusal struct {
 }
 
 func (r refusal) Error() string { return fmt.Sprintf("%d %s", r.status, r.text) }
+
+// unreadable tells whether a request was refused for what it carried.
+func (r refusal) unreadable() bool {
+	return r.status == http.StatusBadRequest || r.status == http.StatusRequestEntityTooLarge || r.status == http.StatusUnprocessableEntity
+}
+
+func (r refusal) detail() string {
+	var problem struct{ Detail string }
+	if json.Unmarshal([]byte(r.text), &problem) != nil || problem.Detail == "" {
+		return r.Error() // what is no node, a proxy
+	}
+	return problem.Detail
+}
 
 // call sends one request to one node, and turns to the next when it says 5xx or nothing. secret: of the session whose
 // request it is.
@@ -120,7 +141,7 @@ func (n *nodes) call(ctx context.Context, method, path, secret, kind string, bod
 }
 
 func (n *nodes) post(ctx context.Context, path, secret string, body, into any, limit time.Duration) (int, error) {
-	text, err := json.Marshal(body)
+	text, err := encode(body)
 	if err != nil {
 		return 0, err
 	}
@@ -140,6 +161,7 @@ type session struct {
 	after      int64
 	running    map[int64]*child
 	reports    map[int64]report // the newest of each run, until a poll with it was answered
+	most       int              // of them that a poll carries now
 	ended      chan report
 }
 
@@ -148,7 +170,7 @@ func work(handlers map[string]Handler) error {
 	servers := flag.String("servers", os.Getenv("RAFTSCHED_SERVERS"), "URLs of nodes, with commas between them")
 	queues := flag.String("queues", "", "whose runs it takes, with commas between them (all that its token allows)")
 	grace := flag.Duration("grace", 10*time.Second, "for runs to end, when the worker is told to")
-	self := opening{Version: "worker-go/1"}
+	self := opening{Version: "worker-go/2"}
 	flag.StringVar(&self.Name, "name", host, "of this worker, unlike that of all others")
 	flag.IntVar(&self.Slots, "slots", 8, "runs at a time")
 	flag.Parse()
@@ -205,7 +227,7 @@ func (n *nodes) open(self opening) (*session, error) {
 	return &session{
 		nodes: n, path: "/v1/worker-sessions/" + number, secret: o.Session, killBefore: o.KillBeforeMs, pollMs: o.PollMs, slots: self.Slots,
 		deadAt: sentAt + o.LeaseMs - o.KillBeforeMs, running: map[int64]*child{}, reports: map[int64]report{},
-		ended: make(chan report),
+		most: reportsMax, ended: make(chan report),
 	}, nil
 }
 
@@ -261,6 +283,13 @@ func (s *session) serve(stop <-chan os.Signal, graceMs int64) bool {
 			onItsWay, waiting = false, nil
 			var no refusal
 			switch {
+			case errors.As(p.err, &no) && no.unreadable() && len(p.asked.Reports) > 0:
+				log.Printf("reports were refused: %v", p.err)
+				if len(p.asked.Reports) > 1 { // one of them is wrong
+					s.most = len(p.asked.Reports) / 2
+				} else {
+					s.refused(p.asked.Reports[0], no.detail())
+				}
 			case errors.As(p.err, &no) && no.status < 500 && no.status != http.StatusTooManyRequests:
 				log.Printf("the cluster: %v", p.err) // 410, mostly
 				s.deadAt = 0
@@ -305,9 +334,16 @@ func (s *session) serve(stop <-chan os.Signal, graceMs int64) bool {
 
 func (s *session) question(stopping bool) question {
 	q := question{After: s.after, WaitMs: s.pollMs, MaxRuns: s.slots, Reports: []report{}, Killing: []int64{}}
-	for _, made := range s.reports {
-		if len(q.Reports) < 100 {
-			q.Reports = append(q.Reports, made)
+	var tokens []int64
+	for token := range s.reports {
+		tokens = append(tokens, token)
+	}
+	slices.Sort(tokens)
+	size := 0
+	for _, token := range tokens {
+		if len(q.Reports) < s.most && size < reportsBytes {
+			text, _ := encode(s.reports[token])
+			q.Reports, size = append(q.Reports, s.reports[token]), size+len(text)
 		}
 	}
 	if stopping {
@@ -323,8 +359,19 @@ func (s *session) question(stopping bool) question {
 
 // take does what the answer of a poll says.
 func (s *session) take(ctx context.Context, p polled) {
+	if len(p.asked.Reports) > 0 {
+		s.most = min(reportsMax, 2*s.most)
+	}
+	invalid := map[int64]string{}
+	for _, no := range p.answer.Refused {
+		if no.Code == "invalid" {
+			invalid[no.Token] = no.Detail
+		}
+	}
 	for _, sent := range p.asked.Reports {
-		if s.reports[sent.Token].Outcome == sent.Outcome { // it has not ended since it was said to have started
+		if why, wrong := invalid[sent.Token]; wrong {
+			s.refused(sent, why)
+		} else if s.reports[sent.Token].Outcome == sent.Outcome { // it has not ended since it was said to have started
 			delete(s.reports, sent.Token)
 		}
 	}
@@ -336,8 +383,8 @@ func (s *session) take(ctx context.Context, p polled) {
 			}
 		}
 	}
-	for _, no := range p.answer.Refused { // somebody else may have the run
-		if c := s.running[no.Token]; c != nil {
+	for _, no := range p.answer.Refused {
+		if c := s.running[no.Token]; c != nil && no.Code != "invalid" { // somebody else may have the run
 			c.asked = true
 			c.signal(syscall.SIGKILL)
 		}
@@ -353,6 +400,18 @@ func (s *session) take(ctx context.Context, p polled) {
 			s.after = run.Token
 			s.begin(ctx, run)
 		}
+	}
+}
+
+// refused does what is to be done when no node takes a report: the run has failed by that, and no other one. What says
+// no end can be left out.
+func (s *session) refused(sent report, why string) {
+	if s.reports[sent.Token].Outcome != sent.Outcome {
+		return // it has ended since
+	}
+	delete(s.reports, sent.Token)
+	if sent.Outcome != "" && !strings.HasPrefix(sent.Error, refused) {
+		s.reports[sent.Token] = report{Token: sent.Token, Outcome: "failed", Error: clip(refused + why)}
 	}
 }
 

@@ -6,6 +6,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { bootMs } from './clock.js'
 
+const RESULT_MAX = 64 * 1024 // bytes of JSON that are kept of a result
+const DEPTH_MAX = 64 // of lists and objects, one in the other
+const SAID_MAX = 8 * RESULT_MAX // as it is written it may take six times as much
+const TOO_LARGE = 'its result has more than 65,536 bytes, and was not kept'
+const TOO_DEEP = 'its result nests deeper than 64 levels, and was not kept'
 const program = new URL('./run.js', import.meta.url).pathname
 
 // A run that was started, in a process group of its own.
@@ -70,12 +75,11 @@ export class Child {
     }
     for (let i = 0; i < 100 && this.signal('SIGKILL'); i++) await sleep(10) // what its main process left behind
     about.ended_at_ms = Date.now()
-    const text = content(this.said)
-    const { result, error } = text ? JSON.parse(text) : {}
-    if (text && error === undefined) return { ...about, outcome: 'succeeded', result: result ?? null }
+    const said = sayings(this.said)
+    if (said && said.failed === undefined) return { ...about, outcome: 'succeeded', ...said }
     if (this.timedOut) return { ...about, outcome: 'timed_out' }
     if (this.asked) return { ...about, outcome: 'killed' }
-    if (text) return { ...about, outcome: 'failed', error: clip(this.output.hide(Buffer.from(error)).toString()) }
+    if (said) return { ...about, outcome: 'failed', error: clip(this.output.hide(Buffer.from(said.failed)).toString()) }
     return { ...about, outcome: 'failed', error: `its process ended with ${signal ?? `exit code ${code}`}` }
   }
 
@@ -123,10 +127,36 @@ function nameless() {
   }
 }
 
-function content(file) {
-  const raw = Buffer.alloc(fstatSync(file).size)
+// Returns what came of a run as a report may carry it: a result, and what is wrong with it, or why it has failed.
+// Undefined: it said nothing. A result that no node would take must not cost the other runs their reports.
+function sayings(file) {
+  const raw = Buffer.alloc(Math.min(fstatSync(file).size, SAID_MAX))
+  if (raw.length === 0) return undefined
+  if (raw.length === SAID_MAX) return { result: null, error: TOO_LARGE }
   readSync(file, raw, 0, raw.length, 0)
-  return raw.toString()
+  try {
+    const { result = null, error, note } = JSON.parse(raw.toString())
+    if (error !== undefined) return { failed: String(error) }
+    const text = wellFormed(JSON.stringify(result))
+    if (Buffer.byteLength(text) > RESULT_MAX) return { result: null, error: TOO_LARGE }
+    if (depth(text) > DEPTH_MAX) return { result: null, error: TOO_DEEP }
+    return { result: JSON.parse(text), error: note }
+  } catch (error) {
+    return { failed: `what it said last is no JSON: ${error.message}` }
+  }
 }
 
-const clip = text => (text.length > 1000 ? `${text.slice(0, 1000)} ...` : text)
+// JSON.stringify writes half of a surrogate pair, and nothing else, as \ud800 to \udfff: no node can read that.
+const wellFormed = json => json.replace(/\\\\|\\ud[89a-f][0-9a-f]{2}/g, found => (found === '\\\\' ? found : '\ufffd'))
+
+function depth(json) {
+  let now = 0, most = 0
+  for (const [sign] of json.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/g)) {
+    if (sign === '[' || sign === '{') most = Math.max(most, ++now)
+    else if (sign === ']' || sign === '}') now--
+  }
+  return most
+}
+
+// Keeps an error within what a report may carry; a cut may go through a pair.
+export const clip = text => Buffer.from(text.length > 1000 ? `${text.slice(0, 1000)} ...` : text).toString()

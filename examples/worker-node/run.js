@@ -11,11 +11,17 @@ guard.unref()
 
 const asked = new AbortController()
 process.on('SIGTERM', () => asked.abort())
-let said
-try {
-  said = { result: await handlers[run.handler.call](run, asked.signal) }
-} catch (error) {
-  said = { error: String(error?.message ?? error) }
+let said, odd
+const finite = (_, value) => {
+  if (typeof value === 'number' && !Number.isFinite(value)) odd = `the result has ${value}, which JSON does not know: it is null`
+  return value
 }
-writeSync(4, JSON.stringify(said))
+try {
+  const result = await handlers[run.handler.call](run, asked.signal)
+  said = JSON.stringify({ result }, finite) // throws for what is no JSON at all
+  if (odd) said = JSON.stringify({ result, note: odd })
+} catch (error) {
+  said = JSON.stringify({ error: String(error?.message ?? error).slice(0, 10_000) })
+}
+writeSync(4, said)
 process.exit(0)

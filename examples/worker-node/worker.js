@@ -3,12 +3,15 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { parseArgs } from 'node:util'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Child } from './child.js'
+import { Child, clip } from './child.js'
 import { bootMs } from './clock.js'
 import { handlers } from './handlers.js'
 
 const INLINE_MAX = 32 * 1024 // bytes of output that go with the report
 const PIECE_MAX = 256 * 1024
+const REPORTS_MAX = 100 // in one poll
+const REPORTS_BYTES = 1024 * 1024 // of them, and one more: a node reads 4 MiB
+const REFUSED = 'Its report was refused: '
 
 const { values: flags } = parseArgs({
   options: {
@@ -35,6 +38,15 @@ class Refusal extends Error {
     this.status = status
     this.text = text
     this.final = status < 500 && status !== 429
+    this.unreadable = [400, 413, 422].includes(status) // for what the request carried
+  }
+
+  get detail() {
+    try {
+      return JSON.parse(this.text).detail
+    } catch {
+      return this.message // what is no node, a proxy
+    }
   }
 }
 
@@ -75,6 +87,7 @@ class Session {
   running = new Map() // token -> Child
   reports = new Map() // token -> the newest report, until a poll with it was answered
   endings = new Set() // of runs
+  most = REPORTS_MAX // that a poll carries now
 
   constructor(opened, sentAt) {
     this.path = `/v1/worker-sessions/${opened.session.split('-')[0]}` // its number
@@ -124,7 +137,7 @@ class Session {
   }
 
   async poll() {
-    const reports = [...this.reports.values()].slice(0, 100)
+    const reports = this.due()
     const killing = [...this.running].filter(([, child]) => child.asked).map(([token]) => token)
     const asked = { after: this.after, wait_ms: this.pollMs, max_runs: stopping ? 0 : Number(flags.slots), reports, killing }
     this.waiting = new AbortController()
@@ -134,7 +147,11 @@ class Session {
     try {
       answer = await call('POST', `${this.path}/poll`, asked, { limitMs: this.pollMs + 1500, signal: this.waiting.signal, secret: this.secret })
     } catch (error) {
-      if (error.final) {
+      if (error.unreadable && reports.length > 0) {
+        console.error(`reports were refused: ${error.message}`)
+        if (reports.length > 1) this.most = reports.length >> 1 // one of them is wrong
+        else if (this.reports.get(reports[0].token) === reports[0]) this.refused(reports[0], error.detail)
+      } else if (error.final) {
         console.error(`the cluster: ${error.message}`) // 410, mostly
         this.deadAt = 0
       } else if (!this.waiting.signal.aborted) {
@@ -146,16 +163,23 @@ class Session {
       this.waiting = undefined
     }
     if (this.over) return
-    for (const sent of reports) if (this.reports.get(sent.token) === sent) this.reports.delete(sent.token)
+    if (reports.length > 0) this.most = Math.min(REPORTS_MAX, 2 * this.most)
+    const invalid = new Map(answer.refused.filter(one => one.code === 'invalid').map(one => [one.token, one.detail]))
+    for (const sent of reports) {
+      if (this.reports.get(sent.token) !== sent) continue // there is something newer to say
+      if (invalid.has(sent.token)) this.refused(sent, invalid.get(sent.token))
+      else this.reports.delete(sent.token)
+    }
     const until = sentAt + answer.lease_ms - this.killBefore
     if (answer.lease_ms > 0 && until > this.deadAt) {
       this.deadAt = until
       for (const child of this.running.values()) child.renew(until)
     }
-    for (const { token } of answer.refused) { // somebody else may have the run
+    for (const { token, code } of answer.refused) {
+      if (code === 'invalid') continue
       const child = this.running.get(token)
       if (child) child.asked = true
-      child?.signal('SIGKILL')
+      child?.signal('SIGKILL') // somebody else may have the run
     }
     for (const token of answer.kill) {
       const child = this.running.get(token)
@@ -169,6 +193,22 @@ class Session {
     }
   }
 
+  // Returns the reports that the next poll carries.
+  due() {
+    const due = []
+    for (let bytes = 0, waiting = [...this.reports.values()]; due.length < this.most && bytes < REPORTS_BYTES && waiting.length > 0;) {
+      due.push(waiting.shift())
+      bytes += Buffer.byteLength(JSON.stringify(due.at(-1)))
+    }
+    return due
+  }
+
+  // No node takes this report: its run has failed by that, and no other one. What says no end can be left out.
+  refused({ token, outcome, error }, why) {
+    this.reports.delete(token)
+    if (outcome && !error?.startsWith(REFUSED)) this.reports.set(token, { token, outcome: 'failed', error: clip(REFUSED + why) })
+  }
+
   begin(run) {
     const { token } = run
     if (run.error) return this.reports.set(token, { token, outcome: 'failed', error: run.error }) // nobody can run it
@@ -177,7 +217,7 @@ class Session {
     try {
       child = new Child(run, this.deadAt)
     } catch (error) {
-      return this.reports.set(token, { token, outcome: 'not_begun', error: error.message.slice(0, 1000) })
+      return this.reports.set(token, { token, outcome: 'not_begun', error: clip(error.message) })
     }
     this.running.set(token, child)
     this.reports.set(token, { token, started_at_ms: child.startedAt })
@@ -265,7 +305,7 @@ while (!stopping) {
       queues: flags.queues?.split(','),
       incarnation,
       opening,
-      version: 'worker-node/1',
+      version: 'worker-node/2',
     })
     session = new Session(opened, sentAt)
   } catch (error) {

@@ -47,7 +47,7 @@ SUBJECTS = (
     ),
     Subject(
         ("raftsched/remote/",),
-        ("tests/unit/remote", "tests/sim/jobs", *_e2e("workers", "workers_shown", "worker_output")),
+        ("tests/unit/remote", "tests/sim/jobs", *_e2e("workers", "workers_shown", "worker_output", "worker_protocol")),
         "`./scripts/bench workers --seconds 60`, `./jepsen-like/run.py --workers 20 --run-on workers` for some minutes",
     ),
     Subject(
@@ -66,7 +66,7 @@ SUBJECTS = (
         ("tests/integration/embedded", *_e2e("startup", "shut", "faults", "jobs_run")),
     ),
     Subject(("raftsched/doctor/",), ("tests/unit/doctor", "tests/unit/cli/doctor", *_e2e("watch"))),
-    Subject(("examples/",), _e2e("workers", "webshop", "examples")),
+    Subject(("examples/",), _e2e("workers", "worker_protocol", "webshop", "examples")),
     Subject(
         ("raftsched/api/",),
         ("tests/unit/api", "tests/integration/api", *_e2e("fuzz_api", "api_model", "sdk", "tls")),
