@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema_rs
 
 from raftsched.api.openapi.description import describe
+from raftsched.api.openapi.parameters import ALWAYS_ANSWERED, ANSWERED
 from raftsched.api.routes import ROUTES
 from tests.support.api_formats import CHECKS
 
@@ -32,9 +33,17 @@ def _routes() -> list[tuple[str, re.Pattern[str], str]]:
     return found
 
 
+def _answer(path: str, method: str, status: str) -> dict[str, Any]:
+    """Returns what is said of an answer, also where that is a reference."""
+    said: dict[str, Any] = document()["paths"][path][method]["responses"][status]
+    if "$ref" in said:
+        said = document()["components"]["responses"][said["$ref"].rpartition("/")[2]]
+    return said
+
+
 @cache
 def _validator(path: str, method: str, status: str, media: str, part: bool) -> Any:
-    content = document()["paths"][path][method]["responses"][status]["content"][media]["schema"]
+    content = _answer(path, method, status)["content"][media]["schema"]
     item = content.get("properties", {}).get("items", {}).get("items", {})
     if not part and "anyOf" in item:  # nobody asked for some fields only
         items = {"type": "array", "items": item["anyOf"][0]}
@@ -70,12 +79,15 @@ def check(method: str, target: str, status: int, headers: Mapping[str, str], bod
     where = f"{method} {target[:200]}"
     responses = document()["paths"][found][wanted.lower()]["responses"]
     assert str(status) in responses, f"{where} answers {status}, which is not documented: {str(body)[:500]}"
-    said = responses[str(status)]
+    said = _answer(found, wanted.lower(), str(status))
     media = headers.get("Content-Type", "").partition(";")[0].strip()
     content = said.get("content", {})
-    for name in said.get("headers", {}):
-        if status < 400 and name.startswith("Raftsched-"):  # what is no HTTP is answered before anything is known
+    if status < 400:  # what is no HTTP is answered before anything is known
+        for name in ALWAYS_ANSWERED:
             assert name in headers, f"{where} answers {status} without {name}"
+    for name in headers:
+        if name.startswith("Raftsched-") or name in ANSWERED:
+            assert name in said["headers"], f"{where} answers {status} with {name}, which is not documented"
     if method == "HEAD" or status in (204, 304):
         return
     assert media in content, f"{where} answers {status} as {media!r}; documented are {list(content)}"

@@ -53,7 +53,7 @@ BACKUPS: web.AppKey[Backups] = web.AppKey("backups", Backups)
 
 @operation(
     "Download a backup of the whole state",
-    {200: Reply({"type": "string", "format": "binary"}, "The backup.", (_INDEX,), MEDIA_TYPE)},
+    {200: Reply({"type": "string", "format": "binary"}, "The backup.", (_INDEX, "Content-Disposition"), MEDIA_TYPE)},
     query=READ,
     codes=("overloaded", "disk-full"),
     role="admin",

@@ -129,7 +129,7 @@ def _asked(given: ActionsIn, now_ms: int) -> _Asked:
 @operation(
     "Delete matching jobs",
     {
-        200: Reply(AnyOf((DeletedOut, DryRunOut)), "Done, or counted."),
+        200: Reply(AnyOf((DeletedOut, DryRunOut)), "Done, or counted.", ("Location",)),
         202: Reply(DeletedOut, "It goes on as an operation.", ("Location",)),
     },
     query=(*PARAMETERS, "all", "dry_run"),

@@ -19,6 +19,7 @@ import msgspec
 from raftsched.api.http.problems import MEDIA_TYPE
 from raftsched.api.openapi import parameters
 from raftsched.api.openapi import types as openapi_types
+from raftsched.api.openapi.clients import Problems, referred, typed
 from raftsched.api.openapi.links import Links, RouteLike
 from raftsched.api.openapi.operation import ALWAYS, HEALTH, OPERATIONS, READS, AnyOf, Operation, PageOf, Reply
 from raftsched.errors import KINDS
@@ -30,7 +31,13 @@ _ABOUT = (
     "stable `code`. Times are RFC 3339, durations such as 30s, 5m, 1h30m, or ISO 8601. Lists are read page by page: "
     "`next`, or the Link header, leads on. Every GET may be asked as HEAD."
 )
-_WITH = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}  # status -> headers
+_WITH = {  # status -> headers that its problems may have
+    401: ("WWW-Authenticate",),
+    409: ("Retry-After",),
+    416: ("Content-Range", "Raftsched-Served-By"),
+    429: ("Retry-After",),
+    503: ("Retry-After",),
+}
 _TOKENS = (
     "A token of /v1/tokens, or of the issuer that /v1/cluster/oidc names. It is needed once PUT /v1/cluster/access has "
     "said so."
@@ -44,6 +51,7 @@ def describe(routes: Sequence[RouteLike], version: str) -> dict[str, Any]:
     """Raises LookupError for a route whose handler declares no operation."""
     schemas = _Schemas()
     links = Links(routes)
+    problems = Problems(lambda status, codes: _problem(status, codes, schemas))
     paths: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     tags: dict[str, None] = {}
     for route in routes:
@@ -52,15 +60,37 @@ def describe(routes: Sequence[RouteLike], version: str) -> dict[str, Any]:
             raise LookupError(f"{route.method} {route.path} declares no operation; see raftsched.api.openapi.operation")
         tag = _tag(route.path)
         tags[tag] = None
-        paths[_address(route.path)][route.method.lower()] = _operation(route, declared, tag, schemas, links)
+        paths[_address(route.path)][route.method.lower()] = _operation(route, declared, tag, schemas, links, problems)
+    made: dict[str, Any] = typed(
+        _document(version, dict(paths), tags, schemas.components(), problems.components(), links)
+    )
+    return made
+
+
+def _document(
+    version: str,
+    paths: dict[str, Any],
+    tags: Iterable[str],
+    schemas: dict[str, Any],
+    problems: dict[str, Any],
+    links: Links,
+) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
-        "info": {"title": "raftsched", "version": version or "0", "description": _ABOUT},
+        "info": {
+            "title": "raftsched",
+            "version": version or "0",
+            "description": _ABOUT,
+            "contact": {"name": "The maintainers of raftsched"},
+            "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/", "description": "The node that was asked for this description."}],
         "security": [{"token": []}, {}],
-        "paths": dict(paths),
+        "paths": paths,
         "tags": [{"name": tag} for tag in tags],
         "components": {
-            "schemas": schemas.components(),
+            "schemas": referred(paths, schemas, problems),
+            "responses": problems,
             "headers": {name: _header(name) for name in parameters.ANSWERED},
             "links": links.components(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": _TOKENS}},
@@ -79,13 +109,15 @@ def _tag(path: str) -> str:
     return parts[0].partition(":")[0] if path.startswith("/v1/") else "node"
 
 
-def _operation(route: RouteLike, declared: Operation, tag: str, schemas: _Schemas, links: Links) -> dict[str, Any]:
+def _operation(
+    route: RouteLike, declared: Operation, tag: str, schemas: _Schemas, links: Links, problems: Problems
+) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operationId": route.operation_id,
         "tags": [tag],
         "summary": declared.summary,
         "parameters": [*_path_parameters(route.path), *_query(declared), *_headers(route, declared)],
-        "responses": _responses(route, declared, schemas, links),
+        "responses": _responses(route, declared, schemas, links, problems),
     }
     texts = [inspect.getdoc(route.handler), _NOTHING if declared.changes_nothing else None]
     if declared.repeatable:
@@ -170,7 +202,9 @@ def codes_of(route: RouteLike, declared: Operation) -> list[str]:
     return sorted(codes, key=lambda code: (KINDS[code].status, code))
 
 
-def _responses(route: RouteLike, declared: Operation, schemas: _Schemas, links: Links) -> dict[str, Any]:
+def _responses(
+    route: RouteLike, declared: Operation, schemas: _Schemas, links: Links, problems: Problems
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for status, answer in declared.answers.items():
         found[str(status)] = _response(status, answer, schemas)
@@ -181,19 +215,28 @@ def _responses(route: RouteLike, declared: Operation, schemas: _Schemas, links: 
     for code in codes_of(route, declared):
         by_status[KINDS[code].status].append(code)
     for status, codes in by_status.items():
-        narrowed = {"properties": {"status": {"const": status}, "code": {"enum": codes}}}
-        schema = {"allOf": [schemas.of(openapi_types.PROBLEM), narrowed]}
-        if str(status) in found:  # beside an answer of this operation's own
-            found[str(status)].setdefault("content", {})[MEDIA_TYPE] = {"schema": schema}
-            found[str(status)]["description"] += f" Or: {_titles(codes)}."
+        if str(status) not in found:
+            found[str(status)] = problems.of(status, codes)
             continue
-        names = [*parameters.ALWAYS_ANSWERED, *_WITH.get(status, ())]
-        found[str(status)] = {
-            "description": f"{_titles(codes)}.",
-            "headers": _answered(names),
-            "content": {MEDIA_TYPE: {"schema": schema}},
-        }
+        own = found[str(status)]  # beside an answer of this operation's own
+        own.setdefault("content", {})[MEDIA_TYPE] = {"schema": _problem_schema(status, codes, schemas)}
+        own["description"] += f" Or: {_titles(codes)}."
     return dict(sorted(found.items()))
+
+
+def _problem(status: int, codes: Sequence[str], schemas: _Schemas) -> dict[str, Any]:
+    return {
+        "description": f"{_titles(codes)}.",
+        "headers": _answered([*parameters.ANY_MAY_ANSWER, *_WITH.get(status, ())]),
+        "content": {MEDIA_TYPE: {"schema": _problem_schema(status, codes, schemas)}},
+    }
+
+
+def _problem_schema(status: int, codes: Sequence[str], schemas: _Schemas) -> dict[str, Any]:
+    """Narrows what stands beside the reference and not in an `allOf`: generators of clients make a type of each of
+    those, and here one is enough."""
+    narrowed = {"status": {"const": status}, "code": {"enum": [*codes]}}
+    return {**schemas.of(openapi_types.PROBLEM), "properties": narrowed}
 
 
 def _titles(codes: Iterable[str]) -> str:
@@ -203,7 +246,7 @@ def _titles(codes: Iterable[str]) -> str:
 def _response(status: int, answer: Reply, schemas: _Schemas) -> dict[str, Any]:
     one: dict[str, Any] = {
         "description": answer.says or f"{HTTPStatus(status).phrase}.",
-        "headers": _answered([*parameters.ALWAYS_ANSWERED, *answer.headers]),
+        "headers": _answered([*parameters.ANY_MAY_ANSWER, *answer.headers]),
     }
     if answer.schema is not None:
         one["content"] = {answer.media: {"schema": schemas.of(answer.schema)}}

@@ -30,9 +30,10 @@ def render(document: dict[str, Any]) -> str:
     """`document`: OpenAPI 3.1 as JSON would give it."""
     info = document["info"]
     by_tag: dict[str, list[str]] = {tag["name"]: [] for tag in document["tags"]}
+    named = document["components"]["responses"]
     for path, methods in document["paths"].items():
         for method, one in methods.items():
-            by_tag[one["tags"][0]].append("".join(_operation(method.upper(), path, one)))
+            by_tag[one["tags"][0]].append("".join(_operation(method.upper(), path, one, named)))
     schemas = document["components"]["schemas"]
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -51,7 +52,8 @@ def render(document: dict[str, Any]) -> str:
     return "".join(parts)
 
 
-def _operation(method: str, path: str, one: dict[str, Any]) -> Iterator[str]:
+def _operation(method: str, path: str, one: dict[str, Any], named: dict[str, Any]) -> Iterator[str]:
+    """`named`: the answers that are referred to."""
     name = escape(one["operationId"])
     yield f'<details id="{name}"><summary><span class="way"><span class="method">{method}</span>'
     yield f" {escape(path)}</span> {escape(one['summary'])}</summary>"
@@ -67,7 +69,7 @@ def _operation(method: str, path: str, one: dict[str, Any]) -> Iterator[str]:
         yield "<p><b>Body</b>" + ("" if one["requestBody"]["required"] else " (may be left out)") + "</p>"
         rows = ((f"<code>{escape(media)}</code>", _schema(c["schema"])) for media, c in _content(one["requestBody"]))
         yield _table(("type", "content"), rows)
-    yield _table(("status", "meaning", "content"), (_answer(s, a) for s, a in one["responses"].items()))
+    yield _table(("status", "meaning", "content"), (_answer(s, a, named) for s, a in one["responses"].items()))
     yield "</details>"
 
 
@@ -75,7 +77,8 @@ def _content(one: dict[str, Any]) -> list[tuple[str, Any]]:
     return list(one.get("content", {}).items())
 
 
-def _answer(status: str, answer: dict[str, Any]) -> tuple[str, ...]:
+def _answer(status: str, answer: dict[str, Any], named: dict[str, Any]) -> tuple[str, ...]:
+    answer = named[answer["$ref"].rpartition("/")[2]] if "$ref" in answer else answer
     what = ", ".join(_schema(content["schema"]) for _, content in _content(answer)) or "nothing"
     return f"<code>{status}</code>", escape(answer["description"]), what
 
@@ -96,7 +99,7 @@ def _type(name: str, schema: dict[str, Any]) -> Iterator[str]:
                 escape(one.get("description", "")),
             )
             for field, one in way.get("properties", {}).items()
-            if one not in ({"type": "null"}, {"const": False})
+            if one not in ({"type": "null"}, {"const": False, "type": "boolean"})
         )
         yield _table(("field (* always)", "type", "meaning"), rows)
     yield "</details>"

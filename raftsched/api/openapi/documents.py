@@ -58,10 +58,13 @@ DOCUMENTS: web.AppKey[Documents] = web.AppKey("documents", Documents)
 
 @operation("API description in OpenAPI 3.1", {200: Reply({"type": "object"}, "OpenAPI.", (), JSON)}, role="open")
 async def openapi(ctx: ApiContext, call: Call[None]) -> web.Response:
+    """What this is: all operations with their parameters, bodies, answers and problems, for programs that make clients
+    or check requests."""
     return reply(await call.request.app[DOCUMENTS].json())
 
 
 @operation("API documentation as a web page", {200: Reply({"type": "string"}, "A page.", (), _HTML)}, role="open")
 async def page(ctx: ApiContext, call: Call[None]) -> web.Response:
+    """The same as /openapi.json, for people. It needs no script, and nothing from anywhere else."""
     headers = {"Content-Type": f"{_HTML}; charset=utf-8", "Content-Security-Policy": _POLICY}
     return web.Response(body=await call.request.app[DOCUMENTS].html(), headers=headers)

@@ -112,7 +112,7 @@ HEADERS: dict[str, tuple[dict[str, Any], str]] = {
     "Idempotency-Key": (
         {"type": "string", "pattern": "^[\\x21-\\x7e]{1,255}$"},
         "A name for this request: sent again under it, byte for byte, it is answered again and not done again; 422 "
-        "when it is another one. Kept for an hour (idempotency_keep, idempotency_max in the settings).",
+        "when it is another one of its kind. Kept for an hour (idempotency_keep, idempotency_max in the settings).",
     ),
     "If-Match": (
         {"type": "string", "format": "revision-tag", "pattern": '^(\\*|"[0-9]{1,18}")$'},
@@ -172,6 +172,10 @@ ANSWERED: dict[str, tuple[dict[str, Any], str]] = {
         {"type": "string", "pattern": "^[0-9]+$"},
         "Up to here in the log the answer shows what was applied.",
     ),
+    "Raftsched-Stale": (
+        {"type": "string", "enum": ["true"]},
+        "The answer may be old: this node knows of no leader. Left out where it does.",
+    ),
     "ETag": ({"type": "string"}, "That of this version, to be sent as If-Match."),
     "Location": ({"type": "string"}, "The address of what was made."),
     "Link": ({"type": "string"}, 'The next page, rel="next", when there is more.'),
@@ -179,5 +183,27 @@ ANSWERED: dict[str, tuple[dict[str, Any], str]] = {
     "Accept-Ranges": ({"type": "string"}, "bytes: Range is understood."),
     "WWW-Authenticate": ({"type": "string"}, "How to say who asks (RFC 6750)."),
     "Content-Range": ({"type": "string"}, "Which bytes these are, and of how many."),
+    "Raftsched-Snapshot-Index": (
+        {"type": "string", "pattern": "^[0-9]+$"},
+        "The entry of the log as of which the backup is.",
+    ),
+    "Content-Disposition": ({"type": "string"}, "attachment, with a name for the file."),
+    "Raftsched-Attempt": (
+        {"type": "string", "pattern": "^[0-9]+$"},
+        "The attempt whose output it is. Left out where there was none yet.",
+    ),
+    "Raftsched-Offset": (
+        {"type": "string", "pattern": "^[0-9]+$"},
+        "Bytes of the output before what is answered. Left out where there was no attempt yet.",
+    ),
+    "Raftsched-Output-Truncated": (
+        {"type": "string", "pattern": "^[0-9]+$"},
+        "Bytes that were left out because the output was too long. Left out where none were.",
+    ),
+    "Raftsched-Served-By": (
+        {"type": "string"},
+        "The node that has the output, or `object store`. Left out where it is the one that answers.",
+    ),
 }
 ALWAYS_ANSWERED = ("Raftsched-Leader", "Raftsched-Term", "Raftsched-Index")
+ANY_MAY_ANSWER = (*ALWAYS_ANSWERED, "Raftsched-Stale")

@@ -31,7 +31,7 @@ def _job(schemas: dict[str, Any]) -> dict[str, Any]:
     given = schemas["JobIn"]["properties"]
     content = {}
     for name in JobShown.__struct_fields__:
-        schema = {k: v for k, v in given[name].items() if k != "default"}
+        schema = _plain(given[name])
         if name == "handler":
             schema = _without_null(schema)
         content[name] = schema
@@ -43,6 +43,11 @@ def _job(schemas: dict[str, Any]) -> dict[str, Any]:
         "properties": {**state, **content},
         "required": [*state, *content],
     }
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schema of what has no default: it has to be there, or is left as it was where it is left out."""
+    return {name: one for name, one in schema.items() if name != "default"}
 
 
 def part_of(whole: dict[str, Any], title: str) -> dict[str, Any]:
@@ -65,7 +70,7 @@ def _patch(schemas: dict[str, Any]) -> dict[str, Any]:
     """null: the default; of an object a part will do. Trigger and handler are replaced whole."""
     properties = {}
     for name, schema in schemas["JobIn"]["properties"].items():
-        one = {k: v for k, v in schema.items() if k != "default"}
+        one = _plain(schema)
         whole = name == "handler"
         properties[name] = _without_null(one) if whole else _or_null(_part(one, schemas))
     properties["suspended"] = {"enum": [False, None]}  # there are /pause and /resume
@@ -73,7 +78,7 @@ def _patch(schemas: dict[str, Any]) -> dict[str, Any]:
         "title": "JobPatch",
         "description": "What is to change of a job (RFC 7396). " + (_patch.__doc__ or ""),
         "type": "object",
-        "properties": {**properties, "trigger": schemas["JobIn"]["properties"]["trigger"]},
+        "properties": {**properties, "trigger": _plain(schemas["JobIn"]["properties"]["trigger"])},
         "additionalProperties": False,
     }
 
@@ -90,7 +95,7 @@ def patch_of(title: str, model: Any) -> Special:
 
     def make(schemas: dict[str, Any]) -> dict[str, Any]:
         whole = schemas[model.__name__]
-        given = {name: {k: v for k, v in one.items() if k != "default"} for name, one in whole["properties"].items()}
+        given = {name: _plain(one) for name, one in whole["properties"].items()}
         properties = {name: _or_null(_part(one, schemas)) for name, one in given.items()}
         return {**whole, "title": title, "description": patch_of.__doc__, "properties": properties, "required": []}
 
@@ -109,7 +114,7 @@ def _part(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     needed = schema.get("required", ())
     if "properties" in schema:
         part["properties"] = {
-            name: one if name in needed else _or_null(_part({k: v for k, v in one.items() if k != "default"}, schemas))
+            name: one if name in needed else _or_null(_part(_plain(one), schemas))
             for name, one in schema["properties"].items()
         }
     if isinstance(schema.get("additionalProperties"), dict):
@@ -218,7 +223,16 @@ def _one_of(
 
 def _unset(schema: dict[str, Any]) -> dict[str, Any]:
     """As if it were left out."""
-    return dict(_NULL) if _NULL in schema.get("anyOf", []) else {"const": schema.get("default")}
+    if _NULL in schema.get("anyOf", []):
+        return dict(_NULL)
+    default = schema.get("default")
+    # An empty object as a constant is refused by generators of clients.
+    return {"type": "object", "maxProperties": 0} if default == {} else {"const": default}
+
+
+def _said(*fields: str) -> dict[str, Any]:
+    """Returns what holds where all of these are there, and none is null."""
+    return {"required": list(fields), "properties": {field: {"not": dict(_NULL)} for field in fields}}
 
 
 def _needs(*fields: str) -> Callable[[dict[str, Any]], None]:
@@ -228,7 +242,7 @@ def _needs(*fields: str) -> Callable[[dict[str, Any]], None]:
         schema["required"] = sorted({*schema.get("required", []), *fields})
         for field in fields:
             one = _without_null(schema["properties"][field])
-            schema["properties"][field] = {k: v for k, v in one.items() if k != "default"}
+            schema["properties"][field] = _plain(one)
 
     return rule
 
@@ -250,8 +264,7 @@ def _refine_every(schema: dict[str, Any]) -> None:
     (every,) = (way for way in schema["oneOf"] if way["title"] == "every")
     delayed = {"mode": {"const": "fixed_delay"}, "calendar": {"type": "string"}}
     every["not"] = {"properties": delayed, "required": sorted(delayed)}  # that has no times a calendar could leave out
-    of_one = {"required": ["calendar"], "properties": {"calendar": {"type": "string"}}}
-    schema["anyOf"] = [{"properties": {"calendar_action": dict(_NULL)}}, of_one]
+    schema.update({"if": _said("calendar_action"), "then": _said("calendar")})
 
 
 def _after_in(schema: dict[str, Any]) -> None:
@@ -275,8 +288,7 @@ def _one_or_several(schema: dict[str, Any]) -> None:
 
 
 def _pause_in(schema: dict[str, Any]) -> None:
-    null = dict(_NULL)
-    schema["anyOf"] = [{"properties": {"until": null}}, {"properties": {"for": null}}]
+    schema["not"] = _said("until", "for")
 
 
 def _chosen(filter_type: str, *always: str) -> Callable[[dict[str, Any]], None]:
@@ -314,21 +326,18 @@ def _token_in(schema: dict[str, Any]) -> None:
 
 
 def _placement_in(schema: dict[str, Any]) -> None:
-    null = dict(_NULL)
-    schema["anyOf"] = [{"properties": {"on": null}}, {"properties": {"shards": null}}]
+    schema["not"] = _said("on", "shards")
 
 
 def _concurrency_in(schema: dict[str, Any]) -> None:
     _needs("key")(schema)
-    said: dict[str, Any] = {"not": dict(_NULL)}
-    schema["anyOf"] = [{"required": [name], "properties": {name: said}} for name in ("max", "rate")]
+    schema["anyOf"] = [_said("max"), _said("rate")]
 
 
 def _kill_in(schema: dict[str, Any]) -> None:
     """Refines the filter: a job or a namespace, never everything."""
     _needs("filter")(schema)
-    said: dict[str, Any] = {"not": dict(_NULL)}
-    named = {"anyOf": [{"required": [name], "properties": {name: said}} for name in ("job", "namespace")]}
+    named = {"anyOf": [_said("job"), _said("namespace")]}
     schema["properties"]["filter"] = {"allOf": [{"$ref": "#/components/schemas/KillFilterIn"}, named]}
 
 

@@ -46,6 +46,7 @@ STORE = "object store"  # as who served it; no node is called so
 ATTEMPT = "Raftsched-Attempt"  # whose output it is
 OFFSET = "Raftsched-Offset"  # bytes of it before what is answered
 TRUNCATED = "Raftsched-Output-Truncated"
+_SAID = (ATTEMPT, OFFSET, TRUNCATED, SERVED_BY)
 _CHUNK = 64 * 1024
 _PARAMETERS = ("attempt", "stream", "offset", "tail", "tail_bytes", "limit_bytes", "follow", *READ)
 _PLAIN = {"Content-Type": "text/plain; charset=utf-8"}
@@ -55,9 +56,12 @@ _RELAYED = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", 
 @operation(
     "Read the output of an instance",
     {
-        200: Reply({"type": "string"}, "The output.", ("Accept-Ranges",), "text/plain"),
+        200: Reply({"type": "string"}, "The output.", ("Accept-Ranges", *_SAID), "text/plain"),
         206: Reply(
-            {"type": "string"}, "The range that was asked for.", ("Accept-Ranges", "Content-Range"), "text/plain"
+            {"type": "string"},
+            "The range that was asked for.",
+            ("Accept-Ranges", "Content-Range", *_SAID),
+            "text/plain",
         ),
     },
     query=_PARAMETERS,

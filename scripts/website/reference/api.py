@@ -20,6 +20,7 @@ FOLDER = "reference/api"
 # As a reader of /openapi.json gets it.
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(describe(ROUTES, __version__)))
 _SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
+_NAMED: dict[str, Any] = DOCUMENT["components"]["responses"]
 _OPERATIONS = [
     (method.upper(), path, one) for path, methods in DOCUMENT["paths"].items() for method, one in methods.items()
 ]
@@ -138,20 +139,26 @@ def _listed(codes: Iterable[str]) -> str:
 
 
 def _answers(one: Mapping[str, Any], here: str) -> Iterator[tuple[str, str, str]]:
-    for status, answer in one["responses"].items():
+    for status, answer in _said(one):
         content = {media: c for media, c in answer.get("content", {}).items() if media != MEDIA_TYPE}
         if content or int(status) < 400:
             says = answer["description"].partition(" Or: ")[0]
             yield code(status), plain(says), ", ".join(word(c["schema"], here) for c in content.values()) or "nothing"
 
 
+def _said(one: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields each status with its answer, also where that is a reference."""
+    for status, answer in one["responses"].items():
+        yield status, _NAMED[answer["$ref"].rpartition("/")[2]] if "$ref" in answer else answer
+
+
 def codes(one: Mapping[str, Any]) -> list[str]:
     """Returns the codes of the errors that an operation of the description may answer."""
     found: list[str] = []
-    for answer in one["responses"].values():
+    for _, answer in _said(one):
         problem = answer.get("content", {}).get(MEDIA_TYPE)
         if problem is not None:
-            found += problem["schema"]["allOf"][1]["properties"]["code"]["enum"]
+            found += problem["schema"]["properties"]["code"]["enum"]
     return found
 
 
@@ -170,7 +177,7 @@ def _type(name: str, schema: Mapping[str, Any], here: str) -> Iterator[str]:
         rows = (
             (code(field) + (" (always)" if field in needed else ""), word(one, here), _default(one))
             for field, one in way.get("properties", {}).items()
-            if one not in ({"type": "null"}, {"const": False})
+            if one not in ({"type": "null"}, {"const": False, "type": "boolean"})
         )
         yield table(("field", "type", "default"), rows)
 
