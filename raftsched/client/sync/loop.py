@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
+import selectors
+import socket
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
@@ -16,7 +20,9 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._pid = os.getpid()
-        self._loop = asyncio.new_event_loop()
+        self._selector = selectors.DefaultSelector()
+        self._loop = asyncio.SelectorEventLoop(self._selector)
+        _LOOPS.add(self)
         self._thread = threading.Thread(target=self._serve, name="raftsched client", daemon=True)
         self._thread.start()
 
@@ -30,6 +36,9 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("this would wait for itself; use AsyncClient in coroutines")
+        if self._pid != os.getpid():
+            work.close()
+            raise RuntimeError("this was begun before this process was forked off; begin it again")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -53,6 +62,21 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
+    def part(self) -> None:
+        """In a process that was forked off: takes the connections of its parent away from what was copied. Descriptors
+        and epoll's list of them are shared: what closes a connection here would make the parent deaf for it, and its
+        farewell would reach the parent's peer."""
+        self._loop.set_exception_handler(lambda loop, context: None)  # of connections that nobody closed
+        inherited = [key.fd for key in self._selector.get_map().values()] if not self._loop.is_closed() else []
+        if inherited and isinstance(self._selector, selectors.EpollSelector):
+            with select.epoll() as own:
+                os.dup2(own.fileno(), self._selector.fileno(), inheritable=False)
+        dead, other = socket.socketpair()
+        other.close()
+        with dead:
+            for descriptor in inherited:
+                os.dup2(dead.fileno(), descriptor, inheritable=False)
+
     def _serve(self) -> None:
         """Ends the loop where it ran: the thread that stops it may have one of its own that runs."""
         try:
@@ -71,3 +95,12 @@ async def _next(source: AsyncIterator[_T]) -> tuple[_T] | None:
 
 async def _close(source: Any) -> None:
     await source.aclose()
+
+
+def _part_all() -> None:
+    for one in list(_LOOPS):
+        one.part()
+
+
+_LOOPS: weakref.WeakSet[LoopThread] = weakref.WeakSet()
+os.register_at_fork(after_in_child=_part_all)
