@@ -5,6 +5,8 @@ Nothing here may import aiohttp, lmdb, pysyncobj, dateutil or rich, not even in 
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from typing import Any
 
@@ -14,7 +16,9 @@ from raftsched import __version__
 from raftsched.cli.failures import failure
 from raftsched.cli.lazy import LazyGroup
 from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT
-from raftsched.errors import RaftschedError
+from raftsched.errors import Exit, RaftschedError
+
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 # in the order of --help
 _CLUSTER = {
@@ -144,7 +148,18 @@ def cli(
 
 def main() -> None:
     """The entry point of the console script; ends the process."""
-    cli.main(prog_name="raftsched")
+    try:
+        try:
+            cli.main(prog_name="raftsched")
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still to be written would fail once more
+        click.echo(f"raftsched: the output cannot be written: {(error.strerror or '').lower()}", err=True)
+        sys.exit(Exit.ERROR)
 
 
 if __name__ == "__main__":
