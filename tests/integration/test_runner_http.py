@@ -144,7 +144,7 @@ def test_chunked_and_until_close(tmp_path: Path) -> None:
 def test_a_broken_response_fails(tmp_path: Path) -> None:
     cases = {
         b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort": "ended in the middle",
-        b"": "ended in the middle",
+        b"": "closed the connection without an answer",
         b"SSH-2.0-OpenSSH\r\n\r\n": "does not begin like HTTP/1.1",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n": "not HTTP/1.1",
     }

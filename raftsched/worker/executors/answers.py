@@ -99,6 +99,8 @@ class Answer:
         try:
             return self._http.next_event()
         except h11.RemoteProtocolError as exc:
+            if not self._received:
+                raise Failed("the server closed the connection without an answer") from None
             if self._at_end:
                 raise Failed("the connection ended in the middle of the response") from None
             if exc.error_status_hint == 431:  # h11's word for its own bound
@@ -131,9 +133,10 @@ class Answer:
             self._turn_began = self._now()
 
     def _check_begin(self) -> None:
-        """Raises Failed as soon as the first line is there: h11 says so only after an empty line, which a server of
-        something else may never send."""
+        """Raises Failed as soon as the first line is there, or begins with what is no text: h11 says so only after an
+        empty line, which a server of something else may never send."""
         line, ended, _ = self._begin.partition(b"\n")
-        if (ended or self._at_end or len(line) >= _BEGIN_MAX) and line and not line.startswith(b"HTTP/1."):
+        known = ended or self._at_end or len(line) >= _BEGIN_MAX or line[:1] < b"\t"
+        if known and line and not line.startswith(b"HTTP/1."):
             shown = line.decode("latin-1").rstrip("\r")
             raise Failed(f"the response does not begin like HTTP/1.1: {shown!r}")

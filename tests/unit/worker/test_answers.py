@@ -60,6 +60,8 @@ async def whole(answer: Answer) -> bytes:
         (Flood(b"HTTP/1.1 200 ", then=b"y"), "longer than 65536 bytes"),
         (Flood(then=b"\r\n"), "does not begin like HTTP/1.1"),
         (Flood(then=b"SSH-2.0-"), "does not begin like HTTP/1.1"),
+        (Flood(b"\x00\x00\x12\x04\x00"), r"does not begin like HTTP/1.1: '\\x00\\x00\\x12"),  # HTTP/2's settings
+        (Flood(), "closed the connection without an answer"),
         (Flood(OK + b"Content-Length: 5\r\n\r\nab"), "in the middle"),
         (Flood(CHUNKED + b"1\r\na\r\nzz\r\n"), "not HTTP/1.1"),
     ],
