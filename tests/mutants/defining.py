@@ -12,7 +12,7 @@ DEFINING = (
         "moved_from_now_on",
         "what fell into excluded time before a leader looks is moved to its end all the same",
         "schedule/triggers.py",
-        "found = end * 1000 if _gathers(trigger, held, end, anchor_ms, job_id) else None",
+        "found = end * 1000 if _gathers(trigger, held, end, anchor_ms, hash_id) else None",
         "found = None",
         _SCHEDULE,
         None,
