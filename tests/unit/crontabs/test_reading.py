@@ -274,7 +274,7 @@ def test_settings_that_are_as_they_were_are_not_noted(line: str) -> None:
 
 def test_a_command_that_goes_on_in_the_next_line_is_refused() -> None:
     tab = read("@daily cd /srv && \\\n   rm -rf cache\n@hourly echo a\\\\\n")
-    assert [(r.line, r.reason.partition(";")[0]) for r in tab.refused][0] == (
+    assert next((r.line, r.reason.partition(";")[0]) for r in tab.refused) == (
         1,
         "ends with a backslash, and cron joins no lines: half a command would run",
     )
