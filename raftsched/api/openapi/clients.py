@@ -1,5 +1,5 @@
-"""What programs that make clients of the description need beyond its being valid: names for answers that are problems,
-the type of each constant, and no part that nothing refers to."""
+"""Makes of the description one that clients can be made of: names for answers that are problems, the type of each
+constant, and no part that nothing refers to."""
 
 from __future__ import annotations
 

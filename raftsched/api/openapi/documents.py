@@ -58,7 +58,7 @@ DOCUMENTS: web.AppKey[Documents] = web.AppKey("documents", Documents)
 
 @operation("API description in OpenAPI 3.1", {200: Reply({"type": "object"}, "OpenAPI.", (), JSON)}, role="open")
 async def openapi(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """What this is: all operations with their parameters, bodies, answers and problems, for programs that make clients
+    """Describes all operations with their parameters, bodies, answers and problems, for programs that make clients
     or check requests."""
     return reply(await call.request.app[DOCUMENTS].json())
 
