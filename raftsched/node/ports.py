@@ -1,4 +1,4 @@
-"""What joins the rooms of a node: what they hear from Raft, and the API's view of them."""
+"""Joins the rooms of a node: what they hear from Raft, and the API's view of them."""
 
 from __future__ import annotations
 

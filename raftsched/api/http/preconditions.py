@@ -20,7 +20,7 @@ _EXAMPLE = '"0d3k5xw2a9f5m.3"'
 
 
 class Tag(NamedTuple):
-    """What an ETag of If-Match says. `job_id`: None where it is not that of a job, or a job's revision alone."""
+    """An ETag of If-Match, read. `job_id`: None where it is not that of a job, or a job's revision alone."""
 
     revision: int
     job_id: int | None = None

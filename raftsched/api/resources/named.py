@@ -175,7 +175,10 @@ class NamedResource(Generic[R]):
             try:
                 await self.target(ctx, self.names(call))
             except Problem:
-                raise Problem("stale-revision", f"If-Match was given, but {self.unmet}.") from None
+                raise self.unmet_condition() from None
+
+    def unmet_condition(self) -> Problem:
+        return Problem("stale-revision", f"If-Match was given, but {self.unmet}.")
 
     def without_read_only(self, value: Any) -> Any:
         """Drops what the cluster sets, so that an answer may be put back."""

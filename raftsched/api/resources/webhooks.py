@@ -56,6 +56,7 @@ from raftsched.core.webhooks import (
     Webhook,
     WebhookSpec,
 )
+from raftsched.errors import RaftschedError
 from raftsched.webhooks import encode_secret
 
 BODY_MAX = 64 * 1024  # bytes
@@ -185,7 +186,12 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     await WEBHOOKS.check_if_match(ctx, call)
     made = _made_for(spec, secret)
     command = PutWebhook(name, spec, secret or made, bool(made), False, call.create_only, call.if_match)
-    accepted = await propose_one(ctx, encode(await with_sealed_secret(ctx, command)))
+    try:
+        accepted = await propose_one(ctx, encode(await with_sealed_secret(ctx, command)))
+    except RaftschedError as refused:
+        if refused.code == "not-found":  # it was deleted since
+            raise WEBHOOKS.unmet_condition() from None
+        raise
     return _made(ctx, call, name, made, accepted)
 
 

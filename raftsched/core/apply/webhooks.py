@@ -58,9 +58,7 @@ def put_webhook(tx: Tx, c: PutWebhook) -> Answer:
         return Rejected("invalid-parameter", wrong)
     webhook = webhooks(tx).get(c.name)
     if webhook is None:
-        if c.if_revision is None:
-            return _create(tx, c)
-        return Rejected("stale-revision", f"There is no webhook {c.name}; leave out the condition to create it.")
+        return _no_webhook(c.name) if c.if_revision is not None else _create(tx, c)
     if c.if_none:
         return Rejected("exists", f"The webhook {c.name} exists already.")
     if is_stale(c.if_revision, webhook):
