@@ -15,6 +15,7 @@ from raftsched.config.values import ConfigError, Range, list_of, pairs_of, text_
 from raftsched.core.allowed import Allowed, allowed_of
 from raftsched.core.namespaces import OUTPUT_MAX_BYTES
 from raftsched.handlers import KINDS
+from raftsched.hosts import rule_asked_for
 from raftsched.regular_files import open_regular
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -124,6 +125,8 @@ def rules_of(executors: tuple[str, ...], settings: Mapping[str, Any]) -> Allowed
             raise ConfigError(
                 f"{name} has {len(items)} items; at most {ALLOWED_MAX} of {ALLOWED_CHARS} characters each"
             )
+    for name in {"http_allow", "http_deny"} & lists.keys():
+        lists[name] = tuple(map(rule_asked_for, lists[name]))
     try:
         return allowed_of(executors, lists)
     except ValueError as error:

@@ -16,8 +16,16 @@ from posixpath import normpath
 
 import msgspec
 
-IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+from raftsched.core.hosts import (
+    ASCII,
+    IPAddress,
+    IPNetwork,
+    Reading,
+    literal,
+    split_target,
+    target_of_url,
+    unwrapped,
+)
 
 # Words for networks. Sources: RFC 1918, RFC 6598 and RFC 4193 (private), RFC 1122 and RFC 4291 (loopback, link-local).
 NETWORKS: dict[str, tuple[str, ...]] = {
@@ -26,7 +34,6 @@ NETWORKS: dict[str, tuple[str, ...]] = {
     "private": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"),
     "link-local": ("169.254.0.0/16", "fe80::/10"),
 }
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: the last four bytes are the IPv4 address
 PROGRAMS = frozenset({"exec", "shell", "python"})  # handlers by which a job names itself what runs
 PATH_MAX = 4_096  # Linux, limits.h: no program and no directory has a longer path
 RULES_MAX = 100  # of one kind, of a remote worker
@@ -62,6 +69,7 @@ _NEVER_SUFFIXES = (
     *("_MODULES", "_PLUGIN_PATH"),
 )
 _VARIABLE = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*", re.ASCII)
+_FUNCTION = re.compile(r"[A-Za-z0-9._*?\x80-\U0010ffff]+(:[A-Za-z0-9._*?\x80-\U0010ffff]+)?")
 NO_ENV = ": it has no env_allow; say it there, or leave the variable out"
 VARIABLES_MAX, VARIABLE_MAX = 100, 256  # of a job's variables, so many are held against rules before it is started
 
@@ -101,7 +109,7 @@ def is_closed(allowed: Allowed | None, handlers: Collection[str]) -> bool:
     return ("exec" not in handlers or rules.exec is not None) and ("python" not in handlers or rules.python is not None)
 
 
-def rules_error(allowed: Allowed) -> str | None:
+def rules_error(allowed: Allowed, reading: Reading = ASCII) -> str | None:
     """Returns what is wrong with rules that a remote worker says it has, and what would be right; None: nothing is
     wrong."""
     lists = (allowed.exec, allowed.cwd, allowed.python, allowed.http, allowed.http_deny, allowed.env)
@@ -109,7 +117,7 @@ def rules_error(allowed: Allowed) -> str | None:
         return f"a worker has at most {RULES_MAX} rules of a kind, of {PATH_MAX} characters each."
     try:
         for item in (*allowed.http, *allowed.http_deny):
-            Rule(item)
+            Rule(item, reading)
     except ValueError as error:
         return f"{error}."
     return None
@@ -125,8 +133,7 @@ def allowed_of(executors: tuple[str, ...], lists: dict[str, tuple[str, ...]]) ->
                     f"{name} {item!r} must be the absolute path of {what}, such as /opt/jobs, without '..'"
                 )
     for item in lists.get("python_allow", ()):
-        module, colon, function = item.partition(":")
-        if not module or not all(c.isalnum() or c in "._*?" for c in module + function) or (colon and not function):
+        if not _FUNCTION.fullmatch(item):
             raise ValueError(f"python_allow {item!r} must be a module or a function, such as shop.* or shop.mail:send")
     for item in lists.get("env_allow", ()):
         if not _VARIABLE.fullmatch(item):
@@ -245,94 +252,11 @@ def listed(items: tuple[str, ...], most: int = 5) -> str:
 # ---------------------------------------------------------------- addresses
 
 
-def target_of_url(url: str) -> str:
-    """ "host:port" of an http:// or https:// address that was checked before; empty when it is none."""
-    scheme, separator, rest = url.partition("://")
-    authority = rest.partition("/")[0].partition("?")[0].partition("#")[0].rpartition("@")[2]
-    if not separator or not authority:
-        return ""
-    host, port = split_target(authority)
-    return f"{f'[{host}]' if ':' in host else host.lower()}:{port or (443 if scheme.lower() == 'https' else 80)}"
-
-
-def split_target(target: str) -> tuple[str, int]:
-    """Host and port of "host:port", "[v6]:port" or "host"; 0: none is named."""
-    if target.startswith("["):
-        host, _, rest = target[1:].partition("]")
-        port = rest.removeprefix(":")
-    else:
-        host, _, port = target.partition(":")
-    return host, int(port) if port.isascii() and port.isdigit() and len(port) <= 5 else 0
-
-
-def literal(host: str) -> IPAddress | None:
-    """The address that a host is written as, as resolvers read it; None: it is a name. "127.1", "0x7f000001" and
-    "2130706433" are addresses to inet_aton(3)."""
-    try:
-        return ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return _legacy(host)
-
-
-def _legacy(host: str) -> IPAddress | None:
-    parts = host.split(".")
-    if not 1 <= len(parts) <= 4:
-        return None
-    numbers = []
-    for part in parts:
-        try:
-            low = part.lower()
-            base = 16 if low.startswith("0x") else 8 if len(low) > 1 and low.startswith("0") else 10
-            if not low.isascii() or not low.isalnum():
-                return None
-            numbers.append(int(low, base))
-        except ValueError:
-            return None
-    *heads, last = numbers
-    if any(n > 255 for n in heads) or last >= 1 << 8 * (5 - len(parts)):
-        return None
-    value = last
-    for at, head in enumerate(heads):
-        value |= head << 8 * (3 - at)
-    return ipaddress.IPv4Address(value)
-
-
-def asked_for(host: str) -> str:
-    """The name of a host as resolvers are asked for it: IDNA (RFC 3490), by which many spellings are one name, such as
-    letters of full width, or with a soft hyphen. Raises UnicodeError: it is none in the DNS."""
-    return host.encode("idna").decode("ascii").lower()
-
-
-def resolved_name(host: str) -> str:
-    """The name that rules about names are held against."""
-    if not host.isascii():
-        try:
-            host = asked_for(host)
-        except UnicodeError:
-            pass  # cannot be resolved either
-    return host.lower().rstrip(".")
-
-
-def unwrapped(address: IPAddress) -> IPAddress:
-    """The IPv4 address within an IPv6 one that stands for it (mapped, 6to4, Teredo, NAT64), else the address itself."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return address
-    if address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    if address.sixtofour is not None:
-        return address.sixtofour
-    if address.teredo is not None:
-        return address.teredo[1]
-    if address in _NAT64 or (int(address) >> 32 == 0 and int(address) > 1):
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address
-
-
 class Rule:
     """One item of http_allow or http_deny: a word of NETWORKS, an address, a network, or the pattern of a name; each
     with or without ":port"."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, reading: Reading = ASCII) -> None:
         """Raises ValueError with what would be right."""
         self.text = text
         self.port = 0
@@ -349,19 +273,14 @@ class Rule:
         try:
             self.networks = (ipaddress.ip_network(host),)
         except ValueError:
-            if "/" in host or not host or not all(c.isalnum() or c in "-._*?" for c in host):
-                raise ValueError(
-                    f"{text!r} is no rule; write a network such as 10.1.0.0/16, an address, a name such as"
-                    f" *.corp.example, or {', '.join(NETWORKS)}, with or without :port"
-                ) from None
             try:
-                self.pattern = ".".join(
-                    asked_for(label) if not label.isascii() else label for label in host.lower().split(".")
+                self.pattern = reading.pattern_of(host)
+            except ValueError as error:
+                wrong = str(error) or (
+                    "is no rule; write a network such as 10.1.0.0/16, an address, a name such as *.corp.example, or "
+                    f"{', '.join(NETWORKS)}, with or without :port"
                 )
-            except UnicodeError:
-                raise ValueError(
-                    f"{text!r} has a name that is none in the DNS; write it as it is there (xn--...)"
-                ) from None
+                raise ValueError(f"{text!r} {wrong}") from None
 
     def bits(self, host: str, port: int, address: IPAddress | None) -> int:
         """Returns how specific the rule is about this destination; negative: it says nothing about it."""
@@ -387,16 +306,17 @@ class Destinations:
     addresses of the public internet are allowed, all others (loopback, private, link-local, multicast, reserved) are
     not."""
 
-    def __init__(self, allow: tuple[str, ...], deny: tuple[str, ...]) -> None:
+    def __init__(self, allow: tuple[str, ...], deny: tuple[str, ...], reading: Reading = ASCII) -> None:
         """Raises ValueError."""
-        self._allow = [Rule(text) for text in allow]
-        self._deny = [Rule(text) for text in deny]
+        self._allow = [Rule(text, reading) for text in allow]
+        self._deny = [Rule(text, reading) for text in deny]
+        self._reading = reading
         self._allow_text = listed(allow)
 
     def refusal(self, host: str, port: int, address: IPAddress | None) -> str | None:
         """Why this address of this host is not asked, as the end of a sentence; None: it is. An `address` of None: not
         resolved yet, so that only names decide."""
-        name = resolved_name(host)
+        name = self._reading.name_of(host)
         plain = None if address is None else unwrapped(address)
         allow, deny = _most(self._allow, name, port, plain), _most(self._deny, name, port, plain)
         if deny is not None and (allow is None or deny[0] >= allow[0]):
@@ -404,7 +324,7 @@ class Destinations:
             return f"asks nothing of {where}:{port}: http_deny names {deny[1].text}"
         if allow is not None or plain is None:
             return None
-        if plain.is_global and not plain.is_multicast:
+        if self._reading.is_public(plain):
             return None
         what = next((word for word in ("loopback", "link-local", "private") if _in(plain, word)), "no public")
         where = str(plain) if str(plain) == name else f"{plain} ({name})"
@@ -439,23 +359,28 @@ def permitted_addresses(
 
 
 @lru_cache(64)
-def destinations(allow: tuple[str, ...], deny: tuple[str, ...]) -> Destinations | None:
+def destinations(allow: tuple[str, ...], deny: tuple[str, ...], reading: Reading = ASCII) -> Destinations | None:
     """The rules as announced by a node; None when they cannot be read, so that the node itself has to decide."""
     try:
-        return Destinations(allow, deny)
+        return Destinations(allow, deny, reading)
     except ValueError:
         return None
 
 
 @lru_cache(4_096)
-def _judged(allow: tuple[str, ...], deny: tuple[str, ...], target: str) -> str | None:
-    rules = destinations(allow, deny)
+def _judged(allow: tuple[str, ...], deny: tuple[str, ...], target: str, reading: Reading) -> str | None:
+    rules = destinations(allow, deny, reading)
     if rules is None or not target:
         return None
     host, port = split_target(target)
     return rules.refusal(host, port, literal(host))
 
 
-def wrong_in_target(allowed: Allowed, target: str) -> str | None:
+def wrong_in_target(allowed: Allowed, target: str, reading: Reading = ASCII) -> str | None:
     """As `run_error`, of a request to "host:port"; names are not resolved here."""
-    return _judged(allowed.http, allowed.http_deny, target)
+    return _judged(allowed.http, allowed.http_deny, target, reading)
+
+
+def wrong_in_url(allowed: Allowed, url: str, reading: Reading = ASCII) -> str | None:
+    """As `wrong_in_target`, of an address."""
+    return wrong_in_target(allowed, target_of_url(url, reading), reading)

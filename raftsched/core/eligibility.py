@@ -12,11 +12,12 @@ from raftsched.core.allowed import (
     is_closed,
     path_error,
     run_error,
-    target_of_url,
     wrong_in_target,
+    wrong_in_url,
 )
 from raftsched.core.cluster import NodeRule, NoPython, Session
 from raftsched.core.executors import at_start, is_worker
+from raftsched.core.hosts import ASCII, Reading
 from raftsched.core.model import Condition, ConditionKind, Policy
 from raftsched.core.notices import SYSTEM_NAMESPACE
 
@@ -52,6 +53,7 @@ class Offer:
     weight: int = 1
     no_python: NoPython = ()  # whose jobs cannot run functions on it
     delivers: bool = True  # it takes runs of the cluster's own namespace, which have secrets of webhooks
+    reading: Reading = ASCII  # of hosts
 
     @property
     def runs(self) -> bool:
@@ -114,19 +116,21 @@ class Offer:
 
     def refusal(self, policy: Policy) -> str | None:
         """Why the node does not touch what the job names, as the end of a sentence; None: it does."""
-        return None if self.allowed is None else _refusal(self.allowed, policy, is_closed(self.allowed, self.handlers))
+        if self.allowed is None:
+            return None
+        return _refusal(self.allowed, policy, is_closed(self.allowed, self.handlers), self.reading)
 
 
 # Of a session that was opened before the level of variables (core.levels, SPARING) its rules are not known.
 NOT_ANNOUNCED = "; where it is said, it was announced before the level of the cluster was 6: start it once more"
 
 
-def _refusal(allowed: Allowed, policy: Policy, closed: bool) -> str | None:
+def _refusal(allowed: Allowed, policy: Policy, closed: bool, reading: Reading) -> str | None:
     """Why a node with these rules does not run a job with this policy, as the end of a sentence that begins with the
     node; None: it does, as far as can be told without resolving names."""
     kind = policy.required_capability.partition(":")[0]
     if kind in ("http", DELIVER):
-        wrong = wrong_in_target(allowed, policy.target)
+        wrong = wrong_in_target(allowed, policy.target, reading)
         if wrong is not None:
             return wrong
     else:
@@ -135,7 +139,7 @@ def _refusal(allowed: Allowed, policy: Policy, closed: bool) -> str | None:
             return wrong + NOT_ANNOUNCED if wrong.endswith(NO_ENV) else wrong
     for condition in policy.conditions:
         if condition.kind is ConditionKind.HTTP:
-            wrong = wrong_in_target(allowed, target_of_url(condition.target))
+            wrong = wrong_in_url(allowed, condition.target, reading)
         elif condition.kind is ConditionKind.PATH:
             wrong = path_error(allowed, condition.target)
         else:
@@ -163,8 +167,9 @@ def _restricted(allowed: Allowed | None, handlers: frozenset[str]) -> frozenset[
     return allowed.kinds | {"call"} if is_closed(allowed, handlers) else allowed.kinds
 
 
-def offer(session: Session, rule: NodeRule, *, workers_deliver: bool = False) -> Offer:
-    """`workers_deliver`: as apply has it in a cluster of a level below NODES_DELIVER (core.levels)."""
+def offer(session: Session, rule: NodeRule, *, workers_deliver: bool = False, reading: Reading = ASCII) -> Offer:
+    """`workers_deliver`: as apply has it in a cluster of a level below NODES_DELIVER (core.levels). `reading`: of
+    hosts, as apply has it."""
     handlers = frozenset(session.handlers)
     if "http" in handlers and not is_worker(session.node):
         handlers |= {DELIVER}
@@ -182,6 +187,7 @@ def offer(session: Session, rule: NodeRule, *, workers_deliver: bool = False) ->
         session.weight,
         session.no_python,
         workers_deliver or not is_worker(session.node),
+        reading,
     )
 
 

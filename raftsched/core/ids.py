@@ -11,6 +11,8 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 
+from raftsched.core.ascii import is_number
+
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]  # ten bits each
 _VALUES = {c: i for i, c in enumerate(_ALPHABET)}
@@ -76,7 +78,7 @@ def parse_instance(text: str) -> InstanceKey | None:
     head, at, rest = text.partition("@")
     job_id = parse_job(head)
     when, dash, request = rest.partition("-")
-    if job_id is None or not at or not when.isascii() or not when.isdigit() or len(when) > 16:
+    if job_id is None or not at or not is_number(when) or len(when) > 16:
         return None
     number = 0
     if dash:

@@ -69,6 +69,7 @@ HISTORY = {
 PAUSES_BEGIN_FIRST = 4
 NODES_DELIVER = 6  # no session of a remote worker is assigned a run of the cluster's own namespace
 DROPPED_IS_TOLD = 6  # to runs that results are passed to, and in their steps
+HOSTS_ARE_ASCII = 6  # hosts are read by ASCII, and by networks that are named here (core.hosts)
 AUDIT_BY_SUBJECT = 6  # rings of their own for jobs and secrets; no note of what changes nothing
 DELAYS_FOLLOW_EACH_RUN = 6  # a fixed delay counts from the end of each run of its job, also of one that was asked for
 HASHED_BY_NAME = 6  # `H` in the cron expressions of a named job that is made now is hashed from namespace and name

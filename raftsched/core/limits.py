@@ -12,6 +12,7 @@ from raftsched.core.allowed import rules_error
 from raftsched.core.calendars import CALENDAR_NAME_MAX
 from raftsched.core.cluster import NodeRule, OpenWorker, Settings
 from raftsched.core.executors import EXECUTOR_MAX, WORKER_PREFIX, is_worker
+from raftsched.core.hosts import Reading
 from raftsched.core.key_templates import JOB_MARK, VALUE_MAX, KeyTemplateError, parse
 from raftsched.core.model import (
     DAY_MS,
@@ -147,7 +148,7 @@ def settings_error(settings: Settings) -> str | None:
     return None
 
 
-def worker_error(c: OpenWorker) -> str | None:
+def worker_error(c: OpenWorker, reading: Reading) -> str | None:
     """Returns what is wrong with what a remote worker says of itself, and what would be right; None: nothing is
     wrong."""
     if not is_worker(c.worker) or len(c.worker.encode()) > EXECUTOR_MAX or len(c.incarnation.encode()) > BOOT_ID_MAX:
@@ -159,7 +160,7 @@ def worker_error(c: OpenWorker) -> str | None:
             return f"a worker is for 1 to {SERVED_MAX} queues and as many namespaces, or for all."
     if len(c.handlers) > HANDLERS_MAX or len(c.users) > HANDLERS_MAX or len(c.labels) > LABELS_MAX:
         return f"a worker has at most {HANDLERS_MAX} handlers and {LABELS_MAX} labels."
-    return None if c.allowed is None else rules_error(c.allowed)
+    return None if c.allowed is None else rules_error(c.allowed, reading)
 
 
 def policy_error(policy: Policy) -> str | None:

@@ -29,6 +29,7 @@ from raftsched.core.model import Instance
 from raftsched.core.rows import META_KEY, SESSIONS, decode_meta, newest_session
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import NoLeader, RaftschedError
+from raftsched.hosts import rule_asked_for
 from raftsched.raft.proposals.barrier import Barriers
 from raftsched.remote.grants import Grants, Request
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, RefusedReport, Report, WorkerRules
@@ -479,8 +480,8 @@ def allowed_of(rules: WorkerRules) -> Allowed:
         listed(rules.exec_allow),
         listed(rules.cwd_allow),
         listed(rules.python_allow),
-        tuple(rules.http_allow),
-        tuple(rules.http_deny),
+        tuple(map(rule_asked_for, rules.http_allow)),
+        tuple(map(rule_asked_for, rules.http_deny)),
         listed(rules.env_allow),
     )
 

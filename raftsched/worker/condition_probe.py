@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from raftsched.clock import SystemClock
 from raftsched.core.allowed import Allowed, Destinations, inside, path_error, permitted_addresses
 from raftsched.core.model import Condition, ConditionKind
+from raftsched.hosts import asked_for
 from raftsched.worker.users import User, thread_as
 
 ENTRIES_MAX = 200_000  # names of files that one look goes through
@@ -209,7 +210,9 @@ class ConditionProbe:
         last one all. Raises OSError, Refused and GivenUp."""
         host, port = address
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        addresses, refused = permitted_addresses(self._destinations, host, port, [info[4][0] for info in found])
+        addresses, refused = permitted_addresses(
+            self._destinations, asked_for(host), port, [info[4][0] for info in found]
+        )
         if refused is not None:
             raise Refused(refused)
         end = self._clock.monotonic() + timeout

@@ -67,7 +67,7 @@ ROOMS: dict[str, set[str]] = {
 LEAVES = {
     *("background", "bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
     *("cloudevents", "mails", "notice_texts", "descriptors", "machine", "nesting", "regular_files", "run", "templates"),
-    *("error_texts", "whole_file"),
+    *("error_texts", "hosts", "whole_file"),
 }
 LEAVES_OF = {
     "core": {"bounds"},

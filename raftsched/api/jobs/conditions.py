@@ -10,6 +10,7 @@ from raftsched.api.jobs.schema import ConditionIn
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.core.limits import CONDITION_MAX
 from raftsched.core.model import Condition, ConditionKind, Policy
+from raftsched.hosts import url_asked_for
 
 _ONE_OF = "exactly one of path, http, job_succeeded"
 _BELONGS = {"status": "http", "within": "job_succeeded"}
@@ -45,7 +46,7 @@ def _condition(given: ConditionIn, at: str, errors: list[FieldError], stay: tupl
         wrong = url_error(given.http)
         if wrong is not None:
             errors.append(FieldError(f"{at}/http", wrong))
-        return Condition(ConditionKind.HTTP, given.http, status=given.status or 0)
+        return Condition(ConditionKind.HTTP, url_asked_for(given.http), status=given.status or 0)
     return _job(given, at, errors, stay)
 
 

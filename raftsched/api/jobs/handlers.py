@@ -13,10 +13,12 @@ from raftsched.api.http.problems import FieldError, pointer
 from raftsched.api.jobs.schema import HandlerIn, HttpIn, LimitsIn, SecretRef
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.bounds import URL_MAX
-from raftsched.core.allowed import PATH_MAX, VARIABLE_MAX, VARIABLES_MAX, target_of_url
+from raftsched.core.allowed import PATH_MAX, VARIABLE_MAX, VARIABLES_MAX
+from raftsched.core.hosts import target_of_url
 from raftsched.core.references import SECRET
 from raftsched.errors import Meaning
 from raftsched.handlers import handler_name_error
+from raftsched.hosts import url_asked_for
 from raftsched.quantities import parse_size
 from raftsched.templates import wrong_in
 
@@ -86,7 +88,7 @@ def target_of(given: HandlerIn) -> str:
         return given.exec[0][:PATH_MAX]
     if given.python is not None:
         return given.python[:PATH_MAX]
-    return "" if given.http is None else target_of_url(given.http.url)
+    return "" if given.http is None else target_of_url(url_asked_for(given.http.url))
 
 
 def cwd_of(given: str) -> str:

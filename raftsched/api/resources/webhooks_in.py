@@ -40,6 +40,7 @@ from raftsched.core.webhooks import (
     origin_of,
     webhook_error,
 )
+from raftsched.hosts import url_asked_for
 from raftsched.webhooks import PREFIX, decode_secret
 
 _DEFAULT = WebhookSpec(url="http://127.0.0.1/")
@@ -124,6 +125,7 @@ def _spec(given: WebhookIn, errors: list[FieldError]) -> WebhookSpec:
             errors.append(Combination("/url", "is missing; give the address that events are sent to"))
     else:
         _url(url, errors)
+        url = url_asked_for(url)
     smtp = _smtp(given, errors)
     most_per = _at_most(given.at_most, errors)
     if given.page is not None:

@@ -27,6 +27,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.verdicts import judged, note_said
 from raftsched.core.apply.versions import STALE
 from raftsched.core.apply.watches import note_end, note_start
+from raftsched.core.ascii import lower
 from raftsched.core.commands import (
     Accepted,
     Answer,
@@ -417,7 +418,7 @@ def _failed(
     if outcome in retry.on and instance.tried <= len(retry.delays_ms):
         instance.state = instance_after(instance.state, "retry")
         instance.reason = "retry"
-        add_step(tx, instance, StepKind.ENDED, outcome.name.lower(), instance.attempts[-1].token)
+        add_step(tx, instance, StepKind.ENDED, lower(outcome.name), instance.attempts[-1].token)
         add_step(tx, instance, StepKind.RETRY, f"level {instance.tried}")
         wait_ms = retry_delay_ms(retry, instance.key, instance.tried)
         instance.wake_at_ms = tx.now + (least_delay_ms if least_delay_ms > wait_ms else wait_ms)

@@ -157,7 +157,7 @@ def open_session(tx: Tx, c: OpenSession) -> Answer:
 
 
 def open_worker(tx: Tx, c: OpenWorker) -> Answer:
-    wrong = worker_error(c)
+    wrong = worker_error(c, tx.reading)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     newest = tx.node_session(c.worker)

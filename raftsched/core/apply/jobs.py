@@ -27,6 +27,7 @@ from raftsched.core.apply.several import (
 )
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import REPEAT, STALE, stale_revision
+from raftsched.core.ascii import lower
 from raftsched.core.commands import Accepted, Answer, CreateJob, DeleteJob, EditJob, Rejected, ResumeJob, SetJobState
 from raftsched.core.creation import (
     circle,
@@ -424,7 +425,7 @@ def set_job_state(tx: Tx, c: SetJobState) -> Answer:
         if state is JobState.SCHEDULED:
             _resume(tx, job, tx.now)
         else:
-            stop_schedule(tx, job, state.name.lower())
+            stop_schedule(tx, job, lower(state.name))
             if state is JobState.SUSPENDED:
                 job.error = c.error
     if state is JobState.EXPIRED and c.kill:

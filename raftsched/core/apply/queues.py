@@ -211,7 +211,7 @@ def sort_ready(tx: Tx, c: SortReady) -> Answer:
 def offer_of(tx: Tx, session: Session) -> Offer:
     """Returns what a node or worker with an open session offers."""
     rule = tx.node_rule(session.node) or NodeRule()
-    return offer(session, rule, workers_deliver=tx.meta.level < NODES_DELIVER)
+    return offer(session, rule, workers_deliver=tx.meta.level < NODES_DELIVER, reading=tx.reading)
 
 
 def some_node_can(tx: Tx, policy: Policy, namespace: str, only: str = "") -> bool:

@@ -28,7 +28,9 @@ from raftsched.core.calendars import CALENDAR_NAME_MAX, Calendar
 from raftsched.core.changes import InstanceEvent
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.eligibility import Need, Offer
+from raftsched.core.hosts import ASCII, Reading
 from raftsched.core.keyed import KeyUse
+from raftsched.core.levels import HOSTS_ARE_ASCII
 from raftsched.core.limits import KEY_SIZE, NOW_MAX_MS, QUEUE_NAME_MAX, U64_MAX
 from raftsched.core.model import FINAL, Instance, Job, Policy
 from raftsched.core.namespaces import Namespace, namespace_error
@@ -48,6 +50,7 @@ from raftsched.core.rows import (
 )
 from raftsched.core.run_keys import RunKey
 from raftsched.core.tables import INSTANCES, JOBS, READY, TIMERS, Table, View, after, from_u64, name_key, u64
+from raftsched.core.unicode_hosts import UNICODE
 from raftsched.core.watches import not_run_at
 from raftsched.core.webhooks import Webhook
 from raftsched.core.workflows import member_key, member_value
@@ -99,6 +102,11 @@ class Tx:
         self._run_keys: dict[bytes, RunKey | None] = {}
         self._run_keys_changed: set[bytes] = set()
         self.lines: dict[bytes, None] = {}
+
+    @property
+    def reading(self) -> Reading:
+        """How hosts are read."""
+        return ASCII if self.meta.level >= HOSTS_ARE_ASCII else UNICODE
 
     @property
     def actor(self) -> str:

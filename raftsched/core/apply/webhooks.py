@@ -12,7 +12,6 @@ from hashlib import sha256
 import msgspec
 from msgspec.structs import replace
 
-from raftsched.core.allowed import target_of_url
 from raftsched.core.apply.indexes import tag_job
 from raftsched.core.apply.jobs import remove
 from raftsched.core.apply.keys import HASH_SIZE
@@ -21,9 +20,11 @@ from raftsched.core.apply.queues import drop_queue, make_queue
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.users import jobs_with_tag, refusal_by_users
 from raftsched.core.apply.versions import REPEAT, is_stale, stale_revision
+from raftsched.core.ascii import lower
 from raftsched.core.changes import ClusterChange, ClusterEvent
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.eligibility import DELIVER
+from raftsched.core.hosts import target_of_url
 from raftsched.core.model import DAY_MS, Job, JobState, Outcome, Overlap, Policy, Retention, Retry, Trigger, TriggerKind
 from raftsched.core.notices import SYSTEM_NAMESPACE, Notice
 from raftsched.core.rows import decode_secrets, encode_row
@@ -64,7 +65,7 @@ def put_webhook(tx: Tx, c: PutWebhook) -> Answer:
     if is_stale(c.if_revision, webhook):
         return stale_revision("The webhook", webhook, REPEAT)
     if c.spec.receiver is not webhook.spec.receiver:
-        kind = webhook.spec.receiver.name.lower()
+        kind = lower(webhook.spec.receiver.name)
         return Rejected("not-possible", f"The webhook {c.name} is of the kind {kind} and stays so; create another.")
     if _lacks_login(c, webhook.spec):
         return _no_login()
@@ -132,7 +133,7 @@ def _create(tx: Tx, c: PutWebhook) -> Answer:
         name=c.name,
         revision=1,
         state=JobState.SCHEDULED,
-        policy=_policy(c.name, c.spec),
+        policy=_policy(tx, c.name, c.spec),
         body=_body(c.spec),
         created_at_ms=tx.now,
         modified_at_ms=tx.now,
@@ -161,14 +162,14 @@ def _follow(tx: Tx, webhook: Webhook) -> None:
     """Brings job and queue in step with the webhook."""
     job = tx.job(webhook.job_id)
     if job is not None:
-        job.policy = _policy(webhook.name, webhook.spec)
+        job.policy = _policy(tx, webhook.name, webhook.spec)
         job.body = _body(webhook.spec)
         job.modified_at_ms = tx.now
         tx.put_job(job)
     limit_queue(tx, webhook)
 
 
-def _policy(name: str, spec: WebhookSpec) -> Policy:
+def _policy(tx: Tx, name: str, spec: WebhookSpec) -> Policy:
     return Policy(
         trigger=Trigger(kind=TriggerKind.MANUAL),
         queue=queue_of(name),
@@ -176,7 +177,7 @@ def _policy(name: str, spec: WebhookSpec) -> Policy:
         retry=Retry(spec.delays_ms, (Outcome.FAILED, Outcome.TIMED_OUT), _JITTER_PERCENT),
         overlap=Overlap.ALLOW,
         required_capability="http" if spec.receiver is Receiver.WEBHOOK else DELIVER,
-        target=target_of_url(spec.url) if spec.smtp is None else f"{spec.smtp.host}:{spec.smtp.port}",
+        target=target_of_url(spec.url, tx.reading) if spec.smtp is None else f"{spec.smtp.host}:{spec.smtp.port}",
         retention=_RETENTION,
     )
 

@@ -21,6 +21,7 @@ import h11
 
 from raftsched.clock import SystemClock
 from raftsched.core.allowed import Destinations, permitted_addresses
+from raftsched.hosts import asked_for
 from raftsched.worker import wire
 from raftsched.worker.executors.answers import CHUNK, HEAD_MAX, Answer, Failed
 from raftsched.worker.executors.resolving import Resolver
@@ -223,7 +224,7 @@ class HttpService:
             found = await self._resolver.addresses(host)
         except OSError as exc:
             raise Failed(f"cannot connect to {host}:{port}: {exc.strerror or exc}") from None
-        addresses, refused = permitted_addresses(self._destinations, host, port, found)
+        addresses, refused = permitted_addresses(self._destinations, asked_for(host), port, found)
         if refused is not None:
             raise Failed(f"this node {refused}")
         return addresses

@@ -14,24 +14,25 @@ from raftsched.core.allowed import (
     allowed_of,
     function_error,
     is_closed,
-    literal,
     permitted_addresses,
     run_error,
-    target_of_url,
 )
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.eligibility import Offer, lacking, offer
+from raftsched.core.hosts import literal, target_of_url
 from raftsched.core.model import Condition, ConditionKind, Policy, Trigger, TriggerKind
+from raftsched.hosts import asked_for, rule_asked_for
 
 ALL = ("exec", "shell", "python", "http", "call")
 
 
 def rules(*allow: str, deny: tuple[str, ...] = ()) -> Destinations:
-    return Destinations(allow, deny)
+    """As a node reads what its operator wrote."""
+    return Destinations(tuple(map(rule_asked_for, allow)), tuple(map(rule_asked_for, deny)))
 
 
 def asks(found: Destinations, address: str, host: str = "host.example", port: int = 80) -> bool:
-    return found.refusal(host, port, ipaddress.ip_address(address)) is None
+    return found.refusal(asked_for(host), port, ipaddress.ip_address(address)) is None
 
 
 class TestAddresses:
