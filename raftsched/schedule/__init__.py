@@ -6,8 +6,9 @@ raises TriggerError for a trigger that cannot be used, and nothing else.
 
 expression, fields and days read a cron expression, rule_text a recurrence rule; wall, rule_days and rule_times find
 matching times on the wall; zones and cron put them on the time line; triggers covers all kinds; text, validation,
-describe, describe_rule, preview and by_day face people. exclusions reads calendars: days on which nothing is
-due; windows are hours of theirs, and local_days says where days begin. offsets compares two
+describe, describe_rule, preview and by_day face people, and so do remarks and misread, of what was hardly meant, and
+clock_changes; gaps says how near two times may be. exclusions reads calendars: days on which nothing is due; windows
+are hours of theirs. local_days says where days begin, and reads local times that are written down. offsets compares two
 versions of the time zone data. budget bounds what one search may look at.
 """
 

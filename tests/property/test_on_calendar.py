@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from raftsched import schedule
 from raftsched.api.jobs.parse import read_job
-from raftsched.cli.importers.foreign import Unmapped
+from raftsched.cli.importers.foreign import Notes, Unmapped
 from raftsched.cli.importers.systemd.calendar import read_calendar
 from raftsched.cli.importers.wall_fields import wall_trigger
 from raftsched.core.cluster import Settings
@@ -27,13 +27,18 @@ TIMES = 40  # that are compared
 NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
-def component(low: int, high: int) -> st.SearchStrategy[str]:
+def component(low: int, high: int, *, back: bool = False) -> st.SearchStrategy[str]:
+    """`back`: of days from the end, which a repetition counts down to the last one."""
     value = st.integers(low, high)
     step = st.integers(1, max(1, (high - low) // 2))
+
+    def repeats(an: tuple[int, int]) -> bool:
+        return an[0] - an[1] >= low if back else an[0] + an[1] <= high
+
     item = st.one_of(
         value.map(str),
         st.tuples(value, value).map(lambda ab: f"{min(ab)}..{max(ab)}"),
-        st.tuples(value, step).map(lambda an: f"{an[0]}/{an[1]}"),
+        st.tuples(value, step).filter(repeats).map(lambda an: f"{an[0]}/{an[1]}"),
         st.tuples(value, value, step).map(lambda abn: f"{min(abn[:2])}..{max(abn[:2])}/{abn[2]}"),
     )
     return st.one_of(st.just("*"), st.lists(item, min_size=1, max_size=3).map(",".join))
@@ -46,7 +51,7 @@ def expressions(draw: st.DrawFn) -> str:
                                   lambda ab: f"{NAMES[min(ab)]}..{NAMES[max(ab)]}")))  # fmt: skip
     month = draw(st.one_of(st.just("*"), component(1, 12)))
     separator = draw(st.sampled_from("--~"))
-    day = draw(component(1, 31 if separator == "-" else 28))
+    day = draw(component(1, 31) if separator == "-" else component(1, 28, back=True))
     hour, minute = draw(component(0, 23)), draw(component(0, 59))
     second = draw(st.one_of(st.just("0"), component(0, 59)))
     return f"{weekdays} *-{month}{separator}{day} {hour}:{minute}:{second}".strip()
@@ -82,14 +87,17 @@ def day_matches(text: str, day: date) -> bool:
         return matches(found[3], day.day)
     if found[3] == "*":
         return True
-    after = calendar.monthrange(day.year, day.month)[1] + 1
-    for item in found[3].split(","):
-        base, _, step = item.partition("/")
-        ends = [after - int(part) for part in base.split("..")]
-        first, last = min(ends), max(ends) if ".." in base else after - 1 if step else min(ends)
-        if first <= day.day <= last and (day.day - first) % int(step or 1) == 0:
-            return True
-    return False
+    left = calendar.monthrange(day.year, day.month)[1] + 1 - day.day  # 1 on the last day
+    return any(_counts_back(item, left) for item in found[3].split(","))
+
+
+def _counts_back(item: str, left: int) -> bool:
+    """Whether an item of days from the end holds the one with so many left, itself among them."""
+    base, _, step = item.partition("/")
+    first, _, last = base.partition("..")
+    if last:
+        return int(first) <= left <= int(last) and (left - int(first)) % int(step or 1) == 0
+    return left <= int(first) and (int(first) - left) % int(step) == 0 if step else left == int(first)
 
 
 def oracle(text: str, start: datetime) -> Iterator[datetime]:
@@ -110,7 +118,7 @@ def trigger_of(text: str) -> Trigger | None:
     """What a node makes of it; None: it is refused."""
     try:
         fields, zone = read_calendar(text)
-        made = wall_trigger(fields, zone or "UTC", NOW_MS)
+        made = wall_trigger(fields, zone or "UTC", NOW_MS, Notes())
     except Unmapped:
         return None
     job = {"name": "x", "trigger": made, "handler": {"shell": "x"}}
