@@ -26,7 +26,7 @@ OFFSETS_MAX_MS = 26 * 3_600_000  # between the earliest clocks of the world and 
 
 @dataclass(slots=True)
 class DataBefore:
-    """What is known of the data that stored times were computed with. Times with a number up to `settled` are by
+    """The data that stored times were computed with, as far as it is known. Times with a number up to `settled` are by
     `offsets`; None: nothing is known."""
 
     settled: int

@@ -1,4 +1,4 @@
-"""What is said of a job whose next time was moved by new time zone data."""
+"""Says of a job that new time zone data moved its next time."""
 
 from __future__ import annotations
 
