@@ -191,7 +191,9 @@ def _of_runs(ctx: ApiContext, view: ReadView, job: Job, troubles: Mapping[str, s
     if dead:
         count = f"{dead} or more" if more else str(dead)
         are = "One of its runs is a dead letter" if count == "1" else f"{count} of its runs are dead letters"
-        yield Obstacle("dead_letters", f"{are}, until somebody requeues or discards {'it' if dead == 1 else 'them'}.")
+        yield Obstacle(
+            "dead_letters", f"{are}, until somebody requeues or discards {'it' if count == '1' else 'them'}."
+        )
 
 
 def _newest(ctx: ApiContext, view: ReadView, job: Job, row: Instance, troubles: Mapping[str, str]) -> str:

@@ -460,6 +460,30 @@ class TestItsRuns:
 
         of_jobs(tmp_path, test)
 
+    def test_no_more_is_looked_at_than_an_answer_may_cost(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("raftsched.api.jobs.explain.DEAD_MAX", 1)
+        monkeypatch.setattr("raftsched.api.auth.audit_kept.LOOK_MAX", 1)
+
+        async def test(jobs: Jobs) -> None:
+            await jobs.create(retry={"delays": []})
+            for _ in range(2):
+                jobs.end(await jobs.run(), Outcome.FAILED)
+            assert (await jobs.notes())["dead_letters"] == (
+                "1 or more of its runs are dead letters, until somebody requeues or discards them."
+            )
+            await jobs.ok("POST", "/v1/namespaces/default/jobs/tick/expire", {})
+            assert (await jobs.obstacles())["expired"].startswith("Somebody expired it at ")
+            await jobs.create("other")
+            await jobs.ok("POST", "/v1/namespaces/default/jobs/other/pause", {})
+            since = (await jobs.ok("GET", "/v1/namespaces/default/jobs/tick"))["modified_at"]
+            assert since in (await jobs.obstacles())["expired"], (
+                "the job says when, where the audit does not reach back"
+            )
+
+        of_jobs(tmp_path, test)
+
     def test_for_what_the_newest_waits(self, tmp_path: Path) -> None:
         async def test(jobs: Jobs) -> None:
             await jobs.create(queue="slow")
