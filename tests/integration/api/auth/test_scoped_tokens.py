@@ -43,7 +43,7 @@ async def refusals(me: As, webhook: str) -> list[tuple[int, Any]]:
         await me("PUT", f"{MINE}/jobs/new", there),
         await me("PUT", named, there),
         await me("PUT", named, there, {"If-Match": "*"}),
-        await me("PUT", named, there, {"If-Match": '"99"'}),
+        await me("PUT", named, there, {"If-Match": f'"{job["id"]}.99"'}),
         await me("PUT", f"/v1/jobs/{job['id']}", there),
         await me("PATCH", f"/v1/jobs/{job['id']}", telling(webhook)),
         await me("PATCH", named, telling(webhook)),
