@@ -175,6 +175,8 @@ class Raft:
     def _tick(self) -> None:
         assert self._loop is not None
         self._replica.tick()
+        if self.leader_id is not None:
+            self._admission.let_in()
         try:
             self._transport.tick()
             self._timer = self._loop.call_later(self.options.tick_ms / 1000, self._tick)

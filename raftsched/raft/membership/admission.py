@@ -46,6 +46,11 @@ class Admission:
             log.warning("%s", text)
         self._logged = text
 
+    def let_in(self) -> None:
+        """A leader has this node follow it. Members that refused it until a moment ago had not heard yet that it was
+        let in: when there is no leader next, it waits for one as all do."""
+        self._refused.clear()
+
     @property
     def refusal(self) -> str | None:
         """The reason why the members do not let this node in, with advice; None: none of them said so lately."""

@@ -71,6 +71,17 @@ def test_a_removed_node_learns_it_from_those_that_refuse_it(caplog: pytest.LogCa
     assert "was removed" not in standing.waits_for([], ["a", "b", "c"]), "taken in again"
 
 
+def test_what_was_said_before_a_node_was_let_in_is_forgotten() -> None:
+    """Taken back, it refused what it was asked while leadership was handed over, as if it were still outside."""
+    standing, _ = make("c", members="abc")
+    standing.heard(member("a", a=disk("a"), b=disk("b")))
+    assert "was removed from the cluster" in (standing.refusal or "")
+    standing.let_in()
+    assert standing.refusal is None
+    standing.heard(member("a", a=disk("a"), b=disk("b")))
+    assert "was removed from the cluster" in (standing.refusal or ""), "and it may be removed again"
+
+
 def test_the_word_of_who_is_behind_counts_for_nothing() -> None:
     standing, _ = make("c", members="abc", at=9)
     late = msgspec.structs.replace(member("a", **{**MEMBERS, "c": b"o" * 16}), configuration=4)
