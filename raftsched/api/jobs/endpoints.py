@@ -160,7 +160,6 @@ async def _replace_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     async def read() -> Job:
         job = _named(ctx, call)
         if job is None:
-            await _named_content(ctx, call, None)  # what is wrong with the body is wrong without a job, too
             raise Problem("stale-revision", "If-Match was given, but the job does not exist; leave it out to create.")
         return check_tag(call, job)
 
@@ -170,7 +169,12 @@ async def _replace_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
         return encode(EditJob(job.id, content.policy, content.body, job.revision, job.name, content.defaults))
 
     await catch_up(ctx)
-    done = await amend(ctx, "The job", read, call.if_match, command, again=refresh_defaults)
+    try:
+        done = await amend(ctx, "The job", read, call.if_match, command, again=refresh_defaults)
+    except Problem as problem:
+        if problem.code == "stale-revision":  # what is wrong with the body comes first, as by id
+            await _named_content(ctx, call, _named(ctx, call))
+        raise
     return reply_job(ctx, job_of(done))
 
 
