@@ -76,7 +76,8 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 )
 async def compare_all(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """Says of each what a PUT by its name would do. What is `unchanged` with `consistency=leader` need not be put. A
-    job that is due so long after its creation (`in`) is unchanged, too, when its time is given instead, as in exports.
+    job that is due so long after its creation (`in`) is unchanged, too, when its time is given instead, as in exports,
+    and one that counts in UTC when it is given that zone.
     """
     slices = Slices()
     texts = await job_texts(call.raw, slices)
@@ -107,7 +108,7 @@ def _compared(view: ReadView, raw: bytes, settings: Settings, now_ms: int) -> Co
         return ComparedOut("refused", "This is no job.")
     if job is None:
         return ComparedOut("created")
-    job = _timed(job, content)
+    job = _as_exported(job, content)
     return ComparedOut("unchanged" if _is_same(view, job, content) else "changed")
 
 
@@ -125,15 +126,37 @@ def _content(
     return content
 
 
+def _as_exported(job: Job, content: Content) -> Job:
+    """Returns the job as if it had been given as exports write it, where that is what it is compared with."""
+    return job if job.body == content.body else _in_zone(_timed(job, content), content)
+
+
 def _timed(job: Job, content: Content) -> Job:
-    """Returns the job as if it had been given with its time, where that is what it is compared with: `in` counts from a
-    creation, so that what is to stay or to be made elsewhere is written with its time."""
+    """Returns the job with its time: `in` counts from a creation, so that what is to stay or to be made elsewhere is
+    written with its time."""
     given = content.policy.trigger
     same_time = job.fire_at_ms is not None and given == Trigger(kind=TriggerKind.AT, at_ms=job.fire_at_ms)
     if job.policy.trigger.kind is not TriggerKind.IN or not same_time:
         return job
     body = {**_fields.decode(job.body), "trigger": _fields.decode(content.body)["trigger"]}
     return replace(job, policy=replace(job.policy, trigger=given), body=msgspec.json.encode(body))
+
+
+def _in_zone(job: Job, content: Content) -> Job:
+    """Returns the job with the time zone of its triggers: UTC is written where a namespace has another default."""
+    there, given = _fields.decode(job.body), _fields.decode(content.body)
+    zoned = {
+        name: given[name]
+        for name in ("trigger", "triggers")
+        if name in there and name in given and _with_zones(there[name]) == _with_zones(given[name])
+    }
+    return replace(job, body=msgspec.json.encode({**there, **zoned})) if zoned else job
+
+
+def _with_zones(raw: msgspec.Raw) -> list[dict[str, Any]]:
+    found = msgspec.json.decode(raw)
+    triggers = found if isinstance(found, list) else [found]
+    return [{"timezone": "UTC", **one} if "cron" in one or "rrule" in one else one for one in triggers]
 
 
 def _suspended(job: Job, content: Content) -> bool:
@@ -158,13 +181,14 @@ def _is_same(view: ReadView, job: Job, content: Content) -> bool:
 async def compare_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """The body is checked as that of a PUT to the job is. A job that is paused would stay so. What the
     body leaves to the defaults of the namespace is compared as they are now. A job that is due so long after its
-    creation (`in`) is shown with its time, and is unchanged by it, when the body gives that."""
+    creation (`in`) is shown with its time, and is unchanged by it, when the body gives that; and with the zone UTC,
+    which a trigger counts in that names none."""
     namespace, name = call.path["ns"], call.path["name"]
     with ctx.read() as view:
         job = _job(view, namespace, name)
         content = _content(view, call.raw, ctx.settings(), ctx.now_ms(), namespace, name, job)
         if job is not None:
-            job = _timed(job, content)
+            job = _as_exported(job, content)
         same = job is not None and _is_same(view, job, content)
     try:
         _check_named(ctx, content, namespace, job)

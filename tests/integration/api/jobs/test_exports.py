@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from raftsched.cli.jobs.export import portable
+from raftsched.cli.jobs.generated import UNSAID
 from raftsched.cli.terminal.documents import read_jobs
 from raftsched.cli.terminal.yaml_text import yaml_text
 from tests.support.job_bodies import NAMED, body
@@ -31,7 +32,7 @@ async def prepare(call: Client) -> None:
         assert (await call("POST", "/v1/jobs", job))[0] == 201
 
 
-async def exported(call: Client) -> list[dict[str, Any]]:
+async def exported(call: Client, *, full: bool = False) -> list[dict[str, Any]]:
     """Returns the jobs that a file has which `raftsched jobs export` wrote."""
     found = []
     says = {}
@@ -41,7 +42,8 @@ async def exported(call: Client) -> list[dict[str, Any]]:
     _, page = await call("GET", "/v1/jobs?limit=1000")
     for job in page["items"]:
         if job["state"] != "EXPIRED":
-            text = "---\n" + yaml_text(portable(job, says=says[job["namespace"]]))
+            said = UNSAID if full else says[job["namespace"]]
+            text = "---\n" + yaml_text(portable(job, full=full, says=said))
             found += [document.value for document in read_jobs(text.encode(), "jobs.yaml")]
     return found
 
@@ -130,5 +132,29 @@ def test_a_time_that_was_counted_from_the_creation_is_shown_as_that_time(tmp_pat
         for other in ({"at": "2040-01-01T00:00:00Z"}, {"in": "2d"}, {**said["trigger"], "jitter": "5s"}):
             _, found = await call("POST", f"{path}/compare", {**said, "priority": 2, "trigger": other})
             assert (found["result"], found["before"]["trigger"]) == ("changed", {"in": "1d"})
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_zone_that_the_namespace_has_another_default_of_by_now(tmp_path: Path, full: bool) -> None:
+    """A job that says no zone counts in UTC, which the file says."""
+    several = [{"id": "a", "cron": "0 5 * * *"}, {"id": "b", "every": "1h"}, {"id": "c", "rrule": "FREQ=DAILY"}]
+
+    async def test(call: Client) -> None:
+        for when in ({"trigger": {"cron": "0 5 * * *"}}, {"trigger": {"rrule": "FREQ=DAILY"}}, {"triggers": several}):
+            job = {"name": f"a{len(str(when))}", "handler": HANDLER, **when}
+            assert (await call("POST", "/v1/jobs", job))[0] == 201
+        if not full:
+            defaults = {"defaults": {"timezone": "Europe/Madrid"}}
+            assert (await call("PUT", "/v1/namespaces/default", defaults))[0] == 201
+        file = await exported(call, full=full)
+        assert [str(job).count("'UTC'") for job in file] == [1, 1, 2]
+        assert await differences(call, file) == []
+        file[0]["trigger"]["timezone"] = "Europe/Lisbon"
+        file[1]["priority"] = 6
+        (one, two) = await differences(call, file)
+        assert (one[0]["result"], one[1]["before"]["trigger"].get("timezone")) == ("changed", None)
+        assert ("priority" in two[1]["before"], two[1]["before"]["trigger"]) == (False, file[1]["trigger"])
 
     run(tmp_path, test)
