@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _NO = object()
 _WHEN = ("trigger", "triggers", "max_runs")  # one or several of them
+_FOR_NONE = ("timezone", "placement", "notify")  # those of UNSAID that have a value which means none
 _FIRST = ("name", "namespace", "description", "owner", "suspended", *_WHEN, "handler")
 
 
@@ -65,6 +67,16 @@ def said_by_namespace(client: Client, namespace: str) -> frozenset[str]:
         return frozenset()
 
 
+def _unwritable(job: Mapping[str, Any], says: Collection[str]) -> list[str]:
+    """Returns the fields that a job has no value of, which no file can say, since its namespace has a default."""
+    of_http = "http" in job["handler"]  # nobody's process
+    return [
+        field
+        for field in sorted(UNSAID.difference(_FOR_NONE).intersection(says))
+        if job.get(field) is None and not (of_http and field == "user")
+    ]
+
+
 def _short(field: str, value: Any) -> Any:
     default = DEFAULTS.get(field)
     if isinstance(value, dict) and isinstance(default, dict) and default:
@@ -92,7 +104,8 @@ def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool
 
     Jobs that are NEW or SUSPENDED come back suspended. One that is due so long after its creation ("in") is written
     with its time, unless it is suspended or has several triggers. Jobs that have expired would run again, and those
-    without a name could not be found again: they are left out, and counted on stderr.
+    without a name could not be found again: they are left out, and counted on stderr. A job without a user, for
+    example, in a namespace that has a default one by now would get that one from the file: that is said on stderr, too.
 
     \b
       raftsched jobs export > jobs.yaml
@@ -106,6 +119,7 @@ def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool
     says: dict[str, frozenset[str]] = {}
     left_out = {"expired": 0, "without a name": 0}
     anew = 0
+    without: Counter[str] = Counter()
 
     def one(job: dict[str, Any]) -> None:
         nonlocal anew
@@ -121,6 +135,8 @@ def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool
             if namespace not in says:  # --full is for any cluster, whatever its namespaces say
                 says[namespace] = UNSAID if full else said_by_namespace(client, namespace)
             plain = portable(job, full=full, says=says[namespace])
+            if not full:
+                without.update(_unwritable(job, says[namespace]))
             anew += any(trigger.get("in") for trigger in plain.get("triggers", ()))
             if fmt == "json":
                 written.append(plain)
@@ -138,6 +154,9 @@ def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool
         hint = "; --name-unnamed takes them along" if what == "without a name" else ""
         if count:
             click.echo(f"left out: {count} {what}{hint}", err=True)
+    for field, count in sorted(without.items()):
+        hint = "applied, they get the default of their namespace"
+        click.echo(f"written as they are: {count} without {field}; {hint}", err=True)
     if anew:
         hint = "it counts anew where they are created"
         click.echo(f'written as they are: {anew} with "in" among several triggers; {hint}', err=True)

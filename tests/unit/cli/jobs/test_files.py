@@ -181,6 +181,23 @@ def test_export_says_what_counts_anew_elsewhere() -> None:
     assert result.stderr == says
 
 
+def test_export_says_what_a_namespace_would_fill_in() -> None:
+    """null is the same as left out, so no file can say that a job has none of what its namespace has a default of."""
+    http = {**JOB, "name": "asks", "handler": {"http": {"url": "http://h/"}}, "grace": "1s"}
+    defaults = {"grace": "3s", "user": "app", "timezone": "Asia/Tokyo", "placement": {"on": "all"}, "priority": 2}
+
+    def answer(request: Request) -> Reply:
+        of_namespace = request.path.startswith("/v1/namespaces/")
+        return (200, {"defaults": defaults} if of_namespace else {"items": [JOB, http], "next": None})
+
+    with serve(answer) as stub:
+        result = run("--server", stub.url, "jobs", "export", "-o", "json")
+    hint = "applied, they get the default of their namespace"
+    assert result.stderr.splitlines() == [
+        f"written as they are: 1 without {field}; {hint}" for field in ("grace", "user")
+    ]
+
+
 def test_a_full_export_means_the_same_under_any_defaults_of_a_namespace() -> None:
     job = {**JOB, "trigger": {"cron": "0 2 * * *"}, "placement": None, "notify": None, "labels": {}}
     with serve(lambda r: (200, {"items": [job], "next": None})) as stub:
