@@ -14,7 +14,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.answers import JobStateShown, RunMade
 from raftsched.api.http.call import Call, read_no_body
-from raftsched.api.http.idempotency import UNNAMED, Named, done_before, propose_once, under
+from raftsched.api.http.idempotency import UNNAMED, Named, done_before, under
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import job_of, propose_one, reply_fields, reply_job
 from raftsched.api.http.requests import READ, catch_up, job_id_of
@@ -22,7 +22,7 @@ from raftsched.api.jobs.actions_schema import ExpireIn, PauseIn, RunIn, SkipNext
 from raftsched.api.jobs.render import etag, never_fires
 from raftsched.api.jobs.rules import check_run, encode_params
 from raftsched.api.jobs.schema import Nothing
-from raftsched.api.jobs.targets import target_job
+from raftsched.api.jobs.targets import change_target, target_job
 from raftsched.api.jobs.triggers import time_of, until_of
 from raftsched.api.openapi.declarations import action
 from raftsched.api.openapi.operation import BODIES, WRITES, H, Reply, operation
@@ -228,23 +228,31 @@ async def _post(
     resume_at_ms: int | None = None,
 ) -> web.Response:
     """With an Idempotency-Key it may be sent again."""
-    job = await target_job(ctx, call)
-    name = call.key(kind, job_text(job.id).encode(), raw, call.conditions)
-    return await _set(ctx, call, job, state, name, kill=kill, resume_at_ms=resume_at_ms)
+
+    def named(job: Job) -> Named:
+        return call.key(kind, job_text(job.id).encode(), raw, call.conditions)
+
+    return await _set(ctx, call, state, named, kill=kill, resume_at_ms=resume_at_ms)
 
 
 async def _set(
     ctx: ApiContext,
     call: Call[Any],
-    job: Job,
     state: JobState,
-    name: Named = UNNAMED,
+    named: Callable[[Job], Named] = lambda job: UNNAMED,
     *,
     kill: bool = False,
     resume_at_ms: int | None = None,
 ) -> web.Response:
-    command = SetJobState(job.id, state, kill, call.if_match, resume_at_ms=resume_at_ms)
-    return reply_job(ctx, job_of(await propose_once(ctx, name, command)))
+    """`named`: the key of the request, when it is about this job."""
+
+    def command(job: Job, revision: int | None) -> bytes:
+        return under(named(job), SetJobState(job.id, state, kill, revision, resume_at_ms=resume_at_ms))
+
+    job = await target_job(ctx, call)
+    name = named(job)
+    done = done_before(ctx, name) or await change_target(ctx, call, job, command, keyed=bool(name.key))
+    return reply_job(ctx, job_of(done))
 
 
 # ---------------------------------------------------------------- as a state
@@ -281,10 +289,10 @@ async def put_state(ctx: ApiContext, call: Call[StateIn]) -> web.Response:
     given = strict.read(raw, StateIn, _state, "invalid-body")
     if given.state is None:
         raise Problem("invalid-body", errors=[FieldError("/state", 'is missing; give "SCHEDULED" or "SUSPENDED"')])
-    return await _set(ctx, call, await target_job(ctx, call), JobState[given.state])
+    return await _set(ctx, call, JobState[given.state])
 
 
 @_state_change("Expire a job for good")
 async def delete_state(ctx: ApiContext, call: Call[None]) -> web.Response:
     await read_no_body(call)
-    return await _set(ctx, call, await target_job(ctx, call), JobState.EXPIRED)
+    return await _set(ctx, call, JobState.EXPIRED)

@@ -23,7 +23,7 @@ from raftsched.api.jobs.render import etag
 from raftsched.api.jobs.resolving import refresh_defaults, retry_on_stale_defaults
 from raftsched.api.jobs.rules import PARTS_ONE_WAY
 from raftsched.api.jobs.schema import READ_ONLY, MisfireIn, NotifyIn, PlacementIn, RetentionIn, RetryIn
-from raftsched.api.jobs.targets import check_tag, target_job
+from raftsched.api.jobs.targets import change_target, check_tag, target_job
 from raftsched.api.openapi.declarations import tagged_read
 from raftsched.api.openapi.operation import JOB_BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.openapi.types import JOB, JOB_PATCH, JOB_REPLACEMENT
@@ -299,7 +299,7 @@ async def delete(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Its name is free at once. What runs of it is asked to end, and can be read until it has."""
     job = await target_job(ctx, call)
     call.must_not_exist()
-    done = await propose_one(ctx, encode(DeleteJob(job.id, call.if_match)))
+    done = await change_target(ctx, call, job, lambda job, revision: encode(DeleteJob(job.id, revision)))
     return reply_value(JobDeleted(deleted=1, ending=job_of(done).active))
 
 

@@ -187,3 +187,42 @@ def test_a_put_by_name_takes_no_name_back(tmp_path: Path) -> None:
         assert (await call("GET", "/v1/namespaces/default/jobs/b"))[1]["id"] == job["id"]
 
     run(tmp_path, test)
+
+
+KEY = {"Idempotency-Key": "k"}
+BY_NAME = [
+    *[("DELETE", "", {}), ("POST", "/pause", {}), ("POST", "/expire", {}), ("DELETE", "/state", {})],
+    *[("POST", "/pause", KEY), ("POST", "/expire", KEY)],
+]
+
+
+@pytest.mark.parametrize(("method", "rest", "headers"), BY_NAME)
+def test_a_job_that_lost_the_name_is_not_changed_by_it(tmp_path: Path, method: str, rest: str, headers: Any) -> None:
+    async def test(call: Client) -> None:
+        _, job = await call("PUT", NAMED, JOB)
+        number = parse_job(job["id"]) or 0
+        before_it_is_applied(call, lambda: call.cluster.apply(EditJob(number, MANUAL, BODY, None, "b")))
+        body = {} if method == "POST" else None
+        status, problem = await call(method, NAMED + rest, body, headers)
+        assert (status, problem["code"]) == (404, "not-found"), problem
+        assert (await call("GET", "/v1/namespaces/default/jobs/b"))[1]["state"] == "SCHEDULED"
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize(("method", "rest", "headers"), BY_NAME)
+def test_what_was_made_under_the_name_meanwhile_is_changed(
+    tmp_path: Path, method: str, rest: str, headers: Any
+) -> None:
+    async def test(call: Client) -> None:
+        _, job = await call("PUT", NAMED, JOB)
+        before_it_is_applied(call, lambda: made_anew(call, job))
+        body = {} if method == "POST" else None
+        status, answer = await call(method, NAMED + rest, body, headers)
+        assert status == 200, answer
+        status, other = await call("GET", NAMED)
+        assert status == 404 or other["state"] in ("SUSPENDED", "EXPIRED")
+        if headers:
+            assert (await call(method, NAMED + rest, body, headers))[1]["id"] == answer["id"] != job["id"]
+
+    run(tmp_path, test)
