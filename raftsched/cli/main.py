@@ -148,18 +148,30 @@ def cli(
 
 def main() -> None:
     """The entry point of the console script; ends the process."""
+    _open_standard()
     try:
         try:
             cli.main(prog_name="raftsched")
         finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            sys.stdout.flush()
     except OSError as error:
         if error.errno not in _CANNOT_WRITE:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still to be written would fail once more
         click.echo(f"raftsched: the output cannot be written: {(error.strerror or '').lower()}", err=True)
         sys.exit(Exit.ERROR)
+
+
+def _open_standard() -> None:
+    """Opens those of the standard descriptors that the caller has closed: the next file or connection would be given
+    their numbers, and what is written for people would get into it."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 if __name__ == "__main__":
