@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 
 from raftsched.cli.failures import Failure
 from raftsched.cli.jobs.apply import compare, files_option, namespace_option, read_wanted, reason_of
-from raftsched.cli.jobs.export import portable, said_by_namespace
+from raftsched.cli.jobs.export import portable, said_by_namespace, unwritable
 from raftsched.cli.remote import find_job, format_option, job_ref, remote
 from raftsched.cli.terminal.documents import read_jobs
 from raftsched.cli.terminal.output import print_json
@@ -104,7 +105,8 @@ def edit(client: Client, job: str) -> None:
     from raftsched.client.errors import ClientError
 
     found = find_job(client, job)
-    shown = portable(found, says=said_by_namespace(client, found["namespace"]))
+    says = said_by_namespace(client, found["namespace"])
+    shown = portable(found, says=says)
     shown.pop("suspended", None)  # pause and resume do that
     text = yaml_text(shown)
     written = click.edit(text, extension=".yaml")
@@ -115,17 +117,40 @@ def edit(client: Client, job: str) -> None:
         documents = read_jobs(written.encode(), "what you wrote")
         if len(documents) != 1:
             raise click.UsageError(f"what you wrote holds {len(documents)} jobs; it was one")
-        client.request(
-            "PUT",
-            f"/v1/jobs/{found['id']}",
-            body=documents[0].value,
-            headers={"If-Match": f'"{found["revision"]}"'},
-        )
+        method, body = "PUT", documents[0].value
+        if any(body.get(field) is None for field in unwritable(found, says)):  # a PUT would take the default
+            (before,) = read_jobs(text.encode(), "what was shown")
+            method, body = "PATCH", _patch(before.value, body)
+        client.request(method, f"/v1/jobs/{found['id']}", body=body, headers={"If-Match": f'"{found["revision"]}"'})
     except click.UsageError as e:
         raise Failure(f"{e.message}\n{_kept(found, written)}", Exit.USAGE) from None
     except ClientError as e:
         raise Failure(f"{reason_of(e)}\n{_kept(found, written)}", e.exit) from None
     click.echo(f"changed: {job_ref(found)}")
+
+
+def _patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Returns the merge patch (RFC 7396) that makes one job of another. Raises click.UsageError: none can."""
+    patch = _merging(before, after)
+    for field in ("trigger", "handler"):  # which are replaced whole
+        if patch.get(field) is not None:
+            patch[field] = after[field]
+    if _has_null(after.get("params")) and "params" in patch:
+        raise click.UsageError("params with null cannot be changed alone; say what the namespace has a default of, too")
+    return {field: value for field, value in patch.items() if field in after or field not in ("name", "namespace")}
+
+
+def _merging(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = dict.fromkeys(key for key in before if key not in after)
+    for key, value in after.items():
+        was = before.get(key)
+        if key not in before or was != value:
+            patch[key] = _merging(was, value) if isinstance(was, dict) and isinstance(value, dict) else value
+    return patch
+
+
+def _has_null(value: Any) -> bool:
+    return isinstance(value, dict) and any(one is None or _has_null(one) for one in value.values())
 
 
 def _kept(job: dict[str, Any], written: str) -> str:

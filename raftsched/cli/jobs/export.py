@@ -67,7 +67,7 @@ def said_by_namespace(client: Client, namespace: str) -> frozenset[str]:
         return frozenset()
 
 
-def _unwritable(job: Mapping[str, Any], says: Collection[str]) -> list[str]:
+def unwritable(job: Mapping[str, Any], says: Collection[str]) -> list[str]:
     """Returns the fields that a job has no value of, which no file can say, since its namespace has a default."""
     of_http = "http" in job["handler"]  # nobody's process
     return [
@@ -136,7 +136,7 @@ def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool
                 says[namespace] = UNSAID if full else said_by_namespace(client, namespace)
             plain = portable(job, full=full, says=says[namespace])
             if not full:
-                without.update(_unwritable(job, says[namespace]))
+                without.update(unwritable(job, says[namespace]))
             anew += any(trigger.get("in") for trigger in plain.get("triggers", ()))
             if fmt == "json":
                 written.append(plain)

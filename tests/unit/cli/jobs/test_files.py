@@ -377,6 +377,32 @@ def test_edit_puts_what_was_written_at_the_revision_that_was_read(monkeypatch: p
                         "handler": {"shell": "hostname"}}  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("change", "sent"),
+    [
+        (("shell: date", "shell: hostname"), {"handler": {"shell": "hostname"}}),
+        (("labels:\n  a: b", "labels:\n  c: d"), {"labels": {"a": None, "c": "d"}}),
+        (("name: tick\n", "description: x\n"), {"description": "x"}),
+        (("user: null", "user: app"), {"user": "app"}),
+    ],
+)
+def test_edit_leaves_alone_what_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, change: tuple[str, str], sent: Any
+) -> None:
+    """The namespace has a default of it since the job was written, and null would mean that."""
+    shown = {**JOB, "user": None, "grace": None, "labels": {"a": "b"}}
+    _editor(monkeypatch, change)
+
+    def answer(request: Request) -> Reply:
+        of_namespace = request.path.startswith("/v1/namespaces/") and "/jobs/" not in request.path
+        return 200, {"defaults": {"user": "u", "grace": "3s"}} if of_namespace else shown
+
+    with serve(answer) as stub:
+        assert run("--server", stub.url, "jobs", "edit", "tick").output == "changed: tick\n"
+    patch = stub.requests[-1]
+    assert (patch.method, patch.path, patch.json) == ("PATCH", f"/v1/jobs/{JOB['id']}", sent)
+
+
 def test_edit_without_a_change_sends_nothing_and_a_refusal_keeps_what_was_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
