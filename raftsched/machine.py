@@ -7,9 +7,11 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 import zoneinfo
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +26,8 @@ OF_NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "fuse.sshfs", "lustre"}
 )
 _ZONE = b"TZif"  # what the file of a zone begins with
+_whole = re.compile(rb"\n[ -~]*\n\Z").search  # its end from version 2 on (RFC 9636); Python reads without end for it
+_is_version = re.compile(r"[ -~]{1,32}").fullmatch
 _NO_ZONES = frozenset({"posix", "right", "posixrules", "localtime", "Factory", "__pycache__"})
 _DIGEST = 12  # characters
 _TIMEX_BYTES = 512  # struct timex has 208 on 64 bits (adjtimex(2)); modes 0, its first field, changes nothing
@@ -88,6 +92,7 @@ class ZoneFiles:
     version: str
     digest: str
     names: tuple[str, ...]
+    held: tuple[zoneinfo.ZoneInfo, ...] = ()  # as long as these are there, Python reads no file of theirs again
 
     @property
     def name(self) -> str:
@@ -97,8 +102,14 @@ class ZoneFiles:
 
 @cache
 def zone_files() -> ZoneFiles:
-    """Returns the time zone data as it was when this was first asked: Python keeps what it has read of it, too."""
-    return read_zones(tuple(zoneinfo.TZPATH))
+    """Returns the time zone data as it was when this was first asked. All zones are read then: those that are named
+    first after the files were replaced would be of other data than the rest, and than this."""
+    found = read_zones(tuple(zoneinfo.TZPATH))
+    held = {}
+    for name in found.names:
+        with suppress(Exception):  # whatever a damaged file leads to; who asks for the zone is told
+            held[name] = zoneinfo.ZoneInfo(name)
+    return replace(found, names=tuple(held), held=tuple(held.values()))
 
 
 def read_zones(places: tuple[str, ...]) -> ZoneFiles:
@@ -113,7 +124,7 @@ def read_zones(places: tuple[str, ...]) -> ZoneFiles:
     names = []
     for name, file in sorted(files.items()):
         content = _bytes(file)
-        if content.startswith(_ZONE):
+        if content.startswith(_ZONE) and (content[4:5] == b"\0" or _whole(content)):
             names.append(name)
             found.update(f"{name}\0{len(content)}\0".encode() + content)
     return ZoneFiles(_version(places), found.hexdigest()[:_DIGEST], tuple(names))
@@ -124,7 +135,8 @@ def _version(places: tuple[str, ...]) -> str:
     for place in map(Path, places):
         first = _text(place / "tzdata.zi").partition("\n")[0]
         if first.startswith("# version "):
-            return first.removeprefix("# version ").strip()
+            version = first.removeprefix("# version ").strip()
+            return version if _is_version(version) else "unknown"
         if (place / "UTC").exists():
             return "unknown"
     return "unknown" if _package() is None else str(tzdata.IANA_VERSION)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 from raftsched import machine
@@ -66,6 +69,9 @@ def test_the_version_of_the_time_zone_data(tmp_path: Path) -> None:
     assert version(tmp_path) == "unknown"
     (tmp_path / "tzdata.zi").write_text("# version 2031c\nR d 1916 o\n")
     assert version(tmp_path) == version(tmp_path / "none", tmp_path) == "2031c"
+    for odd in (b"", b"2031c" + b"x" * 60, b"2031c\xff", "2031\u00e9".encode(), b"2031c\tx"):
+        (tmp_path / "tzdata.zi").write_bytes(b"# version " + odd + b"\n")
+        assert version(tmp_path) == "unknown", "it goes into the log, whose names have bounds"
 
 
 def test_the_digest_of_the_time_zone_data_is_of_what_it_holds(tmp_path: Path) -> None:
@@ -85,6 +91,41 @@ def test_the_digest_of_the_time_zone_data_is_of_what_it_holds(tmp_path: Path) ->
     assert found[0].name == f"unknown {found[0].digest}"
     both = machine.read_zones((str(third), str(first)))
     assert both.digest == found[2].digest, "the first that has a zone counts"
+
+
+def test_a_damaged_file_is_no_zone(tmp_path: Path) -> None:
+    write_zone(tmp_path, "UTC", "UTC0")
+    file = tmp_path / "UTC"
+    whole = file.read_bytes()
+    for size in range(5, len(whole)):
+        file.write_bytes(whole[:size])
+        assert "UTC" not in machine.read_zones((str(tmp_path),)).names, size
+    file.write_bytes(whole)
+    assert "UTC" in machine.read_zones((str(tmp_path),)).names
+
+
+def test_files_that_are_replaced_later_change_no_zone(tmp_path: Path) -> None:
+    script = (
+        "import sys, pathlib, zoneinfo, datetime, gc\n"
+        "from raftsched import machine\n"
+        "from raftsched.schedule.zones import zone\n"
+        "found = machine.zone_files()\n"
+        "for file in pathlib.Path(sys.argv[1]).glob('Test/*'):\n"
+        "    file.write_bytes(file.read_bytes().replace(b'<Z>0', b'<Z>9'))\n"
+        "gc.collect()\n"
+        "print({name: zone(name).stretch(0).offset for name in found.names if name.startswith('Test')})\n"
+    )
+    names = [f"Test/Z{number}" for number in range(20)]  # more than Python keeps for itself
+    for name in names:
+        write_zone(tmp_path, name, "<Z>0")
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        env={**os.environ, "PYTHONTZPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ast.literal_eval(run.stdout) == dict.fromkeys(sorted(names), 0)
 
 
 def test_the_file_system_is_that_of_the_longest_mount_point(tmp_path: Path) -> None:
