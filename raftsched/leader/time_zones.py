@@ -310,7 +310,9 @@ class TimeZones:
         try:
             with self._host.read() as view:
                 command = move_of(view, found, self._before, self._cluster.zones, now_ms)
-        except TriggerError:
+        except MemoryError:  # no fault of the job
+            raise
+        except Exception:
             return  # it is suspended, with the reason, when it comes due
         if command is not None:
             batch.append(command)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import struct
 from bisect import bisect_right
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -193,7 +194,7 @@ def zone_info(name: str) -> ZoneInfo:
         )
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+    except (ZoneInfoNotFoundError, ValueError, OSError, struct.error, AssertionError):  # the last two: a damaged file
         raise TriggerError(POINTER, f"no time zone {shown(name)}; {_hint(name)}", "unknown-reference") from None
 
 
@@ -205,6 +206,8 @@ def _hint(name: str) -> str:
         if known is None:
             return f"no zone of IANA is always {fixed.text}; name the place, like Asia/Kolkata"
         return "write UTC" if known == "UTC" else f"for {fixed.text} write {known}, whose sign is turned, or {place}"
+    if name in _names():
+        return "its file on this host is damaged: install the package tzdata anew, and restart"
     near = difflib.get_close_matches(name, _names(), n=1, cutoff=0.75)
     near = [known for known in _names() if known.lower() == name.lower()] or near
     if near:

@@ -631,3 +631,28 @@ def test_offsets_are_gathered_again_before_they_end(tmp_path: Path) -> None:
         assert town.nominal(made[0]) == at("08:00", 772)
 
     play(tmp_path, EARLIER, [("2025a", before), ("2025b", after)])
+
+
+def test_a_job_whose_times_cannot_be_computed_keeps_no_other_from_moving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    real = time_zones.move_of
+
+    async def before(town: Town) -> None:
+        await town.lead("2025a")
+        made.extend(town.house.create(cron("0 9 * * *")) for _ in range(2))
+        await town.ticks()
+
+    async def after(town: Town) -> None:
+        def fails(view: Any, found: Any, *rest: Any) -> MoveJob | None:
+            if found.job.id == made[0]:
+                raise OverflowError
+            return real(view, found, *rest)
+
+        monkeypatch.setattr(time_zones, "move_of", fails)
+        await town.lead("2025b")
+        assert [town.nominal(job) for job in made] == [at("09:00"), at("08:00")]
+        assert town.settled
+
+    play(tmp_path, EARLIER, [("2025a", before), ("2025b", after)])

@@ -102,3 +102,17 @@ def test_files_that_are_replaced_while_a_process_runs_change_nothing_in_it(tmp_p
             zone(f"Test/N{n}")
         assert zone("Test/Zed").stretch(NOW).offset == 3600
         assert zone("Test/Other").stretch(NOW).offset == 7200, "this one was not kept"
+
+
+def test_a_damaged_file_of_a_zone_is_passed_over(tmp_path: Path) -> None:
+    write_zone(tmp_path, "Test/Zed", "<Z>0")
+    write_zone(tmp_path, "Test/Bad", "<Z>0")
+    whole = (tmp_path / "Test/Bad").read_bytes()
+    for damaged in (whole[:5], whole[:30], whole[:60], whole[:-6] + b"x" + whole[-5:]):
+        (tmp_path / "Test/Bad").write_bytes(damaged)
+        with zones_of(tmp_path):
+            with pytest.raises(TriggerError, match="its file on this host is damaged"):
+                zone("Test/Bad")
+            gathering = Gathering(("Test/Zed", "Test/Bad"), 0)
+            assert gathering.go_on(5)
+            assert Offsets(gathering.encoded()).knows("Test/Zed", 1)
