@@ -104,7 +104,7 @@ def _moved(
             return None  # it is due
         return _unless(nominal_at_ms, source.next_after(max(now_ms, floor())))
     if offsets is None or not offsets.knows(trigger.timezone, nominal_at_ms // 1000):
-        return _nearest(source, nominal_at_ms, floor, now_ms)
+        return _nearest(source, nominal_at_ms, floor)
     shown_ms = offsets.moved(trigger.timezone, nominal_at_ms // 1000) * 1000
     if shown_ms != nominal_at_ms:
         after_ms = max(shown_ms - 1, min(floor(), nominal_at_ms - 1))
@@ -119,9 +119,7 @@ def _unless(nominal_at_ms: int, found: tuple[int | None, bool]) -> tuple[int | N
     return None if found[0] == nominal_at_ms else found
 
 
-def _nearest(
-    source: Source, nominal_at_ms: int, floor: Callable[[], int], now_ms: int
-) -> tuple[int | None, bool] | None:
+def _nearest(source: Source, nominal_at_ms: int, floor: Callable[[], int]) -> tuple[int | None, bool] | None:
     """Returns the time that is nearest to one of unknown data: what clocks were to show then is not known."""
     later = source.next_after(nominal_at_ms - 1)
     if later[0] == nominal_at_ms:
@@ -168,10 +166,14 @@ def _newest_of_schedule(view: ReadView, job: Job) -> int:
 
 def run_until_ms(source: Source, nominal_at_ms: int, zones: int, before: DataBefore) -> int:
     """Returns up to when a trigger has run once a stored time is fired: where that is by newer data than this node
-    has, clocks here show the same later, and what is due then is the same."""
+    has, clocks here show the same later, and what is due then is the same. Where that data is not known it is the time
+    that is nearest."""
     offsets, trigger = before.of(zones), source.trigger
-    if offsets is None or not trigger.needs_calendar or not source.is_fixed():
+    if not is_concerned(trigger, None, offsets) or not source.is_fixed():
         return nominal_at_ms
-    if not offsets.changed(trigger.timezone) or not offsets.knows(trigger.timezone, nominal_at_ms // 1000):
+    if offsets is None:
+        nearest = _nearest(source, nominal_at_ms, lambda: 0)
+        return nominal_at_ms if nearest is None else max(nominal_at_ms, nearest[0] or 0)
+    if not offsets.knows(trigger.timezone, nominal_at_ms // 1000):
         return nominal_at_ms
     return max(nominal_at_ms, offsets.moved(trigger.timezone, nominal_at_ms // 1000) * 1000)

@@ -35,6 +35,7 @@ from raftsched.leader import time_zones
 from raftsched.leader.leader import Leader
 from raftsched.leader.time_zones import AGAIN_MS, HEARD_MS, LOOK_MS, may_move
 from raftsched.machine import ZoneFiles
+from raftsched.schedule.offsets import Gathering
 from tests.support.memory_view import policy
 from tests.support.zone_files import write_zone, zones_of
 from tests.unit.leader.house import House
@@ -425,6 +426,41 @@ def test_what_ran_by_newer_data_does_not_run_again_by_older(tmp_path: Path) -> N
         assert town.runs(made[0]) == [at("12:53"), at("12:54", 1)]
 
     play(tmp_path, {"2025a": "<Z>0", "2025b": "<Z>-0:01"}, [("2025b", new), ("2025a", old)])
+
+
+def test_what_ran_by_newer_data_that_was_not_settled_does_not_run_again_by_older(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The only node with the newer data goes down before it has asked all jobs, and nobody knows its offsets."""
+    made: list[int] = []
+    zed, several = cron("0 9 * * *"), Trigger(kind=TriggerKind.SEVERAL)
+
+    async def old(town: Town) -> None:
+        await town.lead("2025a")
+        made.append(town.house.create(zed, overlap=Overlap.ALLOW))
+        triggers = msgspec.structs.replace(zed, id="zed"), cron("15 15 * * *", "UTC", id="utc")
+        answer = town.house.do(c.CreateJob("d", None, policy(several, triggers=triggers, overlap=Overlap.ALLOW), b"{}"))
+        assert answer.job is not None
+        made.append(answer.job.id)
+        await town.ticks()
+
+    async def new(town: Town) -> None:
+        monkeypatch.setattr(Gathering, "go_on", lambda self, zones: False)
+        await town.lead("2025b", "2025a")
+        assert [town.nominal(job) for job in made] == [at("08:00")] * 2
+        assert not town.settled
+        monkeypatch.undo()
+
+    async def old_again(town: Town) -> None:
+        town.house.clock.wall = at("07:50")
+        await town.lead("2025a", ("down", "2025a"))
+        town.house.clock.forward(HEARD_MS)
+        await town.until(at("10:00"))
+        assert [town.runs(job) for job in made] == [[at("08:00")]] * 2
+        await town.until(at("10:00", 1))
+        assert town.runs(made[0]) == [at("08:00"), at("09:00", 1)]
+
+    play(tmp_path, EARLIER, [("2025a", old), ("2025b", new), ("2025a", old_again)])
 
 
 def test_data_that_nobody_has_any_more_gives_way(tmp_path: Path) -> None:
