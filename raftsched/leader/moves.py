@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from raftsched import schedule
 from raftsched.core.ids import split_instance
-from raftsched.core.model import Job, Trigger
+from raftsched.core.model import Instance, Job, Trigger
 from raftsched.core.rows import INSTANCES
 from raftsched.core.tables import ReadView, Table, after, from_by_job, u64
 from raftsched.core.zones import MoveJob, TriggerMove
@@ -67,17 +68,13 @@ def move_of(view: ReadView, found: CalendarJob, before: DataBefore, zones: int, 
 
 
 def _moves(view: ReadView, found: CalendarJob, before: DataBefore, zones: int, now_ms: int) -> Iterator[TriggerMove]:
-    """Yields those of several triggers that are due at another time."""
-    floor = _floor(view, found.job)
+    """Yields those of several triggers that are due at another time. Of each its own runs count: that another one ran
+    since is no reason to leave out what it owes."""
     for index, (source, state) in enumerate(sources_of(found)):
         if state.zones == zones or state.owed_since_ms is not None or state.over:
             continue
-        skipped_ms = state.skipped_until_ms or 0
-
-        def least(skipped_ms: int = skipped_ms) -> int:
-            return max(floor(), skipped_ms)
-
-        moved = _moved(source, state.nominal_at_ms, state.never_fires, before.of(state.zones), least, now_ms)
+        floor = partial(_floor_of_trigger, view, found.job, source.trigger.id, state.skipped_until_ms or 0)
+        moved = _moved(source, state.nominal_at_ms, state.never_fires, before.of(state.zones), floor, now_ms)
         if moved is not None:
             gap_ms = source.gap_after(moved[0])
             yield TriggerMove(index, state.nominal_at_ms, moved[0], source.revision, moved[1], gap_ms)
@@ -140,6 +137,12 @@ def _floor(view: ReadView, job: Job) -> Callable[[], int]:
     return floor
 
 
+def _floor_of_trigger(view: ReadView, job: Job, trigger: str, skipped_until_ms: int) -> int:
+    """Returns up to when no time of one of several triggers is owed. One that it shared with another counts as
+    skipped."""
+    return max(skipped_until_ms, _newest_of_schedule(view, job, trigger))
+
+
 def last_scheduled_ms(view: ReadView, job: Job) -> int:
     """Returns the newest nominal time that was run, or recorded as skipped; 0: it is not known, or there is none."""
     last = 0
@@ -152,16 +155,22 @@ def last_scheduled_ms(view: ReadView, job: Job) -> int:
     return last
 
 
-def _newest_of_schedule(view: ReadView, job: Job) -> int:
-    """Returns the nominal time of the newest run that nobody asked for, of the newest there are."""
+def _newest_of_schedule(view: ReadView, job: Job, trigger: str = "") -> int:
+    """Returns the nominal time of the newest run that nobody asked for, of the newest there are. `trigger`: of those
+    that are of this one of several."""
     prefix = u64(job.id)
     for looked, (row, _) in enumerate(view.scan(Table.BY_JOB, prefix, after(prefix), reverse=True)):
-        nominal_at_ms, _, request = split_instance(from_by_job(row))
-        if not request:
+        key = from_by_job(row)
+        nominal_at_ms, _, request = split_instance(key)
+        if not request and (not trigger or _is_of(INSTANCES.get(view, key), trigger)):
             return nominal_at_ms
         if looked >= RUNS_LOOKED:
             break
     return 0
+
+
+def _is_of(run: Instance | None, trigger: str) -> bool:
+    return run is not None and run.trigger == trigger
 
 
 def run_until_ms(source: Source, nominal_at_ms: int, zones: int, before: DataBefore) -> int:

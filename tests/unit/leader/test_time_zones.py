@@ -463,6 +463,28 @@ def test_what_ran_by_newer_data_that_was_not_settled_does_not_run_again_by_older
     play(tmp_path, EARLIER, [("2025a", old), ("2025b", new), ("2025a", old_again)])
 
 
+def test_a_time_in_the_past_is_missed_though_another_trigger_of_the_job_ran_since(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    async def before(town: Town) -> None:
+        await town.lead("2025a")
+        triggers = cron("0 9 * * *", id="daily"), cron("30 * * * *", "UTC", id="hourly")
+        several = policy(Trigger(kind=TriggerKind.SEVERAL), triggers=triggers, overlap=Overlap.ALLOW)
+        answer = town.house.do(c.CreateJob("d", None, several, b"{}"))
+        assert answer.job is not None
+        made.append(answer.job.id)
+        await town.ticks()
+        await town.until(at("08:40"))
+
+    async def after(town: Town) -> None:
+        await town.lead("2025b")
+        await town.until(at("09:20", 1))
+        rows = town.house.world.instances(made[0])
+        assert [row.nominal_at_ms for row in rows if row.trigger == "daily"] == [at("08:00"), at("08:00", 1)]
+
+    play(tmp_path, EARLIER, [("2025a", before), ("2025b", after)])
+
+
 def test_data_that_nobody_has_any_more_gives_way(tmp_path: Path) -> None:
     made: list[int] = []
 
