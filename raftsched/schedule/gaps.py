@@ -7,11 +7,13 @@ from typing import Any
 
 from raftsched.core.model import DAY_MS, EveryMode, Trigger, TriggerKind
 from raftsched.schedule.errors import TriggerError
-from raftsched.schedule.expression import compiled
+from raftsched.schedule.expression import compiled, fields_of
+from raftsched.schedule.fields import parse_field
 
 SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
 _SHORTEST_DAY_MS = DAY_MS - HOUR_MS  # clocks go forward
 _FREQUENCIES = {"SECONDLY": SECOND_MS, "MINUTELY": MINUTE_MS, "HOURLY": HOUR_MS}
+_CYCLES = {"day-of-month": 28, "weekday": 7}  # days after which a value comes again at the earliest
 _EXPANDS = (("BYHOUR", HOUR_MS), ("BYMINUTE", MINUTE_MS), ("BYSECOND", SECOND_MS))
 
 
@@ -48,7 +50,19 @@ def _of_cron(trigger: Trigger) -> int:
     for values, cycle, unit_ms in ((times.seconds, 60, SECOND_MS), (times.minutes, 60, MINUTE_MS)):
         if len(values) > 1:
             return _least(values, cycle) * unit_ms
-    return _least(times.hours, 24) * HOUR_MS if len(times.hours) > 1 else _SHORTEST_DAY_MS
+    return _least(times.hours, 24) * HOUR_MS if len(times.hours) > 1 else _of_days(trigger)
+
+
+def _of_days(trigger: Trigger) -> int:
+    """Returns the same of one time a day: where days are numbered in one of the two fields, by these."""
+    named = [(kind, text) for kind, text in fields_of(trigger.expr, trigger.dialect) if kind.name in _CYCLES]
+    restricted = [(kind.name, found) for kind, text in named if not (found := parse_field(kind, text, 0)).star]
+    if len(restricted) != 1:
+        return _SHORTEST_DAY_MS
+    name, days = restricted[0]
+    if not days.values or days.from_end or days.near or days.near_end or days.nth or days.last:
+        return _SHORTEST_DAY_MS
+    return _least(sorted(days.values), _CYCLES[name]) * DAY_MS - HOUR_MS
 
 
 def _least(values: Sequence[int], cycle: int) -> int:
@@ -58,9 +72,13 @@ def _least(values: Sequence[int], cycle: int) -> int:
 
 def _of_rule(text: str) -> int:
     parts = dict(part.partition("=")[::2] for part in text.upper().strip().split(";"))
-    least = _FREQUENCIES.get(parts.get("FREQ", ""), _SHORTEST_DAY_MS)
-    interval = parts.get("INTERVAL", "1")
+    frequency, interval = parts.get("FREQ", ""), parts.get("INTERVAL", "1")
+    least = _FREQUENCIES.get(frequency, _SHORTEST_DAY_MS)
     if least < _SHORTEST_DAY_MS and interval.isdecimal():
         least *= int(interval)
+    elif frequency == "WEEKLY" and "," not in parts.get("BYDAY", ""):
+        least = 7 * DAY_MS - HOUR_MS
+    elif frequency == "MONTHLY" and "BYDAY" not in parts and "," not in parts.get("BYMONTHDAY", ""):
+        least = 28 * DAY_MS - HOUR_MS
     expanded = [unit_ms for name, unit_ms in _EXPANDS if "," in parts.get(name, "")]
     return min([least, *expanded])
