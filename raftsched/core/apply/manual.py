@@ -10,7 +10,7 @@ from raftsched.core.apply.firing import add_instance, refused_by_overlap, replac
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.refusals import no_job, reject_system_job
 from raftsched.core.apply.run_keys import refused_by_key
-from raftsched.core.apply.several import follow_first, leave_out
+from raftsched.core.apply.several import follow_first, leave_out, waits_for_end
 from raftsched.core.apply.tx import Tx
 from raftsched.core.backfill import times_without_run
 from raftsched.core.commands import Accepted, Answer, Backfill, Rejected, RunNow, SkipNext
@@ -83,7 +83,7 @@ def skip_next(tx: Tx, c: SkipNext) -> Answer:
         follow_first(tx, job)
     elif trigger.needs_calendar:
         mark_unscheduled(tx, job, min(tx.now, c.nominal_at_ms))  # what came due after it is owed
-    else:
+    elif not waits_for_end(tx, job, trigger):
         upcoming = next_every(trigger, c.nominal_at_ms, job.anchor_at_ms)
         if upcoming is None:
             exhaust(tx, job)

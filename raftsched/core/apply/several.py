@@ -135,6 +135,11 @@ def delay_from_ms(tx: Tx, skipped_until_ms: int | None) -> int:
     return max(tx.now, skipped_until_ms)
 
 
+def waits_for_end(tx: Tx, job: Job, trigger: Trigger) -> bool:
+    """Returns whether the trigger counts from the end of what is active now."""
+    return is_delay(trigger) and job.active > 0 and tx.meta.level >= DELAYS_FOLLOW_EACH_RUN
+
+
 def is_delay(trigger: Trigger) -> bool:
     """Returns whether the trigger counts from the end of a run."""
     return trigger.kind is TriggerKind.EVERY and trigger.mode is EveryMode.FIXED_DELAY
@@ -154,6 +159,8 @@ def _pass(tx: Tx, job: Job, trigger: Trigger, state: TriggerState, nominal_at_ms
         set_next(job, trigger, state, None)
     elif trigger.needs_calendar:
         owe(tx, job, state, min(tx.now, nominal_at_ms))  # what came due after it is owed
+    elif waits_for_end(tx, job, trigger):
+        clear(state)
     else:
         set_next(job, trigger, state, next_every(trigger, nominal_at_ms, state.anchor_at_ms))
 

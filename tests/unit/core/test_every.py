@@ -129,6 +129,20 @@ class TestFixedDelay:
         world.now = T0 + 1101
         assert world.fire(job).nominal_at_ms == T0 + 2101
 
+    @pytest.mark.parametrize(("level", "then"), [(6, None), (5, T0 + 2000)])
+    def test_a_time_that_is_skipped_while_a_run_is_active(self, level: int, then: int | None) -> None:
+        world = World(level=level)
+        job = world.create(every(1000, mode=DELAY))
+        world.forward(1500)  # it is due, and nothing fired it
+        manual = world.run_now(job)
+        assert world.job(job.id).nominal_at_ms == T0 + 1000
+        world.ok(c.SkipNext(job.id, T0 + 1000))
+        assert world.job(job.id).nominal_at_ms == then
+        if then is None:
+            world.forward(300)
+            world.run_once(manual, world.session())
+            assert world.job(job.id).nominal_at_ms == T0 + 1800 + 1000
+
     def test_behind_a_manual_run_it_counts_from_its_end(self) -> None:
         world = World()
         job = world.create(every(1000, mode=DELAY))

@@ -171,6 +171,17 @@ class TestUnion:
         world.run_once(world.waiting(job.id)[0].key, session)
         assert world.job(job.id).fire_at_ms == T0 + 155 * SECOND
 
+    def test_a_fixed_delay_whose_time_is_skipped_while_a_run_is_active(self) -> None:
+        world = World()
+        job = made(world, every(MINUTE, id="d", mode=EveryMode.FIXED_DELAY), at(T0 + HOUR, id="x"))
+        world.forward(90 * SECOND)
+        manual = world.run_now(job)
+        world.ok(c.SkipNext(job.id, T0 + MINUTE))
+        assert world.job(job.id).triggers[0].nominal_at_ms is None
+        world.forward(5 * SECOND)
+        world.run_once(manual, world.session())
+        assert world.job(job.id).triggers[0].nominal_at_ms == T0 + 155 * SECOND
+
     def test_a_fixed_delay_beside_others_counts_from_the_end_of_a_run_by_hand(self) -> None:
         world = World()
         job = made(world, every(MINUTE, id="d", mode=EveryMode.FIXED_DELAY), at(T0 + HOUR, id="x"))
