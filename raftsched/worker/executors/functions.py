@@ -66,7 +66,10 @@ class Function:
         if isinstance(value, types.CoroutineType):
             import asyncio
 
-            value = asyncio.run(value)
+            with asyncio.Runner() as runner:
+                value = runner.run(value)
+                check_run(value)  # before the loop is closed: that cancels tasks, which are done then
+            return value
         check_run(value)
         return value
 

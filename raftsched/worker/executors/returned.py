@@ -14,6 +14,8 @@ from raftsched.nesting import DEPTH_MAX, json_nests_deeper
 RESULT_MAX = 8 * 1024  # bytes of JSON
 DROPPED = "the result was dropped"  # as core.results has it, which the processes of runs do not load
 PLAIN = frozenset({types.NoneType, bool, int, float, str, bytes, list, tuple, dict})  # types of values as they are
+_HOLDERS = frozenset({list, tuple, set, frozenset})
+WITHIN_MAX = 10_000  # values that are looked at in one which is no JSON
 _LAZY = (
     *(map, filter, itertools.starmap, itertools.accumulate, itertools.filterfalse),
     *(itertools.takewhile, itertools.dropwhile),
@@ -62,21 +64,23 @@ def _unawaited(what: str) -> str:
 
 
 def _is_done(value: Any) -> bool:
-    """Returns whether it is a future that came to its end."""
+    """Returns whether it is a future that came to its end, and was not cancelled."""
     try:
-        return value.done() is True
+        return value.done() is True and value.cancelled() is not True
     except Exception:  # it is no future
         return False
 
 
 def encode_result(value: Any) -> tuple[bytes | None, str | None]:
-    """Returns (JSON, None), or (None, why there is none): the run did its work and is not failed for it."""
+    """Returns (JSON, None), or (None, why there is none): the run did its work and is not failed for it. Raises NotRun
+    for a value that holds work which was not begun."""
     if value is None:
         return None, None
     try:
         raw = msgspec.json.encode(value)
         finite = b"null" not in raw or len(raw) > RESULT_MAX or _is_finite(msgspec.to_builtins(value))
     except Exception as exc:  # a value's own methods may raise anything
+        _check_within(value)
         return None, f"{DROPPED}: it cannot be written as JSON ({_words(exc)})"
     if not finite:
         return None, f"{DROPPED}: it holds NaN or Infinity, which JSON does not have; return null or a text for it"
@@ -85,6 +89,21 @@ def encode_result(value: Any) -> tuple[bytes | None, str | None]:
     if json_nests_deeper(raw):
         return None, f"{DROPPED}: it nests deeper than {DEPTH_MAX} levels"
     return raw, None
+
+
+def _check_within(value: Any) -> None:
+    """Raises NotRun for lists and objects that hold what check_run refuses, such as a list of coroutines."""
+    waiting = [value]
+    for _ in range(WITHIN_MAX):
+        if not waiting:
+            return
+        one = waiting.pop()
+        if type(one) is dict:
+            waiting += one.values()
+        elif type(one) in _HOLDERS:
+            waiting += one
+        else:
+            check_run(one)
 
 
 def _words(exc: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import itertools
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from raftsched.core import results
+from raftsched.worker.executors.functions import Function
 from raftsched.worker.executors.returned import DROPPED, RESULT_MAX, NotRun, check_run, encode_result
 
 
@@ -69,6 +71,40 @@ def test_work_that_was_not_done(make: Callable[[], Any], words: str) -> None:
             check_run(make())
 
 
+async def leaves_behind() -> Any:
+    return asyncio.create_task(asyncio.sleep(60))
+
+
+async def leaves_several_behind() -> Any:
+    return asyncio.gather(asyncio.sleep(60), later())
+
+
+def circle() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize("function", [leaves_behind, leaves_several_behind])
+def test_tasks_that_end_with_their_loop_were_not_done(function: Callable[[], Any]) -> None:
+    with pytest.raises(NotRun, match="that was not awaited"):
+        Function(function, None, contextvars.Context()).call({})
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: [later()], "returned a coroutine that was not awaited"),
+        (lambda: {"a": [1, (later(),)]}, "returned a coroutine that was not awaited"),
+        (lambda: {"rows": counts()}, "returned a generator of which nothing was read"),
+        (lambda: [asyncio.run(leaves_behind())], "that was not awaited"),
+    ],
+)
+def test_work_that_was_not_done_is_found_within_a_result(make: Callable[[], Any], words: str) -> None:
+    with pytest.raises(NotRun, match=words):
+        encode_result(make())
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -113,6 +149,8 @@ class Raises:
         ([None] * RESULT_MAX, f"{5 * RESULT_MAX + 1} bytes of JSON, the limit is {RESULT_MAX}"),
         (object(), "it cannot be written as JSON"),
         (Raises(), "it cannot be written as JSON"),
+        ([asyncio.run(waits()), object()], "it cannot be written as JSON"),
+        (circle(), "it cannot be written as JSON"),
     ],
 )
 def test_what_cannot_be_a_result_is_said(value: Any, why: str) -> None:
