@@ -16,7 +16,8 @@ from raftsched.worker.run_as import RunAs
 from raftsched.worker.users import User
 
 FUNCTIONS = frozenset({"python", "call"})  # kinds of handlers that call functions
-PATIENCE_S = 10.0
+PATIENCE_S = 10.0  # for one user,
+ALL_S = 20.0  # and for all of them: the node starts no later for them, however many there are
 _NONE_READABLE = 3  # an exit code
 _TRY = f"""
 import decimal, json, os, sys, threading
@@ -30,11 +31,19 @@ REMEDY = (
 
 
 async def unfit(users: Iterable[User], pythonpath: Sequence[Path], environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns the users who cannot run functions here, with the reasons. `environ`: what runs see of the node's own."""
+    """Returns the users who cannot run functions here, with the reasons. `environ`: what runs see of the node's own.
+    Those that cannot be told in ALL_S are taken to be able: their runs will tell."""
     roots = [str(path) for path in pythonpath if path.is_dir()]
-    asked = list(users)
-    found = await asyncio.gather(*(asyncio.to_thread(_why_not, user, roots, environ) for user in asked))
-    return {user.name: why for user, why in zip(asked, found, strict=True) if why is not None}
+    tries = {
+        asyncio.create_task(asyncio.to_thread(_why_not, user, roots, environ), name=user.name): user for user in users
+    }
+    if not tries:
+        return {}
+    done, waiting = await asyncio.wait(tries, timeout=ALL_S)
+    for one in waiting:
+        one.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    return {user.name: why for one, user in tries.items() if one in done and (why := one.result()) is not None}
 
 
 def _why_not(user: User, roots: Sequence[str], environ: Mapping[str, str]) -> str | None:

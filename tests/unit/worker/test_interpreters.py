@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -79,3 +80,24 @@ def test_without_functions_or_other_users_nothing_is_tried(tmp_path: Path) -> No
 )
 def test_whose_jobs_cannot(run_as: Any, allowed: Any, unfit: Any, found: Any) -> None:
     assert RunAs(run_as, allowed).without(unfit) == found
+
+
+def test_many_users_hold_up_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = [User(f"u{number}", number, number, (), "/", "/bin/sh") for number in range(5_000, 5_100)]
+    go_on = threading.Event()
+
+    def hangs(user: User, *_: Any) -> str:
+        if user.uid > 5_000:
+            go_on.wait()
+        return "it cannot"
+
+    monkeypatch.setattr(interpreters, "_why_not", hangs)
+    monkeypatch.setattr(interpreters, "ALL_S", 0.2)
+
+    async def body() -> dict[str, str]:
+        try:
+            return await interpreters.unfit(users, (), {})
+        finally:
+            go_on.set()
+
+    assert asyncio.run(body()) == {"u5000": "it cannot"}
