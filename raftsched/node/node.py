@@ -146,7 +146,11 @@ class Node:
         place = output_store_of(config)
         tracer = self._start_tracing()
         trying = interpreters.tried(
-            executors if config.slots else (), run_as, config.pythonpath, base_environment(os.environ)
+            executors if config.slots else (),
+            run_as,
+            config.pythonpath,
+            base_environment(os.environ),
+            confined=interpreters.asks_rules(config.allowed),
         )
         parts.push_async_callback(_cancel, trying)
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)

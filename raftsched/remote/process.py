@@ -77,7 +77,10 @@ class RemoteWorker:
         executors = offered(config.executors, config.runs, run_as)
         why_held = held_back(config.executors, executors)
         umask = os.umask(UMASK) if self._own_process else -1  # jobs get it back
-        trying = interpreters.tried(executors, run_as, config.pythonpath, base_environment(os.environ))
+        confined = interpreters.asks_rules(config.allowed)
+        trying = interpreters.tried(
+            executors, run_as, config.pythonpath, base_environment(os.environ), confined=confined
+        )
         parts.callback(trying.cancel)
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
         calls = with_in_process_handlers(calls, self._inside)

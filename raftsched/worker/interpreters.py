@@ -12,6 +12,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from raftsched.core.allowed import Allowed
 from raftsched.worker.run_as import RunAs
 from raftsched.worker.users import User
 
@@ -30,12 +31,17 @@ REMEDY = (
 )
 
 
-async def unfit(users: Iterable[User], pythonpath: Sequence[Path], environ: Mapping[str, str]) -> dict[str, str]:
+async def unfit(
+    users: Iterable[User], pythonpath: Sequence[Path], environ: Mapping[str, str], *, confined: bool = False
+) -> dict[str, str]:
     """Returns the users who cannot run functions here, with the reasons. `environ`: what runs see of the node's own.
+    `confined`: forks ask the rules of this node, see `asks_rules`.
     Those that cannot be told in ALL_S are taken to be able: their runs will tell."""
     roots = [str(path) for path in pythonpath if path.is_dir()]
+    python = sys.executable if confined else _interpreter()
     tries = {
-        asyncio.create_task(asyncio.to_thread(_why_not, user, roots, environ), name=user.name): user for user in users
+        asyncio.create_task(asyncio.to_thread(_why_not, python, user, roots, environ), name=user.name): user
+        for user in users
     }
     if not tries:
         return {}
@@ -46,11 +52,11 @@ async def unfit(users: Iterable[User], pythonpath: Sequence[Path], environ: Mapp
     return {user.name: why for one, user in tries.items() if one in done and (why := one.result()) is not None}
 
 
-def _why_not(user: User, roots: Sequence[str], environ: Mapping[str, str]) -> str | None:
+def _why_not(python: str, user: User, roots: Sequence[str], environ: Mapping[str, str]) -> str | None:
     """Returns why this user cannot; None: it can, or that cannot be told now. Blocks."""
     try:
         child = subprocess.run(
-            [sys.executable, "-I", "-c", _TRY, *roots],
+            [python, "-I", "-c", _TRY, *roots],
             env=dict(environ),
             cwd="/",
             user=user.uid,
@@ -63,7 +69,7 @@ def _why_not(user: User, roots: Sequence[str], environ: Mapping[str, str]) -> st
             check=False,
         )
     except PermissionError as error:
-        return f"it cannot start {sys.executable}: {error.strerror}"
+        return f"it cannot start {python}: {error.strerror}"
     except (OSError, subprocess.TimeoutExpired):  # such as too many processes: a run will tell
         return None
     if child.returncode == _NONE_READABLE:
@@ -72,15 +78,33 @@ def _why_not(user: User, roots: Sequence[str], environ: Mapping[str, str]) -> st
         return None
     lines = [line for line in child.stderr.decode(errors="replace").splitlines() if line.strip()]
     last = next((line for line in reversed(lines) if "Error" in line), lines[-1] if lines else "")
-    return f"{sys.executable} does not start as this user: {last[:_SHOWN]}"
+    return f"{python} does not start as this user: {last[:_SHOWN]}"
+
+
+def asks_rules(allowed: Allowed | None) -> bool:
+    """Returns whether a fork asks the rules of its node about a function, or where it works."""
+    return allowed is not None and not (allowed.python is None and allowed.cwd is None)
+
+
+def _interpreter() -> str:
+    """Returns the interpreter whose standard library this process has: of a virtual environment the one behind it.
+    Functions run in forks of the supervisor, which load nothing else of this environment, unless rules are asked: what
+    those need is loaded in the fork."""
+    behind: str | None = getattr(sys, "_base_executable", None)
+    return behind or sys.executable
 
 
 def tried(
-    executors: Collection[str], run_as: RunAs, pythonpath: Sequence[Path], environ: Mapping[str, str]
+    executors: Collection[str],
+    run_as: RunAs,
+    pythonpath: Sequence[Path],
+    environ: Mapping[str, str],
+    *,
+    confined: bool = False,
 ) -> asyncio.Task[dict[str, str]]:
     """Begins what `unfit` does, for all users of a node that offers these handlers."""
     users = () if FUNCTIONS.isdisjoint(executors) else run_as.users.values()
-    return asyncio.create_task(unfit(users, pythonpath, environ), name="tried interpreters")
+    return asyncio.create_task(unfit(users, pythonpath, environ, confined=confined), name="tried interpreters")
 
 
 def kinds(executors: Iterable[str], *, functions: bool) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from raftsched.core.allowed import Allowed
 from raftsched.worker import interpreters
 from raftsched.worker.run_as import RunAs
 from raftsched.worker.users import User
@@ -86,7 +88,7 @@ def test_many_users_hold_up_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
     users = [User(f"u{number}", number, number, (), "/", "/bin/sh") for number in range(5_000, 5_100)]
     go_on = threading.Event()
 
-    def hangs(user: User, *_: Any) -> str:
+    def hangs(_: str, user: User, *__: Any) -> str:
         if user.uid > 5_000:
             go_on.wait()
         return "it cannot"
@@ -101,3 +103,35 @@ def test_many_users_hold_up_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
             go_on.set()
 
     assert asyncio.run(body()) == {"u5000": "it cannot"}
+
+
+@pytest.mark.parametrize("confined", [False, True])
+def test_an_environment_that_nobody_else_may_enter(
+    *, confined: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its interpreter is elsewhere. Forks need what is there alone, unless they load rules from the environment."""
+    own = str(tmp_path / "venv" / "bin" / "python")
+    asked: list[str] = []
+
+    def started(argv: list[str], **_: Any) -> SimpleNamespace:
+        asked.append(argv[0])
+        return SimpleNamespace(returncode=0, stderr=b"")
+
+    monkeypatch.setattr(sys, "executable", own)
+    monkeypatch.setattr(subprocess, "run", started)
+    assert asyncio.run(interpreters.unfit([USER], (), {}, confined=confined)) == {}
+    assert (asked == [own]) is confined
+    assert confined or Path(asked[0]).samefile(Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}"))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "asks"),
+    [
+        (None, False),
+        (Allowed(exec=("/bin/*",), http=("any",)), False),
+        (Allowed(python=("jobs:*",)), True),
+        (Allowed(cwd=("/srv",)), True),
+    ],
+)
+def test_rules_that_forks_ask(allowed: Allowed | None, *, asks: bool) -> None:
+    assert interpreters.asks_rules(allowed) is asks
