@@ -34,6 +34,9 @@ def need_of(policy: Policy, namespace: str) -> Need:
 
 
 _FUNCTIONS = frozenset({"python", "call"})
+NOT_STARTED = (
+    " One whose jobs would run as users who cannot start its Python leaves python and call out, and says so in its log."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +226,8 @@ def lacking(offers: Sequence[Offer], policy: Policy, namespace: str) -> str:
         said = f'No {kind} has the handler "{need}".'
         if need in PROGRAMS:
             said += " Start a worker or a node that has it in its --executors."
+        if need == "python":
+            said += NOT_STARTED
         held_back = need in PROGRAMS and not all(PROGRAMS & o.handlers for o in offers)
         return f"{said} {HELD_BACK}" if held_back else said
     who = f'{kind} with the handler "{need}"' if need else kind

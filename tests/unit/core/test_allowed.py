@@ -18,7 +18,7 @@ from raftsched.core.allowed import (
     run_error,
 )
 from raftsched.core.cluster import NodeRule, Session
-from raftsched.core.eligibility import Offer, lacking, offer
+from raftsched.core.eligibility import NOT_STARTED, Offer, lacking, offer
 from raftsched.core.hosts import literal, target_of_url
 from raftsched.core.model import Condition, ConditionKind, Policy, Trigger, TriggerKind
 from raftsched.hosts import asked_for, rule_asked_for
@@ -253,12 +253,13 @@ class TestPlacement:
         for need in ("exec", "shell", "python"):
             assert lacking([held, held], self.policy(need, ""), "default") == (
                 f'No node has the handler "{need}". Start a worker or a node that has it in its --executors.'
+                f"{NOT_STARTED if need == 'python' else ''}"
                 " One whose jobs would run as its own user leaves shell, exec and python out until --run-as"
                 " default=USER names another, and says so in its log."
             )
         assert lacking([held], self.policy("call:other", ""), "default") == 'No node has the handler "call:other".'
         assert lacking([self.offer("n1", None)], self.policy("python", ""), "default") == (
-            'No node has the handler "python". Start a worker or a node that has it in its --executors.'
+            f'No node has the handler "python". Start a worker or a node that has it in its --executors.{NOT_STARTED}'
         )
 
     def test_handlers_by_name_take_no_variables_where_programs_are_restricted(self) -> None:

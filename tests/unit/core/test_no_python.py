@@ -40,6 +40,12 @@ def test_which_runs_it_takes(kind: str, namespace: str, user: str, can: bool) ->
         assert "can start its Python as the user of this job; its log says why." in lacking([UNFIT], policy, namespace)
 
 
+def test_that_nobody_can_start_it_may_be_why_there_is_none() -> None:
+    policy = with_(World().create().policy, required_capability="python")
+    without = replace(NODE, handlers=frozenset(("exec", "shell")))
+    assert "as users who cannot start its Python leaves python and call out" in lacking([without], policy, "default")
+
+
 def test_others_take_all_that_it_takes() -> None:
     assert NODE.takes_all_of(UNFIT)
     assert UNFIT.takes_all_of(UNFIT)
