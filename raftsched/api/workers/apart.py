@@ -12,10 +12,11 @@ import msgspec
 
 from raftsched.api.http.slices import Slices
 
-TOKENS_MAX = 100_000  # brackets, commas and strings that are looked at
+TOKENS_MAX = 400_000  # strings, runs of brackets, and outer commas that are looked at
 AT_ONCE = 500  # of these, between two looks whether others are to have their turn
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
-_TOKENS = re.compile(_STRING + rb'|[\[\]{},"]', re.DOTALL)
+_DEEP = re.compile(_STRING + rb'|[\[{]+|[\]}]+|"', re.DOTALL)
+_OUTER = re.compile(_DEEP.pattern + rb"|,", re.DOTALL)  # commas further in tell nothing: there may be very many
 _MEMBER = re.compile(rb"\s*(" + _STRING + rb")\s*:(.*)", re.DOTALL)
 
 _key = msgspec.json.Decoder(str).decode
@@ -43,24 +44,24 @@ async def _between(raw: bytes, brackets: bytes, slices: Slices) -> list[bytes]:
     if text[:1] + text[-1:] != brackets:
         raise ValueError("neither a list nor an object")
     found: list[bytes] = []
-    depth, begin = 0, 1
-    for count, token in enumerate(_TOKENS.finditer(text)):
+    depth, begin, at, count = 0, 1, 0, 0
+    while token := (_DEEP if depth > 1 else _OUTER).search(text, at):
         if count >= TOKENS_MAX:
             raise ValueError("too much of it")
         if not count % AT_ONCE:
             await slices.turn()
-        sign = token[0]
-        if sign in b"[{":
-            depth += 1
-        elif sign in b"]}":
-            depth -= 1
-            if not depth and token.end() < len(text):
+        count, at, sign = count + 1, token.end(), token[0]
+        if sign[0] in b"[{":
+            depth += len(sign)
+        elif sign[0] in b"]}":
+            depth -= len(sign)
+            if depth <= 0 and (depth < 0 or at < len(text)):
                 raise ValueError("something follows")
         elif sign == b'"':
             raise ValueError("a string without an end")
         elif sign == b"," and depth == 1:
             found.append(text[begin : token.start()])
-            begin = token.end()
+            begin = at
     if depth:
         raise ValueError("brackets without an end")
     last = text[begin:-1]

@@ -10,6 +10,7 @@ not its fault.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -55,7 +56,7 @@ def _parts_of(model: type[msgspec.Struct]) -> msgspec.json.Decoder[msgspec.Struc
 _heads, _reports = msgspec.json.Decoder(_Heads), msgspec.json.Decoder(list[msgspec.Raw])
 _poll, _poll_parts = msgspec.json.Decoder(PollIn), _parts_of(PollIn)
 _report, _report_parts = msgspec.json.Decoder(Report), _parts_of(Report)
-_token = msgspec.json.Decoder(Token)
+_number = msgspec.json.Decoder(int | float)
 _any, _encode = msgspec.json.Decoder(Any), msgspec.json.Encoder().encode
 
 
@@ -88,11 +89,18 @@ async def _read_apart(raw: bytes) -> tuple[PollIn, list[RefusedReport]] | None:
                 poll.reports.append(await _read_report(text, "", slices))
             except Problem as problem:
                 (token,) = [value for key, value in await members(text, slices) if key == "token"]
-                refused.append(not_valid(_token.decode(token), _of_a_report(problem.detail)))
+                refused.append(not_valid(_token_of(token), _of_a_report(problem.detail)))
             await slices.turn()
     except ValueError:  # it cannot be said whose a report is
         return None
     return (poll, refused) if refused else None
+
+
+def _token_of(text: bytes) -> int:
+    """Returns it, also where it is written as 5.0. Raises ValueError: it is none."""
+    number = _number.decode(text)
+    whole = int(number) if math.isfinite(number) else 0
+    return msgspec.convert(whole if whole == number else number, Token)
 
 
 def _of_a_report(detail: str) -> str:

@@ -233,6 +233,8 @@ BAD = {
     "half of a pair": ('"result": ["half \\ud83d of it"]', "/result/0 holds half of a surrogate pair"),
     "what is no JSON": ('"outcome": "succeeded", "result": NaN', "The report is not JSON: "),
     "deeper than a decoder goes": (f'"result": {"[" * 3_000}1{"]" * 3_000}', "The JSON nests too deeply"),
+    "deeper than any worker means": (f'"result": {"[" * 60_000}{"]" * 60_000}', "The JSON nests too deeply"),
+    "a great many values": (f'"outcome": "succeeded", "result": [{"1," * 120_000}NaN]', "The report is not JSON: "),
     "no text": ('"outcome": "failed", "error": "\xff"', "The report is not UTF-8; JSON must be."),
     "a place that no node answered": (
         '"outcome": "succeeded", "output": {"node": "n1", "segment": 1, "offset": 0, "size": 1, "sha256": "x"}',
@@ -274,6 +276,18 @@ def test_a_report_that_cannot_be_read_is_refused_alone(tmp_path: Path, said: str
     run(tmp_path, test)
 
 
+def test_a_token_may_be_written_with_a_point_in_a_report_that_is_refused_too(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        session = await opened(call)
+        token = await give(call, call.cluster, session)
+        address, headers = sent(session, "/poll")
+        body = f'{{"after": {token}, "reports": [{{"token": {token}.0, "result": NaN}}]}}'.encode()
+        status, answer = await call("POST", address, body, headers | {"Content-Type": "application/json"})
+        assert (status, [one["token"] for one in answer["refused"]]) == (200, [token])
+
+    run(tmp_path, test)
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -285,7 +299,9 @@ def test_a_report_that_cannot_be_read_is_refused_alone(tmp_path: Path, said: str
         ('{"reports": [{"token": "1", "odd": 1}]}', 422),
         ('{"reports": [[1]]}', 422),
         ('{"reports": [{"token": 1, "odd": 1}], "wait_ms": -1}', 422),
-        (f'{{"reports": [{{"token": 1, "result": {"[" * 60_000}{"]" * 60_000}}}]}}', 400),
+        ('{"reports": [{"token": 1, "result": [' + '"",' * 400_000 + "NaN]}]}", 400),
+        ('{"reports": [{"token": 1.5, "result": NaN}]}', 400),
+        ('{"reports": [{"token": 1e999, "result": NaN}]}', 400),
     ],
 )
 def test_a_poll_that_does_not_say_whose_its_reports_are_is_refused_as_a_whole(
