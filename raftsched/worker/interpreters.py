@@ -45,10 +45,11 @@ async def unfit(
     }
     if not tries:
         return {}
-    done, waiting = await asyncio.wait(tries, timeout=ALL_S)
-    for one in waiting:
-        one.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)
+    try:
+        done, _ = await asyncio.wait(tries, timeout=ALL_S)
+    finally:
+        for one in tries:
+            one.cancel()
     return {user.name: why for one, user in tries.items() if one in done and (why := one.result()) is not None}
 
 
