@@ -139,7 +139,7 @@ def _overdue(job: Job, fire_at_ms: int, now_ms: int) -> Obstacle | None:
 def _without_time(job: Job, now_ms: int, *, owed: bool) -> Obstacle | None:
     trigger = job.policy.trigger
     if owed:
-        return Obstacle("unscheduled", "Its next time is not computed yet; the leader does that, within moments.")
+        return Obstacle("unscheduled", "The leader has not computed its next time yet; it does that within moments.")
     if trigger.kind is TriggerKind.MANUAL:
         return Obstacle("manual", "It has no times of its own: it runs when somebody asks for it.")
     if trigger.kind is TriggerKind.AFTER and trigger.after is not None:
