@@ -43,6 +43,10 @@ def endless() -> None:
     endless()
 
 
+def fails(message: str) -> None:
+    raise AssertionError(message)
+
+
 TRACE = raised(during)
 
 
@@ -66,6 +70,9 @@ CASES = [
     ("part 2: exit code 3\ntwo", "part 2: exit code 3: two"),
     ("killed by SIGSEGV\ncore", "killed by SIGSEGV: core"),
     (f"exit code 1\nstarting\n{TRACE}make: *** [all] Error 1", "exit code 1: ValueError: second"),
+    ("exit code 1\n\x1b[31mno such file\x1b[0m\n\x1b[0m", "exit code 1: no such file"),
+    (raised(lambda: fails("\n  Not equal\nx: 1")), "AssertionError: Not equal"),
+    (raised(lambda: fails(":")), "AssertionError: :"),
     (
         "exit code 1: probably for limits.memory, 64 MiB\nMemoryError",
         "exit code 1: probably for limits.memory, 64 MiB",

@@ -21,7 +21,10 @@ export function tellingLine(error) {
 
 function raised(lines) {
   const last = lines.findLastIndex((line) => line.startsWith('  File "'));
-  return last < 0 ? undefined : lines.slice(last + 1).find((line) => !/^\s/.test(line));
+  const below = last < 0 ? [] : lines.slice(last + 1);
+  const place = below.findIndex((line) => !/^\s/.test(line));
+  const message = below[place]?.endsWith(":") ? (below[place + 1] ?? "").trim() : "";
+  return message ? `${below[place]} ${message}` : below[place];
 }
 
 function raisedGroup(lines) {

@@ -289,7 +289,7 @@ class TestSteps:
         row = world.instance(key)
         row.attempts[-1].error = "exit code 3: no\x1b[2J paper.\nIn the printer."
         text = explain(row, None, None, None, world.now).text
-        assert text.endswith(f"the last, on n2 with token {token}, failed: exit code 3: no [2J paper."), text
+        assert text.endswith(f"the last, on n2 with token {token}, failed: exit code 3: no paper."), text
         row.attempts[-1].error = "x" * 1_000
         assert explain(row, None, None, None, world.now).text.endswith(f" failed: {'x' * 200}.")
 
