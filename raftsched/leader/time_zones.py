@@ -25,7 +25,6 @@ import logging
 
 import msgspec
 
-from raftsched import machine, schedule
 from raftsched.core.commands import Command
 from raftsched.core.levels import SINCE
 from raftsched.core.model import JobState, Trigger, TriggerKind
@@ -54,13 +53,6 @@ SEARCHED = 1_500  # steps of searches (`schedule.budget`) in one slice
 ZONES_AT_ONCE = 1  # whose offsets are gathered in one slice
 
 log = logging.getLogger("raftsched.leader")
-
-
-def own_zones() -> machine.ZoneFiles:
-    """Returns the time zone data of this node, and keeps all its zones: they take some tens of milliseconds."""
-    found = machine.zone_files()
-    schedule.keep_zones(found.names)
-    return found
 
 
 class _PolicyHead(msgspec.Struct, array_like=True):

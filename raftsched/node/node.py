@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from raftsched import __version__, background, descriptors
+from raftsched import __version__, background, descriptors, machine
 from raftsched.api.auth.access import is_locked
 from raftsched.api.auth.peer_proof import PURPOSE
 from raftsched.api.context import ApiContext
@@ -37,7 +37,6 @@ from raftsched.config.node import NodeConfig
 from raftsched.core.allowed import PROGRAMS
 from raftsched.errors import RaftschedError, StartupError
 from raftsched.leader.leader import Leader
-from raftsched.leader.time_zones import own_zones
 from raftsched.metrics import RunMetrics
 from raftsched.node.disk import DiskSpace
 from raftsched.node.lately import Lately
@@ -155,7 +154,7 @@ class Node:
         parts.push_async_callback(_cancel, trying)
         calls = await discover(config.handlers, config.pythonpath, base_environment(os.environ), self._calls)
         calls = with_in_process_handlers(calls, self._inside)
-        zones = await asyncio.to_thread(own_zones)
+        zones = await asyncio.to_thread(machine.zone_files)
         make_directory(config.data)  # secrets may lie there as they are
         make_private(config.data)
 

@@ -23,7 +23,6 @@ from raftsched.schedule.preview import Occurrence, preview
 from raftsched.schedule.text import parse_cron_text
 from raftsched.schedule.triggers import Missed, is_excluded, is_fixed, missed, never_fires, next_nominal
 from raftsched.schedule.validation import validate
-from raftsched.schedule.zones import keep_zones
 from raftsched.schedule.zones import zone_info as check_zone
 
 __all__ = [
@@ -39,7 +38,6 @@ __all__ = [
     "due_days_of_several",
     "is_excluded",
     "is_fixed",
-    "keep_zones",
     "missed",
     "never_fires",
     "next_nominal",

@@ -10,7 +10,6 @@ import difflib
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
@@ -32,9 +31,6 @@ _PROBE_S = 86_400
 _OVERLAP_S = 2 * 86_400  # how far a clock may have been turned back before a chunk and still matter in it
 _CHUNKS_KEPT = 160  # of one zone: more than 1970-2099
 _FIRST, _LAST = -62_000_000_000, 253_402_000_000  # the years 5 and 9999
-
-
-_kept: dict[str, ZoneInfo] = {}  # zoneinfo has one object of a name, as long as somebody has it
 
 
 class Stretch(NamedTuple):
@@ -160,16 +156,6 @@ def is_zone(name: str) -> bool:
     except TriggerError:
         return False
     return True
-
-
-def keep_zones(names: Iterable[str]) -> None:
-    """Reads these zones and keeps them: files that are replaced while this process runs change nothing in it. Else it
-    would have zones of the new data beside those of the old."""
-    for name in names:
-        try:
-            _kept[name] = ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            continue
 
 
 def zone_info(name: str) -> ZoneInfo:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.schedule import TriggerError, keep_zones
+from raftsched.schedule import TriggerError
 from raftsched.schedule.offsets import AHEAD_S, BEHIND_S, Gathering, Offsets
 from raftsched.schedule.zones import zone
 from tests.support.zone_files import write_zone, zones_of
@@ -87,21 +87,6 @@ def test_a_zone_that_was_not_there_has_changed(tmp_path: Path, before: bytes) ->
     write_zone(tmp_path / "b", "Test/New", "<N>-5")
     with zones_of(tmp_path / "b"):
         assert Offsets(before).changed("Test/New")
-
-
-def test_files_that_are_replaced_while_a_process_runs_change_nothing_in_it(tmp_path: Path) -> None:
-    write_zone(tmp_path, "Test/Zed", "<Z>-1")
-    write_zone(tmp_path, "Test/Other", "<Z>-1")
-    (tmp_path / "Test/Broken").write_bytes(b"TZif")
-    with zones_of(tmp_path):
-        keep_zones(["Test/Zed", "Test/Broken", "Test/None"])
-        write_zone(tmp_path, "Test/Zed", "<Z>-2")
-        write_zone(tmp_path, "Test/Other", "<Z>-2")
-        for n in range(20):  # zoneinfo itself keeps as many as it used last
-            write_zone(tmp_path, f"Test/N{n}", "<Z>-3")
-            zone(f"Test/N{n}")
-        assert zone("Test/Zed").stretch(NOW).offset == 3600
-        assert zone("Test/Other").stretch(NOW).offset == 7200, "this one was not kept"
 
 
 def test_a_damaged_file_of_a_zone_is_passed_over(tmp_path: Path) -> None:
