@@ -26,7 +26,7 @@ contents = st.fixed_dictionaries(
 names = st.none() | st.sampled_from(NAMES)
 namespaces = st.sampled_from(NAMESPACES)
 numbers = st.integers(0, 10_000)
-tags = st.sampled_from(["none", "any", "right", "stale"])
+tags = st.sampled_from(["none", "any", "right", "stale", "past"])
 states = st.lists(st.sampled_from(["NEW", "SCHEDULED", "SUSPENDED", "EXPIRED"]), min_size=1, max_size=3, unique=True)
 plain_filters = st.fixed_dictionaries(
     {},

@@ -22,7 +22,9 @@ from tests.support.api_choices import (
     tags,
 )
 from tests.support.api_model import AFTER, DEFAULTS, ModelJob, Reply, address, in_order, in_query, matches
-from tests.support.api_steps import JOBS_MAX, ApiSteps
+from tests.support.api_steps import JOBS_MAX, NEVER, ApiSteps
+
+REFUSED = ("stale", "past")  # tags that do not hold
 
 
 class ApiMachine(ApiSteps):
@@ -131,7 +133,7 @@ class ApiMachine(ApiSteps):
         self.edited(job, merged, job.name, tag, reply)
 
     def edited(self, job: ModelJob, content: dict[str, Any], name: str | None, tag: str, reply: Reply) -> None:
-        if tag == "stale":
+        if tag in REFUSED:
             assert (reply.status, reply.code) == (412, "stale-revision"), reply.json
             return
         taken = self.named(job.namespace, name)
@@ -149,24 +151,25 @@ class ApiMachine(ApiSteps):
         name=st.sampled_from(NAMES),
         content=contents,
         suspended=st.booleans(),
-        tag=st.sampled_from(["none", "right", "stale", "only"]),
+        tag=st.sampled_from(["none", "right", "only", *REFUSED]),
     )
     def put_named(self, n: int, namespace: str, name: str, content: dict[str, Any], suspended: bool, tag: str) -> None:
         job = self.named(namespace, name)
         headers = {"If-None-Match": "*"} if tag == "only" else {}
-        if tag in ("right", "stale"):
+        if tag in ("right", *REFUSED):
             suspended = False  # with If-Match it is an edit, which does not say that
-            headers = {"If-Match": '"1"'} if job is None else self.tag(job, tag)
+            gone = {"If-Match": self.past.get((namespace, name), NEVER)}
+            headers = gone if job is None else self.tag(job, tag)
         body = {**content, "suspended": suspended}
         reply = self.caller(self.node(n), "PUT", f"/v1/namespaces/{namespace}/jobs/{name}", body, headers)
-        if job is None and tag in ("right", "stale"):
+        if job is None and tag in ("right", *REFUSED):
             assert (reply.status, reply.code) == (412, "stale-revision"), reply.json
         elif job is None:
             assert reply.status == 201, reply.json
             self.add(reply, namespace, name, content, suspended)
         elif tag == "only":
             assert (reply.status, reply.code) == (412, "exists"), reply.json
-        elif tag == "stale":
+        elif tag in REFUSED:
             assert (reply.status, reply.code) == (412, "stale-revision"), reply.json
         else:
             assert reply.status == 200, reply.json
@@ -198,7 +201,7 @@ class ApiMachine(ApiSteps):
         else:
             state = {"pause": "SUSPENDED", "resume": "SCHEDULED"}[action]
             reply = self.caller(self.node(n), "PUT", f"{path}/state", {"state": state}, headers)
-        if tag == "stale":
+        if tag in REFUSED:
             assert (reply.status, reply.code) == (412, "stale-revision"), reply.json
         elif not job.may(action):
             assert (reply.status, reply.code) == (409, "illegal-transition"), reply.json
@@ -216,11 +219,11 @@ class ApiMachine(ApiSteps):
         job = self.job(which)
         path = address(job, by_name)
         reply = self.caller(self.node(n), "DELETE", path, None, self.tag(job, tag))
-        if tag == "stale":
+        if tag in REFUSED:
             assert (reply.status, reply.code) == (412, "stale-revision"), reply.json
             return
         assert reply.status == 200, reply.json
-        del self.jobs[job.id]
+        self.forget(job)
         assert self.read(n, f"/v1/jobs/{job.id}").status == 404
         assert self.read(n + 1, path).status == 404
 

@@ -40,6 +40,10 @@ class ModelJob:
     killed: list[str] = field(default_factory=list)
     past: dict[int, tuple[str | None, dict[str, Any]]] = field(default_factory=dict)
 
+    @property
+    def etag(self) -> str:
+        return f'"{self.id}.{self.revision}"'
+
     def shown(self) -> dict[str, Any]:
         return {
             **DEFAULTS,

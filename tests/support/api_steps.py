@@ -12,6 +12,7 @@ from tests.support.patience import wait_until
 
 JOBS_MAX = 40
 PAGES_MAX = 1_000
+NEVER = '"0d3k5xw2a9f5m.1"'  # the ETag of no job
 
 
 class ApiSteps(RuleBasedStateMachine):
@@ -25,6 +26,7 @@ class ApiSteps(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.jobs: dict[str, ModelJob] = {}
+        self.past: dict[tuple[str, str | None], str] = {}  # namespace, name -> the last ETag of a job that is deleted
         self.keys: dict[str, tuple[dict[str, Any], str]] = {}  # Idempotency-Key -> body, id of the job
 
     @initialize()
@@ -62,11 +64,20 @@ class ApiSteps(RuleBasedStateMachine):
     def check(self, job: ModelJob, reply: Reply) -> None:
         expected = job.shown()
         assert {name: reply.json[name] for name in expected} == expected
-        assert reply.headers["etag"] == f'"{job.revision}"'
+        assert reply.headers["etag"] == job.etag
 
     def tag(self, job: ModelJob, kind: str) -> dict[str, str]:
-        said = {"none": None, "any": "*", "right": f'"{job.revision}"', "stale": f'"{job.revision + 1}"'}[kind]
+        """`kind`: "past": the ETag of a job that had the name before."""
+        if kind == "past":
+            return {"If-Match": self.past.get((job.namespace, job.name), NEVER)}
+        said = {"none": None, "any": "*", "right": job.etag, "stale": f'"{job.id}.{job.revision + 1}"'}[kind]
         return {} if said is None else {"If-Match": said}
+
+    def forget(self, job: ModelJob) -> None:
+        """It was deleted."""
+        del self.jobs[job.id]
+        if job.name is not None:
+            self.past[job.namespace, job.name] = job.etag
 
     def add(self, reply: Reply, namespace: str, name: str | None, content: dict[str, Any], suspended: bool) -> None:
         said = reply.json
@@ -128,7 +139,7 @@ class ApiSteps(RuleBasedStateMachine):
         assert {one["id"] for one in row["refusals"]} == {job.id for job in chosen if not job.may(action)}, row
         for job in changed:
             if action == "delete":
-                del self.jobs[job.id]
+                self.forget(job)
             elif action != "run":
                 job.state = AFTER[job.state, action]
         for number, job in enumerate(chosen):
