@@ -9,6 +9,8 @@ import json
 import os
 import secrets
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,9 +127,26 @@ def place() -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
+def interpreter() -> str:
+    """The one of the tests, or PYTHON where nobody has a way to that one: a node takes functions only for users who can
+    start its interpreter."""
+    words = ["-I", "-c", "import sys; print(sys.version_info[:2])"]
+    behind = str(getattr(sys, "_base_executable", None) or sys.executable)
+    try:
+        subprocess.run([behind, *words], user="nobody", check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        other = subprocess.run([PYTHON, *words], check=False, capture_output=True, text=True)
+        if other.stdout.strip() != str(sys.version_info[:2]):
+            pytest.skip(f"nobody can start neither {behind} nor {PYTHON} of the same version")
+        return PYTHON
+    return sys.executable
+
+
 @pytest.fixture(scope="module")
 def walled(place: Path) -> Iterator[Walled]:
-    with Cluster(1, directory=place, pythonpath=place / "functions", as_myself=False) as cluster:
+    with Cluster(
+        1, directory=place, pythonpath=place / "functions", as_myself=False, interpreter=interpreter()
+    ) as cluster:
         cluster.wait("a session", lambda: cluster.nodes[0].get("/v1/nodes/n1")["session"])
         yield Walled(cluster)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import site
 import ssl
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tests.support.authority import Files, ca_file, certificate, put
 from tests.support.ports import free_ports
 from tests.support.started import started
 
+ROOT = Path(__file__).parents[2]
 # Jobs of tests write where the tests do.
 AS_MYSELF = ("--run-as=root",) if os.geteuid() == 0 else ("--jobs-as-node",)
 
@@ -44,7 +46,7 @@ class NodeProcess(ApiNode):
         """`flags` beside those of all nodes; the peer list names the nodes that there are."""
         peers = ",".join(f"{n.id}=127.0.0.1:{n.raft_port}" for n in self.cluster.nodes)
         command = [
-            *(sys.executable, "-m", "raftsched", "node", "--id", self.id, "--data", str(self.data)),
+            *(self.cluster.interpreter, "-m", "raftsched", "node", "--id", self.id, "--data", str(self.data)),
             *(
                 "--http",
                 f"127.0.0.1:{self.http_port}",
@@ -106,8 +108,10 @@ class Cluster(ApiCluster[NodeProcess]):
         pythonpath: Path | None = None,
         tls: bool = False,
         as_myself: bool = True,
+        interpreter: str = sys.executable,
     ) -> None:
-        """`tls`: the API speaks it, with certificates of tests.support.authority, one a node. `as_myself`: jobs run as
+        """`interpreter`: another one of the same version, with the packages of this one.
+        `tls`: the API speaks it, with certificates of tests.support.authority, one a node. `as_myself`: jobs run as
         the user of the tests, also where that is root."""
         self._temporary = tempfile.TemporaryDirectory(prefix="raftsched-") if directory is None else None
         self.directory = Path(self._temporary.name) if self._temporary else directory or Path()
@@ -115,6 +119,9 @@ class Cluster(ApiCluster[NodeProcess]):
         own_key(self.directory)
         self.key_file = self.directory / KEY_FILE
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("RAFTSCHED_")}
+        self.interpreter = interpreter
+        if interpreter != sys.executable:
+            self.environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *site.getsitepackages()])
         self.flags = list(flags)
         self.as_myself = AS_MYSELF if as_myself else ()
         if pythonpath is not None:
