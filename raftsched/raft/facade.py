@@ -175,10 +175,9 @@ class Raft:
     def _tick(self) -> None:
         assert self._loop is not None
         self._replica.tick()
-        if self.leader_id is not None:
-            self._admission.let_in()
         try:
             self._transport.tick()
+            self._admission.tick(self.leader_id)
             self._timer = self._loop.call_later(self.options.tick_ms / 1000, self._tick)
         except Exception as error:  # without ticks it would stay a member that does nothing
             log.critical("%s stops: %s: %s", self.node_id, type(error).__name__, error)
@@ -236,8 +235,7 @@ class Raft:
 
     @property
     def outside(self) -> str | None:
-        """The reason why the members do not let this node in, with advice for its operator; None: no member said so
-        lately."""
+        """The reason why the members do not let this node in, with advice; None: no member said so lately."""
         return None if self.leader_id is not None else self._admission.refusal
 
     @property

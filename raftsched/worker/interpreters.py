@@ -39,10 +39,7 @@ async def unfit(
     Those that cannot be told in ALL_S are taken to be able: their runs will tell."""
     roots = [str(path) for path in pythonpath if path.is_dir()]
     python = sys.executable if confined else _interpreter()
-    tries = {
-        asyncio.create_task(asyncio.to_thread(_why_not, python, user, roots, environ), name=user.name): user
-        for user in users
-    }
+    tries = {asyncio.ensure_future(asyncio.to_thread(_why_not, python, user, roots, environ)): user for user in users}
     if not tries:
         return {}
     try:
@@ -56,7 +53,7 @@ async def unfit(
 def _why_not(python: str, user: User, roots: Sequence[str], environ: Mapping[str, str]) -> str | None:
     """Returns why this user cannot; None: it can, or that cannot be told now. Blocks."""
     try:
-        child = subprocess.run(
+        child = subprocess.run(  # our own interpreter, a list of arguments  # nosec B603
             [python, "-I", "-c", _TRY, *roots],
             env=dict(environ),
             cwd="/",

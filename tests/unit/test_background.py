@@ -24,6 +24,7 @@ WAITED_FOR = {
     "node/node.py": "stop waits for both",
     "remote/outputs.py": "the request waits for its piece",
     "worker/executors/http.py": "a run ends with what it raises",
+    "worker/interpreters.py": "the start of the node waits for them",
 }
 ELSEWHERE = ("client/", "cli/", "background.py")  # programs of their own; the room itself
 

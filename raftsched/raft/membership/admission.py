@@ -46,10 +46,11 @@ class Admission:
             log.warning("%s", text)
         self._logged = text
 
-    def let_in(self) -> None:
-        """A leader has this node follow it. Members that refused it until a moment ago had not heard yet that it was
-        let in: when there is no leader next, it waits for one as all do."""
-        self._refused.clear()
+    def tick(self, leader: str | None) -> None:
+        """`leader`: whom this node follows. While it follows one it is let in, and members that refused it had not
+        heard of that yet: when there is no leader next, it waits for one as all do."""
+        if leader is not None:
+            self._refused.clear()
 
     @property
     def refusal(self) -> str | None:

@@ -76,7 +76,9 @@ def test_what_was_said_before_a_node_was_let_in_is_forgotten() -> None:
     standing, _ = make("c", members="abc")
     standing.heard(member("a", a=disk("a"), b=disk("b")))
     assert "was removed from the cluster" in (standing.refusal or "")
-    standing.let_in()
+    standing.tick(None)
+    assert standing.refusal is not None
+    standing.tick("b")
     assert standing.refusal is None
     standing.heard(member("a", a=disk("a"), b=disk("b")))
     assert "was removed from the cluster" in (standing.refusal or ""), "and it may be removed again"
