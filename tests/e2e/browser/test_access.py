@@ -59,6 +59,8 @@ def create(page: Page, name: str, role: str, **more: str) -> str:
 def test_tokens_are_turned_on_from_the_page_which_goes_on(
     cluster: LocalCluster, tab: Tab, admin: dict[str, str]
 ) -> None:
+    # A node may cut a stream that nobody known reads, before the page reads it with its token.
+    tab.expects("ERR_INCOMPLETE_CHUNKED_ENCODING.*/v1/changes")
     page = tab.go("/ui/tokens")
     expect(page.locator("main")).to_contain_text("Requests need no token")
     loose = create(page, "made-by-anybody", "admin")
