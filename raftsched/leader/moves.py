@@ -99,7 +99,11 @@ def _moved(
     if not source.is_fixed():
         if nominal_at_ms <= now_ms:
             return None  # it is due
-        return _unless(nominal_at_ms, source.next_after(max(now_ms, floor())))
+        after_ms = now_ms
+        if offsets is not None and offsets.knows(trigger.timezone, nominal_at_ms // 1000):
+            shown_ms = offsets.moved(trigger.timezone, nominal_at_ms // 1000) * 1000
+            after_ms = min(now_ms, shown_ms - 1)  # what came to lie in the past was missed
+        return _unless(nominal_at_ms, source.next_after(max(after_ms, floor())))
     if offsets is None or not offsets.knows(trigger.timezone, nominal_at_ms // 1000):
         return _nearest(source, nominal_at_ms, floor)
     shown_ms = offsets.moved(trigger.timezone, nominal_at_ms // 1000) * 1000

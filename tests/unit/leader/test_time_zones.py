@@ -234,6 +234,29 @@ def test_a_time_that_comes_to_lie_in_the_past_is_missed(tmp_path: Path, misfire:
     play(tmp_path, EARLIER, [("2025a", before), ("2025b", after)])
 
 
+def test_a_time_of_a_trigger_that_follows_the_clock_is_missed_when_it_comes_to_lie_in_the_past(tmp_path: Path) -> None:
+    """It had no record: the run before it was five hours old, and the next one five hours ahead."""
+    made: list[int] = []
+
+    async def before(town: Town) -> None:
+        await town.lead("2025a")
+        made.append(town.house.create(cron("0 */6 * * *")))
+        made.append(town.house.create(cron("*/15 * * * *"), overlap=Overlap.ALLOW))
+        await town.until(at("11:25"))
+        assert [town.nominal(job) for job in made] == [at("12:00"), at("11:30")]
+
+    async def after(town: Town) -> None:
+        six, quarters = made
+        ran = town.runs(quarters)
+        await town.lead("2025b")
+        await town.until(at("12:10"))
+        assert at("11:00") in town.runs(six)
+        assert town.nominal(six) == at("17:00")
+        assert town.runs(quarters) == [*ran, at("11:30"), at("11:45"), at("12:00")], "what ran is not owed"
+
+    play(tmp_path, EARLIER, [("2025a", before), ("2025b", after)])
+
+
 KINDS: dict[str, tuple[Any, int, int]] = {  # trigger, stored at 07:30 of the second day, then
     "a rule": (
         Trigger(kind=TriggerKind.RRULE, expr="FREQ=DAILY;BYHOUR=9", timezone=ZED),
