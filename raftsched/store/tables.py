@@ -267,6 +267,8 @@ class Tables:
         self.publish()
         self._check_whole()
         self._number += 1
+        if (self._number - self._written) % 2 == 0:  # one that was begun is not written yet, and the map has to grow:
+            self._number += 1  # this one takes its place, and not that of the newest that the disk has
         return checkpoint.take(self._data, self._number, self.applied_index, self.applied_term)
 
     def keep(self) -> Any:

@@ -462,3 +462,18 @@ def test_no_checkpoint_follows_one_whose_tables_were_not_brought_to_the_disk(
     store.close()
     assert failures == []
     assert checkpoint.find(directory) == before
+
+
+def test_one_that_is_made_beside_one_under_way_leaves_the_newest_on_the_disk_alone(store: Store) -> None:
+    """It was written over that: a loss of power in the middle of it left none."""
+    held = store._tables
+    write(store, create(1))
+    held.write_checkpoint(held.begin_checkpoint())
+    before = checkpoint.find(held.directory)
+    assert before is not None
+    held.begin_checkpoint()  # its sync goes on in another thread
+    held._grow()
+    raw = (held.directory / CHECKPOINT).read_bytes()
+    slots = {slot.number for at in (0, SLOT_BYTES) if (slot := checkpoint._slot(raw[at : at + SLOT_BYTES])) is not None}
+    assert before.number in slots
+    assert max(slots) > before.number
