@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from raftsched.handlers import handler, run_variables
     from raftsched.run import Cancel, Fail, Snooze, progress, save_state, state, trace_context
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 # Loaded when they are asked for: the command line starts without them.
 _PUBLIC = {
