@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -25,8 +26,8 @@ from raftsched.store.rebuild import Rebuilt, rebuild
 from raftsched.store.store import MAP_BYTES
 from raftsched.store.view import WriteView
 from raftsched.store.write_batch import LogEntry
+from raftsched.unfinished import RESTORING, said_of
 
-_UNDER_WAY = "restoring"  # in the data directory, until it is complete
 _RESERVE = 64 << 20  # bytes
 _NO_MATTER = frozenset({"lost+found", KEY_FILE})
 
@@ -38,12 +39,38 @@ class Restored:
     index: int  # where the new cluster's log begins
 
 
+@contextmanager
+def reserved(data: Path) -> Iterator[Path]:
+    """Gives a directory in an empty data directory to make its store in. As long as it is there no node begins in the
+    data directory: nor does one after a kill, or a loss of power, at any line of what goes on meanwhile.
+
+    Raises StartupError; then, and when what goes on fails, the directory is as it was."""
+    _require_empty(data)
+    made, work = not data.exists(), data / RESTORING
+    try:
+        snapshot.make_directory(data)
+        work.mkdir(mode=0o700)
+        snapshot.sync_directory(data)
+    except OSError as error:
+        raise StartupError(f"Nothing can be restored to {data}: {_why(error)}.") from None
+    try:
+        yield work
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        if made:
+            with suppress(OSError):
+                data.rmdir()
+        raise
+    work.rmdir()
+
+
 def restore(
     source: Path,
     data: Path,
     node: str,
     raft: str,
     *,
+    work: Path | None = None,
     paused: bool = False,
     progress: Callable[[int], None] = lambda done: None,
     rng: Random,
@@ -51,45 +78,38 @@ def restore(
     keys: Keyring | None = None,
     entries: Iterable[list[LogEntry]] = (),
 ) -> Restored:
-    """Makes the directory. `raft`: host:port by which other nodes reach this one. `now_ms`: the wall clock. `keys`: see
-    backup.verify. `entries` of the log, the first of which follows the backup's, are applied to it.
+    """Makes the directory. `raft`: host:port by which other nodes reach this one. `work`: what `reserved` gave, where
+    the caller has reserved the directory before. `now_ms`: the wall clock. `keys`: see backup.verify. `entries` of the
+    log, the first of which follows the backup's, are applied to it.
 
     Raises StartupError; then the directory is as it was."""
-    try:
-        _require_empty(data)
-        with open_regular(source) as opened:
-            label = backup.read_label(opened, str(source))
-        made = not data.exists()
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        require_room(data, 2 * label.size, _RESERVE)
-        work = data / _UNDER_WAY
-        work.mkdir(mode=0o700)
+    with reserved(data) if work is None else nullcontext(work) as place:
         try:
+            with open_regular(source) as opened:
+                label = backup.read_label(opened, str(source))
+            require_room(data, 2 * label.size, _RESERVE)
             rebuilt = rebuild(
                 source,
-                work,
-                layout.tables_directory(work / "store", 1),
+                place,
+                layout.tables_directory(place / "store", 1),
                 entries,
                 map_bytes=MAP_BYTES,
                 progress=progress,
                 keys=keys,
             )
             with backup.reading(str(source)):
-                found = _begin(rebuilt, work / "store", node, raft, paused=paused, rng=rng, now_ms=now_ms)
-            os.rename(work / "store", data / "store")
+                found = _begin(rebuilt, place / "store", node, raft, paused=paused, rng=rng, now_ms=now_ms)
+            os.rename(place / "store", data / "store")
             snapshot.sync_directory(data)
-        except BaseException:
-            shutil.rmtree(work, ignore_errors=True)
-            if made:
-                data.rmdir()
-            raise
-        work.rmdir()
-    except NotABackup as error:
-        raise StartupError(f"{error}.") from error
-    except (OSError, ValueError) as error:
-        what = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
-        raise StartupError(f"{source} cannot be restored to {data}: {what}.") from None
+        except NotABackup as error:
+            raise StartupError(f"{error}.") from error
+        except (OSError, ValueError) as error:
+            raise StartupError(f"{source} cannot be restored to {data}: {_why(error)}.") from None
     return found
+
+
+def _why(error: OSError | ValueError) -> str:
+    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
 
 
 def _require_empty(data: Path) -> None:
@@ -100,13 +120,14 @@ def _require_empty(data: Path) -> None:
         return
     except NotADirectoryError:
         raise StartupError(f"{data} is not a directory.") from None
-    if there == [_UNDER_WAY]:
-        raise StartupError(
-            f"{data / _UNDER_WAY} is what a restore left that was killed; unless one is under way now, remove it and"
-            " restore again."
-        )
+    except OSError as error:
+        raise StartupError(f"Nothing can be restored to {data}: {_why(error)}.") from None
+    others = [name for name in there if name != RESTORING]
+    names = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
+    if RESTORING in there:
+        beside = f" ({names} beside it is what a node made that was started there: remove that, too)" if others else ""
+        raise StartupError(f"{said_of(data / RESTORING)}{beside}.")
     if there:
-        names = ", ".join(there[:3]) + (", ..." if len(there) > 3 else "")
         raise StartupError(f"{data} is not empty ({names}); a backup is restored to a directory of its own.")
 
 

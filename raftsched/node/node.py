@@ -58,6 +58,7 @@ from raftsched.security.private import UMASK, make_private
 from raftsched.security.sealing import Sealer
 from raftsched.store import Store, make_directory
 from raftsched.tracing.starting import start_tracing
+from raftsched.unfinished import require_restored
 from raftsched.worker import cgroup, interpreters
 from raftsched.worker.condition_probes import ConditionProbes
 from raftsched.worker.discovery import discover
@@ -142,6 +143,7 @@ class Node:
         umask = os.umask(UMASK) if self._own_process else -1  # jobs get it back
         if config.cluster_key_file is not None:
             read_keyring(config.cluster_key_file)  # before anything is made
+        require_restored(config.data)
         place = output_store_of(config)
         tracer = self._start_tracing()
         trying = interpreters.tried(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from raftsched.errors import StartupError
+from raftsched.unfinished import RESTORING
 
 log = logging.getLogger("raftsched.node")
 
@@ -18,7 +19,7 @@ MADE = (
     "store",
     "output",
     "snapshots",
-    "restoring",
+    RESTORING,
     "ends",
     "supervisor.lock",
     "local.token",

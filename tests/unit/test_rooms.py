@@ -67,14 +67,17 @@ ROOMS: dict[str, set[str]] = {
 LEAVES = {
     *("background", "bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
     *("cloudevents", "mails", "notice_texts", "descriptors", "machine", "nesting", "regular_files", "run", "templates"),
-    *("error_texts", "hosts", "whole_file"),
+    *("error_texts", "hosts", "unfinished", "whole_file"),
 }
 LEAVES_OF = {
     "core": {"bounds"},
     "schedule": {"errors", "bounds"},
     "crontabs": set(),
     "client": {"errors", "names", "bounds", "clock", "regular_files"},
-    "cli": {"errors", "error_texts", "samples", "clock", "quantities", "names", "bounds", "machine", "regular_files"},
+    "cli": {
+        *("errors", "error_texts", "samples", "clock", "quantities", "names", "bounds", "machine", "regular_files"),
+        "unfinished",
+    },
     "ui": set(),
     "doctor": {"machine", "quantities"},
 }

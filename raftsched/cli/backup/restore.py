@@ -50,35 +50,40 @@ def restore(
     from raftsched.backups.repository import time_text
     from raftsched.backups.verifying import another_way
     from raftsched.clock import SystemClock
+    from raftsched.restore import reserved
     from raftsched.restore import restore as make
     from raftsched.store.backup import NotWhole
 
     address = raft_address(node, raft)
     opened = repository(place, endpoint, identity=identity, keys=lambda: keys_of(key_file, data, unsigned=unsigned))
-    with opened as found, TemporaryDirectory(prefix="raftsched-") as work, Progress("fetch", sizes=True) as progress:
+    with opened as found, TemporaryDirectory(prefix="raftsched-") as fetched, Progress("fetch", sizes=True) as progress:
         _, points = points_of(found, cluster)
         way = way_at(found, points, at)
-        file = Path(work, "backup")
+        file = Path(fetched, "backup")
         progress.total = way.full.size
-        with another_way(points, way):
-            found.fetch(way.full, file, progress.at)
-            try:
-                done = make(
-                    file,
-                    data,
-                    node,
-                    address,
-                    paused=paused,
-                    progress=lambda size: progress.at(size, "restored"),
-                    rng=SystemRandom(),
-                    now_ms=SystemClock().wall_ms(),
-                    keys=found.keys,
-                    entries=found.entries(way),
-                )
-            except StartupError as error:  # it says what is wrong with the copy
-                says = error.detail.replace(str(file), f"{found.where}/{way.full.key}").rstrip(".")
-                if isinstance(error.__cause__, NotWhole):
-                    raise NotWhole(says) from None
-                raise Failure(says) from None
+        try:
+            with reserved(data) as work, another_way(points, way):
+                found.fetch(way.full, file, progress.at)
+                try:
+                    done = make(
+                        file,
+                        data,
+                        node,
+                        address,
+                        work=work,
+                        paused=paused,
+                        progress=lambda size: progress.at(size, "restored"),
+                        rng=SystemRandom(),
+                        now_ms=SystemClock().wall_ms(),
+                        keys=found.keys,
+                        entries=found.entries(way),
+                    )
+                except StartupError as error:  # it says what is wrong with the copy
+                    says = error.detail.replace(str(file), f"{found.where}/{way.full.key}").rstrip(".")
+                    if isinstance(error.__cause__, NotWhole):
+                        raise NotWhole(says) from None
+                    raise Failure(says) from None
+        except StartupError as error:  # nothing can be restored there
+            raise Failure(error.detail.rstrip(".")) from None
     when = f"after entry {way.index} of {time_text(done.contents.meta.now_ms)}"
     tell_restored(done, data, node, when, paused=paused, unsigned=unsigned)

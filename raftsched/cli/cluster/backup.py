@@ -22,6 +22,7 @@ from raftsched.cli.terminal.progress import Progress, progress_option
 from raftsched.errors import Exit, StartupError
 from raftsched.quantities import size_text
 from raftsched.regular_files import open_regular
+from raftsched.security.files import replacing
 from raftsched.security.keyring import KEY_FILE, read_keyring
 from raftsched.security.sealed_backup import NotOpened, Sealing, is_sealed, opened, read_identity
 
@@ -121,17 +122,11 @@ def _target(file: str) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     path = Path(file)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        with replacing(path) as out:
             yield out
-            out.flush()
-            os.fsync(out.fileno())
-        beside.replace(path)
     except OSError as error:
         raise Failure(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 _file = click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
@@ -306,6 +301,7 @@ def restore(
     from random import SystemRandom
 
     from raftsched.clock import SystemClock
+    from raftsched.restore import reserved
     from raftsched.restore import restore as make
 
     address = raft_address(node, raft)
@@ -315,13 +311,18 @@ def restore(
         raise Failure(f"cannot read {file}: {(error.strerror or str(error)).lower()}", Exit.NOT_FOUND) from None
     try:
         keys = keys_of(key_file, data, unsigned=unsigned)
-        with _clear(file, identity) as clear, Progress("restore", clear.stat().st_size, sizes=True) as progress:
+        with (
+            reserved(data) as work,
+            _clear(file, identity) as clear,
+            Progress("restore", clear.stat().st_size, sizes=True) as progress,
+        ):
             chance, now_ms = SystemRandom(), SystemClock().wall_ms()
             found = make(
                 clear,
                 data,
                 node,
                 address,
+                work=work,
                 paused=paused,
                 progress=progress.at,
                 rng=chance,

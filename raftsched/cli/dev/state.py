@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from raftsched.regular_files import read_regular
+from raftsched.security.files import write_private
 
 CA_FILE = "tls/ca.pem"  # in the directory of the cluster
 DEFAULT_DIR = Path(".raftsched/dev")
@@ -129,9 +130,7 @@ class DevState:
 
     def save(self, directory: Path) -> None:
         """Writes the file in one step: a reader sees the old one or the new one."""
-        temporary = directory / f".dev.json.{os.getpid()}"
-        temporary.write_text(json.dumps(asdict(self), indent=2) + "\n")
-        temporary.replace(directory / "dev.json")
+        write_private(directory / "dev.json", (json.dumps(asdict(self), indent=2) + "\n").encode())
 
 
 def _process(raw: dict[str, int] | None) -> Process | None:

@@ -20,6 +20,7 @@ from raftsched.errors import StartupError
 from raftsched.quantities import size_text
 from raftsched.security.keyring import KEY_FILE, read_keyring
 from raftsched.security.private import MADE, wide_in
+from raftsched.unfinished import said_of, unfinished_restore
 
 MAP_BYTES = 64 << 30  # of address space, that the store maps
 FLUSHES = 30
@@ -48,7 +49,7 @@ def look_at_directory(data: Path, key_file: Path | None = None) -> Iterator[Find
     yield from guarded("user", lambda: _owner(data))
     key = key_file or data / KEY_FILE
     yield from guarded("cluster-key", lambda: _cluster_key(key, given=key_file is not None))
-    yield from guarded("store", lambda: _store(data / "store"))
+    yield from guarded("store", lambda: _store(data))
     yield from guarded("file-system", lambda: [judged_file_system(machine.file_system(place.resolve()))])
     yield from guarded("room", lambda: _room(place))
     yield from guarded("address-space", lambda: [_address_space()])
@@ -159,10 +160,15 @@ def _made(data: Path, closed: list[OSError]) -> Iterator[Path]:
             closed.append(error)
 
 
-def _store(directory: Path) -> Iterator[Finding]:
+def _store(data: Path) -> Iterator[Finding]:
     """Checks log and tables. A node that is started meanwhile is refused, and has to be started again."""
     from raftsched.store import examination
 
+    left, directory = unfinished_restore(data), data / "store"
+    if left is not None:
+        do = "the node does not start with it, for it would begin an empty cluster"
+        yield Finding("store", "fail", said_of(left), do)
+        return
     if not directory.is_dir():
         yield Finding("in-use", "ok", "there is no store yet: the node's first start makes it")
         return

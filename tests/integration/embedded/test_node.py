@@ -164,6 +164,17 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_no_cluster_begins_where_a_restore_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "n1" / "restoring" / "store").mkdir(parents=True)
+
+    async def main() -> None:
+        with pytest.raises(StartupError, match="n1/restoring is what a restore left that was killed"):
+            await alone(tmp_path).start()
+
+    asyncio.run(main())
+    assert [path.name for path in (tmp_path / "n1").iterdir()] == ["restoring"]
+
+
 def test_a_port_that_is_taken_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:  # no node: that opens and closes files as it likes

@@ -131,6 +131,10 @@ def test_only_into_an_empty_directory(saved: Saved, tmp_path: Path) -> None:
     (tmp_path / "killed" / "restoring").mkdir(parents=True)
     with pytest.raises(StartupError, match=r"killed/restoring is what a restore left that was killed; .* remove it"):
         restored(path, tmp_path / "killed")
+    (tmp_path / "killed" / "store").mkdir()  # of a node that was started there
+    (tmp_path / "killed" / "local.token").touch()
+    with pytest.raises(StartupError, match=r"restore again \(local.token, store beside it is what a node made"):
+        restored(path, tmp_path / "killed")
     with pytest.raises(StartupError, match="no such file"):
         restored(tmp_path / "none", tmp_path / "other")
     assert not (tmp_path / "other").exists()
