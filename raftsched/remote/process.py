@@ -28,6 +28,7 @@ from raftsched.remote.uploads import Uploads
 from raftsched.security.private import UMASK, make_private
 from raftsched.store import make_directory
 from raftsched.tracing.starting import start_tracing
+from raftsched.whole_file import replace_whole
 from raftsched.worker import cgroup, interpreters
 from raftsched.worker.discovery import discover
 from raftsched.worker.environment import base_environment
@@ -236,8 +237,5 @@ def _identity(data: Path) -> str:
         if len(text) == 32:
             return text
     text = secrets.token_hex(16)
-    made = path.with_suffix(".new")
-    made.write_text(f"{text}\n", "ascii")
-    made.chmod(0o600)
-    made.replace(path)
+    replace_whole(path, f"{text}\n".encode())
     return text

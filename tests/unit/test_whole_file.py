@@ -27,6 +27,13 @@ def test_it_is_replaced_for_its_owner_alone(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["marks"]
 
 
+def test_what_a_killed_writer_left_is_written_over(tmp_path: Path) -> None:
+    (tmp_path / "marks.new").write_bytes(b"half of something longer than what comes")
+    replace_whole(tmp_path / "marks", b"one")
+    assert (tmp_path / "marks").read_bytes() == b"one"
+    assert os.listdir(tmp_path) == ["marks"]
+
+
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_it_stays_as_it_was_where_the_disk_takes_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
