@@ -16,12 +16,15 @@ _DAY_MS = 86_400_000
 
 
 class MachineMetrics(Collector):
-    """`info`: texts that hold while the node runs; `raft_days_left`: until the certificate that it shows to other
-    members expires; None: it has none."""
+    """`info`: texts that hold while the node runs; `raft_ends_ms`: when the certificate that it shows to other members
+    expires, by the wall clock `now_ms`; None: it has none."""
 
-    def __init__(self, info: Mapping[str, str], raft_days_left: Callable[[], float | None]) -> None:
+    def __init__(
+        self, info: Mapping[str, str], raft_ends_ms: Callable[[], int | None], now_ms: Callable[[], int]
+    ) -> None:
         self._info = dict(info)
-        self._raft_days_left = raft_days_left
+        self._raft_ends_ms = raft_ends_ms
+        self._now_ms = now_ms
 
     def describe(self) -> Iterator[Metric]:
         """Nothing is collected at registration."""
@@ -48,8 +51,12 @@ class MachineMetrics(Collector):
         )
         words = "Share of the last minute in which something on the machine waited for memory."
         yield _gauge("raftsched_memory_stalled_ratio", words, machine.stalled())
+        ends_ms = self._raft_ends_ms()
         words = "Days until the certificate that other members are shown expires; negative when it has."
-        yield _gauge("raftsched_raft_certificate_days_left", words, self._raft_days_left())
+        yield _gauge("raftsched_raft_certificate_days_left", words, days_left(ends_ms, self._now_ms()))
+        words = "Unix time at which the certificate that other members are shown expires."
+        name = "raftsched_raft_certificate_expiry_timestamp_seconds"
+        yield _gauge(name, words, None if ends_ms is None else ends_ms / 1000)
 
 
 def _gauge(name: str, words: str, value: float | None) -> Metric:

@@ -20,7 +20,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 
 from raftsched import __version__, background, descriptors, machine
 from raftsched.api.auth.access import is_locked
@@ -41,7 +41,7 @@ from raftsched.metrics import RunMetrics
 from raftsched.node.disk import DiskSpace
 from raftsched.node.lately import Lately
 from raftsched.node.loop_meter import LoopMeter
-from raftsched.node.machine_metrics import MachineMetrics, days_left, info_of
+from raftsched.node.machine_metrics import MachineMetrics, info_of
 from raftsched.node.metrics import NodeMetrics, counts_of
 from raftsched.node.ports import NodePorts, boot_of, store_moves
 from raftsched.node.second_copies import SecondCopies, copies_of
@@ -223,6 +223,7 @@ class Node:
         parts.push_async_callback(leader.stop)
         ports = self._ports = NodePorts(config, self.clock, store, raft, worker, leader, disk)
         registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
         metrics = RunMetrics(
             disk.sizes,
             leader.due_soon,
@@ -439,10 +440,11 @@ class Node:
         )
 
     def _machine_metrics(self, whole_runs: bool, jobs_as: str, unfit: Collection[str]) -> MachineMetrics:
-        def left() -> float | None:
-            return None if self._wire is None else days_left(self._wire.contexts().ends_ms, self.clock.wall_ms())
+        def ends_ms() -> int | None:
+            return None if self._wire is None else self._wire.contexts().ends_ms
 
-        return MachineMetrics(info_of(self.config, whole_runs, jobs_as, ", ".join(sorted(unfit))), left)
+        info = info_of(self.config, whole_runs, jobs_as, ", ".join(sorted(unfit)))
+        return MachineMetrics(info, ends_ms, self.clock.wall_ms)
 
     async def _drop_old(self, output: OutputStore, copies: CopyStore, rules: OutputRules) -> None:
         """Drops output that is older than it is kept, in whole segments. Instances may stay for longer, dead letters

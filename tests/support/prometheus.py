@@ -108,7 +108,7 @@ def serving(directory: Path, config: Mapping[str, Any]) -> Iterator[Server]:
         process.wait(patient(30))
 
 
-_NAME = re.compile(r"(?<![\w:$])(raftsched[a-z0-9_:]+)(?:\{([^}]*)\})?")
+_NAME = re.compile(r"(?<![\w:$])((?:raftsched|process_)[a-z0-9_:]+)(?:\{([^}]*)\})?")
 _MATCHER = re.compile(r'([a-z_]+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
 _LISTS = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)")
 

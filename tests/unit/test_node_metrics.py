@@ -120,15 +120,15 @@ def test_the_counters_of_a_node_that_are_looked_at_lately() -> None:
 
 
 def test_the_machine_that_a_node_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def shown(days: float | None) -> list[str]:
+    def shown(ends_ms: int | None) -> list[str]:
         registry = CollectorRegistry()
-        registry.register(MachineMetrics({"zones": "2025b", "grace": "10s"}, lambda: days))
+        registry.register(MachineMetrics({"zones": "2025b", "grace": "10s"}, lambda: ends_ms, lambda: 86_400_000))
         return generate_latest(registry).decode().splitlines()
 
     monkeypatch.setattr(machine, "memory", lambda: machine.Memory(16, 8, 1))
     monkeypatch.setattr(machine, "stalled", lambda: 0.5)
     monkeypatch.setattr(machine, "clock_synchronised", lambda: False)
-    found = shown(-0.5)
+    found = shown(43_200_000)
     for wanted in (
         'raftsched_node_info{grace="10s",zones="2025b"} 1.0',
         "raftsched_clock_synchronised 0.0",
@@ -137,6 +137,7 @@ def test_the_machine_that_a_node_runs_on(monkeypatch: pytest.MonkeyPatch) -> Non
         "raftsched_swapped_bytes 1.0",
         "raftsched_memory_stalled_ratio 0.5",
         "raftsched_raft_certificate_days_left -0.5",
+        "raftsched_raft_certificate_expiry_timestamp_seconds 43200.0",
     ):
         assert wanted in found
     monkeypatch.setattr(machine, "memory", lambda: None)

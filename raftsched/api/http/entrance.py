@@ -292,6 +292,9 @@ class Entrance(Collector):
     def collect(self) -> Iterator[Metric]:
         words = "Days until the certificate of the API expires; negative when it has."
         yield GaugeMetricFamily("raftsched_tls_certificate_days_left", words, self.certificates.days_left)
+        words = "Unix time at which the certificate of the API expires."
+        name = "raftsched_tls_certificate_expiry_timestamp_seconds"
+        yield GaugeMetricFamily(name, words, self.certificates.expires_ms / 1000)
         words = "Connections to the API that have not finished their TLS handshake."
         yield GaugeMetricFamily("raftsched_tls_handshakes_pending", words, self.pending)
         words = (

@@ -78,6 +78,11 @@ class Certificates:
         return self._shown.names
 
     @property
+    def expires_ms(self) -> int:
+        """When the certificate expires, Unix time."""
+        return self._shown.expires_ms
+
+    @property
     def days_left(self) -> float:
         """Until the certificate expires; negative when it has."""
         return (self._shown.expires_ms - self._clock.wall_ms()) / _DAY_MS

@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import ssl
+import time
 import warnings
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -409,6 +410,9 @@ def test_the_metrics_say_how_long_and_how_many(tmp_path: Path) -> None:
         assert status == 200
         assert b'raftsched_tls_refused_total{why="plain-http"} 1.0' in body
         assert b"raftsched_tls_certificate_days_left 89." in body
+        ends = re.search(rb"^raftsched_tls_certificate_expiry_timestamp_seconds (\S+)$", body, re.MULTILINE)
+        assert ends is not None
+        assert 89 < (float(ends[1]) - time.time()) / 86_400 < 90
 
     serve(tmp_path, test)
 
