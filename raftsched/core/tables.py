@@ -82,6 +82,9 @@ class ReadView(Protocol):
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows with low <= key < high in key order (or reverse). The table must not be written while iterating."""
 
+    def count(self, table: Table) -> int:
+        """Returns how many rows the table has, without looking at them."""
+
 
 class View(ReadView, Protocol):
     """The tables as apply gets them: reads see its own writes."""

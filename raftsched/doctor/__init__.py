@@ -6,13 +6,12 @@ those of one machine too (cli/doctor), with why each matters and where the docum
 
 from raftsched.doctor.checks import CHECKS, STATES, Check, Finding, State, of_checks, worst
 from raftsched.doctor.cluster import examine
-from raftsched.doctor.facts import WAITING, Facts, Pauses, Tokens, WorkerSeen
+from raftsched.doctor.facts import Facts, Pauses, Tokens, WorkerSeen
 from raftsched.doctor.telling import Told, samples_of
 
 __all__ = [
     "CHECKS",
     "STATES",
-    "WAITING",
     "Check",
     "Facts",
     "Finding",

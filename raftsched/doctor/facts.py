@@ -8,8 +8,6 @@ from typing import Any
 
 from raftsched.doctor.telling import Told
 
-WAITING = 1_000  # instances: no more are counted
-
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
@@ -60,7 +58,7 @@ class Facts:
     elected_ms_ago: Sequence[int] = ()
     tokens: Tokens = Tokens()
     pauses: Pauses = Pauses()
-    waiting: int = 0  # instances, WAITING at most
+    waiting: int = 0  # instances, all that wait for a worker, for a permit of their key or for another run of their job
     workers: Sequence[WorkerSeen] = ()
     unreadable: int = 0  # secrets that are sealed with a key which the asker does not have
     # Kinds of notes of the audit that `audit_max` cuts short, with the age of the oldest; and how old they should get

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from raftsched.doctor.checks import Finding, lasting
 from raftsched.doctor.disks import SLOW_LEAST, SLOW_SHARE
-from raftsched.doctor.facts import WAITING, Facts
+from raftsched.doctor.facts import Facts
 from raftsched.doctor.telling import (
     ACTIVE,
     DEAD,
@@ -95,7 +95,7 @@ def placement(facts: Facts) -> Iterator[Finding]:
 
 def backlog(facts: Facts) -> Iterator[Finding]:
     waiting = facts.waiting
-    count = f"{waiting:,}{'+' if waiting == WAITING else ''} instances wait"
+    count = f"{waiting:,} instances wait"
     if waiting > max(100, 4 * _slots(facts)):
         do = "more slots (raftsched nodes slots), more workers, or fewer jobs; see raftsched queues list"
         yield Finding("backlog", "warn", count, do)

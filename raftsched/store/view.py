@@ -40,6 +40,10 @@ class StoreView:
             else:
                 yield from _forward(cursor, low, high)
 
+    def count(self, table: Table) -> int:
+        entries: int = self._txn.stat(self._databases[table])["entries"]
+        return entries
+
 
 def _forward(cursor: Any, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, bytes]]:
     found = cursor.set_range(low) if low else cursor.first()

@@ -60,6 +60,9 @@ class MemoryView:
             assert self._version[table] == version, f"{table.name} was written while it was walked"
             yield key, self._rows[table][key]
 
+    def count(self, table: Table) -> int:
+        return len(self._rows[table])
+
     def dump(self) -> dict[str, list[tuple[bytes, bytes]]]:
         """Everything, to compare."""
         return {table.name: list(self.scan(table)) for table in Table}

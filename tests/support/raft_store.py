@@ -48,6 +48,9 @@ class MemoryView:
         rows = rows[bisect_left(keys, low) : len(keys) if high is None else bisect_left(keys, high)]
         yield from reversed(rows) if reverse else rows
 
+    def count(self, table: Table) -> int:
+        return len(self.tables[table])
+
 
 class Applied(NamedTuple):
     """A copy of the tables, and the entry that was applied last in them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain, islice
+from itertools import islice
 
 import msgspec
 from aiohttp import web
@@ -11,6 +11,7 @@ from aiohttp import web
 from raftsched.api.auth.access import access_of
 from raftsched.api.auth.audit_kept import cut_short, newest_notes
 from raftsched.api.cluster.cluster import ClusterOut
+from raftsched.api.cluster.scaling_metrics import waiting_for
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.durations import parse_time
 from raftsched.api.http.requests import PAGE_MAX
@@ -25,7 +26,7 @@ from raftsched.core.levels import newest_level
 from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
 from raftsched.core.rows import TERMS, decode_queue, decode_token
 from raftsched.core.tables import ReadView, Table
-from raftsched.doctor import WAITING, Facts, Pauses, Tokens, Told, WorkerSeen
+from raftsched.doctor import Facts, Pauses, Tokens, Told, WorkerSeen
 
 LOOK_MAX = 1_000  # rows of a kind
 SOON = 20  # tokens that expire first
@@ -54,7 +55,7 @@ async def facts_of(
             elected_ms_ago=[max(0, now_ms - at_ms) for at_ms in terms],
             tokens=_tokens(view, now_ms),
             pauses=_pauses(view, state, now_ms),
-            waiting=sum(1 for _ in islice(chain(view.scan(Table.READY), view.scan(Table.HELD)), WAITING)),
+            waiting=sum(waiting_for(view).values()),
             workers=workers,
             unreadable=unreadable(ctx),
             audit_short_ms=cut_short(view, state.settings, now_ms),

@@ -26,6 +26,8 @@ QUEUES_MAX = 200  # of which there are series: those in which most waits
 ASSIGNED_MAX = 50_000  # attempts that are counted
 WORKERS_SEEN = 2_000  # of which the session is remembered decoded
 KINDS = ("node", "worker")
+# What runs wait for that could be given to somebody now or later: each such run has a row in one of these tables.
+WAITS = {"worker": Table.READY, "key": Table.KEY_LINES, "job": Table.HELD}
 
 
 class _Seen(NamedTuple):
@@ -36,6 +38,7 @@ class _Seen(NamedTuple):
     running: dict[str, int]
     served: dict[str, int]  # slots of the workers that take runs of this queue, by queue
     for_all: int  # slots of the workers that take runs of all
+    waiting: dict[str, int]  # all runs, by what they wait for
 
 
 class ScalingMetrics(Collector):
@@ -81,7 +84,13 @@ def _look(view: ReadView, now_ms: int) -> _Seen:
             served[queue] += session.slots
     for row, _ in islice(view.scan(Table.ASSIGNED), ASSIGNED_MAX):
         running["worker" if from_u64(row[:8]) in workers else "node"] += 1
-    return _Seen(ready_by_queue(view), now_ms, there, slots, running, served, for_all)
+    return _Seen(ready_by_queue(view), now_ms, there, slots, running, served, for_all, waiting_for(view))
+
+
+def waiting_for(view: ReadView) -> dict[str, int]:
+    """Returns how many runs wait, deliveries of webhooks among them, by what they wait for. It is exact, however many
+    there are."""
+    return {what: view.count(table) for what, table in WAITS.items()}
 
 
 @lru_cache(WORKERS_SEEN)
@@ -105,6 +114,11 @@ def _metrics(seen: _Seen) -> Iterator[Metric]:
         delivers = name.startswith(SYSTEM_QUEUE)  # which workers do not
         served.add_metric([name], 0 if delivers else seen.served.get(name, 0) + seen.for_all)
     yield from (ready, oldest, served)
+    words = "Runs that wait for a worker, for a permit of their key or for another run of their job; all are counted."
+    waiting = GaugeMetricFamily("raftsched_instances_waiting", words, labels=["for"])
+    for what, count in seen.waiting.items():
+        waiting.add_metric([what], count)
+    yield waiting
     words = "1 while no run is left out of raftsched_queue_ready."
     yield GaugeMetricFamily("raftsched_queue_ready_exact", words, seen.ready.exact and len(found) <= QUEUES_MAX)
     for name, words, counts in (

@@ -255,6 +255,10 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
     (lambda c: c.everywhere(instances_unplaceable=2), "placement", "warn", "2 runs", "WAITING"),
     (lambda c: c.but(waiting=500), "backlog", "warn", "500 instances", "slots"),
     (
+        lambda c: [node.update(slots=4_000) for node in c.nodes] and c.but(waiting=99_000),
+        "backlog", "warn", "99,000 instances", "slots",
+    ),
+    (
         lambda c: c.samples["n1"].update({series("raftsched_executor_running", kind="node"): 12}),
         "slots", "warn", "12 of 12 are taken, and runs wait", "more slots",
     ),

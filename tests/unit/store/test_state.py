@@ -64,6 +64,14 @@ class TestView:
             assert list(view.scan(Table.JOBS, b"", keys[0], reverse=True)) == []
             assert list(view.scan(Table.HELD)) == list(view.scan(Table.HELD, reverse=True)) == []
 
+    def test_counts_rows(self, store: Store) -> None:
+        commit(store, *(create(i) for i in range(1, 6)))
+        with store.read() as view:
+            commit(store, create(6))
+            assert (view.count(Table.JOBS), view.count(Table.HELD)) == (5, 0)
+        with store.read() as view:
+            assert view.count(Table.JOBS) == 6
+
     def test_after_close_it_says_so(self, store: Store) -> None:
         store.close()
         with pytest.raises(RuntimeError, match="closed"), store.read():

@@ -112,6 +112,9 @@ class Tables:
         for key in reversed(picked) if reverse else picked:
             yield key, self._rows[table][key]
 
+    def count(self, table: Table) -> int:
+        return len(self._rows[table])
+
 
 class LoopClock:
     """The loop's time; `jump` moves it without running any timer, as for a machine or process that was stopped."""

@@ -97,6 +97,32 @@ def test_no_worker_takes_what_goes_to_a_webhook(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_all_that_waits_is_counted_whatever_it_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However little of it is looked at."""
+    for bound in ("SHARED_MAX", "LANE_MAX", "OWN_MAX", "QUOTAS_MAX", "OLDEST_MAX"):
+        monkeypatch.setattr(ready, bound, 1)
+    monkeypatch.setattr(scaling_metrics, "QUEUES_MAX", 1)
+
+    async def test(call: Client) -> None:
+        async def waiting() -> tuple[float, ...]:
+            found = await told(call)
+            return tuple(found["raftsched_instances_waiting", what] for what in ("worker", "key", "job"))
+
+        assert await waiting() == (0, 0, 0)
+        assert (await call("PUT", "/v1/queues/own", {"max_running": 1}))[0] in (200, 201)
+        await wait_in(call, "free", 4)
+        await wait_in(call, "own", 3)
+        assert await waiting() == (7, 0, 0)
+        await wait_in(call, "free", 4, concurrency={"key": "k", "max": 1})
+        assert await waiting() == (8, 3, 0)
+        await wait_in(call, "free", 3, overlap="queue_all")
+        assert await waiting() == (9, 3, 2)
+
+    run(tmp_path, test)
+
+
 def test_bounds_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ready, "SHARED_MAX", 2)
     monkeypatch.setattr(ready, "LANE_MAX", 3)
