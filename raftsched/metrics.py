@@ -14,6 +14,7 @@ from raftsched.core.actions import (
     AttemptAssigned,
     AttemptEnded,
     ConditionsWanted,
+    DeadLettered,
     InstanceFired,
     InstanceReady,
     InstanceStarted,
@@ -66,6 +67,7 @@ class RunMetrics(Collector):
         ),
         (InstanceReady, "raftsched_instances_ready", "Instances that became ready for a worker."),
         (AttemptAssigned, "raftsched_attempts_assigned", "Attempts assigned to a worker."),
+        (DeadLettered, "raftsched_instances_dead_lettered", "Instances that failed for good and became dead letters."),
         (ConditionsWanted, "raftsched_condition_looks", "Times that nodes were to look at the conditions of a run."),
         (SessionChanged, "raftsched_session_changes", "Worker sessions opened and ended."),
     )
@@ -122,7 +124,7 @@ class RunMetrics(Collector):
 
     def counts(self) -> dict[tuple[str, str], float]:
         """Returns the counters of which `node.lately.Lately` shows how they have grown."""
-        found: Counter[tuple[str, str]] = Counter()
+        found: Counter[tuple[str, str]] = Counter({("dead_letters", ""): self._counts[DeadLettered]})
         for (namespace, _, outcome), count in self._ended.items():
             if outcome is Outcome.SUCCEEDED or outcome in _FAILURES:
                 found["ended", namespace] += count

@@ -73,6 +73,12 @@ class InstanceStarted(msgspec.Struct, frozen=True, gc=False):
     late_ms: int  # after nominal time and jitter, by the worker's clock
 
 
+class DeadLettered(msgspec.Struct, frozen=True, gc=False):
+    """An instance failed for good, and waits for somebody to requeue or discard it."""
+
+    key: bytes
+
+
 class AttemptAssigned(msgspec.Struct, frozen=True, gc=False):
     node: str
     session: int

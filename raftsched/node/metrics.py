@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from raftsched import __version__, background
 from raftsched.core.leasing import DiskUse
-from raftsched.core.rows import decode_webhook, read_meta
+from raftsched.core.rows import decode_webhook
 from raftsched.core.tables import ReadView, Table
 from raftsched.raft import Measured, Times
 
@@ -71,8 +71,7 @@ def counts_of(read: Callable[[], AbstractContextManager[ReadView]]) -> dict[tupl
     """Returns the counters of the replicated state of which `lately.Lately` shows how they have grown."""
     with read() as view:
         webhooks = [decode_webhook(raw) for _, raw in view.scan(Table.WEBHOOKS)]
-        dead = read_meta(view).dead_letters
-    return {("dead_letters", ""): dead, **{("dropped", one.name): one.dropped for one in webhooks}}
+    return {("dropped", one.name): one.dropped for one in webhooks}
 
 
 def _of_raft(seen: Measured) -> Iterator[Metric]:

@@ -192,3 +192,20 @@ def test_what_is_looked_at_lately() -> None:
     assert (counts["ended", "default"], counts["failed", "default"]) == (3, 2)
     assert (counts["fires", ""], counts["late_fires", ""]) == (3, 3)
     assert (counts["starts", ""], counts["late_starts", ""]) == (3, 3)
+
+
+def test_dead_letters_are_counted_though_they_are_dealt_with() -> None:
+    """Else as many that go, by age or by hand, would hide as many that come."""
+    shown = Shown()
+    world = shown.world
+    session = world.session()
+    name = "raftsched_instances_dead_lettered_total"
+    for count in (1, 2):
+        key = world.run_now(world.create())
+        world.assign(key, session)
+        world.end(key, Outcome.FAILED)
+        shown.count()
+        world.ok(c.Discard(key))
+        shown.count()
+        assert (world.meta.dead_letters, shown.value(name)) == (0, count)
+    assert shown.metrics.counts()["dead_letters", ""] == 2

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from raftsched.core.actions import InstanceReady, InstanceTimer, JobDue, JobNear, JobPaused, WatchSet
+from raftsched.core.actions import DeadLettered, InstanceReady, InstanceTimer, JobDue, JobNear, JobPaused, WatchSet
 from raftsched.core.model import Instance, InstanceState, Job, JobState, scheduled_ms
 from raftsched.core.namespaces import Namespace
 from raftsched.core.run_keys import PermitState
@@ -144,6 +144,8 @@ def move(tx: Tx, key: bytes, job_id: int, before: Keys, now: Keys) -> None:
         if dead_at_ms is not None:
             tx.view.put(Table.DEAD, dead_key(dead_at_ms, key), b"")
             tx.meta.dead_letters += 1
+            if old_dead is None:
+                tx.actions.append(DeadLettered(key))
     if watch_at_ms != old_watch:
         move_watch(tx, key, old_watch, watch_at_ms)
 
