@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,18 +27,27 @@ from raftsched.worker.found_ends import FoundEnds
 from raftsched.worker.open_texts import OpenTexts, stream_number
 from raftsched.worker.reading import Text
 from raftsched.worker.records import (
-    CRC,
     DAMAGED,
     HEADER,
     HEADER_SIZE,
-    MAGIC,
     Told,
     body_size,
     checked_text,
+    head_of,
     pieces_of,
     told_of,
 )
-from raftsched.worker.segments import Segment, begun_ms, last_of, name_of, newest_ms, note_last, owner_of, segments_in
+from raftsched.worker.segment_ages import SegmentAges
+from raftsched.worker.segments import (
+    Segment,
+    last_of,
+    name_of,
+    newest_ms,
+    note_last,
+    open_segment,
+    owner_of,
+    segments_in,
+)
 from raftsched.worker.whose import Whose, body_of
 
 _RECENT_MAX = 1_000
@@ -47,7 +55,6 @@ _OPEN_MAX = 64  # segments of namespaces that are open between two batches
 _OWN_SEGMENTS = 16  # that a share is divided into: so much of it goes at once
 _OWN_SEGMENT_MIN = 64 * 1024  # bytes
 NOWHERE = 0  # the number of no segment: all of it was more than its namespace may have
-_STEPS = 16  # that an age is divided into: a segment that was begun so long ago gets no more
 GONE = "The output is not kept any more: it was deleted by age or for room, or with a disk that was replaced."
 
 
@@ -127,9 +134,7 @@ class OutputStore:
             self._kept[segment.owner] += segment.size
         self._last = last_of(directory, self._segments)
         self._ends = FoundEnds(directory, self._segments, self._lock)
-        self._found_at_start = set(self._segments)
-        self._begun: dict[int, int] = {}  # number -> when a segment was first seen to have something (UTC ms)
-        self._finished: set[int] = set()  # numbers of segments that get no more, for the age of what is in them
+        self._ages = SegmentAges(self._segments)
         self._open: dict[str, _Open] = {}  # by owner; the one that was written to last is the last
         self._open_newest("")
 
@@ -226,7 +231,7 @@ class OutputStore:
         self, record: Record, told: Told, pieces: Iterator[bytes], share: int | None, starts: dict[int, int]
     ) -> OutputRef:
         before = _named(record, record.whose) if self.says_whose and record.whose is not None else b""
-        head = _header(record, told.size, told.sha256)
+        head = head_of(told.size, record.token, record.ended_at_ms, record.truncated, told.sha256)
         size = len(before) + HEADER_SIZE + told.size
         at = self._open[""] if share is None else self._room_of(owner_of(record.namespace), size, share, starts)
         if at is None:
@@ -297,18 +302,10 @@ class OutputStore:
         return at
 
     def _gets_no_more(self, at: _Open) -> bool:
-        return at.number in self._finished or at.number in self._ends.torn
+        return at.number in self._ages.finished or at.number in self._ends.torn
 
     def _begin(self, number: int, owner: str) -> _Open:
-        path = self.directory / name_of(number, owner)
-        fresh = not path.exists()
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if fresh:  # the name has to be on the disk before a reference to it is
-            directory = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+        fd = open_segment(self.directory, number, owner)
         self._last = max(self._last, number)
         end = self._segments.setdefault(number, Segment(owner, 0, 0)).size
         return _Open(number, fd, end)
@@ -400,12 +397,8 @@ class OutputStore:
         to those that were begun a sixteenth of it ago: what is older goes that much later at most. Returns how many."""
         with self._lock:
             for number, segment in self._segments.items():
-                if segment.size and number not in self._finished:
-                    begun = self._begun.get(number)
-                    if begun is None:
-                        begun = self._begun[number] = self._begun_ms(number, now_ms)
-                    if begun <= now_ms - own.get(segment.owner, keep_ms) // _STEPS:
-                        self._finished.add(number)
+                if segment.size:
+                    self._ages.look(number, self._segment_path(number), now_ms, own.get(segment.owner, keep_ms))
         return self.drop_before(now_ms - keep_ms, {owner: now_ms - ms for owner, ms in own.items()})
 
     def drop_before(self, ms: int, own: Mapping[str, int] = MappingProxyType({})) -> int:
@@ -422,9 +415,6 @@ class OutputStore:
                     self._drop(number)
                     dropped += 1
         return dropped
-
-    def _begun_ms(self, number: int, now_ms: int) -> int:
-        return begun_ms(self._segment_path(number), now_ms) if number in self._found_at_start else now_ms
 
     def _drop_beyond(self) -> None:
         """Segments go, the oldest first, until what is kept leaves room for the one that was begun: it may be filled,
@@ -450,9 +440,7 @@ class OutputStore:
         self._ends.forget(number)
         self._texts.forget(number)
         del self._segments[number]
-        for known in (self._finished, self._found_at_start):
-            known.discard(number)
-        self._begun.pop(number, None)
+        self._ages.forget(number)
         self._kept[segment.owner] -= segment.size
         if not self._kept[segment.owner]:
             del self._kept[segment.owner]
@@ -480,15 +468,11 @@ class OutputStore:
         return self.live_directory / spool.live_name(token)
 
 
-def _header(record: Record, size: int, sha256: bytes) -> bytes:
-    head = HEADER.pack(MAGIC, size, record.token, record.ended_at_ms, record.truncated, sha256)
-    return head + CRC.pack(zlib.crc32(head))
-
-
 def _named(record: Record, whose: Whose) -> bytes:
     """Returns the record that says whose the next one is."""
     body = body_of(whose)
-    return _header(record, len(body), hashlib.sha256(body).digest()) + body
+    digest = hashlib.sha256(body).digest()
+    return head_of(len(body), record.token, record.ended_at_ms, record.truncated, digest) + body
 
 
 def _cut(text: bytes, offset: int, limit: int | None) -> bytes:

@@ -41,6 +41,12 @@ class Span(NamedTuple):
     whole: bool
 
 
+def head_of(size: int, token: int, ended_at_ms: int, left_out: int, sha256: bytes) -> bytes:
+    """Returns the header of a record whose body has this size and digest."""
+    head = HEADER.pack(MAGIC, size, token, ended_at_ms, left_out, sha256)
+    return head + CRC.pack(zlib.crc32(head))
+
+
 def whole_size(fd: int) -> int:
     """Returns the offset at which the last whole record of a segment ends: damage before it is not its end."""
     return max((span.end for span in spans(fd, 0, os.fstat(fd).st_size) if span.whole), default=0)

@@ -35,6 +35,21 @@ def name_of(number: int, owner: str) -> str:
     return f"seg-{number:08d}-{owner}.dat" if owner else f"seg-{number:08d}.dat"
 
 
+def open_segment(directory: Path, number: int, owner: str) -> int:
+    """Opens the file of a segment to be written, and returns its descriptor. One that it makes has its name on the disk
+    then: it has to be there before a reference to it is. Raises OSError."""
+    path = directory / name_of(number, owner)
+    fresh = not path.exists()
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if fresh:
+        listed = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(listed)
+        finally:
+            os.close(listed)
+    return fd
+
+
 def segments_in(directory: Path) -> dict[int, Segment]:
     """Returns the segments that are there, by number."""
     found: dict[int, Segment] = {}
