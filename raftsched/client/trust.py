@@ -6,13 +6,13 @@ token go to another machine by plain HTTP, where anybody on the way can read it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from raftsched.client.errors import ClientError
 from raftsched.client.servers import Server
+from raftsched.watched_files import marks_of
 
 if TYPE_CHECKING:
     import ssl  # it takes a third of the time of a short command
@@ -67,15 +67,7 @@ class Trust(NamedTuple):
 
     def marks(self) -> tuple[object, ...]:
         """Differ when a file was changed or replaced."""
-        marks: list[object] = []
-        for path in (self.ca_file, self.client_cert, self.client_key):
-            try:
-                found = None if path is None else os.stat(path)
-            except OSError as error:
-                marks.append(error.errno)
-            else:
-                marks.append(found and (found.st_ino, found.st_size, found.st_mtime_ns))
-        return tuple(marks)
+        return marks_of((self.ca_file, self.client_cert, self.client_key))
 
     def hint(self, server: Server) -> str:
         """Returns an addition to the error of a connection that broke before an answer came. With TLS 1.3 a server that

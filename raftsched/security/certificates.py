@@ -11,6 +11,7 @@ import os
 import ssl
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -157,6 +158,13 @@ def ends_ms(pem: bytes) -> int:
     from cryptography import x509
 
     return min(int(one.not_valid_after_utc.timestamp()) for one in x509.load_pem_x509_certificates(pem)) * 1000
+
+
+def words_of(pem: bytes) -> str:
+    """Returns by what people know a certificate: its end, and the fingerprint that other tools print of it. Raises
+    ValueError."""
+    ends = datetime.fromtimestamp(ends_ms(pem) // 1000, UTC)
+    return f"it expires {ends:%Y-%m-%d %H:%M} UTC, its SHA-256 fingerprint is {sha256(der(pem)).hexdigest()}"
 
 
 def load_pair(context: ssl.SSLContext, pair: Pair) -> None:

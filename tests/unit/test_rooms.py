@@ -67,13 +67,13 @@ ROOMS: dict[str, set[str]] = {
 LEAVES = {
     *("background", "bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
     *("cloudevents", "mails", "notice_texts", "descriptors", "machine", "nesting", "regular_files", "run", "templates"),
-    *("error_texts", "hosts", "unfinished", "whole_file"),
+    *("error_texts", "hosts", "unfinished", "watched_files", "whole_file"),
 }
 LEAVES_OF = {
     "core": {"bounds"},
     "schedule": {"errors", "bounds"},
     "crontabs": set(),
-    "client": {"errors", "names", "bounds", "clock", "regular_files"},
+    "client": {"errors", "names", "bounds", "clock", "regular_files", "watched_files"},
     "cli": {
         *("errors", "error_texts", "samples", "clock", "quantities", "names", "bounds", "machine", "regular_files"),
         "unfinished",

@@ -13,7 +13,8 @@ import os
 import ssl
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,8 @@ from raftsched.clock import Clock
 from raftsched.config.node import NodeConfig
 from raftsched.errors import StartupError
 from raftsched.regular_files import open_regular, read_regular
-from raftsched.security.certificates import Pair, load_pair
+from raftsched.security.certificates import Pair, load_pair, words_of
+from raftsched.watched_files import WatchedFiles, marks_of
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,8 @@ class Shown:
     context: ssl.SSLContext
     names: tuple[str, ...]
     expires_ms: int  # the first of the certificates in the file to do so, Unix time
+    digest: bytes = b""  # of all that the files hold
+    words: str = ""  # of the certificate, for the operator
 
 
 class Certificates:
@@ -60,7 +64,7 @@ class Certificates:
         """Raises StartupError."""
         self.files = files
         self._clock = clock
-        self._seen = _marks(files)
+        self._seen = marks_of(files)
         try:
             self._shown = read(files)
         except Unusable as error:
@@ -87,11 +91,12 @@ class Certificates:
         """Until the certificate expires; negative when it has."""
         return (self._shown.expires_ms - self._clock.wall_ms()) / _DAY_MS
 
-    def look(self) -> bool:
+    def look(self, *, again: bool = False) -> bool:
         """Takes what is in the files when it is new; True when there is something new. What cannot be used is said, at
-        most once a minute, and what there was goes on. Reads files: for a thread."""
-        marks = _marks(self.files)
-        if marks == self._seen and not self._failing:
+        most once a minute, and what there was goes on. `again`: they are read where they seem to be the same, too.
+        Reads files: for a thread."""
+        marks = marks_of(self.files)
+        if marks == self._seen and not self._failing and not again:
             return False
         try:
             shown = read(self.files)
@@ -104,9 +109,14 @@ class Certificates:
                 self._said_at = now
                 log.warning("TLS: %s; the certificate that was read before stays in use.", error)
             return False
-        self._seen, self._failing, self._said_at, self._reminded_at = marks, False, None, None
-        self._shown = shown
-        log.info("TLS: %s was read again, it is for %s", self.files.cert, ", ".join(shown.names) or "nobody")
+        self._seen, self._failing, self._said_at = marks, False, None
+        if shown.digest == self._shown.digest:
+            return False
+        self._shown, self._reminded_at = shown, None
+        log.info(
+            "TLS: %s was read again: it is for %s, %s",
+            self.files.cert, ", ".join(shown.names) or "nobody", shown.words,
+        )  # fmt: skip
         return True
 
     def remind(self) -> None:
@@ -146,7 +156,17 @@ def read(files: TlsFiles) -> Shown:
         except (ssl.SSLError, ValueError):
             raise Unusable(f"{files.client_ca} holds no certificate of a CA in PEM") from None
         context.verify_mode = ssl.CERT_REQUIRED
-    return Shown(context, names, expires_ms)
+    return Shown(context, names, expires_ms, _digest_of(cert, key, client_ca), words_of(cert))
+
+
+def _digest_of(*contents: bytes | None) -> bytes:
+    return sha256(b"".join(sha256(content or b"").digest() for content in contents)).digest()
+
+
+def _text(pem: bytes) -> str:
+    """Returns certificates as the library takes them: comments between them may be in any encoding, and an empty file
+    is not the authorities of the system."""
+    return pem.decode("ascii", "ignore") + "\n"
 
 
 def _bytes(path: Path, what: str) -> bytes:
@@ -218,45 +238,56 @@ def _why_not(error: Exception, files: TlsFiles) -> str:
     return f"{files.cert} and {files.key} are no pair in PEM ({reason.lower().replace('_', ' ') or error})"
 
 
-def _marks(files: Sequence[Path | None]) -> Sequence[object]:
-    """Differ when a file was changed or replaced."""
-    marks: list[object] = []
-    for path in files:
-        try:
-            found = None if path is None else os.stat(path)
-        except OSError as error:
-            marks.append(error.errno)
-        else:
-            marks.append(found and (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns))
-    return marks
+@dataclass(frozen=True)
+class _Trusted:
+    digest: bytes  # of all that the files hold
+    context: ssl.SSLContext = field(compare=False)
 
 
 class PeerTrust:
     """The authorities by which this node accepts another when it calls its API, and the certificate it shows there.
 
-        Trusted is `ca` alone where it is given; else the system's authorities, and `raft_ca` (of `raftsched certs`).
+    Trusted is `ca` alone where it is given; else the system's authorities, and `raft_ca` (of `raftsched certs`).
     The first of `shown` that is given is shown to nodes that ask for a certificate."""
 
     def __init__(self, ca: Path | None, raft_ca: Path | None, shown: Sequence[tuple[Path | None, Path | None]]) -> None:
         self._ca = ca
         self._raft_ca = raft_ca
         self._shown = next(((c, k) for c, k in shown if c is not None and k is not None), None)
-        self._seen: Sequence[object] | None = None
-        self._context: ssl.SSLContext | None = None
+        self._files: WatchedFiles[_Trusted] | None = None
 
-    def context(self) -> ssl.SSLContext:
-        """As the files are now. Raises OSError when they cannot be used. Reads files: for a thread."""
-        marks = _marks((self._ca, self._raft_ca, *(self._shown or ())))
-        if self._context is None or marks != self._seen:
-            context = ssl.create_default_context(cafile=self._ca)
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
-            context.set_alpn_protocols(["http/1.1"])
-            if self._ca is None and self._raft_ca is not None:
-                context.load_verify_locations(self._raft_ca)
-            if self._shown is not None:
-                load_pair(context, Pair(*(read_regular(path) for path in self._shown)))
-            self._context, self._seen = context, marks
-        return self._context
+    def context(self, *, again: bool = False) -> ssl.SSLContext:
+        """Returns the context of the files as they are, or were when they could last be used; what is wrong with them
+        is said once. `again`: they are read where they seem to be the same, too. Raises OSError, ValueError where they
+        could never be used. Reads files: for a thread."""
+        if self._files is None:
+            files = (self._ca, self._raft_ca, *(self._shown or ()))
+            self._files = WatchedFiles(files, self._read, unusable=(OSError, ValueError), warn=self._warn)
+        else:
+            self._files.look(again=again)
+        return self._files.value.context
+
+    def _read(self) -> _Trusted:
+        ca, raft_ca = (None if file is None else read_regular(file) for file in (self._ca, self._raft_ca))
+        pair = None if self._shown is None else Pair(*(read_regular(path) for path in self._shown))
+        context = ssl.create_default_context(cadata=None if ca is None else _text(ca))
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        if ca is None and raft_ca is not None:
+            context.load_verify_locations(cadata=_text(raft_ca))
+        if pair is not None:
+            load_pair(context, pair)
+        return _Trusted(_digest_of(ca, raft_ca, *(pair or ())), context)
+
+    def _warn(self, error: Exception) -> None:
+        if self._shown is not None and "KEY_VALUES_MISMATCH" in str(error):
+            why = f"the key {self._shown[1]} is not that of the certificate {self._shown[0]}"
+        elif isinstance(error, OSError) and error.filename is not None:
+            why = f"{error.filename} cannot be read: {(error.strerror or str(error)).lower()}"
+        else:
+            files = (self._ca, self._raft_ca, *(self._shown or ()))
+            why = f"{', '.join(str(file) for file in files if file is not None)} cannot be used: {error}"
+        log.warning("calls to other nodes: %s; what was read before stays in use", why)
 
 
 def certificates_of(config: NodeConfig, clock: Clock) -> Certificates | None:

@@ -22,6 +22,7 @@ from raftsched.errors import StartupError
 from raftsched.regular_files import open_regular
 from raftsched.security import certificates
 from raftsched.security.certificates import Pair
+from raftsched.watched_files import marks_of
 
 _RECORD = 1 << 14  # bytes of a TLS record's content, at most (RFC 8446, 5.1)
 _SHAKE_MAX_BYTES = 128 << 10  # from the other end, until the handshake is done
@@ -43,6 +44,7 @@ class Contexts:
     shown: bytes  # the certificate, DER
     names: tuple[str, str] | None = None  # cluster and node by the certificate; None: it does not say
     ends_ms: int | None = None  # Unix time
+    digest: bytes = b""  # of all that the files hold
 
 
 class Wire(Protocol):
@@ -94,21 +96,27 @@ class MutualTls:
         self._node_id = node_id
         self._files = (certificate, key, authorities)
         self._report = report
-        self._seen = self._look()
+        self._seen = marks_of(self._files)
         self._contexts = self._read()
 
     def contexts(self) -> Contexts:
-        seen = self._look()
-        if seen != self._seen:
-            self._seen = seen
-            try:
-                self._contexts = self._read()
-            except Exception as error:  # whatever is in the files, the node goes on
-                detail = error.detail if isinstance(error, StartupError) else f"{self._files[0]}: {error}."
-                self._report(f"{detail} What was read before is used until they are right.")
-            else:
-                self._report(f"the certificate in {self._files[0]} is used for new connections with other nodes")
+        self.look()
         return self._contexts
+
+    def look(self, *, again: bool = False) -> None:
+        """Reads files that have changed; with `again` also where none seems to have."""
+        seen = marks_of(self._files)
+        if seen == self._seen and not again:
+            return
+        self._seen, before = seen, self._contexts
+        try:
+            self._contexts = self._read()
+        except Exception as error:  # whatever is in the files, the node goes on
+            detail = error.detail if isinstance(error, StartupError) else f"{self._files[0]}: {error}."
+            self._report(f"{detail} What was read before is used until they are right.")
+        else:
+            if self._contexts.digest != before.digest:
+                self._report(f"the certificate in {self._files[0]} is used for new connections with other nodes")
 
     def tick(self) -> None:
         """Reads changed files, and reports once an hour that the certificate ends soon."""
@@ -121,16 +129,6 @@ class MutualTls:
         if days < _SOON_DAYS:
             when = f"ends in {days:.1f} days" if days > 0 else "has ended: no node takes it any more"
             self._report(f"the certificate in {self._files[0]} {when}; put a new one there (raftsched certs node)")
-
-    def _look(self) -> list[tuple[int, int, int] | None]:
-        found: list[tuple[int, int, int] | None] = []
-        for file in self._files:
-            try:
-                status = file.stat()
-                found.append((status.st_ino, status.st_mtime_ns, status.st_size))
-            except OSError:
-                found.append(None)
-        return found
 
     def _read(self) -> Contexts:
         certificate, authorities = _content(self._files[0]), _content(self._files[2])
@@ -161,7 +159,8 @@ class MutualTls:
                     f"The certificate in {self._files[0]} cannot be used with the key in {self._files[1]}:"
                     f" {_why(error)}."
                 ) from None
-        return Contexts(dialling, accepting, shown, mine[0], ends_ms)
+        digest = sha256(b"\0".join(sha256(part).digest() for part in (certificate, key, authorities))).digest()
+        return Contexts(dialling, accepting, shown, mine[0], ends_ms, digest)
 
 
 def configured(config: NodeConfig, clock: Clock, report: Callable[[str], None]) -> MutualTls | None:

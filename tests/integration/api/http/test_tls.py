@@ -569,6 +569,19 @@ def test_new_files_are_trusted_by_a_node(tmp_path: Path) -> None:
     assert [found["subject"] for found in trust.context().get_ca_certs()] == [
         ((("commonName", "raftsched others"),),),
     ]
-    ca.unlink()
     with pytest.raises(OSError):
-        trust.context()
+        PeerTrust(tmp_path / "missing", None, []).context()
+
+
+@pytest.mark.parametrize(("name", "said"), [("mismatch", "is not that of"), ("gone", "cannot be read: no such file")])
+def test_files_that_are_half_replaced_leave_calls_to_other_nodes_as_they_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, said: str
+) -> None:
+    files = put(tmp_path, certificate())
+    trust = PeerTrust(ca_file(), None, [files])
+    before = trust.context()
+    spoil(name, files)
+    assert [trust.context() for _ in range(3)] == [before] * 3
+    assert [said in record.message for record in caplog.records] == [True], caplog.text
+    put(tmp_path, certificate("n1", days=30))
+    assert trust.context() is not before
