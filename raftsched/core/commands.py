@@ -123,6 +123,7 @@ class EditJob(Command, frozen=True, tag=11):
     if_revision: int | None = None
     name: str | None = None
     defaults: int | None = None  # as in CreateJob
+    suspended: bool = False  # and SUSPENDED, where it is scheduled then
 
 
 class SetJobState(Command, frozen=True, tag=12):

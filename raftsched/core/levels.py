@@ -27,6 +27,7 @@ from raftsched.core.commands import (
     Attributed,
     BringNear,
     CreateWorkerToken,
+    EditJob,
     EndedSaying,
     Fire,
     Idempotent,
@@ -101,10 +102,11 @@ PARTS_SINCE: dict[tuple[type, str], int] = {
     (ScheduleJob, "zones"): 6,
     (Fire, "zones"): 6,
     (OpenSession, "no_python"): 6,
+    (EditJob, "suspended"): 6,
 }
 
-# Those of them that an earlier level goes without: they spare a run the way to a node which would refuse it, or bound a
-# jitter.
+# Those of them that an earlier level goes without: they spare a run the way to a node which would refuse it, bound a
+# jitter, or spare a caller to pause a job by a second request.
 SPARING = frozenset(
     {
         (Policy, "env"),
@@ -114,6 +116,7 @@ SPARING = frozenset(
         (TriggerSchedule, "gap_ms"),
         (Fire, "gap_ms"),
         (TriggerFire, "gap_ms"),
+        (EditJob, "suspended"),
     }
 )
 

@@ -291,7 +291,8 @@ class Author:
             content = msgspec.structs.replace(
                 was, overlap=content.overlap, retention=content.retention, triggers=triggers or was.triggers
             )
-        return c.EditJob(job_id, content, body(r), r.choice([None, None, 1, 2]), r.choice([None, "a", "b", "e"]))
+        revision, name = r.choice([None, None, 1, 2]), r.choice([None, "a", "b", "e"])
+        return c.EditJob(job_id, content, body(r), revision, name, suspended=r.random() < 0.1)
 
     def _state(self) -> Command:
         r = self.random

@@ -22,6 +22,7 @@ from raftsched.api.jobs.defaults import read_defaults
 from raftsched.api.jobs.endpoints import identify
 from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.parse import Content, read_job, too_large
+from raftsched.api.jobs.render import etag
 from raftsched.api.jobs.texts import BODY_MAX, job_texts
 from raftsched.api.openapi.operation import JOB_BODIES, operation
 from raftsched.api.rows import get_named
@@ -42,10 +43,12 @@ class ComparisonOut(msgspec.Struct):
 
 
 class ComparedOut(msgspec.Struct, omit_defaults=True):
-    """`refused`: by the `detail`, as a PUT of the job would be."""
+    """`refused`: by the `detail`, as a PUT of the job would be. `etag`: of the job that there is, for the If-Match of
+    that PUT."""
 
     result: Literal["created", "changed", "unchanged", "refused"]
     detail: str | None = None
+    etag: str | None = None
 
 
 class ComparedPage(msgspec.Struct):
@@ -75,8 +78,9 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
     scope="checked",
 )
 async def compare_all(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """Says of each what a PUT by its name would do. What is `unchanged` with `consistency=leader` need not be put. A
-    job that is due so long after its creation (`in`) is unchanged, too, when its time is given instead, as in exports,
+    """Says of each what a PUT by its name would do. What is `unchanged` with `consistency=leader` need not be put; what
+    is `changed` is put with its `etag` in If-Match, and what is `created` with If-None-Match: *, so that nothing is
+    overwritten that was not compared. A job that is due so long after its creation (`in`) is unchanged, too, when its time is given instead, as in exports,
     and one that counts in UTC when it is given that zone.
     """
     slices = Slices()
@@ -108,8 +112,8 @@ def _compared(view: ReadView, raw: bytes, settings: Settings, now_ms: int) -> Co
         return ComparedOut("refused", "This is no job.")
     if job is None:
         return ComparedOut("created")
-    job = _as_exported(job, content)
-    return ComparedOut("unchanged" if _is_same(view, job, content) else "changed")
+    same = _is_same(view, _as_exported(job, content), content)
+    return ComparedOut("unchanged" if same else "changed", etag=etag(job))
 
 
 def _job(view: ReadView, namespace: str, name: str) -> Job | None:

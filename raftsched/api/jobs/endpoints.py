@@ -136,7 +136,8 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     role="editor",
 )
 async def put_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """By name: creates or replaces. With If-Match the job must exist, with If-None-Match: * it must not."""
+    """By name: creates or replaces. With If-Match the job must exist, with If-None-Match: * it must not. `suspended`
+    pauses a job; one that is paused stays so without it, too."""
     if call.must_exist:
         return await _replace_named(ctx, call)
     return await retry_on_stale_defaults(ctx, lambda: _put_named(ctx, call))
@@ -166,7 +167,11 @@ async def _replace_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
     async def command(job: Job) -> bytes:
         content = await _named_content(ctx, call, job)
         call.must_not_exist()
-        return encode(EditJob(job.id, content.policy, content.body, job.revision, job.name, content.defaults))
+        return encode(
+            EditJob(
+                job.id, content.policy, content.body, job.revision, job.name, content.defaults, content.suspended
+            )
+        )
 
     await catch_up(ctx)
     try:

@@ -135,16 +135,22 @@ def _answer_taken_name(tx: Tx, c: CreateJob, job_id: int) -> Answer:
         return Rejected("exists", f"The name {c.name} exists already in namespace {c.namespace}.")
     if c.replace:
         answer = edit(tx, job, c.policy, c.body)
-        if isinstance(answer, Accepted) and c.suspended and job.state is JobState.SCHEDULED:
-            stop_schedule(tx, job, "suspended")
-            job.state = job_after(job.state, "pause")
-            job.modified_at_ms = tx.now
-            tx.put_job(job)
-            return Accepted(job=job)
-        return answer
+        return _paused(tx, job, answer) if c.suspended else answer
     assert c.name is not None
     refused = taken(job, c.namespace, c.name, c.policy, c.body, suspended=c.suspended)
     return refused or Accepted(job=job, created=False)  # also one that was paused: creating again resumes nothing
+
+
+def _paused(tx: Tx, job: Job, answer: Answer) -> Answer:
+    """Pauses a job that was given its content and is to be suspended, if it is scheduled then. Returns the answer to
+    all of that."""
+    if not isinstance(answer, Accepted) or job.state is not JobState.SCHEDULED:
+        return answer
+    stop_schedule(tx, job, "suspended")
+    job.state = job_after(job.state, "pause")
+    job.modified_at_ms = tx.now
+    tx.put_job(job)
+    return Accepted(job=job)
 
 
 def _check(tx: Tx, namespace: str, policy: Policy, body: bytes) -> Rejected | None:
@@ -254,7 +260,8 @@ def edit_job(tx: Tx, c: EditJob) -> Answer:
     refused = refused or _new_circle(tx, job, job.namespace, c.name, c.policy)
     if refused is not None:
         return refused
-    return edit(tx, job, c.policy, c.body, renamed=c.name != job.name, name=c.name)
+    answer = edit(tx, job, c.policy, c.body, renamed=c.name != job.name, name=c.name)
+    return _paused(tx, job, answer) if c.suspended else answer
 
 
 def _rename(tx: Tx, job: Job, name: str | None) -> Rejected | None:

@@ -84,11 +84,15 @@ def test_many_are_compared_in_one_request(tmp_path: Path) -> None:
             status, found = await call("POST", "/v1/jobs:compare", asked)
             first = ["unchanged", "changed"] if is_there else ["created", "created"]
             assert (status, [one["result"] for one in found["items"]]) == (200, [*first, *["refused"] * len(wrong)])
+            etag = (await call("HEAD", PATH), call.headers.get("ETag"))[1]
+            assert [one.get("etag") for one in found["items"]] == [etag, etag, *[None] * len(wrong)]
+            assert (etag is not None) == is_there
             assert "/timeout" in found["items"][2]["detail"]
             assert call.cluster.proposals == proposals + is_there, "nothing is done"
             await call("PUT", PATH, JOB)
         _, job = await call("GET", PATH)
-        assert (await call("POST", "/v1/jobs:compare", [job]))[1] == {"items": [{"result": "unchanged"}]}
+        same = {"result": "unchanged", "etag": call.headers["ETag"]}
+        assert (await call("POST", "/v1/jobs:compare", [job]))[1] == {"items": [same]}
         assert (await call("POST", "/v1/jobs:compare", JOB))[0] == 422
         assert (await call("POST", "/v1/jobs:compare", [JOB] * 10_001))[0] == 413
         await call("POST", "/v1/jobs:compare?consistency=leader", [])

@@ -226,3 +226,25 @@ def test_what_was_made_under_the_name_meanwhile_is_changed(
             assert (await call(method, NAMED + rest, body, headers))[1]["id"] == answer["id"] != job["id"]
 
     run(tmp_path, test)
+
+
+@pytest.mark.parametrize("conditional", [False, True])
+def test_a_put_that_says_suspended_pauses_with_and_without_a_condition(tmp_path: Path, conditional: bool) -> None:
+    async def test(call: Client) -> None:
+        async def put(**fields: Any) -> dict[str, Any]:
+            given = {"If-Match": call.headers["ETag"]} if conditional else {}
+            status, job = await call("PUT", NAMED, {**JOB, **fields}, given)
+            assert status == 200, job
+            return dict(job)
+
+        assert (await call("PUT", NAMED, JOB))[0] == 201
+        assert (await put(owner="me"))["state"] == "SCHEDULED"
+        paused = await put(owner="you", suspended=True)
+        assert (paused["state"], paused["owner"], paused["next_fire_at"]) == ("SUSPENDED", "you", None)
+        assert (await put(owner="them"))["state"] == "SUSPENDED", "it stays paused"
+        await call("POST", f"{NAMED}/resume", {})
+        await call("GET", NAMED)
+        again = await put(owner="them", suspended=True)
+        assert (again["state"], again["revision"]) == ("SUSPENDED", 4), "its content stays as it is"
+
+    run(tmp_path, test)
