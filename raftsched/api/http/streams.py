@@ -19,6 +19,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.addresses import Addresses
 from raftsched.api.http.problems import Problem, body_of
 from raftsched.api.http.replies import stamp
+from raftsched.clock import Clock
 from raftsched.config.bounds import Bounds
 from raftsched.errors import RaftschedError
 
@@ -93,6 +94,28 @@ class Streams(Collector):
             for task in (work, stop):
                 task.cancel()
             await asyncio.gather(work, stop, return_exceptions=True)
+
+
+class Heartbeat:
+    """Tells when one stream has to say that it is there: HEARTBEAT_S after the last byte that was sent on it, whatever
+    happens meanwhile that its reader is not told."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.sent()
+
+    def sent(self) -> None:
+        """Notes that something was sent just now."""
+        self._due_at = self._clock.monotonic() + HEARTBEAT_S
+
+    @property
+    def left_s(self) -> float:
+        """How long the stream may still be silent, in seconds; 0: no longer."""
+        return max(0.0, self._due_at - self._clock.monotonic())
+
+    @property
+    def due(self) -> bool:
+        return not self.left_s
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.requests import MIN_INDEX_WAIT_S, READ, bad_parameter
 from raftsched.api.http.slices import Slices
-from raftsched.api.http.streams import HEARTBEAT_S, MEDIA_TYPE, STREAMS, begin, frame, send
+from raftsched.api.http.streams import MEDIA_TYPE, STREAMS, Heartbeat, begin, frame, send
 from raftsched.api.openapi.operation import READS, Reply, operation
 from raftsched.api.runs.digests import EVERYBODY, Digest, read_digest
 
@@ -68,10 +68,10 @@ class Feed:
             await Slices().next()
             return read_digest(self._ctx, index)
 
-    async def comes(self, number: int) -> bool:
-        """Returns True as soon as there is a digest after the one of this number, False when none came for a while."""
+    async def comes(self, number: int, seconds: float) -> bool:
+        """Returns True as soon as there is a digest after the one of this number, False when none came for so long."""
         try:
-            async with asyncio.timeout(HEARTBEAT_S):
+            async with asyncio.timeout(seconds):
                 while self.newest.number <= number and self._task is not None and not self._task.done():
                     await self._came.wait()
         except TimeoutError:
@@ -134,18 +134,21 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
         response = await begin(ctx, request, frame(ident=str(at)))
         if request.method == "HEAD":
             return response
+        beat = Heartbeat(ctx.clock)
         digest = None if since is None else await feed.since(since)
         while True:
             if digest is not None:
                 at = max(at, digest.upto)
                 shown = digest.shown(who)
                 await send(request, response, frame(shown, str(at)))
+                beat.sent()
             if not follow or streams.stopping.is_set():
                 break
             digest = None
-            if not await streams.unless_stopped(feed.comes(number)):
+            if not await streams.unless_stopped(feed.comes(number, beat.left_s)):
                 at = max(at, feed.upto)
                 await send(request, response, frame(ident=str(at)))
+                beat.sent()
                 continue
             if feed.newest.number == number:  # it stops, or makes none
                 break

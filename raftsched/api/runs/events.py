@@ -20,7 +20,7 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.requests import MIN_INDEX_WAIT_S, READ, Query, bad_parameter, check_namespace
 from raftsched.api.http.slices import Slices
-from raftsched.api.http.streams import HEARTBEAT_S, MEDIA_TYPE, STREAMS, begin, frame, problem_frame, send
+from raftsched.api.http.streams import MEDIA_TYPE, STREAMS, Heartbeat, begin, frame, problem_frame, send
 from raftsched.api.openapi.operation import READS, Reply, operation
 from raftsched.api.rows import decode_head, referred_job
 from raftsched.api.runs.states import several
@@ -168,17 +168,19 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
         response = await begin(ctx, request, frame(ident=_number(start if frames else at)))
         if request.method == "HEAD":
             return response
+        beat, silent = Heartbeat(ctx.clock), False
         try:
             while True:
-                if frames:
-                    await send(request, response, b"".join(frames))
+                if frames or silent or beat.due:  # others may come all the time, and the reader is told of none
+                    await send(request, response, b"".join(frames) or frame(ident=_number(at)))
+                    beat.sent()
+                    silent = False
                 if not more:
                     if not follow:
                         break
-                    if await streams.unless_stopped(_comes(ctx, at)):
+                    silent = not await streams.unless_stopped(_comes(ctx, at, beat.left_s))
+                    if not silent:
                         await asyncio.sleep(GATHER_S)
-                    else:
-                        await send(request, response, frame(ident=_number(at)))
                     if streams.stopping.is_set():
                         break
                 await slices.turn()
@@ -249,9 +251,9 @@ def _number(at: bytes) -> str:
 # ---------------------------------------------------------------- what there is
 
 
-async def _comes(ctx: ApiContext, at: bytes) -> bool:
-    """True as soon as there may be more; False when nothing came for a while."""
-    return await ctx.log.wait_applied(split_change(at)[0] + 1, HEARTBEAT_S)
+async def _comes(ctx: ApiContext, at: bytes, seconds: float) -> bool:
+    """Returns True as soon as there may be more, False when nothing came for so long."""
+    return await ctx.log.wait_applied(split_change(at)[0] + 1, seconds)
 
 
 def _read(ctx: ApiContext, at: bytes, wanted: _Wanted, slices: Slices) -> tuple[list[bytes], bytes, bool]:

@@ -6,9 +6,10 @@ when the middle of the output is left out, and whichever stream is asked for."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import aiohttp
 import msgspec
@@ -17,10 +18,9 @@ from aiohttp import web
 from raftsched.api.context import ApiContext
 from raftsched.api.http.peers import read_answer
 from raftsched.api.http.problems import Problem
-from raftsched.api.http.streams import HEARTBEAT_S, STREAMS, begin, frame, problem_frame, send
+from raftsched.api.http.streams import STREAMS, Heartbeat, begin, frame, problem_frame, send
 from raftsched.api.runs.output_source import (
     HOP,
-    POLL_S,
     Asked,
     Copies,
     ask,
@@ -46,6 +46,7 @@ PIECE_MAX = 64 * 1024  # bytes of output in one event
 _BEAT = b":\n\n"
 
 _encode = msgspec.json.Encoder().encode
+T = TypeVar("T")
 _Opened = Callable[[str | None], Awaitable[Text | None]]  # opens one stream of an output, or both
 
 
@@ -110,7 +111,8 @@ class _Reading:
         self._response = response
         self._key = key
         self._asked = asked
-        self._silent_s = 0.0
+        self._beat = Heartbeat(ctx.clock)
+        self._place = ""  # the id behind what the reader has, or asked not to be sent; empty: it is not known yet
         self._end = asked.end  # a place; None: the end of the attempt
         self._begins = False  # in the middle, perhaps of a character
         self._skipped = 0  # bytes, which nobody was told yet
@@ -150,11 +152,11 @@ class _Reading:
     async def _second_copy(self, row: Instance, attempt: Attempt, why: RaftschedError) -> bool:
         opened: _Opened = partial(copy_of, self._ctx, attempt)
         if await opened(None) is None:
-            found = await from_copy(self._ctx, self._request, row, attempt, self._asked)
+            found = await self._while_it_says_so(from_copy(self._ctx, self._request, row, attempt, self._asked))
             if found is not None:
                 return await self._pass_on(found[0], attempt, found[1])
             opened = partial(from_store, self._ctx, self._request, attempt)
-            if await opened(None) is None:
+            if await self._while_it_says_so(opened(None)) is None:
                 raise why
         return await self._own(row, attempt, opened)
 
@@ -165,11 +167,11 @@ class _Reading:
         if self._moved:  # to a node that who asked here finds by itself
             self._cut_off("the worker has changed nodes")
         if node is not None:
-            answer = await ask(self._ctx, self._request, row, attempt, self._asked, node)
-            return await self._pass_on(node, attempt, answer)
+            asking = ask(self._ctx, self._request, row, attempt, self._asked, node)
+            return await self._pass_on(node, attempt, await self._while_it_says_so(asking))
         if await text_of(self._ctx, row, attempt, None) is not None:
             return await self._own(row, attempt)
-        found = await self._copies.find(row, attempt)
+        found = await self._while_it_says_so(self._copies.find(row, attempt))
         if found is not None:
             return await self._pass_on(found[0], attempt, found[1])
         if not self._asked.follow:
@@ -187,6 +189,8 @@ class _Reading:
         while True:
             before = at
             at = await self._send_next(attempt, text, at)
+            if not self._skipped:  # else who comes again behind it would never be told of that
+                self._place = f"{attempt.number}.{at}"
             limited = self._end is not None and at >= self._end
             if at != before and not limited:
                 continue
@@ -281,7 +285,9 @@ class _Reading:
         """Notes the place behind these events, which were sent."""
         _, mark, ident = (b"\n" + events).rpartition(b"\nid: ")
         if mark:
-            self._asked.go_on(attempt, int(ident.partition(b"\n")[0].partition(b".")[2]))
+            offset = int(ident.partition(b"\n")[0].partition(b".")[2])
+            self._place = f"{attempt}.{offset}"
+            self._asked.go_on(attempt, offset)
 
     def _cut_off(self, why: str) -> NoReturn:
         if self._request.transport is not None:
@@ -289,16 +295,30 @@ class _Reading:
         raise ConnectionResetError(why)
 
     async def _send(self, data: bytes) -> None:
-        self._silent_s = 0.0
         self._sent = True
+        self._beat.sent()
         await send(self._request, self._response, data)
+
+    async def _say_so(self) -> None:
+        """Says that the stream is there: nothing of the output."""
+        self._beat.sent()
+        await send(self._request, self._response, frame(ident=self._place) if self._place else _BEAT)
 
     async def _over(self) -> bool:
         """Waits a little; True when the reader has gone or the node stops."""
-        self._silent_s += POLL_S
-        if self._silent_s >= HEARTBEAT_S:
-            await self._send(_BEAT)
+        if self._beat.due:
+            await self._say_so()
         return await pause(self._request)
+
+    async def _while_it_says_so(self, work: Awaitable[T]) -> T:
+        """Returns the result of work that may take long, such as a question to a node that hangs."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait([task], timeout=self._beat.left_s))[0]:
+                await self._say_so()
+            return task.result()
+        finally:
+            task.cancel()
 
 
 class _Said(msgspec.Struct):

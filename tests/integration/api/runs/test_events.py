@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from raftsched.api.http import slices
+from raftsched.api.http.streams import HEARTBEAT_S
 from raftsched.api.runs.events import TYPES
 from raftsched.config.bounds import Bounds
 from raftsched.core.cluster import Settings
@@ -17,6 +18,7 @@ from raftsched.core.commands import CreateJob, OpenLeadership, PutSettings
 from raftsched.core.model import Policy, Trigger, TriggerKind
 from tests.support import sse
 from tests.support.local_api import Client, LocalCluster, run, serving
+from tests.support.patience import within
 
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}}
 MANUAL = Policy(trigger=Trigger(kind=TriggerKind.MANUAL))
@@ -187,6 +189,27 @@ def test_silence_moves_the_reader_on(tmp_path: Path) -> None:
                 assert said.data is None
                 if said.id == index:
                     return
+
+    run(tmp_path, test)
+
+
+def test_other_events_are_no_reason_to_be_silent(tmp_path: Path) -> None:
+    """The reader of a filtered stream is told where it is while others come all the time: else a proxy cuts it off, and
+    it comes back with an id that is long gone."""
+
+    async def test(call: Client) -> None:
+        call.cluster.quiet = True
+        async with call.session.get(f"{call.url}/v1/events?type=queue") as answer:
+            lines = sse.read(answer)
+            await within(anext(lines))
+            for _ in range(2):
+                call.cluster.clock.forward(HEARTBEAT_S * 1_000)
+                await call("POST", "/v1/jobs", JOB)
+                assert await within(anext(lines)) == ("", str(call.cluster.store.applied_index), None)
+            await call("POST", "/v1/jobs", JOB)
+            await call("PUT", "/v1/queues/q", {"max_running": 1})
+            said = await within(anext(lines))
+            assert said.data["type"] == "queue.changed", "nothing is said before its time"
 
     run(tmp_path, test)
 

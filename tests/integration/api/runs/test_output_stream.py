@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
+from raftsched.api.http import streams
+from raftsched.api.http.streams import HEARTBEAT_S
+from raftsched.api.runs import output_source, output_stream
 from raftsched.api.runs.output_stream import PIECE_MAX, _pieces
 from raftsched.core.commands import EndSession, Kill
 from raftsched.core.ids import parse_instance
@@ -15,6 +20,7 @@ from raftsched.worker import spool
 from tests.integration.api.runs.test_output import FRAMES, JOB, TEXT, between, end, start
 from tests.support import sse
 from tests.support.local_api import Client, LocalCluster, serving
+from tests.support.patience import within
 
 SSE = {"Accept": "text/event-stream"}
 
@@ -92,6 +98,69 @@ def test_a_lost_attempt_ends(tmp_path: Path) -> None:
         async with get(second, path) as answer:
             found = [said async for said in sse.read(answer) if said.data is not None]
         assert [(said.event, said.data["outcome"]) for said in found] == [("end", "lost")]
+
+    between(tmp_path, test)
+
+
+def test_a_reader_of_one_stream_is_told_where_it_is_while_the_other_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_source, "POLL_S", 0.01)
+    monkeypatch.setattr(output_source, "FRESH_S", 0.0)
+
+    async def test(first: Client, second: Client) -> None:
+        for call in (first, second):
+            path, token = await start(first)
+            printed = spool.pack(spool.STDOUT, b"one\n")
+            write(first, token, printed)
+            async with get(call, path, query="&stream=stderr") as answer:
+                lines = sse.read(answer)
+                assert await within(anext(lines)) == ("", "", None), "the stream is there"
+                for place in ("1.4", "1.8"):
+                    assert await reached(lines, place, first) is None
+                    printed += spool.pack(spool.STDOUT, b"more")
+                    write(first, token, printed)
+                end(first.cluster, token, printed + spool.pack(spool.STDERR, b"oops\n"))
+                said = await reached(lines, "1.17", first)
+                assert said == {"offset": 12, "text": "oops\n", "stream": "stderr"}
+
+    between(tmp_path, test)
+
+
+async def reached(lines: AsyncIterator[sse.Said], place: str, call: Client) -> Any:
+    """What is said with this id; before it come earlier ones without data, as time goes on."""
+    while True:
+        call.cluster.clock.forward(HEARTBEAT_S * 1_000)
+        said = await within(anext(lines))
+        if said.id == place:
+            return said.data
+        assert said.data is None
+
+
+def test_a_stream_says_that_it_is_there_while_the_node_that_has_the_output_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "HEARTBEAT_S", 0.01)
+    answers = asyncio.Event()
+
+    async def ask(*asked: Any) -> aiohttp.ClientResponse:
+        await answers.wait()
+        return await output_source.ask(*asked)
+
+    monkeypatch.setattr(output_stream, "ask", ask)
+
+    async def test(first: Client, second: Client) -> None:
+        path, token = await start(first)
+        end(first.cluster, token, FRAMES)
+        async with get(second, path) as answer:
+            lines = sse.read(answer)
+            for _ in range(5):
+                assert await within(anext(lines)) == ("", "", None)
+                first.cluster.clock.forward(10)
+            answers.set()
+            found = [said async for said in lines if said.data is not None]
+        assert "".join(said.data["text"] for said in found[:-1]) == TEXT
+        assert found[-1].event == "end"
 
     between(tmp_path, test)
 
