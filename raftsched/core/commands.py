@@ -1,5 +1,5 @@
-"""The commands in the log, and the answers of apply. Commands that change rows of one subject lie beside them
-(`cluster`, `queues`, `operations`, ...). What follows a commit is in `actions`.
+"""The commands in the log. Commands that change rows of one subject lie beside them (`cluster`, `queues`, `operations`,
+...). What apply says to them is in `answers`, and what follows a commit in `actions`.
 
 A command is a msgpack array whose first item is its number. The log format only grows: a new command gets a new
 number, fields are added last with a default, nothing is changed or reused. What is no command is refused before it gets
@@ -23,6 +23,7 @@ from raftsched.core.access import (
     SetAccess,
     SetOidc,
 )
+from raftsched.core.answers import UNKNOWN, Accepted, Answer, Rejected
 from raftsched.core.calendars import DeleteCalendar, PutCalendar, RescheduleJob
 from raftsched.core.cluster import (
     Barrier,
@@ -40,9 +41,9 @@ from raftsched.core.cluster import (
 from raftsched.core.command import Command
 from raftsched.core.firing import Fire, ScheduleJob, TriggerFire, TriggerSchedule
 from raftsched.core.keyed import Idempotent, StoredResponse
-from raftsched.core.model import Instance, Job, JobState, Outcome, OutputRef, Placement, Policy, Verdict
+from raftsched.core.model import JobState, Outcome, OutputRef, Placement, Policy, Verdict
 from raftsched.core.namespaces import DeleteNamespace, PutNamespace
-from raftsched.core.operations import CancelOperation, Operation, StartOperation, StepOperation
+from raftsched.core.operations import CancelOperation, StartOperation, StepOperation
 from raftsched.core.queues import DeleteQueue, PutQueue
 from raftsched.core.run_keys import WakeKey
 from raftsched.core.saying import ReportProgress, Said
@@ -53,6 +54,9 @@ from raftsched.core.workflows import KillWorkflow
 from raftsched.core.zones import MoveJob, SettleZones, UseZones
 
 __all__ = [  # beside what is defined here
+    "UNKNOWN",
+    "Accepted",
+    "Answer",
     "Attributed",
     "Barrier",
     "CancelOperation",
@@ -76,6 +80,7 @@ __all__ = [  # beside what is defined here
     "PutQueue",
     "PutSettings",
     "RaiseLevel",
+    "Rejected",
     "ReportProgress",
     "RevokeToken",
     "Said",
@@ -465,37 +470,3 @@ def _check_nesting(value: Any) -> None:
         if not level:
             return
     raise msgspec.DecodeError(f"a command is nested more than {NESTING_MAX} times")
-
-
-# ---------------------------------------------------------------- answers
-
-
-class Rejected(msgspec.Struct, frozen=True, gc=False):
-    """Nothing was changed. `code` is stable (errors.py maps it); `detail` says what is wrong and what is right."""
-
-    code: str
-    detail: str = ""
-    pointer: str | None = None  # the field of the job that is meant
-    jobs: tuple[tuple[str, str], ...] = ()  # (namespace, name) of those that use what was to go (apply/users.py)
-    meaning: str | None = None  # why that field is refused (errors.MEANINGS)
-
-
-UNKNOWN = Rejected("unknown-command", "Not all nodes know this command yet; upgrade them before it is used.")
-
-
-class Accepted(msgspec.Struct, frozen=True, gc=False):
-    """Done. Fields that do not concern the command are None."""
-
-    job: Job | None = None
-    instance: bytes | None = None  # instance key
-    created: bool = False  # CreateJob: False when the name held the same content; RunNow: False for a repeat. Under a
-    # key that is known: as the first time
-    # OpenSession: the session; Prune: rows deleted; Backfill: runs made; BringNear: rows moved
-    number: int | None = None
-    row: Instance | None = None
-    operation: Operation | None = None
-    note: bytes = b""  # Note: the answer that is remembered; KillWorkflow: where the next one goes on, empty: nowhere
-    unchanged: bool = False  # all was already as it was asked for, and stays so: nothing to note
-
-
-Answer = Accepted | Rejected
