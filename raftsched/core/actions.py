@@ -186,6 +186,7 @@ Action = (
     | KeyTimer
     | InstanceFired
     | InstanceStarted
+    | DeadLettered
     | AttemptAssigned
     | AttemptEnded
     | KillAsked

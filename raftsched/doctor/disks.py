@@ -13,6 +13,7 @@ from raftsched.doctor.telling import (
     NODE,
     OUTPUT_STORE,
     STORE,
+    UNCOMMITTED,
     UNCOPIED,
     UNSHIPPED,
     labelled,
@@ -27,6 +28,7 @@ UNCOPIED_S = UNSHIPPED_S = 900
 BACKUP_MS = 26 * 3_600_000  # once a day, and some time for it
 SLOW_SHARE = 0.01  # of what happened lately: as much as the 99th percentile of the alerts
 SLOW_LEAST = 5
+HANGS_S = 30  # that an entry waits for its commit, as the alert has it (deploy/prometheus/alerts.yml)
 LOG_TIMES = 4  # of what is to be kept
 LOG_LEAST = 100_000  # entries
 
@@ -43,6 +45,12 @@ def lag(facts: Facts) -> Iterator[Finding]:
 
 
 def commits(facts: Facts) -> Iterator[Finding]:
+    """Those that ended are counted: of one that does not end, it is asked how long it has taken by now."""
+    hangs_s = max((told.get(UNCOMMITTED, 0.0) for told in facts.told.values()), default=0.0)
+    if hangs_s > HANGS_S:
+        do = "look for a disk that hangs (raftsched_raft_write_under_way_seconds of the nodes), and stop its node"
+        yield Finding("commits", "fail", f"nothing was committed{lasting(int(hangs_s) * 1000)}", do)
+        return
     do = "compare the nodes' disks and the network; hand leadership to a faster one: raftsched cluster transfer"
     yield from _slow(facts, "commits", "took more than 500 ms to commit", do)
 

@@ -11,12 +11,15 @@ from raftsched.doctor.telling import (
     ACTIVE,
     DEAD,
     FAILURES,
+    GONE,
     LATELY,
     OLDEST,
+    OVERDUE,
     QUEUE_PAUSED,
     RUNNING,
     SLOTS,
     UNPLACEABLE,
+    UNSENT,
     labelled,
     lately,
 )
@@ -25,6 +28,8 @@ from raftsched.quantities import format_duration
 WAIT_S = 900
 FAILING_SHARE, FAILING_LEAST = 0.5, 10  # of the attempts of a namespace that ended lately
 WEBHOOK_FAILURES = 3  # in a row
+OVERDUE_S = 60  # of a due time that was not fired, as the alert has it
+UNSENT_S = 300  # of a delivery, as the alert has it (deploy/prometheus/alerts.yml)
 _SHOWN = 5  # of a kind
 _SYSTEM = "_system"  # the namespace of deliveries, which have a check of their own
 
@@ -132,6 +137,11 @@ def waits(facts: Facts) -> Iterator[Finding]:
 def late(facts: Facts) -> Iterator[Finding]:
     """Judges by the node that has counted most: all count what they apply."""
     told = max(facts.told.values(), key=lambda one: lately(one, "fires"), default={})
+    overdue_s = facts.told.get(facts.cluster.get("leader") or "", {}).get(OVERDUE, 0.0)
+    if overdue_s > OVERDUE_S and not facts.cluster.get("paused"):
+        do = "the log of the leader says what holds it; raftsched cluster transfer hands leadership to another node"
+        yield Finding("late", "warn", f"what is due has not been made{lasting(int(overdue_s) * 1000)}", do)
+        return
     made, slow = int(lately(told, "fires")), int(lately(told, "late_fires"))
     started, behind = int(lately(told, "starts")), int(lately(told, "late_starts"))
     if slow >= SLOW_LEAST and slow > SLOW_SHARE * made:
@@ -189,7 +199,16 @@ def webhooks(facts: Facts) -> Iterator[Finding]:
         said = ", ".join(f"{name} {int(count):,}" for name, count in sorted(dropped.items())[:_SHOWN])
         do = "its receiver is too slow: mend it, or narrow the events that the webhook asks for"
         yield Finding("webhooks", "warn", f"not sent within 15 minutes, for too many waited: {said}", do)
-    if active and not failing_ones and not dropped:
+    slow = sorted(((s, n) for n, s in _by(facts, UNSENT, "webhook").items() if s > UNSENT_S and active.get(n)))[::-1]
+    if slow:
+        said = ", ".join(f"{name} {format_duration(int(s) * 1000)}" for s, name in slow[:_SHOWN])
+        do = "its receiver answers too slowly, or max_running is too low for it: raftsched webhooks edit --help"
+        yield Finding("webhooks", "warn", f"the longest that a notification waits to be sent: {said}", do)
+    gone = sorted(name for name, value in _by(facts, GONE, "webhook").items() if value)
+    if gone:
+        do = f"its receiver answered 410: raftsched webhooks edit {gone[0]} --active, or webhooks delete"
+        yield Finding("webhooks", "warn", f"nothing is sent to {', '.join(gone[:_SHOWN])}", do)
+    if active and not (failing_ones or dropped or slow or gone):
         yield Finding("webhooks", "ok", f"{len(active)}, and none fails")
 
 

@@ -104,6 +104,12 @@ def _of_raft(seen: Measured) -> Iterator[Metric]:
         yield _histogram(name, words, times)
     yield GaugeMetricFamily("raftsched_raft_log_entries", "Entries of the log on this node.", seen.log_entries)
     yield GaugeMetricFamily("raftsched_raft_voters", "Members that vote.", seen.voters)
+    words = "Members that vote and are connected with this node, itself among them."
+    yield GaugeMetricFamily("raftsched_raft_voters_connected", words, seen.voters_connected)
+    words = "How long the oldest entry has waited for its commit that this node made as the leader; 0: none waits."
+    yield GaugeMetricFamily("raftsched_raft_uncommitted_seconds", words, seen.uncommitted_s)
+    words = "How long the write of the log takes that is under way; 0: none is."
+    yield GaugeMetricFamily("raftsched_raft_write_under_way_seconds", words, seen.writing_s)
     words = "1 for each other member that is connected with this node."
     yield _gauges("raftsched_raft_peer_connected", words, seen.connected)
     words = "Entries that the leader has and a follower is not known to have. Only the leader says it."

@@ -266,7 +266,7 @@ class Raft:
 
     def measured(self) -> Measured:
         """Returns what this member counts of its part in consensus, and how far its followers are."""
-        return measured(self._replica)
+        return measured(self._replica, self.write_age_ms())
 
     def write_age_ms(self) -> int:
         """Returns the time for which the current write batch has been written; 0 when none is."""

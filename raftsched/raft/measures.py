@@ -55,18 +55,25 @@ class Measured(NamedTuple):
     connected: dict[str, bool]  # the other members
     lag_entries: dict[str, int]  # of the followers
     clock_offset_s: dict[str, float]  # their clocks minus this node's
+    voters_connected: int = 0  # with this node, itself among them
+    uncommitted_s: float = 0.0  # that the oldest entry of this leader has waited for its commit
+    writing_s: float = 0.0  # that the write batch has taken which is written now
 
 
-def measured(replica: Replica) -> Measured:
-    """Returns what is to be shown of a member now."""
+def measured(replica: Replica, writing_ms: int = 0) -> Measured:
+    """Returns what is to be shown of a member now. `writing_ms`: for so long the current batch has been written."""
     engine, journal = replica.engine, replica.journal
     followers = engine.peers if engine.is_leader else []
+    me, voters = engine.membership.node_id, engine.membership.voters
     offsets = {peer: engine.heartbeats.offset_ms(peer) for peer in followers}
     return Measured(
         counts=engine.measures,
         log_entries=journal.last_index - journal.first_index + 1,
-        voters=len(engine.membership.voters),
+        voters=len(voters),
         connected={peer: engine.is_connected(peer) for peer in engine.peers},
         lag_entries={peer: max(0, journal.last_index - engine.match_index(peer)) for peer in followers},
         clock_offset_s={peer: ms / 1000 for peer, ms in offsets.items() if ms is not None},
+        voters_connected=sum(voter == me or engine.is_connected(voter) for voter in voters),
+        uncommitted_s=engine.uncommitted_s(),
+        writing_s=writing_ms / 1000,
     )

@@ -21,7 +21,9 @@ def lines(seen: Measured, use: DiskUse | None = None) -> list[str]:
 
 
 def seen(counts: Measures | None = None) -> Measured:
-    return Measured(counts or Measures(), 20, 3, {"n2": True, "n3": False}, {"n2": 0, "n3": 7}, {"n2": -0.25})
+    return Measured(
+        counts or Measures(), 20, 3, {"n2": True, "n3": False}, {"n2": 0, "n3": 7}, {"n2": -0.25}, 2, 40.5, 7.25
+    )
 
 
 def test_counts_and_times() -> None:
@@ -53,6 +55,9 @@ def test_members() -> None:
     for wanted in (
         "raftsched_raft_log_entries 20.0",
         "raftsched_raft_voters 3.0",
+        "raftsched_raft_voters_connected 2.0",
+        "raftsched_raft_uncommitted_seconds 40.5",
+        "raftsched_raft_write_under_way_seconds 7.25",
         'raftsched_raft_peer_connected{node="n2"} 1.0',
         'raftsched_raft_peer_connected{node="n3"} 0.0',
         'raftsched_raft_follower_lag_entries{node="n3"} 7.0',

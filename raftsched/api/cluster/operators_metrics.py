@@ -1,5 +1,6 @@
 """Metrics of what operators set, and of its effects: the pause, drained nodes, queues with limits, runs that no node
-could take, operations on many jobs; the number of jobs; whether the audit is cut short. Read from the tables."""
+could take, operations on many jobs; the number of jobs; what is overdue; whether the audit is cut short. Read from the
+tables."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from raftsched.api.auth.audit_kept import cut_short
+from raftsched.api.cluster.ready import oldest_wait_ms
 from raftsched.api.context import ApiContext, meta, own_jobs
 from raftsched.api.rows import get_job, node_rule
 from raftsched.core.access import RINGS
@@ -16,8 +18,8 @@ from raftsched.core.model import Job, JobState
 from raftsched.core.notices import QUOTA_QUEUE
 from raftsched.core.queues import Queue
 from raftsched.core.rows import decode_queue, decode_webhook
-from raftsched.core.tables import Table
-from raftsched.core.webhooks import Webhook
+from raftsched.core.tables import Table, from_u64
+from raftsched.core.webhooks import Webhook, queue_of
 
 
 class OperatorsMetrics(Collector):
@@ -38,9 +40,18 @@ class OperatorsMetrics(Collector):
             webhooks = [decode_webhook(raw) for _, raw in view.scan(Table.WEBHOOKS)]
             queues = [one for one in rows if not one.name.startswith(QUOTA_QUEUE)]
             quotas = [one for one in rows if one.name.startswith(QUOTA_QUEUE)]
+            due = next(view.scan(Table.DUE), None)
             short = cut_short(view, cluster.settings, self._ctx.now_ms())
             jobs_of = {webhook.name: get_job(view, webhook.job_id) for webhook in webhooks}
+            lanes = {one.name: one.lane for one in rows}
+            waits_ms = {
+                webhook.name: oldest_wait_ms(view, lanes[queue_of(webhook.name)], self._ctx.now_ms())
+                for webhook in webhooks
+            }
         yield GaugeMetricFamily("raftsched_cluster_paused", "1 while nothing is started on any node.", cluster.paused)
+        words = "How long ago the earliest due time was that was not fired yet; 0: all were."
+        late_ms = 0 if due is None else max(0, self._ctx.now_ms() - from_u64(due[0][:8]))
+        yield GaugeMetricFamily("raftsched_due_overdue_seconds", words, late_ms / 1000)
         words = "Waiting instances that no node there is could take, busy or not."
         yield GaugeMetricFamily("raftsched_instances_unplaceable", words, cluster.unplaceable)
         counts = own_jobs(cluster)
@@ -71,7 +82,7 @@ class OperatorsMetrics(Collector):
                 most.add_metric([queue.name], queue.max_running)
         yield from (running, most, paused)
         yield from _of_namespaces(quotas)
-        yield from _of_webhooks(webhooks, jobs_of)
+        yield from _of_webhooks(webhooks, jobs_of, waits_ms)
 
 
 def _of_namespaces(quotas: list[Queue]) -> Iterator[Metric]:
@@ -87,9 +98,13 @@ def _of_namespaces(quotas: list[Queue]) -> Iterator[Metric]:
     yield from (running, most)
 
 
-def _of_webhooks(webhooks: list[Webhook], jobs: dict[str, Job | None]) -> Iterator[Metric]:
+def _of_webhooks(webhooks: list[Webhook], jobs: dict[str, Job | None], waits_ms: dict[str, int]) -> Iterator[Metric]:
     labels = ["webhook"]
     active = GaugeMetricFamily("raftsched_webhook_active", "1 while events are sent to it.", labels=labels)
+    words = "1 while nothing is sent to it because its receiver answered 410, until somebody activates it."
+    gone = GaugeMetricFamily("raftsched_webhook_gone", words, labels=labels)
+    words = "How long the delivery has waited that waits the longest to be sent, for the first time or again."
+    oldest = GaugeMetricFamily("raftsched_webhook_oldest_wait_seconds", words, labels=labels)
     words = "Deliveries that are not at their end."
     waiting = GaugeMetricFamily("raftsched_webhook_waiting", words, labels=labels)
     words = "Deliveries that failed for good since the last success."
@@ -99,7 +114,9 @@ def _of_webhooks(webhooks: list[Webhook], jobs: dict[str, Job | None]) -> Iterat
     for webhook in webhooks:
         job = jobs[webhook.name]
         active.add_metric([webhook.name], webhook.spec.active)
+        gone.add_metric([webhook.name], webhook.gone)
+        oldest.add_metric([webhook.name], waits_ms[webhook.name] / 1000)
         waiting.add_metric([webhook.name], 0 if job is None else job.active)
         failures.add_metric([webhook.name], 0 if job is None else job.failures_in_a_row)
         dropped.add_metric([webhook.name], webhook.dropped)
-    yield from (active, waiting, failures, dropped)
+    yield from (active, gone, oldest, waiting, failures, dropped)

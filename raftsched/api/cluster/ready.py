@@ -53,6 +53,14 @@ def count_lane(view: ReadView, lane: int, limit: int) -> tuple[int, bool]:
     return min(found, limit), found <= limit
 
 
+def oldest_wait_ms(view: ReadView, lane: int, now_ms: int) -> int:
+    """Returns how long the first instance of a lane has waited for a worker; 0 where none does. Where all have one
+    priority, none has waited longer."""
+    first = next(iter(_first(view, lane, 1)), None)
+    instance = None if first is None else get_instance(view, first)
+    return 0 if instance is None else max(0, now_ms - instance.ready_at_ms)
+
+
 def ready_by_queue(view: ReadView) -> Ready:
     """Returns what waits, by the names of queues; queues with limits are there also when nothing does."""
     found = Ready()

@@ -112,6 +112,10 @@ class Engine:
         """Index of the entry that opened this node's newest leadership."""
         return self._lead.opening_index
 
+    def uncommitted_s(self) -> float:
+        """Returns how long the oldest entry has waited for its commit that this node made as the leader."""
+        return self._lead.uncommitted_s() if self.is_leader else 0.0
+
     def is_connected(self, peer: str) -> bool:
         return self._core.is_connected(peer)
 

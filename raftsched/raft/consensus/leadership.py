@@ -194,6 +194,10 @@ class LeaderReplication:
             self._core.commit_to(index)
             self._measure_commits(index)
 
+    def uncommitted_s(self) -> float:
+        """Returns how long ago the oldest entry was made that is not committed yet; 0 when there is none."""
+        return self._clock.monotonic() - self._made[0][1] if self._made else 0.0
+
     def _measure_commits(self, index: int) -> None:
         now = self._clock.monotonic()
         while self._made and self._made[0][0] <= index:

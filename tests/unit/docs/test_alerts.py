@@ -75,11 +75,28 @@ def test_it_rings_in_a_test(name: str) -> None:
     assert detailed
 
 
+@each
+@pytest.mark.parametrize("case", ["first", "worst", "restart"])
+def test_it_rings_in_each_case(name: str, case: str) -> None:
+    tests = [test for test in TESTS if re.match(rf"{case} case of [A-Za-z, ]*\b{name}\b", test["name"])]
+    assert tests, f"alerts.test.yml has no {case} case of {name}"
+    for test in tests:
+        rung = [one for one in test["promql_expr_test"] if f'alertname="{name}"' in one["expr"] and one["exp_samples"]]
+        assert rung, f"{name} does not ring in: {test['name']}"
+
+
+def test_each_case_says_which_it_is_and_of_which_alerts() -> None:
+    for test in TESTS:
+        found = re.fullmatch(r"(first|worst|restart|quiet) case of ([A-Za-z, ]+): .+", test["name"])
+        assert found is not None, test["name"]
+        assert set(found[2].split(", ")) <= ALERTS.keys() | {"all"}, test["name"]
+
+
 def test_all_series_of_alerts_are_there_while_all_is_well() -> None:
     """Else an alert is quiet because it has nothing to look at."""
-    (well,) = [test for test in TESTS if test["name"] == "all is well"]
+    (well,) = [test for test in TESTS if test["name"] == "quiet case of all: all is well"]
     made = {re.split(r"[{]", one["series"])[0] for one in well["input_series"]}
-    asked = {name for rule in RULES for name in re.findall(r"\braftsched_\w+|\bup\b", rule["expr"])}
+    asked = {name for rule in RULES for name in re.findall(r"\b(?:raftsched|process)_\w+|\bup\b", rule["expr"])}
     assert asked - made == {"raftsched_attempts_assigned_total"}, "which no alert looks at"
     for one in well["promql_expr_test"][:-1]:
         assert one["exp_samples"] == []

@@ -68,6 +68,8 @@ class Seen:
                 series("raftsched_queue_oldest_wait_seconds", queue="mails"): 3,
                 series("raftsched_webhook_active", webhook="ops"): 1,
                 series("raftsched_webhook_failures_in_a_row", webhook="ops"): 0,
+                series("raftsched_webhook_oldest_wait_seconds", webhook="ops"): 299,
+                series("raftsched_webhook_gone", webhook="ops"): 0,
             }
             for name in NAMES
         }
@@ -266,6 +268,11 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
         lambda c: c.samples["n1"].update({series("raftsched_queue_oldest_wait_seconds", queue="mails"): 901}),
         "waits", "warn", "mails 15m1s", "explain",
     ),
+    (
+        lambda c: c.samples["n1"].update({"raftsched_due_overdue_seconds": 61}),
+        "late", "warn", "has not been made for 1m1s", "transfer",
+    ),
+    (lambda c: c.everywhere(raft_uncommitted_seconds=31), "commits", "fail", "committed for 31s", "write_under_way"),
     (lambda c: c.lately("n1", fires=900, late_fires=10), "late", "warn", "10 of 900 runs", "leader"),
     (lambda c: c.lately("n1", fires=900, late_starts=10), "late", "warn", "10 of 500 runs", "explain"),
     (lambda c: c.everywhere(dead_letters=4), "dead-letters", "warn", "4", "dlq list"),
@@ -275,6 +282,14 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
         "webhooks", "warn", "ops 3 in a row", "webhooks deliveries ops",
     ),
     (lambda c: c.lately("n2", "ops", dropped=7), "webhooks", "warn", "ops 7", "narrow"),
+    (
+        lambda c: c.samples["n2"].update({series("raftsched_webhook_oldest_wait_seconds", webhook="ops"): 301}),
+        "webhooks", "warn", "ops 5m1s", "max_running",
+    ),
+    (
+        lambda c: c.samples["n2"].update({series("raftsched_webhook_gone", webhook="ops"): 1}),
+        "webhooks", "warn", "nothing is sent to ops", "edit ops --active",
+    ),
     (
         lambda c: c.but(audit_short_ms={"job": 17 * 3_600_000}),
         "audit", "warn", "of kind job are kept for 17h, not for 90d", "--kind job",

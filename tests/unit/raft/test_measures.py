@@ -35,8 +35,11 @@ def test_an_entry_takes_until_a_majority_has_it(tmp_path: Path) -> None:
     term = b.lead()
     assert total(commits) == 0, "nobody has the opening entry yet"
     b.clock.forward(40)
+    assert measured(b.replica, 7_000).uncommitted_s == pytest.approx(0.04)
+    assert measured(b.replica, 7_000).writing_s == 7
     b.feed("a", codec.AppendAnswer(term, b.journal.last_index + 1, True, False))
     assert (up_to(commits, 0.025), up_to(commits, 0.05)) == (0, 1)
+    assert measured(b.replica).uncommitted_s == 0
     b.propose(1)
     b.clock.forward(200)
     b.propose(2)
@@ -52,6 +55,7 @@ def test_what_an_earlier_leadership_left_is_not_counted(tmp_path: Path) -> None:
     b.lead()
     b.feed("c", codec.Ping(b.engine.term + 1, 1))  # another leads meanwhile
     b.clock.forward(60_000)
+    assert measured(b.replica).uncommitted_s == 0, "that is the other's affair now"
     term = b.lead()
     b.feed("a", codec.AppendAnswer(term, b.journal.last_index + 1, True, False))
     assert total(b.engine.measures.commits) == up_to(b.engine.measures.commits, 0.025) == 1

@@ -97,9 +97,7 @@ def test_no_worker_takes_what_goes_to_a_webhook(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_all_that_waits_is_counted_whatever_it_waits_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_that_waits_is_counted_whatever_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However little of it is looked at."""
     for bound in ("SHARED_MAX", "LANE_MAX", "OWN_MAX", "QUOTAS_MAX", "OLDEST_MAX"):
         monkeypatch.setattr(ready, bound, 1)
@@ -119,6 +117,34 @@ def test_all_that_waits_is_counted_whatever_it_waits_for(
         assert await waiting() == (8, 3, 0)
         await wait_in(call, "free", 3, overlap="queue_all")
         assert await waiting() == (9, 3, 2)
+
+    run(tmp_path, test)
+
+
+def test_what_is_overdue_is_said_though_nothing_fires(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        assert (await told(call))["raftsched_due_overdue_seconds", ""] == 0
+        for delay in ("2h", "1h"):
+            job = {"trigger": {"in": delay}, "handler": {"exec": ["true"]}}
+            assert (await call("POST", "/v1/jobs", job))[0] == 201
+        assert (await told(call))["raftsched_due_overdue_seconds", ""] == 0
+        call.cluster.clock.forward(3_600_000)
+        assert 0 < (await told(call))["raftsched_due_overdue_seconds", ""] < 60
+
+    run(tmp_path, test)
+
+
+def test_the_wait_of_the_oldest_delivery_is_said_however_many_wait(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        hook = {"name": "ops", "url": "https://ops.example/hook", "events": ["failed"]}
+        assert (await call("POST", "/v1/webhooks", hook))[0] == 201
+        assert (await told(call))["raftsched_webhook_oldest_wait_seconds", "ops"] == 0
+        for _ in range(3):
+            assert (await call("POST", "/v1/webhooks/ops/test", {}))[0] == 202
+            call.cluster.clock.forward(100_000)
+        found = await told(call)
+        assert 310 <= found["raftsched_webhook_oldest_wait_seconds", "ops"] < 320
+        assert found["raftsched_webhook_gone", "ops"] == 0
 
     run(tmp_path, test)
 
