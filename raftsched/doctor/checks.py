@@ -140,6 +140,11 @@ CHECKS: dict[str, Check] = {
     "disk": Check(
         "Is there room on the disks?", "below 64 MiB a node refuses writes, and with too few others the cluster", _FULL
     ),
+    "output-files": Check(
+        "Is output there that nodes have not deleted?",
+        "what its runs printed can be read from a second copy alone, if there is one",
+        "docs/runbook.md#output-that-is-removed",
+    ),
     "output-copies": Check(
         "Has output its second copy?",
         "the output of the runs since then is lost with the disk of its node",

@@ -9,6 +9,7 @@ from raftsched.doctor.facts import Facts
 from raftsched.doctor.telling import (
     BACKUP,
     FREE,
+    LATELY,
     LOG_ENTRIES,
     NODE,
     OUTPUT_STORE,
@@ -31,6 +32,7 @@ SLOW_LEAST = 5
 HANGS_S = 30  # that an entry waits for its commit, as the alert has it (deploy/prometheus/alerts.yml)
 LOG_TIMES = 4  # of what is to be kept
 LOG_LEAST = 100_000  # entries
+_OF_OUTPUT = {"output": "output of runs", "copies": "copies of other nodes' output"}
 
 
 def lag(facts: Facts) -> Iterator[Finding]:
@@ -124,6 +126,20 @@ def output_copies(facts: Facts) -> Iterator[Finding]:
         yield Finding("output-copies", "ok", "all that is to have one, but for the newest")
 
 
+def output_files(facts: Facts) -> Iterator[Finding]:
+    told_of, lost = 0, False
+    for node, told in facts.told.items():
+        told_of += any(labels.get("of") == "output_lost" for labels, _ in labelled(told, LATELY))
+        found = {words: int(lately(told, "output_lost", of)) for of, words in _OF_OUTPUT.items()}
+        says = ", ".join(f"{count:,} with {words}" for words, count in found.items() if count)
+        if says:
+            lost = True
+            do = f"the log of {node} names them: find out what changes its data directory, or is mounted over it"
+            yield Finding("output-files", "warn", f"{node} lost files within 15 minutes: {says}", do, (node,))
+    if told_of and not lost:
+        yield Finding("output-files", "ok", "no file was removed from under a node within 15 minutes")
+
+
 def output_store(facts: Facts) -> Iterator[Finding]:
     failing = tuple(node for node, told in facts.told.items() if told.get(OUTPUT_STORE))
     if failing:
@@ -174,4 +190,4 @@ def backup(facts: Facts) -> Iterator[Finding]:
         )
 
 
-CHECKS = (lag, commits, flushes, log, room, output_copies, output_store, output_shipping, backup)
+CHECKS = (lag, commits, flushes, log, room, output_files, output_copies, output_store, output_shipping, backup)

@@ -35,7 +35,7 @@ from raftsched.clock import Clock, SystemClock
 from raftsched.config.cautions import Cautions
 from raftsched.config.node import NodeConfig
 from raftsched.core.allowed import PROGRAMS
-from raftsched.errors import RaftschedError, StartupError
+from raftsched.errors import StartupError
 from raftsched.leader.leader import Leader
 from raftsched.metrics import RunMetrics
 from raftsched.node.disk import DiskSpace
@@ -43,11 +43,11 @@ from raftsched.node.lately import Lately
 from raftsched.node.loop_meter import LoopMeter
 from raftsched.node.machine_metrics import MachineMetrics, info_of
 from raftsched.node.metrics import NodeMetrics, counts_of
+from raftsched.node.output_care import OutputCare
 from raftsched.node.ports import NodePorts, boot_of, store_moves
 from raftsched.node.second_copies import SecondCopies, copies_of
 from raftsched.node.shipping import ShipMetrics, given_up, shipper_of
 from raftsched.node.stored_copies import StoredCopies, output_store_of
-from raftsched.outputs.copies import CopyStore
 from raftsched.raft import Raft, RaftOptions
 from raftsched.raft.transport import tls
 from raftsched.remote.gateway import Gateway
@@ -175,6 +175,7 @@ class Node:
         shipper = shipper_of(config, output, raft.store_id, self.clock)
         copies = copies_of(config, rules, disk)
         parts.callback(copies.close)
+        care = OutputCare(output, copies, rules, self.clock, knows_leader=lambda: self.status().leader is not None)
         disk.output_bytes = lambda: output.size() + copies.size()
         tell = partial(_tell_all, raft)
         received = Outputs(
@@ -232,9 +233,17 @@ class Node:
         registry.register(metrics)
         node_metrics = NodeMetrics(raft.measured, raft.refused, disk.use)
         registry.register(node_metrics)
-        shipping = partial(given_up, shipper)
-        lately = Lately(lambda: {**node_metrics.counts(), **metrics.counts(), **counts_of(store.read), **shipping()})
+        lately = Lately(
+            lambda: {
+                **node_metrics.counts(),
+                **metrics.counts(),
+                **counts_of(store.read),
+                **given_up(shipper),
+                **care.counts(),
+            }
+        )
         registry.register(lately)
+        registry.register(care)
         why_held = held_back(config.executors, executors) if config.slots else ""
         whose = "" if PROGRAMS.isdisjoint(config.executors) else "held back" if why_held else run_as.whose
         registry.register(self._machine_metrics(whole_runs, whose, unfit))
@@ -280,7 +289,7 @@ class Node:
         if shipper is not None:
             shipper.start()
             parts.push_async_callback(shipper.stop)
-        for do in (self._cautions.look, lately.mark, partial(self._drop_old, output, copies, rules)):
+        for do in (self._cautions.look, lately.mark, care.look):
             parts.push_async_callback(_cancel, background.repeat("bookkeeping", do, EACH_MINUTE_S))
         await worker.start()
         meter.start()
@@ -445,20 +454,6 @@ class Node:
 
         info = info_of(self.config, whole_runs, jobs_as, ", ".join(sorted(unfit)))
         return MachineMetrics(info, ends_ms, self.clock.wall_ms)
-
-    async def _drop_old(self, output: OutputStore, copies: CopyStore, rules: OutputRules) -> None:
-        """Drops output that is older than it is kept, in whole segments. Instances may stay for longer, dead letters
-        too; the tail of a failed one's output is in the log. A node that knows of no leader, or has just started, may
-        have settings that are not in force any more: it deletes nothing by them."""
-        if self.status().leader is None:
-            return
-        for store in (output, copies):
-            try:
-                owners = await asyncio.to_thread(store.owners)
-                keep_ms, own = rules.ages(owners)  # in a thread it would not be sure to see what was applied last
-                await asyncio.to_thread(store.drop_old, self.clock.wall_ms(), keep_ms, own)
-            except (OSError, RaftschedError) as error:
-                log.warning("old outputs could not be deleted: %s", error)
 
 
 def _tell_all(raft: Raft, message: bytes) -> None:

@@ -6,10 +6,11 @@ it is. What a reader asks for is held against the digests of the record and of t
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +20,15 @@ from msgspec.structs import replace
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.outputs.places import Place, place_of
+from raftsched.worker.lost_segments import size_at
 from raftsched.worker.open_texts import OpenTexts, stream_number
 from raftsched.worker.reading import Text
 from raftsched.worker.records import checked_text
 
 PIECE_MAX = 1024 * 1024  # bytes of a segment that are sent at once
 SEGMENT_MAX = 2**40  # bytes: no segment goes on behind it
+
+log = logging.getLogger(__name__)
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
@@ -68,6 +72,7 @@ class CopyStore:
         self._short_of_disk = short_of_disk
         self._lock = threading.Lock()
         self._texts = OpenTexts()
+        self.lost = 0  # files that others removed, hid or cut off
         self._files: dict[Place, _File] = {}
         self._kept: Counter[str] = Counter()  # bytes, by owner they are
         for place, file in _found_in(directory):
@@ -94,7 +99,13 @@ class CopyStore:
                 raise WrongOffset(piece.start + size)
             self._make_room(place, at + len(piece.data) - size)
             newest_ms = min(piece.written_at_ms, now_ms)
-            written = self._write(place, at, piece.data, newest_ms)
+            try:
+                written = self._write(place, at, piece.data, newest_ms)
+            except FileNotFoundError:  # somebody else removed it
+                if not at:
+                    raise
+                self._lose([place])
+                raise WrongOffset(piece.start) from None
             self._kept[place.owner] += written - size
             self._files[place] = _File(written, newest_ms)
             self._drop_beyond(place)
@@ -105,7 +116,7 @@ class CopyStore:
         fresh = place not in self._files
         if fresh:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(path, os.O_RDWR | (0 if at else os.O_CREAT) | os.O_CLOEXEC, 0o600)
         try:
             done = 0
             while done < len(data):
@@ -197,8 +208,38 @@ class CopyStore:
                 self._drop(place)
         return len(old)
 
+    def look(self) -> None:
+        """Finds out whether others removed, hid or cut off files; to be called each minute. Raises OSError."""
+        with self._lock:
+            lost = []
+            for place, file in self._files.items():
+                size = size_at(self._path(place), None)
+                if size is None or size < file.size:
+                    lost.append(place)
+            self._lose(lost)
+
+    def _lose(self, places: Sequence[Place]) -> None:
+        """Takes them for gone: a piece that goes on where one of them ended is refused, and the node that sends it
+        begins another part."""
+        if not places:
+            return
+        self.lost += len(places)
+        log.warning(
+            "%s: %s: %d files with copies of other nodes' output were removed, hidden or cut off, and not by this node."
+            " Something else changes its data directory, or a file system was mounted over it: find it and stop it. The"
+            " other nodes do not send again what they have sent, unless they are started without DATA/output/copied",
+            self.directory,
+            f"{places[0].directory}/{places[0].file}" + ("" if len(places) == 1 else " and others"),
+            len(places),
+        )
+        for place in places:
+            self._forget(place)
+
     def _drop(self, place: Place) -> None:
         self._path(place).unlink(missing_ok=True)
+        self._forget(place)
+
+    def _forget(self, place: Place) -> None:
         self._texts.forget(place)
         self._kept[place.owner] -= self._files.pop(place).size
         if not self._kept[place.owner]:

@@ -18,7 +18,8 @@ from raftsched.outputs.places import in_order
 from raftsched.outputs.sent import Part, Sent
 from raftsched.outputs.stretches import Stretch, bytes_of, next_stretch
 from raftsched.outputs.unsent import Copies, Unsent
-from raftsched.worker.output import OutputStore, Synced
+from raftsched.worker.output import OutputStore
+from raftsched.worker.segment_table import Synced
 from raftsched.worker.segments import newest_ms
 
 LOOK_S = 1.0  # how soon an output is sent that is on the disk

@@ -27,7 +27,8 @@ from raftsched.outputs.places import STORE_BYTES, Place
 from raftsched.outputs.sent import Part, Sent
 from raftsched.outputs.stretches import Stretch, next_stretch
 from raftsched.outputs.unsent import Copies, Unsent
-from raftsched.worker.output import OutputStore, Synced
+from raftsched.worker.output import OutputStore
+from raftsched.worker.segment_table import Synced
 
 OBJECT_BYTES = 8 * 2**20  # so much is put at once; a single record may be more
 PATIENCE_MS = 30_000  # less than that waits so long for more

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from raftsched.worker.output import Synced
 from raftsched.worker.records import HEADER, HEADER_SIZE, body_size, spans
+from raftsched.worker.segment_table import Synced
 
 
 class Stretch(NamedTuple):

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from raftsched.outputs.sent import Sent
 from raftsched.outputs.stretches import ended_ms_of
-from raftsched.worker.output import OutputStore, Synced
+from raftsched.worker.output import OutputStore
+from raftsched.worker.segment_table import Synced
 
 # Returns on how many disks output is to be, and for some owners of segments another number.
 Copies = Callable[[Collection[str]], tuple[int, Mapping[str, int]]]

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from raftsched import background
 from raftsched.shipping.lines import Line, frames_in, lines_of
 from raftsched.shipping.marks import Mark
-from raftsched.worker.output import Synced
 from raftsched.worker.records import HEADER, HEADER_SIZE, body_size, pieces_of
+from raftsched.worker.segment_table import Synced
 from raftsched.worker.whose import NAMED_MAX, Whose, read_body
 
 BATCH_MAX = 512 * 1024  # bytes as the receiver gets them; one line may go beyond it

@@ -12,18 +12,16 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
 from raftsched.worker import spool
-from raftsched.worker.found_ends import FoundEnds
+from raftsched.worker.lost_segments import has_name
 from raftsched.worker.open_texts import OpenTexts, stream_number
 from raftsched.worker.reading import Text
 from raftsched.worker.records import (
@@ -37,17 +35,8 @@ from raftsched.worker.records import (
     pieces_of,
     told_of,
 )
-from raftsched.worker.segment_ages import SegmentAges
-from raftsched.worker.segments import (
-    Segment,
-    last_of,
-    name_of,
-    newest_ms,
-    note_last,
-    open_segment,
-    owner_of,
-    segments_in,
-)
+from raftsched.worker.segment_table import SegmentTable, Synced
+from raftsched.worker.segments import newest_ms, owner_of
 from raftsched.worker.whose import Whose, body_of
 
 _RECENT_MAX = 1_000
@@ -56,6 +45,7 @@ _OWN_SEGMENTS = 16  # that a share is divided into: so much of it goes at once
 _OWN_SEGMENT_MIN = 64 * 1024  # bytes
 NOWHERE = 0  # the number of no segment: all of it was more than its namespace may have
 GONE = "The output is not kept any more: it was deleted by age or for room, or with a disk that was replaced."
+REMOVED = "The output is not there any more: its file was removed from the node's disk, and not by the node."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +59,6 @@ class Record:
     truncated: int = 0
     namespace: str = ""  # of the job
     whose: Whose | None = None  # written before it where the store says whose outputs are
-
-
-class Synced(NamedTuple):
-    """A segment: so many bytes of it stay as they are."""
-
-    number: int
-    owner: str
-    size: int
-    path: Path
 
 
 @dataclass(slots=True)
@@ -128,13 +109,7 @@ class OutputStore:
         self._texts = OpenTexts()
         for made in (directory, self.live_directory):
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._segments = segments_in(directory)  # by number, in the order in which they were begun
-        self._kept: Counter[str] = Counter()  # bytes, by owner they are
-        for segment in self._segments.values():
-            self._kept[segment.owner] += segment.size
-        self._last = last_of(directory, self._segments)
-        self._ends = FoundEnds(directory, self._segments, self._lock)
-        self._ages = SegmentAges(self._segments)
+        self._table = SegmentTable(directory, self._lock)
         self._open: dict[str, _Open] = {}  # by owner; the one that was written to last is the last
         self._open_newest("")
 
@@ -254,8 +229,9 @@ class OutputStore:
         self._open[owner] = at
         size_max = min(self._segment_bytes, max(_OWN_SEGMENT_MIN, share // _OWN_SEGMENTS))
         full = at.end >= size_max or self._gets_no_more(at)
-        while full or (self._kept[owner] and self._kept[owner] + size > share):
-            oldest = next(number for number, segment in self._segments.items() if segment.owner == owner)
+        kept = self._table.kept
+        while full or (kept[owner] and kept[owner] + size > share):
+            oldest = self._table.oldest_of(owner)
             if full or oldest == at.number:
                 if at.number in starts:  # what is in it is referred to when all is written
                     self._sync(at)
@@ -266,17 +242,17 @@ class OutputStore:
 
     def _count(self, at: _Open, end: int) -> None:
         """The segment ends there now."""
-        segment = self._segments[at.number]
-        self._kept[segment.owner] += end - segment.size
-        segment.size = at.end = end
+        self._table.note_end(at.number, end)
+        at.end = end
 
     def _sync(self, at: _Open) -> None:
         os.fdatasync(at.fd)
-        self._segments[at.number].synced = at.end
+        self._table.segments[at.number].synced = at.end
 
     def _cut_off(self, at: _Open, end: int) -> None:
         self._count(at, end)
-        self._segments[at.number].synced = min(self._segments[at.number].synced, end)
+        segment = self._table.segments[at.number]
+        segment.synced = min(segment.synced, end)
         os.ftruncate(at.fd, end)
 
     def discard(self, token: int) -> None:
@@ -286,7 +262,7 @@ class OutputStore:
         self.forget(token)
 
     def _roll(self, owner: str) -> _Open:
-        at = self._begin(self._last + 1, owner)
+        at = self._begin(self._table.last + 1, owner)
         self._shut(owner)
         self._open[owner] = at
         return at
@@ -296,19 +272,16 @@ class OutputStore:
 
     def _open_newest(self, owner: str) -> _Open:
         """The segment that was begun last of those that are its own; a new one when it has none."""
-        newest = max((number for number, segment in self._segments.items() if segment.owner == owner), default=0)
-        at = self._open[owner] = self._begin(newest or self._last + 1, owner)
-        self._ends.check(at.number)
+        at = self._open[owner] = self._begin(self._table.newest_of(owner) or self._table.last + 1, owner)
+        self._table.check_end(at.number)
         return at
 
     def _gets_no_more(self, at: _Open) -> bool:
-        return at.number in self._ages.finished or at.number in self._ends.torn
+        return self._table.gets_no_more(at.number) or not has_name(at.fd)
 
     def _begin(self, number: int, owner: str) -> _Open:
-        fd = open_segment(self.directory, number, owner)
-        self._last = max(self._last, number)
-        end = self._segments.setdefault(number, Segment(owner, 0, 0)).size
-        return _Open(number, fd, end)
+        fd = self._table.begin(number, owner)
+        return _Open(number, fd, self._table.segments[number].size)
 
     # ------------------------------------------------------------ reading
 
@@ -317,9 +290,9 @@ class OutputStore:
 
         Raises RaftschedError "output-gone" when its segment was deleted or is damaged."""
         try:
-            fd = os.open(self._segment_path(ref.segment), os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(self._table.path_of(ref.segment), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise RaftschedError("output-gone", GONE) from None
+            raise self._gone(ref.segment) from None
         try:
             head = os.pread(fd, HEADER_SIZE, ref.offset)
             body = os.pread(fd, body_size(head) or 0, ref.offset + HEADER_SIZE)
@@ -354,17 +327,21 @@ class OutputStore:
 
     def _check(self, ref: OutputRef, number: int | None, token: int | None) -> Text:
         try:
-            return checked_text(self._segment_path(ref.segment), ref, number, token)
+            return checked_text(self._table.path_of(ref.segment), ref, number, token)
         except FileNotFoundError:
-            raise RaftschedError("output-gone", GONE) from None
+            raise self._gone(ref.segment) from None
 
     def glance(self, ref: OutputRef, stream: str | None, token: int) -> Text:
         """Like `open`, for who reads all of it once: its digest is not held against it. Raises RaftschedError
         "output-gone"."""
         try:
-            return checked_text(self._segment_path(ref.segment), ref, stream_number(stream), token, whole=False)
+            return checked_text(self._table.path_of(ref.segment), ref, stream_number(stream), token, whole=False)
         except FileNotFoundError:
-            raise RaftschedError("output-gone", GONE) from None
+            raise self._gone(ref.segment) from None
+
+    def _gone(self, number: int) -> RaftschedError:
+        """Returns the error for a segment that has no file."""
+        return RaftschedError("output-gone", REMOVED if self._table.is_removed(number) else GONE)
 
     def open_live(self, token: int, stream: str | None = None) -> Text | None:
         """Like `live`, a piece at a time, and as of now. While the middle is being left out, its size stays."""
@@ -390,15 +367,15 @@ class OutputStore:
 
     def owners(self) -> set[str]:
         """Returns the owners of segments that are not anybody's."""
-        return {owner for owner in tuple(self._kept) if owner}
+        return {owner for owner in tuple(self._table.kept) if owner}
 
     def drop_old(self, now_ms: int, keep_ms: int, own: Mapping[str, int]) -> int:
         """Deletes segments with nothing that ended within this time (or that of their owner, `own`), and writes no more
         to those that were begun a sixteenth of it ago: what is older goes that much later at most. Returns how many."""
         with self._lock:
-            for number, segment in self._segments.items():
+            for number, segment in self._table.segments.items():
                 if segment.size:
-                    self._ages.look(number, self._segment_path(number), now_ms, own.get(segment.owner, keep_ms))
+                    self._table.ages.look(number, self._table.path_of(number), now_ms, own.get(segment.owner, keep_ms))
         return self.drop_before(now_ms - keep_ms, {owner: now_ms - ms for owner, ms in own.items()})
 
     def drop_before(self, ms: int, own: Mapping[str, int] = MappingProxyType({})) -> int:
@@ -407,10 +384,10 @@ class OutputStore:
         dropped = 0
         with self._lock:
             at = self._open[""]
-            if at.end and newest_ms(self._segment_path(at.number)) < ms:
+            if at.end and newest_ms(self._table.path_of(at.number)) < ms:
                 self._roll("")
-            for number, segment in list(self._segments.items()):
-                newest = newest_ms(self._segment_path(number))
+            for number, segment in list(self._table.segments.items()):
+                newest = newest_ms(self._table.path_of(number))
                 if number != self._open[""].number and newest < own.get(segment.owner, ms):
                     self._drop(number)
                     dropped += 1
@@ -423,46 +400,51 @@ class OutputStore:
             return
         begun = self._open[""]
         room = max(self._keep_bytes, self._keep_largest * self._largest) - self._segment_bytes
-        while self._kept.total() - begun.end > room:
-            oldest = next((number for number in self._segments if number != begun.number), None)
+        while self._table.kept.total() - begun.end > room:
+            oldest = next((number for number in self._table.segments if number != begun.number), None)
             if oldest is None:
                 break
             self._drop(oldest)
 
     def _drop(self, number: int) -> None:
-        segment = self._segments[number]
-        at = self._open.get(segment.owner)
-        if at is not None and at.number == number:
-            self._shut(segment.owner)
-        if number == self._last:
-            note_last(self.directory, number)
-        self._segment_path(number).unlink(missing_ok=True)
-        self._ends.forget(number)
+        self._let_go(number)
+        self._table.delete(number)
         self._texts.forget(number)
-        del self._segments[number]
-        self._ages.forget(number)
-        self._kept[segment.owner] -= segment.size
-        if not self._kept[segment.owner]:
-            del self._kept[segment.owner]
+
+    def _let_go(self, number: int) -> None:
+        """Nothing more is written to it."""
+        owner = self._table.segments[number].owner
+        at = self._open.get(owner)
+        if at is not None and at.number == number:
+            self._shut(owner)
+
+    def look(self) -> None:
+        """Finds out whether others removed, hid or cut off files of segments (lost_segments.py); to be called each
+        minute. Raises OSError."""
+        with self._lock:
+            for made in (self.directory, self.live_directory):
+                made.mkdir(mode=0o700, exist_ok=True)
+            removed, cut = self._table.changed({at.number: at.fd for at in self._open.values()})
+            if self._open[""].number in {*removed, *cut}:
+                self._roll("")
+            for number in (*removed, *cut):
+                self._let_go(number)
+                self._texts.forget(number)
+            self._table.lose(removed, cut)
+
+    @property
+    def lost(self) -> int:
+        """Files of segments that others removed, hid or cut off, since the store was opened."""
+        return self._table.lost
 
     def synced(self) -> list[Synced]:
         """Returns how far each segment is on the disk for good, and whole, in the order in which they were begun.
         Blocks: those that an earlier process was writing to are read the first time."""
-        self._ends.check_all()
-        with self._lock:
-            return [
-                Synced(number, segment.owner, segment.synced, self._segment_path(number))
-                for number, segment in self._segments.items()
-                if segment.synced
-            ]
+        return self._table.synced()
 
     def size(self) -> int:
         """Bytes of all segments."""
-        return sum(tuple(self._kept.values()))  # at once: another thread may write
-
-    def _segment_path(self, number: int) -> Path:
-        segment = self._segments.get(number)
-        return self.directory / name_of(number, "" if segment is None else segment.owner)
+        return sum(tuple(self._table.kept.values()))  # at once: another thread may write
 
     def _live_path(self, token: int) -> Path:
         return self.live_directory / spool.live_name(token)

@@ -52,8 +52,18 @@ def aged(attempt: Attempt, keep_ms: int, now_ms: int) -> bool:
     return attempt.ended_at_ms is not None and now_ms - attempt.ended_at_ms > keep_ms
 
 
-def why_gone(attempt: Attempt, kept: Kept, namespace: str, node: str, keep_most_ms: int | None, now_ms: int) -> str:
-    """Returns why the output that this node had is not there. `keep_most_ms`: for how long it keeps any."""
+def why_gone(
+    attempt: Attempt,
+    kept: Kept,
+    namespace: str,
+    node: str,
+    keep_most_ms: int | None,
+    now_ms: int,
+    *,
+    removed: bool = False,
+) -> str:
+    """Returns why the output that this node had is not there. `keep_most_ms`: for how long it keeps any. `removed`: it
+    was to be there still, and something else removed its file."""
     if attempt.output is not None and attempt.output.segment == NOWHERE:
         return too_large(attempt, namespace)
     if aged(attempt, kept.keep_ms, now_ms):
@@ -62,10 +72,16 @@ def why_gone(attempt: Attempt, kept: Kept, namespace: str, node: str, keep_most_
         until = format_time((attempt.ended_at_ms or 0) + keep_most_ms)
         by = f"{node} keeps output for {format_duration(keep_most_ms)} (--output-keep)"
         return f"The output is not kept any more. It was kept until {until}: {by}."
+    if removed:
+        return (
+            f"The output is not there any more: its file was removed from the disk of {node}, and not by {node}, or a"
+            " file system was mounted over it."
+        )
     share = f', or the limit output_bytes of the namespace "{namespace}"' if namespace else ""
     return (
         f"The output is not kept any more: it was deleted for room (--output-keep-bytes of {node}{share}), by age while"
-        " output_keep was shorter, or with a disk that was replaced."
+        f" output_keep was shorter, with a disk that was replaced, or its file was removed from the disk of {node}"
+        " before it was started last."
     )
 
 

@@ -23,7 +23,7 @@ from raftsched.core.kept_output import kept_of
 from raftsched.core.model import Attempt, Instance, Outcome
 from raftsched.errors import RaftschedError
 from raftsched.outputs.places import in_order
-from raftsched.worker.output import GONE, NOWHERE
+from raftsched.worker.output import GONE, NOWHERE, REMOVED
 from raftsched.worker.reading import Span, Text
 
 CLIENT: web.AppKey[aiohttp.ClientSession] = web.AppKey("output_client", aiohttp.ClientSession)
@@ -122,19 +122,20 @@ async def text_of(ctx: ApiContext, row: Instance, attempt: Attempt, stream: str 
         try:
             return await asyncio.to_thread(ctx.output.open, attempt.output, stream, attempt.token)
         except RaftschedError as error:
-            if error.detail != GONE:
+            if error.detail not in (GONE, REMOVED):
                 raise
-            raise Problem("output-gone", _why_gone(ctx, row, attempt)) from None
+            why = _why_gone(ctx, row, attempt, removed=error.detail == REMOVED)
+            raise Problem("output-gone", why) from None
     if attempt.outcome is Outcome.LOST:
         raise Problem("output-gone", "The worker was lost before it could report this attempt's output.")
     return None
 
 
-def _why_gone(ctx: ApiContext, row: Instance, attempt: Attempt) -> str:
+def _why_gone(ctx: ApiContext, row: Instance, attempt: Attempt, *, removed: bool) -> str:
     with ctx.read() as view:
         namespace = namespace_of(view, row)
         kept = kept_of(view, namespace)
-    return why_gone(attempt, kept, namespace, ctx.node_id, ctx.output_keep_most_ms, ctx.now_ms())
+    return why_gone(attempt, kept, namespace, ctx.node_id, ctx.output_keep_most_ms, ctx.now_ms(), removed=removed)
 
 
 async def start_in(text: Text | None, asked: Asked) -> int:

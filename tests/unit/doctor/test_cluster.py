@@ -86,6 +86,7 @@ class Seen:
             audit_keep_ms=90 * DAY_MS,
         )
         for name in NAMES:
+            self.lately(name, "output", output_lost=0)
             self.lately(name, writes=900, slow_writes=1, commits=900, slow_commits=0)
             self.lately(name, fires=500, late_fires=0, starts=500, late_starts=1)
             self.lately(name, "billing", ended=100, failed=3)
@@ -126,6 +127,20 @@ def drop(cluster: Seen, name: str) -> None:
 
 TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
     (lambda c: c.everywhere(output_uncopied_seconds=901), "output-copies", "warn", "n1 has output without", "log"),
+    (
+        lambda c: c.lately("n2", "output", output_lost=3),
+        "output-files",
+        "warn",
+        "n2 lost files within 15 minutes: 3 with output of runs",
+        "log of n2",
+    ),
+    (
+        lambda c: c.lately("n2", "copies", output_lost=1),
+        "output-files",
+        "warn",
+        "n2 lost files within 15 minutes: 1 with copies of other nodes' output",
+        "mounted over",
+    ),
     (lambda c: c.everywhere(output_store_failing=1), "output-store", "warn", "n1, n2, n3 cannot use", "log of n1"),
     (lambda c: c.info["n2"].update(output_store="s3://b/p"), "alike", "warn", "output_store", "same"),
     (lambda c: c.everywhere(output_unshipped_seconds=901), "output-shipping", "warn", "that is not shipped", "log"),

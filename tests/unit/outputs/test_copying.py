@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -217,6 +218,45 @@ def test_where_the_copy_was_deleted_a_new_part_begins(cluster: Cluster) -> None:
     assert list(cluster.read(*new).values()) == ["new"]
 
 
+@pytest.mark.parametrize("looked", [True, False], ids=["it was looked for", "before anybody looked"])
+def test_where_the_copy_was_removed_by_others_a_new_part_begins(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, looked: bool
+) -> None:
+    cluster.print("old")
+    cluster.look()
+    (holder,) = (store for store in cluster.stores.values() if store.size())
+    (file,) = holder.directory.glob("*/seg-*.dat")
+    file.unlink()
+    if looked:
+        holder.look()
+    new = cluster.print("new")
+    assert cluster.look() == 1
+    assert list(cluster.read(*new).values()) == ["new"]
+    holder.look()
+    assert holder.lost == 1
+    assert "copies of other nodes' output were removed" in caplog.text
+    assert file.name in caplog.text
+    assert holder.size() == sum(path.stat().st_size for path in holder.directory.glob("*/seg-*.dat"))
+
+
+def test_copies_that_were_removed_or_cut_off_do_not_count_any_more(tmp_path: Path) -> None:
+    store = CopyStore(tmp_path / "copies", keep_bytes=GIB)
+    for segment in (1, 2):
+        store.take("n1", piece(b"x" * 300, segment=segment), 1_000)
+    store.look()
+    assert (store.lost, store.size()) == (0, 600)
+    (cut,) = store.directory.glob("*/seg-00000001-*")
+    os.truncate(cut, 100)
+    store.look()
+    assert (store.lost, store.size()) == (1, 300)
+    with pytest.raises(WrongOffset):
+        store.take("n1", piece(b"more", 300), 1_000)
+    shutil.rmtree(store.directory)
+    store.look()
+    assert (store.lost, store.size()) == (2, 0)
+    assert store.take("n1", piece(b"0123"), 1_000) == 4, "its directory is made again"
+
+
 def test_one_that_is_larger_than_a_piece(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "PIECE_MAX", 1_000)
     cluster.print("small")
@@ -307,7 +347,7 @@ def test_what_is_not_on_the_disk_for_good_is_not_sent(cluster: Cluster, monkeypa
     seen: list[int] = []
 
     def fails(fd: int) -> None:
-        seen.append(cluster.output._segments[1].synced)
+        seen.append(cluster.output._table.segments[1].synced)
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr("raftsched.worker.output.os.fdatasync", fails)

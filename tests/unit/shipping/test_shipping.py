@@ -14,6 +14,7 @@ from raftsched.shipping import batches, marks, shipper
 from raftsched.shipping.shipper import RETRY_MOST_S, NotTaken, Refused
 from raftsched.worker import output as output_module
 from raftsched.worker.records import HEADER_SIZE
+from raftsched.worker.segment_table import Synced
 from raftsched.worker.segments import owner_of
 from tests.unit.shipping.house import House, run
 
@@ -51,11 +52,11 @@ def test_nothing_is_shipped_before_it_is_on_the_disk(house: House, monkeypatch: 
     assert house.ship() == []
 
 
-def _without_lock(store: output_module.OutputStore) -> list[output_module.Synced]:
+def _without_lock(store: output_module.OutputStore) -> list[Synced]:
     """As `synced`, for who looks in the middle of a write."""
     return [
-        output_module.Synced(number, one.owner, one.synced, store._segment_path(number))
-        for number, one in store._segments.items()
+        Synced(number, one.owner, one.synced, store._table.path_of(number))
+        for number, one in store._table.segments.items()
         if one.synced
     ]
 

@@ -31,7 +31,7 @@ def five(directory: Path, namespace: str) -> tuple[Path, list[OutputRef]]:
     """An earlier process has written five."""
     store = opened(directory)
     refs = [put(store, b"number %d" % n, namespace) for n in range(5)]
-    path = store._segment_path(refs[0].segment)
+    path = store._table.path_of(refs[0].segment)
     store.close()
     return path, refs
 
@@ -164,10 +164,10 @@ def test_what_only_looks_like_a_record_is_none(tmp_path: Path) -> None:
     """A run may print what is in a segment; where the header before it is damaged, that is found at first."""
     store = opened(tmp_path)
     inner = put(store, b"inner " * 20)
-    raw = store._segment_path(inner.segment).read_bytes()
+    raw = store._table.path_of(inner.segment).read_bytes()
     outer = put(store, raw[: HEADER_SIZE + 30])
     after = put(store, b"after")
-    path = store._segment_path(inner.segment)
+    path = store._table.path_of(inner.segment)
     end = store.size()
     store.close()
     flip(path, outer.offset + 5)

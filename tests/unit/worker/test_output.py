@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import shutil
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
 from raftsched.worker import records
-from raftsched.worker.output import GONE, OutputStore, Record
+from raftsched.worker.output import GONE, REMOVED, OutputStore, Record
 from raftsched.worker.records import HEADER_SIZE, checked
 from raftsched.worker.segments import owner_of
 from raftsched.worker.spool import NOTE, STDERR, STDOUT, live_name, pack
@@ -468,4 +470,112 @@ def test_a_worker_has_room_for_some_of_the_largest(tmp_path: Path) -> None:
     refs = [put(store, token, b"x" * 9_000) for token in range(31, 50)]
     assert all(is_kept(store, ref) for ref in refs[-6:])
     assert store.size() <= 80_000 + 10_000
+    store.close()
+
+
+def why_not(store: OutputStore, ref: OutputRef) -> str:
+    """Returns what is said of an output that cannot be read."""
+    with pytest.raises(RaftschedError) as gone:
+        store.open(ref)
+    assert gone.value.code == "output-gone"
+    return gone.value.detail
+
+
+def lost_all(store: OutputStore) -> None:
+    shutil.rmtree(store.directory)
+
+
+def lost_newest(store: OutputStore) -> None:
+    max(store.directory.glob("seg-*.dat"), key=lambda path: path.name.split("-")[1]).unlink()
+
+
+def hidden(store: OutputStore) -> None:
+    """As by a file system that is mounted over it."""
+    os.rename(store.directory, store.directory.with_suffix(".hidden"))
+    store.directory.mkdir()
+
+
+@pytest.mark.parametrize("namespace", ["", "apart"])
+@pytest.mark.parametrize("lose", [lost_all, lost_newest, hidden])
+def test_output_after_its_file_was_removed_is_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, namespace: str, lose: Callable[[OutputStore], None]
+) -> None:
+    store = OutputStore(tmp_path / "o", share_of={"apart": MIB}.get)
+    before = put_of(store, namespace, b"before")
+    lose(store)
+    assert why_not(store, before) == REMOVED, "it is known before anybody looks for it"
+    if lose is hidden:
+        store.look()  # the file that is written to has its name yet, elsewhere
+    after = put_of(store, namespace, b"after")
+    assert after.segment > before.segment
+    assert store.read(after) == b"after"
+    caplog.clear()
+    store.look()
+    assert store.read(put_of(store, namespace, b"more")) == b"more"
+    assert why_not(store, before) == REMOVED
+    assert store.size() == on_disk(store.directory, shared=True) + on_disk(store.directory, shared=False)
+    assert store.lost >= 1
+    said = caplog.text if lose is not hidden else ""
+    assert lose is hidden or ("not by this node" in said and str(store.directory) in said)
+    told = store.lost
+    store.look()
+    assert store.lost == told, "each is counted once"
+    spool = store.live_directory / live_name(7)
+    spool.write_bytes(frames(b"printed in pieces"))
+    (ref,) = store.append([Record(7, 1_000, spooled=True)])
+    assert ref is not None
+    assert store.read(ref) == b"printed in pieces"
+    store.close()
+    again = OutputStore(tmp_path / "o", share_of={"apart": MIB}.get)
+    assert again.read(after) == b"after"
+    again.close()
+
+
+def test_what_is_hidden_can_be_read_when_it_is_there_again(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path / "o", share_of={"apart": MIB}.get)
+    refs = [put_of(store, namespace, b"there") for namespace in ("", "apart")]
+    hidden(store)
+    store.look()
+    assert [why_not(store, ref) for ref in refs] == [REMOVED, REMOVED]
+    new = put_of(store, "", b"new")
+    shutil.rmtree(store.directory)
+    os.rename(store.directory.with_suffix(".hidden"), store.directory)
+    store.look()
+    assert [store.read(ref) for ref in refs] == [b"there", b"there"]
+    assert why_not(store, new) == REMOVED
+    assert store.read(put_of(store, "", b"newer")) == b"newer"
+    store.close()
+
+
+def test_nothing_is_written_behind_what_was_cut_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = OutputStore(tmp_path, segment_bytes=100)
+    refs = [put(store, token, b"x" * 60) for token in range(3)]
+    first, last = (tmp_path / f"seg-{ref.segment:08d}.dat" for ref in (refs[0], refs[-1]))
+    assert (store.look(), store.lost, caplog.text) == (None, 0, "")
+    os.truncate(first, refs[0].offset + 10)
+    os.truncate(last, 0)
+    store.look()
+    assert "2 of the files with the output of runs were cut off" in caplog.text
+    after = put(store, 9, b"after")
+    assert after.segment not in {ref.segment for ref in refs}
+    assert [is_whole(store, ref) for ref in (*refs, after)] == [False, True, False, True]
+    assert store.size() == on_disk(tmp_path, shared=True)
+    store.look()
+    assert store.lost == 2
+    store.close()
+
+
+def is_whole(store: OutputStore, ref: OutputRef) -> bool:
+    try:
+        return bool(store.read(ref))
+    except RaftschedError:
+        return False
+
+
+def test_a_segment_that_is_deleted_for_room_was_not_removed(tmp_path: Path) -> None:
+    store = OutputStore(tmp_path, segment_bytes=1_000, keep_bytes=3_000)
+    refs = [put(store, token, b"x" * 900) for token in range(9)]
+    assert why_not(store, refs[0]) == GONE
+    store.look()
+    assert store.lost == 0
     store.close()

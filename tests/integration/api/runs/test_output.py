@@ -258,6 +258,28 @@ def test_an_output_that_is_not_there_says_what_became_of_it(tmp_path: Path) -> N
     between(tmp_path, test)
 
 
+def test_an_output_whose_file_somebody_removed_says_so(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client) -> None:
+        cluster, store = first.cluster, first.cluster.outputs["n1"]
+        path, token = await start(first)
+        end(cluster, token, FRAMES)
+        for file in store.directory.glob("seg-*"):
+            file.unlink()
+        for looks in (False, True):
+            if looks:
+                store.look()
+            for call in (first, second):
+                status, problem = await call("GET", f"{path}/output")
+                assert (status, problem["code"]) == (410, "output-gone")
+                assert "its file was removed from the disk of n1, and not by n1" in problem["detail"]
+                assert "--output-keep-bytes" not in problem["detail"]
+        cluster.clock.wall += 7 * 86_400_000 + 1
+        _, problem = await first("GET", f"{path}/output")
+        assert "the setting output_keep is 7d" in problem["detail"], "it would be gone all the same"
+
+    between(tmp_path, test)
+
+
 def test_an_output_that_was_cut_or_too_large_is_explained(tmp_path: Path) -> None:
     async def test(first: Client, second: Client) -> None:
         cluster = first.cluster
