@@ -170,7 +170,7 @@ class Node:
         if tracer is not None:
             tracer.cluster_id = lambda: raft.cluster_id
         rules = OutputRules(store.read, most_bytes=config.output_max, keep_most_ms=config.output_keep_ms)
-        output = output_of(config, rules)
+        output = output_of(config, rules, self.clock.wall_ms())
         parts.callback(output.close)
         shipper = shipper_of(config, output, raft.store_id, self.clock)
         copies = copies_of(config, rules, disk)

@@ -86,13 +86,15 @@ class OutputStore:
         keep_bytes: int | None = None,
         keep_largest: int = 0,
         says_whose: bool = False,
+        now_ms: int = 0,
         share_of: Callable[[str], int | None] = _no_share,
     ) -> None:
         """`directory` is made if need be. Spool files of attempts that did not end properly are removed: the caller
         makes sure that nothing of an earlier process of this node runs any more, or opens another one's directory
         for reading only. `max_attempt_bytes`: kept of an attempt for which `bound` says nothing. `keep_bytes`: of all
         segments, and no less than so many (`keep_largest`) of the largest that `bound` was told of; beyond that the
-        oldest go. `says_whose`: what is written says whose it is (whose.py). `share_of`: how many bytes a namespace may
+        oldest go. `says_whose`: what is written says whose it is (whose.py). `now_ms`: the time (UTC); a process that
+        begins later gives segments higher numbers, on another disk as well. `share_of`: how many bytes a namespace may
         have, None: no such limit; asked before output is written, by the thread that writes it."""
         self.directory = directory
         self.live_directory = directory / "live"
@@ -109,7 +111,7 @@ class OutputStore:
         self._texts = OpenTexts()
         for made in (directory, self.live_directory):
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._table = SegmentTable(directory, self._lock)
+        self._table = SegmentTable(directory, self._lock, now_ms)
         self._open: dict[str, _Open] = {}  # by owner; the one that was written to last is the last
         self._open_newest("")
 

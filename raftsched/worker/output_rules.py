@@ -152,11 +152,12 @@ class OutputRules:
         return keep_ms if self.keep_most_ms is None else min(keep_ms, self.keep_most_ms)
 
 
-def output_of(config: NodeConfig, rules: OutputRules) -> OutputStore:
+def output_of(config: NodeConfig, rules: OutputRules, now_ms: int) -> OutputStore:
     """Makes the node's store of output."""
     return OutputStore(
         config.data / "output",
         keep_bytes=config.output_keep_bytes,
         says_whose=config.output_ship is not None,
+        now_ms=now_ms,
         share_of=rules.share_of,
     )

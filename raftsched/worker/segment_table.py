@@ -26,14 +26,17 @@ class Synced(NamedTuple):
 class SegmentTable:
     """For who has the lock of the store, but where it says otherwise."""
 
-    def __init__(self, directory: Path, lock: threading.Lock) -> None:
+    def __init__(self, directory: Path, lock: threading.Lock, now_ms: int) -> None:
+        """`now_ms`: no segment that is begun gets a number below the seconds until then (UTC). The log refers to
+        segments by their numbers: those of a disk that was replaced, or of files that are gone, are not to be found on
+        this one with something else in them."""
         self.directory = directory
         self._lock = lock
         self.segments = segments_in(directory)  # by number, in the order in which they were begun
         self.kept: Counter[str] = Counter()  # bytes, by owner they are
         for segment in self.segments.values():
             self.kept[segment.owner] += segment.size
-        self.last = last_of(directory, self.segments)
+        self.last = max(last_of(directory, self.segments), now_ms // 1000 - 1)
         self.ages = SegmentAges(self.segments)
         self._ends = FoundEnds(directory, self.segments, lock)
         self._lost = LostSegments(directory)

@@ -572,6 +572,42 @@ def is_whole(store: OutputStore, ref: OutputRef) -> bool:
         return False
 
 
+NOW_MS = 1_800_000_000_000
+
+
+def test_output_of_a_disk_that_was_replaced_is_gone_and_not_damaged(tmp_path: Path) -> None:
+    lost = OutputStore(tmp_path / "lost", now_ms=NOW_MS - DAY_MS, segment_bytes=100)
+    refs = [put(lost, token, b"before " * 20) for token in range(50)]
+    fresh = OutputStore(tmp_path / "fresh", now_ms=NOW_MS, segment_bytes=100)
+    after = [put(fresh, token, b"after " * 30) for token in range(50)]
+    assert {why_not(fresh, ref) for ref in refs} == {GONE}
+    assert [fresh.read(ref) for ref in after] == [b"after " * 30] * 50
+    lost.close()
+    fresh.close()
+
+
+def test_numbers_go_on_where_they_were_and_are_not_used_twice(tmp_path: Path) -> None:
+    old = OutputStore(tmp_path)  # of a version that counted from 1
+    kept = put(old, 1, b"kept")
+    old.close()
+    store = OutputStore(tmp_path, now_ms=NOW_MS, segment_bytes=100)
+    assert put(store, 2, b"x" * 100).segment == kept.segment, "what was begun is filled first"
+    newest = put(store, 3, b"newest")
+    assert store.read(kept) == b"kept"
+    store.close()
+    (tmp_path / f"seg-{newest.segment}.dat").unlink()  # while the node is stopped
+    again = OutputStore(tmp_path, now_ms=NOW_MS + 60_000, segment_bytes=100)
+    after = put(again, 4, b"after")
+    assert after.segment > newest.segment > kept.segment
+    assert why_not(again, newest) == GONE
+    again.close()
+    back = OutputStore(tmp_path, now_ms=NOW_MS - DAY_MS, segment_bytes=10)  # the clock was set back
+    numbers = [put(back, token, b"y" * 20).segment for token in range(3)]
+    assert numbers == sorted(numbers)
+    assert numbers[0] >= after.segment
+    back.close()
+
+
 def test_a_segment_that_is_deleted_for_room_was_not_removed(tmp_path: Path) -> None:
     store = OutputStore(tmp_path, segment_bytes=1_000, keep_bytes=3_000)
     refs = [put(store, token, b"x" * 900) for token in range(9)]

@@ -16,7 +16,7 @@ from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome, OutputRef
 from raftsched.raft.membership.configuration import removed
 from raftsched.worker import spool
-from raftsched.worker.output import NOWHERE, Record
+from raftsched.worker.output import NOWHERE, OutputStore, Record
 from tests.support.local_api import Client, LocalCluster, serving
 from tests.support.patience import within
 
@@ -212,11 +212,14 @@ def test_output_on_a_disk_that_was_replaced_is_gone(tmp_path: Path) -> None:
         cluster = first.cluster
         path, token = await start(first)
         end(cluster, token, FRAMES)
-        fresh = first.context.output = second.context.output  # n1 has an empty disk
+        cluster.clock.wall += 60_000
+        fresh = first.context.output = OutputStore(tmp_path / "fresh", now_ms=cluster.clock.wall)
         fresh.append([Record(token + 1, cluster.clock.wall, spool.pack(spool.STDOUT, b"another run's\n"))])
         for call in (first, second):
             status, problem = await call("GET", f"{path}/output")
             assert (status, problem["code"]) == (410, "output-gone")
+            assert "with a disk that was replaced" in problem["detail"]
+        fresh.close()
 
     between(tmp_path, test)
 
