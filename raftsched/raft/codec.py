@@ -61,6 +61,8 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, tag=1):
     addresses: dict[str, str] = {}  # host:port of `remembered`: a new node asks all of them to be let in
     agreed: bool = False  # every listed node has said that it remembers what `remembered` says
     met: dict[str, tuple[Count, _Start]] = {}  # the newest start met of each disk in `remembered`: number, id
+    # members that say they are elsewhere than the configuration has them: number of the start, host:port
+    moved: dict[str, tuple[Count, str]] = {}
 
 
 class Proof(msgspec.Struct, array_like=True, frozen=True, tag=2):

@@ -30,7 +30,7 @@ from raftsched.raft.options import RaftOptions
 from raftsched.raft.proposals.barrier import Barriers
 from raftsched.raft.proposals.proposer import Reply, settle
 from raftsched.raft.replica import Replica
-from raftsched.raft.status import JoinRequest, MemberStatus, PeerStatus
+from raftsched.raft.status import JoinRequest, MemberStatus, PeerStatus, member_statuses, peer_statuses
 from raftsched.raft.transport.tls import KeyTls, Plain, Wire
 from raftsched.raft.transport.transport import Transport, only_loopback, split_address
 from raftsched.raft.writer import ThreadWriter, Writer
@@ -302,19 +302,7 @@ class Raft:
 
     def peers(self) -> list[PeerStatus]:
         """Returns the other members."""
-        engine, formation = self._replica.engine, self._replica.formation
-        return [
-            PeerStatus(
-                node=peer,
-                raft=formation.addresses.get(peer, ""),
-                connected=self._transport.is_connected(peer),
-                match_index=engine.match_index(peer) if engine.is_leader else 0,
-                next_index=engine.next_index(peer) if engine.is_leader else 0,
-                clock_offset_ms=engine.heartbeats.offset_ms(peer),
-                http=formation.http_of(peer),
-            )
-            for peer in engine.peers
-        ]
+        return peer_statuses(self._replica, self._transport.is_connected)
 
     # ------------------------------------------------------------ proposing
 
@@ -366,7 +354,7 @@ class Raft:
 
     def members(self) -> list[MemberStatus]:
         """Returns the newest configuration in this node's log; a member without a vote is catching up."""
-        return [MemberStatus(m.node, m.raft, m.store_id, m.voter) for m in self._replica.membership.current]
+        return member_statuses(self._replica)
 
     def join_requests(self) -> list[JoinRequest]:
         """Returns the nodes that asked this one to be let in within the last seconds."""
@@ -411,7 +399,9 @@ class Raft:
     def _follow_members(self) -> None:
         if self._stopped:
             return
-        self._transport.set_peers(self._replica.formation.dial_addresses())
+        formation = self._replica.formation
+        addresses = formation.dial_addresses()
+        self._transport.set_peers(addresses, formation.moves.elsewhere(addresses))
         for peer in self._transport.peers():
             if peer not in self._replica.connections:
                 self._transport.drop(peer)

@@ -18,6 +18,7 @@ moment.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from raftsched.core.cluster import Member
@@ -69,6 +70,10 @@ class ChangesHost(Protocol):
 
     def counts(self, peer: str) -> bool:
         """Returns whether a connected peer is a member with the disk that it has."""
+
+    def present(self) -> Iterator[tuple[str, str]]:
+        """Yields the members that are here with the disks that they have, and the address that each announces: this
+        node, and its connected peers."""
 
     def answer(self, peer: str, frame: Answered) -> None:
         """Answers a request of `peer`, which may be this node."""

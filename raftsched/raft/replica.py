@@ -174,6 +174,8 @@ class Replica:
             may_vote=self.engine.try_soon,
         )
         self._forming.note(first_records)
+        if (moved := self.formation.moves.advice) is not None and self.formation.formed:
+            log.warning("%s", moved)
 
     @staticmethod
     def _read_meta(store: Store) -> Meta:
@@ -228,10 +230,17 @@ class Replica:
     def _connected(self, hello: codec.Hello, connection: int) -> None:
         self.connections[hello.node] = connection
         self.peer_set.connected(hello)
-        self._forming.heard(hello)
+        self._heard(hello)
         self.sender.finished(hello.node)
         self.forwarding.connected(hello.node)
         self.engine.connected(hello.node)
+
+    def _heard(self, hello: codec.Hello) -> None:
+        """Takes the hello of a connected peer, or a newer one."""
+        self._forming.heard(hello)
+        if self.formation.hears_where(hello):
+            self._links.members_changed()
+            self._introduce_again()
 
     def disconnected(self, peer: str, connection: int) -> None:
         if self.connections.get(peer) == connection:
@@ -276,7 +285,7 @@ class Replica:
             case codec.SnapshotAnswer():
                 self.sender.answered(peer, frame)
             case codec.Hello() if frame.node == peer:
-                self._forming.heard(frame)
+                self._heard(frame)
             case _:
                 log.warning("%s sent a %s out of place", peer, type(frame).__name__, extra={"peer": peer})
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from raftsched.raft.replica import Replica
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class MemberStatus:
     raft: str  # host:port
     store_id: bytes
     voter: bool  # False: catching up
+    announced: str | None = None  # host:port where it says that it is; None: where the configuration has it
 
 
 @dataclass(frozen=True)
@@ -38,3 +44,29 @@ class JoinRequest:
     rolled_back: bool = (
         False  # it has the member's disk, which went back to an earlier state, and is not let in with that
     )
+
+
+def peer_statuses(replica: Replica, is_connected: Callable[[str], bool]) -> list[PeerStatus]:
+    """Returns the other members as this node sees them now."""
+    engine, formation = replica.engine, replica.formation
+    return [
+        PeerStatus(
+            node=peer,
+            raft=formation.addresses.get(peer, ""),
+            connected=is_connected(peer),
+            match_index=engine.match_index(peer) if engine.is_leader else 0,
+            next_index=engine.next_index(peer) if engine.is_leader else 0,
+            clock_offset_ms=engine.heartbeats.offset_ms(peer),
+            http=formation.http_of(peer),
+        )
+        for peer in engine.peers
+    ]
+
+
+def member_statuses(replica: Replica) -> list[MemberStatus]:
+    """Returns the newest configuration in this node's log."""
+    moves = replica.formation.moves
+    return [
+        MemberStatus(m.node, m.raft, m.store_id, m.voter, moves.of(m.node) if m.store_id else None)
+        for m in replica.membership.current
+    ]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # 10 s for one in some million.
 LEADER_WITHIN_S = 10.0
 CAUGHT_UP_WITHIN_S = 30.0
+PLACED_WITHIN_S = 15.0  # who cannot be dialled dials after 2 s, and may wait 5 s for somebody who does not answer
 TCP_AGAIN_S = 1.0  # until then a path that was cut may be silent still
 QUIET_S = 3.0  # watched after that: no election, nothing but heartbeats
 
@@ -46,6 +47,8 @@ class Calm:
             if calls:
                 checks.fail(f"not answered {CAUGHT_UP_WITHIN_S} s after the faults: {calls}; {world.where()}")
             checks.fail(f"not caught up {CAUGHT_UP_WITHIN_S} s after the faults: {world.where()}")
+        if not world.go(PLACED_WITHIN_S, world.placed):
+            checks.fail(f"the members do not know where they are {PLACED_WITHIN_S} s after that: {checks.members}")
         states = [self._check(machine) for machine in world.present()]
         self._count(TIMES_MISSING * self._missing + PER_MACHINE * len(world.machines))
         world.trace.event("--", "end", *states)

@@ -214,7 +214,7 @@ class Nemesis(Stories):
             machine.kill()
             machine.wipe()
         machine.join = True
-        machine.peers = {member.node: member.raft for member in world.checks.members}
+        machine.peers = {member.node: world.addresses[member.node] for member in world.checks.members}
         machine.start()
         return True
 
@@ -222,6 +222,22 @@ class Nemesis(Stories):
         world = self._world
         names = [member.node for member in world.checks.members]
         return len(names) > 1 and world.admin.change("remove", self._rng.choice(names))
+
+    def _move(self) -> bool:
+        """A member gets another address, or two change places. Who starts it knows where all are, nobody tells them."""
+        world = self._world
+        names = [member.node for member in world.checks.members]
+        machines = [
+            world.machines[name] for name in self._rng.sample(names, min(len(names), self._rng.choice([1, 1, 2])))
+        ]
+        if not machines or any(machine.gone for machine in machines):
+            return False
+        for machine in machines:
+            machine.kill(self._rng.random() < 0.3)
+        world.move(machines)
+        for machine in machines:
+            self._heal_in(0.05, self._rng.choice([0.2, 2, 8]), machine.start)
+        return True
 
     def _transfer(self) -> bool:
         world = self._world

@@ -352,7 +352,7 @@ class Machine:
         self.damaged = False
         self.unsynced.forget()
         self.unsynced_tables.forget()
-        self.peers = {m.node: m.raft for m in self._world.checks.members} or self.peers
+        self.peers = {m.node: self._world.addresses[m.node] for m in self._world.checks.members} or self.peers
         self.join = self._world.formed and self._rng.random() < 0.7
         self._world.new_disk(self.name)
         self._world.trace.event(self.name, "wiped")

@@ -350,6 +350,11 @@ class Network:
 
     # ------------------------------------------------------------ machines
 
+    def move(self, places: dict[str, tuple[str, int]]) -> None:
+        """Gives machines other addresses; no process runs on them."""
+        self.hosts = {place: name for place, name in self.hosts.items() if name not in places}
+        self.hosts |= {place: name for name, place in places.items()}
+
     def process_started(self, name: str) -> None:
         self.state[name] = MACHINE_UP
         for (_, target), path in self.paths.items():

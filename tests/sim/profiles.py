@@ -36,6 +36,7 @@ ORDINARY = {
     "flip": 1,
     "add": 2,
     "remove": 2,
+    "move": 1,
 }
 
 OPTIONS = RaftOptions(tick_ms=50, snapshot_retry_ms=2_000)
@@ -141,6 +142,19 @@ PROFILES: dict[str, Profile] = {
             "isolate": 2,
             "reset": 2,
             "pause": 1,
+        }
+    ),
+    "moves": Profile(
+        faults={
+            "move": 8,
+            "kill": 2,
+            "power": 2,
+            "wipe": 1,
+            "add": 2,
+            "remove": 2,
+            "isolate": 2,
+            "reset": 2,
+            "transfer": 2,
         }
     ),
     "disks": Profile(

@@ -6,7 +6,7 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from raftsched.core.cluster import Member
 from raftsched.raft.facade import Raft
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.options import RaftOptions
+from raftsched.raft.transport.transport import split_address
 from tests.sim.admin import Admin
 from tests.sim.calm import Calm
 from tests.sim.checks import Checks, Violation
@@ -219,6 +220,26 @@ class World:
         if not self.formed:
             self.forming_without.add(name)
         self.checks.new_disk(name)
+
+    def move(self, machines: Sequence[Machine]) -> None:
+        """Gives one machine another address, or two each other's. From now on they are started with those of all."""
+        names = [machine.name for machine in machines]
+        if len(names) == 1:
+            host, _, port = self.addresses[names[0]].rpartition(":")
+            new = [f"{host}:{int(port) + 1}"]
+        else:
+            new = [self.addresses[name] for name in reversed(names)]
+        self.addresses.update(zip(names, new, strict=True))
+        self.network.move({name: split_address(self.addresses[name]) for name in names})
+        for machine in machines:
+            listed = {*machine.peers, *(member.node for member in self.checks.members)}
+            machine.peers = {name: self.addresses[name] for name in sorted(listed)}
+            self.trace.event("--", "move", machine.name, self.addresses[machine.name])
+
+    def placed(self) -> bool:
+        """The members know where each of them is that takes part."""
+        present = {machine.name for machine in self.present()}
+        return all(m.raft == self.addresses[m.node] for m in self.checks.members if m.node in present)
 
     def leader(self) -> Machine | None:
         """The leader of the newest term, if a process leads it."""

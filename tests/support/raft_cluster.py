@@ -64,6 +64,7 @@ class Cluster:
         self.sockets = {name: listening(port) for name, port in zip(names, self._ports, strict=True)}
         self.addresses = {name: address_of(sock) for name, sock in self.sockets.items()}
         self.nobody = listening()  # accepts nothing
+        self.told: dict[str, dict[str, str]] = {}  # what a node is started with, where that is not `addresses`
         self.nodes: dict[str, Raft] = {}
         self.stores: dict[str, Store] = {}
         self.fatal: list[BaseException] = []
@@ -87,7 +88,7 @@ class Cluster:
                 store,
                 name,
                 bind,
-                self.addresses,
+                {**self.told.get(name, self.addresses), name: self.addresses[name]},
                 None,
                 Keyring(key),
                 SystemClock(),
@@ -105,6 +106,14 @@ class Cluster:
         node = self.nodes.pop(name)
         await node.stop()
         self.stores.pop(name).close()
+
+    def move(self, *names: str) -> None:
+        """Gives nodes that do not run other addresses. The others are started with the old ones from now on."""
+        before = dict(self.addresses)
+        self.told = {name: self.told.get(name, before) for name in self.addresses}
+        ports = free_ports(len(names))
+        self._ports += ports
+        self.addresses.update({name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)})
 
     async def leader(self) -> Raft:
         await until(lambda: any(node.leading for node in self.nodes.values()))

@@ -86,7 +86,9 @@ class Admission:
         others = ", ".join(sorted(formation.addresses.keys() - {formation.node_id}))
         if formation.formed:
             heard = ", ".join(sorted(connected)) or "none of the others"
-            return f"No leader at the moment: of the voting members {', '.join(voters)} it is connected with {heard}."
+            says = f"No leader at the moment: of the voting members {', '.join(voters)} it is connected with {heard}."
+            moved = formation.moves.advice
+            return says if moved is None else f"{says} {moved}"
         if formation.join:
             return (
                 f"{formation.node_id} waits to be let in, but no member of the cluster has answered yet: check that "

@@ -19,6 +19,7 @@ from raftsched.raft.codec import Answered, ChangeMembers, TransferLeadership
 from raftsched.raft.consensus.engine import Engine
 from raftsched.raft.guards import Guards
 from raftsched.raft.membership.configuration import Members, added, find, promoted, removed
+from raftsched.raft.membership.moves import moved
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.ports import ChangesHost
 
@@ -154,7 +155,7 @@ class Changes:
                 self._answer(peer, request)
 
     def tick(self) -> None:
-        """Gives the vote to a member that has caught up; watches the transfer."""
+        """Gives the vote to a member that has caught up; notes where members that moved are; watches the transfer."""
         now = self._clock.monotonic()
         transfer = self._transfer
         if transfer is not None and now >= transfer.deadline:
@@ -171,6 +172,12 @@ class Changes:
                 log.info("members: %s has caught up and votes from now on", member.node, extra={"peer": member.node})
                 self._host.configure(promoted(self._membership.current, member.node))
                 return
+        members = moved(self._membership.current, self._host.present())
+        if members is not None:
+            for old, new in zip(self._membership.current, members, strict=True):
+                if old != new:
+                    log.info("members: %s is at %s now, no more at %s", new.node, new.raft, old.raft)
+            self._host.configure(members)
 
     # ------------------------------------------------------------ leadership
 

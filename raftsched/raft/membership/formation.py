@@ -23,13 +23,11 @@ from raftsched.raft.codec import PROTOCOL, Hello
 from raftsched.raft.guards import Guards
 from raftsched.raft.membership.configuration import MEMBERS_MAX
 from raftsched.raft.membership.incarnations import Incarnations
-from raftsched.raft.transport.transport import split_address
+from raftsched.raft.membership.moves import Moves, is_sound
 
 log = logging.getLogger(__name__)
 
 ADDRESSES_MAX = 4 * MEMBERS_MAX  # asked by a node that is no member
-NODE_ID_CHARS = 64
-STORE_ID_MAX_BYTES = 64
 
 AGREED: dict[str, bytes | None] = {"agreed": b"1"}  # the own record
 
@@ -50,15 +48,6 @@ def alone(node: str, raft: str, rng: random.Random) -> tuple[Member, dict[str, b
 
 def peers_hash(node_ids: list[str]) -> bytes:
     return hashlib.sha256("\n".join(sorted(node_ids)).encode()).digest()
-
-
-def is_sound(node: str, address: str, store_id: bytes | None = None) -> bool:
-    """Returns whether a node that another one named can be stored and dialled: a configuration keeps it for good."""
-    try:
-        split_address(address)
-    except StartupError:
-        return False
-    return 0 < len(node) <= NODE_ID_CHARS and (store_id is None or 0 < len(store_id) <= STORE_ID_MAX_BYTES)
 
 
 def empty_and_replace(node: str) -> str:
@@ -97,10 +86,10 @@ class Formation:
         self.leaving: Callable[[Hello], bool] = lambda peer: False  # a member whose removal is not committed
         self.settled: Callable[[], int] = lambda: self._configuration  # index of the newest applied configuration
         self.incarnations = Incarnations(node_id, rng, guards)
+        self.moves = Moves(node_id, peers)
         self._names = set(peers)
         self._learners: list[str] = []
         self._configuration = 0  # index of the entry that holds the members
-        self._raft = peers[node_id]
         self._http = http
         self._hash = peers_hash(list(peers))
         self._rng = rng
@@ -122,6 +111,7 @@ class Formation:
                 f"The data directory belongs to node {own.decode()!r}, not to {self.node_id!r}; use its own directory."
             )
         fresh = self.incarnations.load(local)
+        self.moves.begin(self.incarnations.number)
         self.store_id = local("store_id") or self._rng.randbytes(16)
         if own is None:
             fresh |= {"node_id": self.node_id.encode(), "store_id": self.store_id}
@@ -170,6 +160,7 @@ class Formation:
         self._learners = [member.node for member in members if not member.voter]
         for member in members:
             self.addresses[member.node] = member.raft
+        self.moves.follow(members)
 
     def dial_addresses(self) -> dict[str, str]:
         """Returns the nodes to be connected with, id -> host:port. A node that is no member looks wherever a member may
@@ -198,7 +189,7 @@ class Formation:
             peers_hash=self._hash,
             http=self._http,
             remembered=self.remembered if self.is_member else {},
-            raft=self._raft,
+            raft=self.moves.own,
             configuration=self._configuration,
             learners=self._learners,
             addresses={node: self.addresses[node] for node in self._names} if self.is_member and self.formed else {},
@@ -206,6 +197,7 @@ class Formation:
             incarnation=self.incarnations.number,
             starts=self.incarnations.starts,
             met=self.incarnations.known(self.remembered) if self.is_member else {},
+            moved=self.moves.announced() if self.is_member and self.formed else {},
         )
 
     def refusal(self, peer: Hello) -> str | None:
@@ -322,6 +314,10 @@ class Formation:
             return False
         self.addresses = after
         return True
+
+    def hears_where(self, peer: Hello) -> bool:
+        """Takes from a connected peer where it and others are; returns whether there is news for the other members."""
+        return self.is_member and self.formed and self.moves.heard(peer, self.remembered)
 
     def is_newer_member_than(self, peer: Hello) -> bool:
         """Returns whether this disk is a member by a configuration that the peer has not got yet; it will learn

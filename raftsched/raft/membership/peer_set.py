@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from raftsched.clock import Clock
 from raftsched.core.cluster import Member
@@ -88,6 +88,14 @@ class PeerSet:
         known = hello is not None and self._is_in(self._membership.current, hello)
         return known or not self._guards.members_only_count
 
+    def present(self) -> Iterator[tuple[str, str]]:
+        formation, current = self._formation, self._membership.current
+        if formation.is_member:
+            yield formation.node_id, formation.moves.own
+        for peer, hello in self._peers.items():
+            if self._is_in(current, hello):
+                yield peer, hello.raft
+
     def join_refused(self, hello: Hello) -> None:
         """Takes the hello of a refused node that proved to hold the cluster key."""
         if self._formation.may_join(hello):
@@ -129,6 +137,8 @@ class PeerSet:
             other = new is None or old.store_id not in (b"", new.store_id)
             if other and old.node != self._engine.node_id and self._guards.replaced_disk_forgotten:
                 self._engine.forget(old.node)
+        for hello in self._peers.values():
+            self._formation.hears_where(hello)
         self._drop_non_members()
         self._links.members_changed()
 

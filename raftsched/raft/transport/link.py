@@ -280,7 +280,7 @@ class Link(asyncio.Protocol):
             self.send(codec.encode(owner.hello()))  # the other side learns our identity, refused or not
         if reason is not None:
             self.refuse(reason, "not-admitted")
-        elif self.expected is None and owner.dials(theirs.node):
+        elif self.expected is None and owner.dials(theirs):
             self.refuse(f"{owner.node_id!r} dials {theirs.node!r}, not the other way round")
         elif self.expected is None:
             self.send(codec.encode(codec.Welcome()))

@@ -1,6 +1,7 @@
 """TCP between the members: one live connection per pair, both ends proven to hold the cluster key (link.py).
 
-The lower node id dials. A newer connection of a peer replaces the older one, whose frames count no more.
+The lower node id dials, and the higher one where nothing comes of that. A newer connection of a peer replaces the older
+one, whose frames count no more.
 """
 
 from __future__ import annotations
@@ -38,16 +39,21 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def is_loopback(address: str) -> bool:
+    """Returns whether only its own machine reaches an address. A name other than localhost counts as reachable. Raises
+    StartupError."""
+    host, _ = split_address(address)
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def only_loopback(addresses: list[str]) -> None:
     """Raises StartupError for an address beyond loopback: without a key anybody who reaches the port could speak as a
     member."""
     for address in addresses:
-        host, _ = split_address(address)
-        try:
-            loopback = ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            loopback = host == "localhost"
-        if not loopback:
+        if not is_loopback(address):
             raise StartupError(
                 f"The raft address {address} is not on this machine's loopback: "
                 "give every node the same cluster key file."
@@ -96,6 +102,9 @@ class Transport:
         self._all: dict[Link, None] = {}  # in the order they were opened
         self._number = 0
         self._dialers: dict[tuple[str, str], asyncio.Task[None]] = {}  # (peer, address)
+        self._late: set[tuple[str, str]] = set()  # of these, those that dial only while the peer is not connected
+        self._first: dict[str, str] = {}  # peer -> where it is to be
+        self._in_vain: dict[str, float] = {}  # peer -> since when it has been dialled there without success
         self._pending: Pending[Link] = Pending(options)
         self._homes: dict[str, str] = {}  # peer -> the place of its newest connection
         self._reached: dict[str, str] = {}  # peer -> the place that its dialled name led to
@@ -118,22 +127,30 @@ class Transport:
                 f"The raft address {self._bind} cannot be listened on: {error.strerror or error}."
             ) from None
 
-    def set_peers(self, addresses: dict[str, str]) -> None:
+    def set_peers(self, addresses: dict[str, str], elsewhere: Iterable[tuple[str, str]] = ()) -> None:
         """Sets the peers to be connected with, id -> host:port. The lower id dials; the higher one does when nothing
-        came of it for a while, because the other may not know of it yet."""
-        wanted = set(addresses.items())
+        came of it for a while, because the other may not know of it yet. So does this node where the peers may be
+        besides, `elsewhere`."""
+        first = set(addresses.items())
+        wanted = first | {(peer, address) for peer, address in elsewhere if peer in addresses}
+        self._late = wanted - {(peer, address) for peer, address in first if peer > self.node_id}
+        self._in_vain = {peer: at for peer, at in self._in_vain.items() if self._first.get(peer) == addresses.get(peer)}
+        self._first = dict(addresses)
         for key in [key for key in self._dialers if key not in wanted]:
             self._dialers.pop(key).cancel()
         for peer, address in sorted(wanted - self._dialers.keys()):
-            task = background.start("peers", self._dial(peer, *split_address(address)))
-            self._dialers[peer, address] = task
-        self._known = frozenset(place(split_address(address)[0]) for address in addresses.values())
+            self._dialers[peer, address] = background.start("peers", self._dial(peer, address))
+        self._known = frozenset(place(split_address(address)[0]) for _, address in wanted)
         self._homes = {peer: where for peer, where in self._homes.items() if peer in addresses}
         self._reached = {peer: where for peer, where in self._reached.items() if peer in addresses}
 
-    def dials(self, peer: str) -> bool:
-        """Returns whether this node, not the peer, has to dial."""
-        return peer > self.node_id and any(known == peer for known, _ in self._dialers)
+    def dials(self, peer: codec.Hello) -> bool:
+        """Returns whether this node, not the peer, has to dial. The peer may where it says that it is elsewhere than
+        this node looks for it, and where this node does not get through to it for a while."""
+        where, since = self._first.get(peer.node), self._in_vain.get(peer.node)
+        if where is None or peer.node < self.node_id or (peer.raft and peer.raft != where):
+            return False
+        return since is None or self.now() - since < self.options.connect_late_ms / 1000
 
     def drop(self, peer: str) -> None:
         """Closes the link with a peer when everything sent is out; it may be made again when it is not refused."""
@@ -226,6 +243,8 @@ class Transport:
         link.number = self._number
         if any(peer == hello.node for peer, _ in self._dialers):
             self._homes[hello.node] = place(link.address)
+        if link.expected is not None:
+            self._in_vain.pop(link.expected, None)
         older = self._links.get(hello.node)
         self._links[hello.node] = link
         if older is not None and self._guards.old_connections_dropped:
@@ -243,14 +262,19 @@ class Transport:
             log.info("%s lost its connection with %s", self.node_id, link.peer, extra={"peer": link.peer})
         self._on_disconnected(link.peer, link.number)
 
-    async def _dial(self, peer: str, host: str, port: int) -> None:
+    async def _dial(self, peer: str, address: str) -> None:
         loop, options = asyncio.get_running_loop(), self.options
+        host, port = split_address(address)
         pause = options.connect_min_ms / 1000
         while True:
-            if peer < self.node_id:
-                await asyncio.sleep(options.connect_late_ms / 1000 * self._rng.uniform(0.75, 1.25))
+            late = (peer, address) in self._late
+            if late or peer in self._links:
+                wait_ms = options.connect_late_ms if late else options.connect_max_ms
+                await asyncio.sleep(wait_ms / 1000 * self._rng.uniform(0.75, 1.25))
                 if peer in self._links:
                     continue
+            if self._first.get(peer) == address:
+                self._in_vain.setdefault(peer, self.now())
             link: Link | None = None
             try:
                 async with asyncio.timeout(options.handshake_ms / 1000):

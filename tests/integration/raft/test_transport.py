@@ -25,6 +25,7 @@ from raftsched.raft.transport.tls import KeyTls, Plain, Wire
 from raftsched.raft.transport.transport import Transport
 from raftsched.security import certificates
 from tests.support.patience import until, within
+from tests.support.ports import closed_port
 from tests.support.raft_cluster import BARRIER, FAST, Cluster, address_of, listening
 from tests.support.raft_replica import hello
 
@@ -306,6 +307,55 @@ def test_a_higher_node_that_is_not_known_may_dial() -> None:
             assert isinstance(await peer.shake("c", "b"), codec.Welcome)
             await until(lambda: bed.kinds() == ["up"])
             await peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_higher_node_may_dial_where_it_says_that_it_is_elsewhere() -> None:
+    async def scenario() -> None:
+        async with Bed() as bed:
+            nobody = listening()
+            bed.transport.set_peers({"c": address_of(nobody)})
+            assert bed.transport.dials(hello("c", raft=address_of(nobody)))
+            assert not bed.transport.dials(hello("c", raft="127.0.0.1:9"))
+            assert not bed.transport.dials(hello("a", raft=address_of(nobody)))
+            nobody.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_higher_node_may_dial_while_it_is_dialled_in_vain() -> None:
+    """It is behind a wall that lets it out and nobody in, say."""
+
+    async def scenario() -> None:
+        async with Bed(connect_late_ms=20) as bed:
+            peer = hello("c", raft=f"127.0.0.1:{closed_port()}")
+            bed.transport.set_peers({"c": peer.raft})
+            assert bed.transport.dials(peer)
+            await until(lambda: not bed.transport.dials(peer))
+            bed.transport.set_peers({"c": "127.0.0.1:9"})
+            assert bed.transport.dials(hello("c", raft="127.0.0.1:9")), "not tried for long there"
+            bed.transport.set_peers({})
+
+    asyncio.run(scenario())
+
+
+def test_a_node_looks_for_a_peer_in_all_places_where_it_may_be() -> None:
+    async def scenario() -> None:
+        async with Bed(connect_late_ms=20) as bed:
+            arrived = asyncio.Event()
+
+            async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                arrived.set()
+                writer.close()
+
+            server = await asyncio.start_server(greet, "127.0.0.1", 0)
+            port = server.sockets[0].getsockname()[1]
+            bed.transport.set_peers({"c": f"127.0.0.1:{closed_port()}"}, [("c", f"127.0.0.1:{port}"), ("x", "[::1]:9")])
+            await within(arrived.wait())
+            bed.transport.set_peers({})
+            server.close()
+            await server.wait_closed()
 
     asyncio.run(scenario())
 
