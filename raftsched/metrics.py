@@ -158,7 +158,7 @@ class RunMetrics(Collector):
         )
         yield self._started.metric(
             "raftsched_start_late_seconds",
-            "How long after its due time (jitter included) a run's first attempt started, by the worker's clock.",
+            "How long after its due time (jitter included) a run first started, by the worker's clock.",
         )
 
     def _runs(self) -> Iterator[Metric]:

@@ -85,9 +85,9 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Minutes(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
-    """Counts of runs in steps of one length, the first of which begins at `from_`. `started`: first attempts,
-    `restarted`: later ones; `failed`: or timed out; `late`: of `started`, by more than a second, the latest of them by
-    `late_max_ms`."""
+    """Counts of runs in steps of one length, the first of which begins at `from_`. `started`: runs, by
+    the first attempt that started, `restarted`: later starts; `failed`: or timed out; `late`: of `started`, by more
+    than a second, the latest of them by `late_max_ms`."""
 
     from_: datetime
     to: datetime

@@ -68,7 +68,7 @@ class InstanceFired(msgspec.Struct, frozen=True, gc=False):
 
 
 class InstanceStarted(msgspec.Struct, frozen=True, gc=False):
-    """The first attempt at a due time started, as its worker reports."""
+    """A run whose time had come started, with the first attempt that did, as its worker reports."""
 
     late_ms: int  # after nominal time and jitter, by the worker's clock
 

@@ -76,6 +76,7 @@ DELAYS_FOLLOW_EACH_RUN = 6  # a fixed delay counts from the end of each run of i
 HASHED_BY_NAME = 6  # `H` in the cron expressions of a named job that is made now is hashed from namespace and name
 JITTER_ENDS_BEFORE_NEXT = 6  # of each trigger, also of times that were missed
 MISSED_RUN_WAITS = 6  # the one run that makes up for missed times waits for the run that goes on
+FIRST_START_COUNTS = 6  # a run starts with the first attempt that does, also where one before it was lost unstarted
 
 # What proposers do otherwise, because all nodes can tell what it means.
 SESSIONS_ARE_BOUND = 6  # the nonce of a remote worker's session is made of its secret and its token's owner

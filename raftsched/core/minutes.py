@@ -23,8 +23,8 @@ OPEN_KEY = b"minute"  # of the row of META
 class Minute(msgspec.Struct, array_like=True, gc=False):
     """The counts of a minute: one row of MINUTES."""
 
-    started: int = 0  # first attempts
-    restarted: int = 0  # later ones: retries, and runs that were lost, rerun or requeued
+    started: int = 0  # runs, each with the first attempt that started (core.lateness)
+    restarted: int = 0  # starts after that one: retries, and runs that were lost, rerun or requeued
     succeeded: int = 0
     failed: int = 0  # or timed out: when nothing more is to be tried
     killed: int = 0

@@ -556,12 +556,3 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
         if self.attempts and self.attempts[-1].outcome is None:
             return self.attempts[-1]
         return None
-
-
-def lateness_ms(row: Instance) -> int | None:
-    """Returns the time between when it was due and its first start; None when that is not known, and for one that
-    was asked for."""
-    first = row.attempts[0] if row.attempts else None
-    if row.request or first is None or first.number != 1 or first.started_at_ms is None:
-        return None
-    return max(0, first.started_at_ms - row.due_at_ms)

@@ -443,7 +443,8 @@ class ProgressOut(msgspec.Struct):
 
 class InstanceOut(msgspec.Struct):
     """`job_name`: null for a job without a name; `namespace`: null when the job is gone. `late_ms`: between the time
-    when it was due and its first start; null before that, and for what was asked for. `node`, or `worker`: what its
+    when it was due and its first start, by whichever attempt; null before that, for what was asked for, and for what
+    waited for its conditions. `node`, or `worker`: what its
     newest attempt was given to, a node or a remote worker. `parent`: the run of which this is a part; `shard`: which
     one of how many, null of a part for one node. `parts`: of a run that was split into them. `trigger`: the id of the
     one that it came from, of a job with several. `expires_at`: of one that waits: it is skipped unless it starts

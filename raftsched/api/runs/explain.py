@@ -29,6 +29,7 @@ from raftsched.api.runs.explain_words import (
     then_words,
     there_words,
     trigger_words,
+    unstarted_words,
     waiting_words,
 )
 from raftsched.api.runs.kept_words import OutputNote, notes_of
@@ -41,6 +42,7 @@ from raftsched.api.workers.seen import heard_of_worker, troubles_of_workers
 from raftsched.core import rows
 from raftsched.core.executors import is_worker, node_name, worker_name
 from raftsched.core.ids import instance_text, job_text, split_instance
+from raftsched.core.lateness import lateness_ms
 from raftsched.core.model import FINAL, FOLLOWED, Attempt, Instance, InstanceState, Job, Policy, Step, StepKind
 from raftsched.core.tables import ReadView
 from raftsched.quantities import format_duration
@@ -318,8 +320,6 @@ def _then(row: Instance, job: Job | None, policy: Policy | None, upstream: str |
     due = row.due_at_ms
     fired = how in ("schedule", "missed")
     moved = moved_words(job, row.nominal_at_ms) if fired and job is not None else ""
-    first = row.attempts[0] if row.attempts and row.attempts[0].number == 1 else None
-    started = None if first is None else first.started_at_ms
     return ThenOut(
         text=f"{then_words(row, how, trigger, policy, upstream, outage)} {moved}".strip(),
         made_by=how,
@@ -330,7 +330,7 @@ def _then(row: Instance, job: Job | None, policy: Policy | None, upstream: str |
         due_at=format_time(due),
         fired_at=None if how == "skipped" else format_time(row.created_at_ms),
         fired_late_ms=row.created_at_ms - due if fired else None,
-        started_late_ms=started - due if fired and started is not None else None,
+        started_late_ms=lateness_ms(row) if fired else None,
         misfire=None
         if policy is None
         else MisfireShown(policy.misfire.policy.name.lower(), format_duration(policy.misfire.grace_ms)),
@@ -437,6 +437,8 @@ def _past(row: Instance, began: Step, ended: Step, attempts: dict[int, Attempt])
         started = None if attempt is None else attempt.started_at_ms
         if started is not None:
             end_ms = min(ended.after_ms, started - row.created_at_ms)
+        elif attempt is not None and ended.kind in (StepKind.LOST, StepKind.ENDED):
+            reason, text = unstarted_words(attempt, ended)
         elif ended.kind is not StepKind.STARTED:
             end_ms = None
     if end_ms is None or end_ms <= began.after_ms:

@@ -208,6 +208,17 @@ def there_words(attempt: Attempt) -> str:
     return f"{at_start(attempt.node)} had {load}: {which}."
 
 
+def unstarted_words(attempt: Attempt, ended: Step) -> tuple[str, str]:
+    """Returns as what counts the time for which a worker had an attempt that nobody heard of as started (a stable
+    code), and the words for it, to stand behind a duration."""
+    whom = in_words(attempt.node)
+    if ended.kind is StepKind.LOST:
+        return "worker_lost", f"with {whom}, which was lost and had not been heard to start it"
+    if ended.detail == "handed_back":
+        return "handed_back", f"with {whom}, which stopped and had not started it"
+    return "not_begun", f"with {whom}, which did not start it"
+
+
 def step_words(row: Instance, step: Step, attempt: Attempt | None, last: bool) -> str:
     """Returns a sentence about one step."""
     name = "the attempt" if attempt is None else f"attempt {attempt.number}"

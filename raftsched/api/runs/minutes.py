@@ -28,10 +28,10 @@ LOOK_MS = 60 * MINUTE_MS  # looked at between two turns of the event loop
 
 class MinutesOut(msgspec.Struct):
     """Counts of runs in steps of the same length, the first of which begins at `from`; the last may go on. `started`:
-    first attempts; `restarted`: later ones (retries; runs that were lost, rerun or requeued). `failed`: or timed out,
-    with nothing more to be tried. `skipped`: due times that were left out, and runs that nobody could take in time.
-    `late`: of `started`, more than a second after due time and jitter; `late_max_ms`: how late the latest of them
-    was."""
+    runs, by the first attempt that started; `restarted`: later starts (retries; runs that were lost, rerun or
+    requeued). `failed`: or timed out, with nothing more to be tried. `skipped`: due times that were left out, and runs
+    that nobody could take in time. `late`: of `started`, more than a second after due time and jitter; `late_max_ms`:
+    how late the latest of them was."""
 
     from_: Time = msgspec.field(name="from")
     to: Time

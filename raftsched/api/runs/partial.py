@@ -14,7 +14,8 @@ from raftsched.api.runs.raw import shown_raw
 from raftsched.api.runs.render import JobNames, is_manual, shown_attempt, shown_event, shown_expiry, shown_progress
 from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_text, job_text
-from raftsched.core.model import Attempt, Instance, lateness_ms
+from raftsched.core.lateness import lateness_ms
+from raftsched.core.model import Attempt, Instance
 
 _NO_ATTEMPT = Attempt(number=0, node="", session=0, token=0, assigned_at_ms=0)
 

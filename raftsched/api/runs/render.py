@@ -13,7 +13,8 @@ from raftsched.api.runs.raw import shown_raw
 from raftsched.cloudevents import event_id, event_type, subject_of
 from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_key, instance_text, job_text
-from raftsched.core.model import ASKED_FOR, Attempt, Instance, InstanceState, lateness_ms
+from raftsched.core.lateness import lateness_ms
+from raftsched.core.model import ASKED_FOR, Attempt, Instance, InstanceState
 from raftsched.core.notices import decode_notice
 from raftsched.core.tables import ReadView, Table, u64
 

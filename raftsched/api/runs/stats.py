@@ -22,7 +22,8 @@ from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import instances_of, requested_job
 from raftsched.api.runs.states import INSTANCE_STATES, instance_states
 from raftsched.core.filters import JobFilter, filter_error
-from raftsched.core.model import HOUR_MS, Instance, InstanceState, JobState, Outcome, lateness_ms
+from raftsched.core.lateness import lateness_ms
+from raftsched.core.model import HOUR_MS, Instance, InstanceState, JobState, Outcome
 from raftsched.core.rows import decode_instance
 from raftsched.core.selection import match, walk
 from raftsched.core.tables import ReadView, Table, from_u64, u64

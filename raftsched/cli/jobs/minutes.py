@@ -30,8 +30,8 @@ _COLUMNS: list[Column] = [
 def minutes(client: Client, fmt: str, step: str, namespace: str | None, start: str | None, end: str | None) -> None:
     """Count the runs of the last day. Lines in which nothing happened are left out.
 
-    STARTED are first attempts, RESTARTED later ones; FAILED those that failed or timed out for good; LATE are starts
-    more than a second after their due time, and LATE MAX MS how late the latest was.
+    STARTED are runs, by their first attempt that started, RESTARTED later starts; FAILED those that failed or timed
+    out for good; LATE are first starts more than a second after their due time, LATE MAX MS is how late the latest was.
 
     \b
       raftsched jobs minutes

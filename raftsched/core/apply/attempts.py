@@ -5,25 +5,23 @@ from __future__ import annotations
 
 from raftsched.bounds import DURATION_MAX_MS
 from raftsched.core.actions import AttemptAssigned, AttemptEnded, InstanceStarted
-from raftsched.core.admission import blocked_reason
 from raftsched.core.apply.checks import wake_checking
 from raftsched.core.apply.conditions import span
-from raftsched.core.apply.finish import UNSTARTED, finish, settle
-from raftsched.core.apply.indexes import reindex, waits_in_line, waits_in_ready
+from raftsched.core.apply.finish import finish, settle
+from raftsched.core.apply.indexes import reindex, waits_in_ready
 from raftsched.core.apply.notices import GONE, deactivate_if_gone
 from raftsched.core.apply.parts import advance
 from raftsched.core.apply.queues import (
     NO_QUEUES,
-    UNPLACEABLE,
     acquire_queue_slot,
     clear_unplaceable,
-    quota_of,
     rank,
     release_queue_slot,
 )
-from raftsched.core.apply.run_keys import count_start, give_back, why_blocked
+from raftsched.core.apply.run_keys import count_start, give_back
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.unstarted import expire, miss_deadline
 from raftsched.core.apply.verdicts import judged, note_said
 from raftsched.core.apply.versions import STALE
 from raftsched.core.apply.watches import note_end, note_start
@@ -43,7 +41,8 @@ from raftsched.core.commands import (
 )
 from raftsched.core.executors import is_worker
 from raftsched.core.intervals import retry_delay_ms
-from raftsched.core.levels import NODES_DELIVER
+from raftsched.core.lateness import NOT_DUE, first_start
+from raftsched.core.levels import FIRST_START_COUNTS, NODES_DELIVER
 from raftsched.core.limits import ERROR_MAX, HANDED_BACK_MAX, RESULT_MAX, SNOOZE_MS, SNOOZES_MAX, U64_MAX
 from raftsched.core.model import ASKED_FOR, Attempt, Delivery, Instance, InstanceState, Job, Outcome, StepKind, Verdict
 from raftsched.core.run_keys import PermitState
@@ -54,7 +53,6 @@ NOT_BEGUN = "not_begun"
 NO_RETRY = "no_retry"
 SNOOZE_UNSAID_MS = 60_000  # where nobody says how long
 _RUNNING, _ASSIGNED, _STARTED = InstanceState.RUNNING, StepKind.ASSIGNED, StepKind.STARTED
-_NOT_DUE = (StepKind.RERUN, StepKind.CONDITIONS)
 _HELD = PermitState.HELD
 _SUCCEEDED, _LOST = Outcome.SUCCEEDED, Outcome.LOST
 _BY_ITSELF = (_SUCCEEDED, Outcome.FAILED)
@@ -148,12 +146,12 @@ def started(tx: Tx, c: Started) -> Answer:
     if instance.state is _RUNNING:
         return Accepted()
     attempt.started_at_ms = c.started_at_ms
-    late_ms = _note_start(tx, instance, attempt)
+    first, late_ms = _note_start(tx, instance, attempt)
     instance.state = instance_after(instance.state, "start")
     add_step(tx, instance, _STARTED, None, attempt.token)
     job = tx.job(instance.job_id)
     if job is not None and instance.parent is None:
-        tx.minutes.started(job.namespace, attempt.number == 1, late_ms)
+        tx.minutes.started(job.namespace, first, late_ms)
     if job is not None and (job.policy.notify or tx.meta.webhooks):
         note_start(tx, job, instance, c.started_at_ms)
     tx.put_instance(instance, key)
@@ -165,16 +163,19 @@ def started(tx: Tx, c: Started) -> Answer:
     return Accepted()
 
 
-def _note_start(tx: Tx, instance: Instance, attempt: Attempt) -> int:
-    """Reports, and returns, how late the first attempt at a due time is. A run that was asked for was not due; nor was
-    one that waited for its conditions."""
-    if attempt.number > 1 or attempt.started_at_ms is None or instance.steps[0].detail in ASKED_FOR:
-        return 0
-    if len(instance.steps) > 2 and any(s.kind in _NOT_DUE for s in instance.steps):
-        return 0  # of two steps one made it, and one assigned it
-    late_ms = attempt.started_at_ms - instance.due_at_ms
+def _note_start(tx: Tx, instance: Instance, attempt: Attempt) -> tuple[bool, int]:
+    """Returns whether a start is the first of its run, and how late that is, which it reports. A run that was asked for
+    was not due; nor was one that waited for its conditions."""
+    began_ms = attempt.started_at_ms
+    if attempt.number > 1 and (tx.meta.level < FIRST_START_COUNTS or first_start(instance) is not attempt):
+        return False, 0
+    if began_ms is None or instance.steps[0].detail in ASKED_FOR:
+        return True, 0
+    if len(instance.steps) > 2 and any(s.kind in NOT_DUE for s in instance.steps):
+        return True, 0  # of two steps one made it, and one assigned it
+    late_ms = began_ms - instance.due_at_ms
     tx.actions.append(InstanceStarted(late_ms))
-    return late_ms
+    return True, late_ms
 
 
 def ended(tx: Tx, c: Ended) -> Answer:
@@ -200,12 +201,12 @@ def _ended(tx: Tx, c: Ended, verdict: Verdict | None, delay_ms: int | None, said
     if found is None or c.outcome in _NOT_REPORTED:
         return STALE
     key, instance, attempt = found
-    first_heard, late_ms = False, 0
+    first_heard, first, late_ms = False, False, 0
     if c.started_at_ms is not None:
         first_heard = attempt.started_at_ms is None
         attempt.started_at_ms = c.started_at_ms
         if first_heard:
-            late_ms = _note_start(tx, instance, attempt)
+            first, late_ms = _note_start(tx, instance, attempt)
     attempt.ended_at_ms = c.ended_at_ms
     attempt.exit_code = c.exit_code
     attempt.error = c.error if c.error is None else c.error[:ERROR_MAX]
@@ -219,7 +220,7 @@ def _ended(tx: Tx, c: Ended, verdict: Verdict | None, delay_ms: int | None, said
     else:
         job = _close(tx, key, instance, attempt, c.outcome, begun=False)
     if first_heard and job is not None and instance.parent is None:
-        tx.minutes.started(job.namespace, attempt.number == 1, late_ms)
+        tx.minutes.started(job.namespace, first, late_ms)
     return Accepted()
 
 
@@ -229,15 +230,18 @@ def lose_one(tx: Tx, c: LoseAttempt) -> Answer:
         return STALE
     key, instance, attempt = found
     first_heard = c.started_at_ms is not None and attempt.started_at_ms is None
+    first, late_ms = attempt.number == 1, 0
     if c.started_at_ms is not None:
         attempt.started_at_ms = c.started_at_ms
+    if first_heard and tx.meta.level >= FIRST_START_COUNTS:
+        first, late_ms = _note_start(tx, instance, attempt)
     attempt.ended_at_ms = c.ended_at_ms
     attempt.error = c.error if c.error is None else c.error[:ERROR_MAX]
     attempt.output = c.output
     attempt.output_node = c.output_node
     job = _close(tx, key, instance, attempt, _LOST)
     if first_heard and job is not None and instance.parent is None:
-        tx.minutes.started(job.namespace, attempt.number == 1, 0)
+        tx.minutes.started(job.namespace, first, late_ms)
     return Accepted()
 
 
@@ -428,39 +432,6 @@ def _failed(
     finish(tx, job, instance, "time_out" if outcome is Outcome.TIMED_OUT else "fail")
 
 
-def _why_not_started(tx: Tx, job: Job, instance: Instance, text: str) -> str:
-    """Returns the text with what was in the way of an instance that waits for a worker."""
-    if instance.parent is not None and tx.node_session(instance.only_on) == 0:
-        return f"{text}: it is for {instance.only_on}, which is gone."
-    if waits_in_line(instance):
-        return f"{text}: {why_blocked(tx, job, instance)}."
-    if instance.reason == UNPLACEABLE:
-        return f"{text}: {instance.error}"
-    if tx.meta.paused:
-        return f"{text}: the cluster was paused."
-    held_up = {"paused": "was paused", "full": "was full", "rate": "had started as many as its rate allows"}
-    queue, quota = tx.queue(tx.policy_of(job, instance).queue), quota_of(tx, job.namespace)
-    why = None if queue is None else blocked_reason(queue, tx.now)
-    if queue is not None and why is not None:
-        return f"{text}: its queue {queue.name} {held_up[why]}."
-    why = None if quota is None else blocked_reason(quota, tx.now)
-    return f"{text}." if why is None else f"{text}: its namespace {job.namespace} {held_up[why]}."
-
-
-def _expire(tx: Tx, job: Job, instance: Instance) -> None:
-    """Skips an instance that had not started when it expired. The caller stores job and instance."""
-    text = f"It had not started within {span(tx.policy_of(job, instance).expires_ms)}"
-    if instance.held:
-        instance.error = f"{text}: it waited for another run of its job to end."
-    elif instance.checking:
-        instance.error = f"{text}: {instance.error}" if instance.error else f"{text}: its conditions were not met."
-    else:
-        instance.error = _why_not_started(tx, job, instance, text)
-    instance.reason = UNSTARTED
-    finish(tx, job, instance, "miss_start")
-    settle(tx, job)
-
-
 def wake(tx: Tx, c: Wake) -> Answer:
     instance = tx.instance(c.instance)
     job = None if instance is None or instance.wake_at_ms != c.at_ms else tx.job(instance.job_id)
@@ -480,16 +451,13 @@ def wake(tx: Tx, c: Wake) -> Answer:
         settle(tx, job)
         tx.put_job(job)
     elif instance.expires_at_ms is not None and instance.expires_at_ms <= c.at_ms:
-        _expire(tx, job, instance)
+        expire(tx, job, instance)
         tx.put_job(job)
     elif instance.checking:
         wake_checking(tx, job, instance, c.at_ms)
         tx.put_job(job)
     elif instance.state is InstanceState.WAITING:
-        instance.error = _why_not_started(tx, job, instance, "No node could take it before its start deadline")
-        instance.reason = "start_deadline"
-        finish(tx, job, instance, "miss_start" if instance.parent is None else "strand")
-        settle(tx, job)
+        miss_deadline(tx, job, instance)
         tx.put_job(job)
     tx.put_instance(instance)
     return Accepted()

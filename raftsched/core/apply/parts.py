@@ -24,6 +24,7 @@ from raftsched.core.changes import InstanceEvent
 from raftsched.core.commands import Accepted, Answer, Rejected, Split
 from raftsched.core.executors import executor_error
 from raftsched.core.ids import instance_key
+from raftsched.core.lateness import NOT_DUE
 from raftsched.core.limits import SHARDS_MAX, TARGETS_MAX
 from raftsched.core.model import (
     ASKED_FOR,
@@ -41,7 +42,6 @@ from raftsched.core.tables import INSTANCES
 from raftsched.core.transitions import instance_after
 
 STEP = 50  # parts that one command makes, runs again or ends: one batch may hold many commands
-_NOT_DUE = (StepKind.RERUN, StepKind.CONDITIONS)
 
 
 def split(tx: Tx, c: Split) -> Answer:
@@ -133,7 +133,7 @@ def _first_request(tx: Tx, parent: Instance, total: int) -> int:
 
 def _note_start(tx: Tx, job: Job, parent: Instance) -> None:
     late_ms = 0
-    if parent.steps[0].detail not in ASKED_FOR and not any(s.kind in _NOT_DUE for s in parent.steps):
+    if parent.steps[0].detail not in ASKED_FOR and not any(s.kind in NOT_DUE for s in parent.steps):
         late_ms = tx.now - parent.due_at_ms
         tx.actions.append(InstanceStarted(late_ms))
     tx.minutes.started(job.namespace, True, late_ms)

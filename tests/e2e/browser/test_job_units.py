@@ -54,10 +54,13 @@ def time(ms: int) -> str:
     return f"2026-11-23T06:00:{ms // 1000:02}.{ms % 1000:03}Z"
 
 
-def attempt(number: int, started: int | None, ended: int | None, outcome: str | None) -> dict[str, Any]:
+def attempt(
+    number: int, started: int | None, ended: int | None, outcome: str | None, assigned: int = 0
+) -> dict[str, Any]:
     return {
         "number": number,
         "node": "n1",
+        "assigned_at": time(assigned),
         "started_at": None if started is None else time(started),
         "ended_at": None if ended is None else time(ended),
         "outcome": outcome,
@@ -88,6 +91,17 @@ def test_a_run_waits_runs_and_waits_for_its_retry(tab: Tab) -> None:
 def test_after_a_lost_worker_it_waits_for_its_turn(tab: Tab) -> None:
     run = instance("RUNNING", attempt(1, 0, 500, "lost"), attempt(2, 700, None, None))
     assert seen(tab, run, 1000) == [("lost", 0, 500), ("queued", 500, 700), ("running", 700, 1000)]
+
+
+def test_a_worker_that_never_started_it_held_it(tab: Tab) -> None:
+    run = instance("SUCCEEDED", attempt(1, None, 500, "lost", 30), attempt(2, 700, 900, "succeeded", 690))
+    assert seen(tab, run, 1000) == [
+        ("queued", 0, 30),
+        ("unstarted", 30, 500),
+        ("queued", 500, 700),
+        ("succeeded", 700, 900),
+    ]
+    assert tab.call("pages/job/phases.js", "durationOf", run) == 200
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import { absolute, ago, duration, executorOf, moment } from "../core/format.js";
 import { h } from "../core/vdom.js";
 
 const RUN_LIST_FIELDS =
-  "id,job_id,job_name,namespace,state,reason,scheduled_at,started_at,ended_at,node,worker,attempt,manual,cause,dead_letter";
+  "id,job_id,job_name,namespace,state,reason,scheduled_at,late_ms,started_at,ended_at,node,worker,attempt,manual,cause,dead_letter";
 const STATE_GROUPS = [
   ["WAITING,LAUNCHED,RUNNING,RETRYING", "not ended"],
   ["FAILED,TIMED_OUT", "failed or timed out"],
@@ -89,9 +89,8 @@ function took({ started_at: began, ended_at: ended }) {
   return from === null ? "–" : duration(Math.max(0, (moment(ended) ?? Date.now()) - from));
 }
 
-function late({ scheduled_at: due, started_at: began, manual, cause, attempt }) {
-  const ms = moment(began) - moment(due);
-  return began && !manual && !cause && attempt === 1 && ms >= 1000 ? `${duration(ms)} late` : "";
+function late({ late_ms: ms }) {
+  return ms >= 1000 ? `${duration(ms)} late` : "";
 }
 
 const RUN_COLUMNS = [

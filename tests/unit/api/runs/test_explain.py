@@ -377,6 +377,38 @@ class TestWaits:
         world.ok(c.Started(session, token, world.now - 208))
         assert waits(told(world, key)) == [("start", 4, True)]
 
+    @pytest.mark.parametrize(
+        "how, reason, words",
+        [
+            ("lost", "worker_lost", "with n2, which was lost and had not been heard to start it"),
+            ("stopped", "handed_back", "with n2, which stopped and had not started it"),
+            ("not begun", "not_begun", "with n2, which did not start it"),
+        ],
+    )
+    def test_a_worker_that_had_it_and_did_not_start_it(self, how: str, reason: str, words: str) -> None:
+        world = World()
+        job = world.create(every(HOUR_MS))
+        key = world.fire(job).last_instance
+        assert key is not None
+        session, other = world.session(), world.session("n3")
+        world.forward(8)
+        token = world.assign(key, session)
+        world.forward(11_900)
+        if how == "lost":
+            world.ok(c.EndSession(session, 1))
+        elif how == "stopped":
+            world.ok(c.CloseSession(session, ()))
+        else:
+            world.ok(c.Ended(session, token, Outcome.KILLED, None, world.now, begun=False))
+        world.forward(20)
+        world.assign(key, other)
+        world.forward(4)
+        world.end(key)
+        found = told(world, key)
+        assert waits(found) == [("worker", 8, True), (reason, 11_900, True), ("worker", 20, True), ("start", 4, True)]
+        assert found.waits[1].text == words
+        assert found.why_then.started_late_ms == sum(wait.ms for wait in found.waits)
+
     def test_a_limited_queue_and_a_leader_change_are_named(self) -> None:
         world = World()
         key = a_run(world)

@@ -6,6 +6,7 @@ const WAITS = {
   conditions: "waited for its conditions",
   retry: "waited for the delay of its retry, or was put off",
   queued: "waited for its turn",
+  unstarted: "was with a worker that did not start it",
 };
 const LATER = new Set(["failed", "timed_out", "snoozed"]);
 export const ENDED = new Set(["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"]);
@@ -17,7 +18,7 @@ export function startOf(run) {
 
 /**
  * Returns the phases of a run, oldest first: `{kind, from, to, outcome?, number?, node?}` in ms since the epoch. Kinds:
- * "queued", "conditions", "retry", "attempt".
+ * "queued", "conditions", "retry", "unstarted", "attempt".
  *
  * @param {object} run an instance of the API
  * @param {number} now
@@ -34,9 +35,14 @@ export function phases(run, now, waits = []) {
   };
   for (const attempt of run.attempts) {
     const ended = moment(attempt.ended_at);
-    const started = moment(attempt.started_at) ?? ended ?? now;
+    const never = !attempt.started_at && attempt.outcome;
+    const started = moment(never ? attempt.assigned_at : attempt.started_at) ?? ended ?? now;
     wait(started);
     const to = ended ?? now;
+    if (never) {
+      kind = "unstarted";
+      wait(to);
+    }
     if (attempt.started_at) {
       const { number, node, outcome } = attempt;
       found.push({
@@ -89,9 +95,9 @@ export function phaseText({ kind, from, to, outcome, number, node }) {
   return `attempt ${number} on ${node} ${end} ${length}`;
 }
 
-/** Returns the length of a run: from the start of its first attempt to its end; null while it has not both. */
+/** Returns the length of a run: from the start of the first attempt that did to its end; null while it has not both. */
 export function durationOf(run) {
-  const first = moment(run.attempts[0]?.started_at);
+  const first = moment(run.attempts.find((attempt) => attempt.started_at)?.started_at);
   const last = moment(run.attempts.at(-1)?.ended_at);
   return first === null || last === null ? null : last - first;
 }
