@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from raftsched.core.apply.conditions import become_ready, stop_checking, succeeded
 from raftsched.core.apply.due import is_unscheduled, set_due
 from raftsched.core.apply.ends import tell_at_the_end
-from raftsched.core.apply.indexes import listed_by_job, reindex
+from raftsched.core.apply.history import BAD, count, keep
+from raftsched.core.apply.indexes import reindex
 from raftsched.core.apply.notices import notify_webhooks
 from raftsched.core.apply.run_keys import give_back
 from raftsched.core.apply.several import (
@@ -19,14 +18,13 @@ from raftsched.core.apply.several import (
     start_delays,
     stop_triggers,
 )
+from raftsched.core.apply.skips import note_gap
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.watches import note_end, note_success
-from raftsched.core.changes import InstanceEvent
 from raftsched.core.concurrency import can_start
-from raftsched.core.ids import BACKFILL, instance_key
 from raftsched.core.intervals import grid_due, jitter_ms, next_every
-from raftsched.core.limits import ERROR_MAX, FIRES_MAX
+from raftsched.core.limits import ERROR_MAX
 from raftsched.core.model import (
     EveryMode,
     Instance,
@@ -40,7 +38,7 @@ from raftsched.core.model import (
     TriggerKind,
     TriggerState,
 )
-from raftsched.core.tables import BY_JOB, Table, after, by_job_key, from_by_job, u64
+from raftsched.core.tables import Table, after, u64
 from raftsched.core.transitions import instance_after, job_after
 
 _WAITING, _SUCCEEDED, _FINAL = InstanceState.WAITING, InstanceState.SUCCEEDED, StepKind.FINAL
@@ -49,13 +47,6 @@ PARTS_FAILED = "parts_failed"
 UNSTARTED = "expired_unstarted"  # it had not started when its time to do so was over (Policy.expires_ms)
 _STARTED = (InstanceState.LAUNCHED, InstanceState.RUNNING)
 _SCHEDULED, _EXPIRED, _DELETED = JobState.SCHEDULED, JobState.EXPIRED, JobState.DELETED
-GOOD = (InstanceState.SUCCEEDED,)
-BAD = (InstanceState.FAILED, InstanceState.TIMED_OUT)
-OTHER = (InstanceState.KILLED, InstanceState.SKIPPED)
-LOOK_MAX = 5_000  # rows that one end looks at for them
-_BACKFILLED = u64(BACKFILL)
-DROP_MAX = 8  # instances that one end drops at most
-RENEWALS = 16  # of the time that a growing record of skips is kept, in that time
 
 
 def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
@@ -170,20 +161,6 @@ def set_dead(instance: Instance, at_ms: int | None) -> None:
     instance.dead_letter = at_ms is not None
 
 
-def count(job: Job, instance: Instance, change: int) -> None:
-    """Counts one instance more or less that is kept in its final state. Backfilled ones are not counted and go by age:
-    they are old already when they end, and would be the first that retention drops, or push out all the others."""
-    state = instance.state
-    if instance.request == BACKFILL:
-        return
-    if state is _SUCCEEDED:
-        job.succeeded += change
-    elif state in BAD:
-        job.failed += change
-    else:
-        job.others += change
-
-
 def _suspend_if_failing(tx: Tx, job: Job, instance: Instance) -> None:
     limit = job.policy.suspend_after
     if limit is None or job.failures_in_a_row < limit or job.state is not JobState.SCHEDULED:
@@ -194,128 +171,6 @@ def _suspend_if_failing(tx: Tx, job: Job, instance: Instance) -> None:
     job.state = job_after(job.state, "pause")
     job.modified_at_ms = tx.now
     job.error = f"Suspended after {job.failures_in_a_row} failures in a row: {instance.error or instance.reason}"
-
-
-def keep(tx: Tx, job: Job, instance: Instance) -> None:
-    """Applies retention after an instance became final: by age through PURGE, by count here. The caller stores job and
-    instance."""
-    if not listed_by_job(job, instance):
-        return
-    tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
-    retention = job.policy.retention
-    instance.purge_at_ms = keep_until(tx, job, instance)
-    if job.succeeded > retention.succeeded:
-        _drop_oldest(tx, job, GOOD, instance, job.succeeded - retention.succeeded)
-    if job.failed > retention.failed:
-        _drop_oldest(tx, job, BAD, instance, job.failed - retention.failed)
-    if job.others > retention.failed:
-        _drop_oldest(tx, job, OTHER, instance, job.others - retention.failed)
-
-
-def keep_until(tx: Tx, job: Job, instance: Instance) -> int:
-    """Returns when a final instance has been kept long enough. A dead letter has a time of its own: somebody is to look
-    at it."""
-    age_ms = job.policy.retention.max_age_ms
-    if instance.dead_letter:
-        age_ms = max(age_ms, tx.meta.settings.dead_letter_keep_ms)
-    return (tx.now if instance.ended_at_ms is None else instance.ended_at_ms) + age_ms
-
-
-def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: Instance, surplus: int) -> None:
-    """Drops a few of the oldest instances: a lowered retention is reached over the next ends. Only the oldest rows are
-    searched; where the history of another outcome is longer than that, age has to do."""
-    prefix = u64(job.id)
-    surplus = min(surplus, DROP_MAX)
-    oldest: list[bytes] = []
-    for key, state in islice(tx.view.scan(Table.BY_JOB, prefix, after(prefix)), LOOK_MAX):
-        if state[0] in states and key[16:] != _BACKFILLED:
-            oldest.append(from_by_job(key))
-            if len(oldest) >= surplus:
-                break
-    for old in oldest:
-        if old == current.key:
-            current.purge_at_ms = tx.now  # the caller stores it; the next pruning takes it
-            continue
-        row = tx.instance(old)
-        if row is not None and (row.telling is not None or (row.parts is not None and row.parts.made)):
-            row.purge_at_ms = tx.now  # its parts, or the jobs that follow it, may be many: the next pruning takes it
-            tx.put_instance(row)
-        elif row is not None:
-            drop_instance(tx, job, row)
-
-
-def drop_instance(tx: Tx, job: Job | None, instance: Instance) -> None:
-    """Deletes a final instance, whose parts are gone, and its index rows."""
-    key = instance.key
-    tx.view.delete(BY_JOB, by_job_key(key))
-    tx.drop_instance(instance)
-    if job is not None:
-        if job.gap == key:
-            job.gap = None
-        count(job, instance, -1)
-
-
-def note_gap(tx: Tx, job: Job, reason: str, first_ms: int, last_ms: int, count_of_fires: int) -> None:
-    """Records fires that were skipped, in one SKIPPED record for each gap: a further skip for the same reason extends
-    the newest record, but one of an earlier time: that of another trigger with a longer jitter."""
-    tx.minutes.skipped(job.namespace, count_of_fires)
-    record = tx.instance(job.gap) if job.gap is not None else None
-    extends = record is not None and record.reason == reason and record.state is InstanceState.SKIPPED
-    if record is not None and extends and first_ms >= record.nominal_at_ms:
-        record.gap_count = min(record.gap_count + count_of_fires, FIRES_MAX)
-        record.gap_until_ms = max(last_ms, record.gap_until_ms or 0)
-        record.ended_at_ms = tx.now
-        _keep_longer(tx, job, record)
-        del record.steps[1:]  # the first skip and the latest are enough
-        add_step(tx, record, StepKind.FINAL, reason)
-        tx.events.instance(record, InstanceEvent.EXTENDED)
-        tx.put_instance(record)
-        return
-    record = skipped_record(tx, job, reason, first_ms, unused_request(tx, job, first_ms))
-    record.gap_count, record.gap_until_ms = min(count_of_fires, FIRES_MAX), last_ms
-    add_step(tx, record, StepKind.FINAL, reason)
-    job.gap = record.key
-    count(job, record, 1)
-    if tx.meta.webhooks:
-        notify_webhooks(tx, job, record)
-    keep(tx, job, record)
-    tx.put_instance(record)
-
-
-def skipped_record(tx: Tx, job: Job, reason: str, nominal_at_ms: int, request: int) -> Instance:
-    """Returns the record of one time at which the job was not run, to be counted and stored."""
-    return Instance(
-        job_id=job.id,
-        nominal_at_ms=nominal_at_ms,
-        request=request,
-        state=InstanceState.SKIPPED,
-        job_revision=job.revision,
-        priority=job.policy.priority,
-        created_at_ms=tx.now,
-        modified_at_ms=tx.now,
-        ready_at_ms=tx.now,
-        reason=reason,
-        gap_count=1,
-        gap_until_ms=nominal_at_ms,
-        ended_at_ms=tx.now,
-    )
-
-
-def _keep_longer(tx: Tx, job: Job, record: Instance) -> None:
-    """Counts the age of a record from its latest skip. It is moved now and then only: one that grows each second shall
-    stay cheap."""
-    until_ms = keep_until(tx, job, record)
-    if record.purge_at_ms is not None and (until_ms - record.purge_at_ms) * RENEWALS >= job.policy.retention.max_age_ms:
-        record.purge_at_ms = until_ms
-
-
-def unused_request(tx: Tx, job: Job, nominal_at_ms: int) -> int:
-    """Returns a request number for the time: 0, unless the trigger came back to a time that it had run or skipped
-    before."""
-    request = 0
-    while tx.has_instance(instance_key(nominal_at_ms, job.id, request)):
-        request += 1
-    return request
 
 
 def release(tx: Tx, job: Job) -> None:

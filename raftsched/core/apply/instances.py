@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from raftsched.core.apply.downstream import run_on_from
-from raftsched.core.apply.finish import count, keep_until, set_dead, settle
+from raftsched.core.apply.finish import set_dead, settle
 from raftsched.core.apply.firing import end_or_ask, enqueue, refused_by_overlap, replace_active, too_many_active
+from raftsched.core.apply.history import count, keep_until
 from raftsched.core.apply.indexes import listed_by_job
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.refusals import no_instance

@@ -7,8 +7,9 @@ from functools import partial
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.apply.conditions import succeeded
 from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, mark_unscheduled, set_due, take_due
-from raftsched.core.apply.finish import exhaust, keep_until, note_unfired, release, settle, stop_schedule
+from raftsched.core.apply.finish import exhaust, note_unfired, release, settle, stop_schedule
 from raftsched.core.apply.firing import active_instances, kill_active
+from raftsched.core.apply.history import keep_until
 from raftsched.core.apply.indexes import tag_job, waits_in_line
 from raftsched.core.apply.keys import once, once_in_batch
 from raftsched.core.apply.namespaces import refuse_new_job, refuse_stale_defaults

@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 from raftsched.core.apply.due import mark_unscheduled, set_due, take_due
-from raftsched.core.apply.finish import exhaust, note_gap, settle
+from raftsched.core.apply.finish import exhaust, settle
 from raftsched.core.apply.firing import add_instance, refused_by_overlap, replace_active, too_many_active
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.refusals import no_job, reject_system_job
 from raftsched.core.apply.run_keys import refused_by_key
 from raftsched.core.apply.several import follow_first, leave_out, waits_for_end
+from raftsched.core.apply.skips import note_gap
 from raftsched.core.apply.tx import Tx
 from raftsched.core.backfill import times_without_run
 from raftsched.core.commands import Accepted, Answer, Backfill, Rejected, RunNow, SkipNext

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from raftsched.core.apply.finish import drop_history, drop_instance, drop_parts, drop_revisions
+from raftsched.core.apply.finish import drop_history, drop_parts, drop_revisions
+from raftsched.core.apply.history import drop_instance
 from raftsched.core.apply.keys import prune_keys
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, Prune

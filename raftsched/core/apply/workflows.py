@@ -14,11 +14,13 @@ from itertools import islice
 from raftsched.core.apply.chain import Chain, Results, results
 from raftsched.core.apply.downstream import follower
 from raftsched.core.apply.ends import enter, tell_at_the_end, workflow_of
-from raftsched.core.apply.finish import count, keep, settle, skipped_record
+from raftsched.core.apply.finish import settle
 from raftsched.core.apply.firing import add_instance, end_or_ask, refused_by_overlap, replace_active, too_many_active
+from raftsched.core.apply.history import count, keep
 from raftsched.core.apply.instances import reopen, wait_again
 from raftsched.core.apply.notices import notify_webhooks
 from raftsched.core.apply.refusals import no_instance
+from raftsched.core.apply.skips import skipped_record
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, Rejected

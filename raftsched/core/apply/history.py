@@ -1,0 +1,92 @@
+"""The history of a job: its instances in their final state. How many are counted, how long they are kept, which go."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from raftsched.core.apply.indexes import listed_by_job
+from raftsched.core.apply.tx import Tx
+from raftsched.core.ids import BACKFILL
+from raftsched.core.model import Instance, InstanceState, Job
+from raftsched.core.tables import BY_JOB, Table, after, by_job_key, from_by_job, u64
+
+_SUCCEEDED = InstanceState.SUCCEEDED
+GOOD = (InstanceState.SUCCEEDED,)
+BAD = (InstanceState.FAILED, InstanceState.TIMED_OUT)
+OTHER = (InstanceState.KILLED, InstanceState.SKIPPED)
+LOOK_MAX = 5_000  # rows that one end looks at for the oldest of them
+DROP_MAX = 8  # instances that one end drops at most
+_BACKFILLED = u64(BACKFILL)
+
+
+def count(job: Job, instance: Instance, change: int) -> None:
+    """Counts one instance more or less that is kept in its final state. Backfilled ones are not counted and go by age:
+    they are old already when they end, and would be the first that retention drops, or push out all the others."""
+    state = instance.state
+    if instance.request == BACKFILL:
+        return
+    if state is _SUCCEEDED:
+        job.succeeded += change
+    elif state in BAD:
+        job.failed += change
+    else:
+        job.others += change
+
+
+def keep(tx: Tx, job: Job, instance: Instance) -> None:
+    """Applies retention after an instance became final: by age through PURGE, by count here. The caller stores job and
+    instance."""
+    if not listed_by_job(job, instance):
+        return
+    tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
+    retention = job.policy.retention
+    instance.purge_at_ms = keep_until(tx, job, instance)
+    if job.succeeded > retention.succeeded:
+        _drop_oldest(tx, job, GOOD, instance, job.succeeded - retention.succeeded)
+    if job.failed > retention.failed:
+        _drop_oldest(tx, job, BAD, instance, job.failed - retention.failed)
+    if job.others > retention.failed:
+        _drop_oldest(tx, job, OTHER, instance, job.others - retention.failed)
+
+
+def keep_until(tx: Tx, job: Job, instance: Instance) -> int:
+    """Returns when a final instance has been kept long enough. A dead letter has a time of its own: somebody is to look
+    at it."""
+    age_ms = job.policy.retention.max_age_ms
+    if instance.dead_letter:
+        age_ms = max(age_ms, tx.meta.settings.dead_letter_keep_ms)
+    return (tx.now if instance.ended_at_ms is None else instance.ended_at_ms) + age_ms
+
+
+def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: Instance, surplus: int) -> None:
+    """Drops a few of the oldest instances: a lowered retention is reached over the next ends. Only the oldest rows are
+    searched; where the history of another outcome is longer than that, age has to do."""
+    prefix = u64(job.id)
+    surplus = min(surplus, DROP_MAX)
+    oldest: list[bytes] = []
+    for key, state in islice(tx.view.scan(Table.BY_JOB, prefix, after(prefix)), LOOK_MAX):
+        if state[0] in states and key[16:] != _BACKFILLED:
+            oldest.append(from_by_job(key))
+            if len(oldest) >= surplus:
+                break
+    for old in oldest:
+        if old == current.key:
+            current.purge_at_ms = tx.now  # the caller stores it; the next pruning takes it
+            continue
+        row = tx.instance(old)
+        if row is not None and (row.telling is not None or (row.parts is not None and row.parts.made)):
+            row.purge_at_ms = tx.now  # its parts, or the jobs that follow it, may be many: the next pruning takes it
+            tx.put_instance(row)
+        elif row is not None:
+            drop_instance(tx, job, row)
+
+
+def drop_instance(tx: Tx, job: Job | None, instance: Instance) -> None:
+    """Deletes a final instance, whose parts are gone, and its index rows."""
+    key = instance.key
+    tx.view.delete(BY_JOB, by_job_key(key))
+    tx.drop_instance(instance)
+    if job is not None:
+        if job.gap == key:
+            job.gap = None
+        count(job, instance, -1)
