@@ -174,6 +174,7 @@ ROUTES: list[Route] = [
     *map(Route._make, calendars.ENDPOINTS),
     Route("POST", "/v1/worker-sessions", sessions.open_session, "worker_sessions_open"),
     Route("POST", "/v1/worker-sessions/{session}/poll", sessions.poll, "worker_sessions_poll"),
+    Route("POST", "/v1/worker-sessions/{session}/token", sessions.bind, "worker_sessions_bind"),
     Route("POST", "/v1/worker-sessions/{session}/close", sessions.close, "worker_sessions_close"),
     Route("GET", "/openapi.json", documents.openapi, "documents_openapi"),
     Route("GET", "/docs", documents.page, "documents_page"),

@@ -13,6 +13,7 @@ from typing import Any
 from raftsched import names
 from raftsched.bounds import SLOTS_MAX
 from raftsched.client.servers import Server, parse_servers, refuse_paths
+from raftsched.client.token_file import read_token
 from raftsched.client.trust import SYSTEM, Trust
 from raftsched.config import runs as config_runs
 from raftsched.config.runs import AS_IT_IS, RunsConfig, build_runs
@@ -48,14 +49,12 @@ from raftsched.config.work import (
 from raftsched.core.allowed import Allowed
 from raftsched.core.limits import SERVED_MAX, WEIGHT_MAX
 from raftsched.names import NameRule
-from raftsched.regular_files import open_regular
 
 SETTINGS = (
     "server", "name", "data", "token_file", "slots", "weight", "labels", "queues", "namespaces", "pythonpath",
     "handlers", "grace", "python_runs_max", "python_memory_max", "output_max", "log_format", "tracing", "executors",
     *ALLOW_LISTS, *config_runs.NAMES,
 )  # fmt: skip
-TOKEN_MAX = 64 * 1024  # bytes of a file with one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +65,7 @@ class WorkerConfig:
     data: Path  # directory, made when missing; of this worker alone
     servers: tuple[Server, ...]
     token: str | None = None
+    token_file: Path | None = None  # where the token is from; it may get another one
     trust: Trust = SYSTEM
     slots: int  # runs at one time
     weight: int = 1  # of its slots, beside those of others
@@ -110,10 +110,12 @@ def build_worker(
     """Checks raw settings (text, or the types a TOML file has). Raises ConfigError."""
     name = _name(settings.get("name") or default_name())
     executors = executors_of(settings)
+    token_file = None
     if "server" in settings:
         servers = _servers(settings["server"])
     if "token_file" in settings:
-        token = _token(file_of("token_file", settings["token_file"]))
+        token_file = file_of("token_file", settings["token_file"]).absolute()
+        token = _token(token_file)
     if not servers:
         raise ConfigError("server is missing; say --server http://host:7401, several with commas")
     try:
@@ -125,6 +127,7 @@ def build_worker(
         data=Path(text_of("data", settings["data"])) if settings.get("data") else default_data(name, environ),
         servers=servers,
         token=token,
+        token_file=token_file,
         trust=trust,
         slots=whole_number(settings, "slots", Range(1, default_slots(), SLOTS_MAX)),
         weight=whole_number(settings, "weight", Range(1, 1, WEIGHT_MAX)),
@@ -180,12 +183,10 @@ def _servers(value: Any) -> tuple[Server, ...]:
 
 
 def _token(file: Path) -> str:
-    with open_regular(file) as opened:
-        raw = opened.read(TOKEN_MAX)
-    token = raw.decode("latin-1").strip()  # any byte is a character then, and those of no token are refused
-    if not token.isascii() or not token or not token.isprintable() or " " in token:
-        raise ConfigError(f"token_file {file} has no token; it is to have one line, what 'tokens create' printed")
-    return token
+    try:
+        return read_token(file)
+    except ValueError as error:
+        raise ConfigError(f"token_file {error}") from None
 
 
 def _served(name: str, settings: Mapping[str, Any], rule: NameRule) -> tuple[str, ...] | None:

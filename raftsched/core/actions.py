@@ -116,6 +116,12 @@ class SessionChanged(msgspec.Struct, frozen=True):
     epoch: int
 
 
+class SessionBound(msgspec.Struct, frozen=True):
+    """The session of a remote worker is another token's from now on."""
+
+    session: int
+
+
 class LeadershipOpened(msgspec.Struct, frozen=True):
     epoch: int
     leader: str
@@ -191,6 +197,7 @@ Action = (
     | AttemptEnded
     | KillAsked
     | SessionChanged
+    | SessionBound
     | LeadershipOpened
     | ClusterFormed
     | LevelRaised

@@ -252,6 +252,16 @@ class OpenWorker(Command, frozen=True, tag=53):
     opening: int = 0  # 0: it does not count them, and replaces no session
 
 
+class BindSession(Command, frozen=True, tag=54):
+    """The session of a remote worker is another token's from now on, whose owner `nonce` and `incarnation` are made of:
+    the worker has shown both. Refused unless `bound` is the session's nonce. Nothing that runs is touched."""
+
+    session: int
+    bound: bytes
+    nonce: bytes
+    incarnation: str = ""
+
+
 class EndSession(Command, frozen=True, tag=6):
     """The leader declares a session over; refused unless `epoch` is that of the newest opening entry."""
 

@@ -27,6 +27,7 @@ from raftsched.core.answers import UNKNOWN, Accepted, Answer, Rejected
 from raftsched.core.calendars import DeleteCalendar, PutCalendar, RescheduleJob
 from raftsched.core.cluster import (
     Barrier,
+    BindSession,
     CloseSession,
     EndSession,
     Form,
@@ -59,6 +60,7 @@ __all__ = [  # beside what is defined here
     "Answer",
     "Attributed",
     "Barrier",
+    "BindSession",
     "CancelOperation",
     "CloseSession",
     "Command",
@@ -372,6 +374,7 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     44: (ResumeJob, "jobs.resume_job"),
     50: (PutNodeRule, "nodes.put_node_rule"),
     53: (OpenWorker, "cluster.open_worker"),
+    54: (BindSession, "cluster.bind_session"),
     60: (PutCalendar, "calendars.put_calendar"),
     61: (DeleteCalendar, "calendars.delete_calendar"),
     62: (RescheduleJob, "calendars.reschedule_job"),
@@ -419,8 +422,6 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AnyCommand)
 
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # what decoding raises
-
-
 NESTING_MAX = 400  # of a command's values; where the stack ends it would be luck whether they decode
 _NESTS = bytes((*range(0x80, 0xA0), *range(0xDC, 0xE0)))  # how lists and maps begin in msgpack
 
@@ -457,8 +458,7 @@ def check(raw: bytes) -> Command:
     if len(raw) > NESTING_MAX and len(raw) - len(raw.translate(None, _NESTS)) > NESTING_MAX:
         _check_nesting(msgspec.msgpack.decode(raw))
     command = decode(raw)
-    if isinstance(command, Attributed):
-        command = unwrap(command)
+    command = unwrap(command) if isinstance(command, Attributed) else command
     return check(command.command) if isinstance(command, Idempotent) else command
 
 

@@ -25,6 +25,7 @@ from raftsched.core.allowed import Allowed
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import (
     Attributed,
+    BindSession,
     BringNear,
     CreateWorkerToken,
     EditJob,
@@ -86,7 +87,7 @@ SINCE: dict[type, int] = {
     **dict.fromkeys((OpenWorker, CreateWorkerToken, Split), 2),
     **dict.fromkeys((BringNear, Watch, NoteDisk, EndedSaying, ReportProgress, KillWorkflow), 3),
     RaiseLevel: 4,
-    **dict.fromkeys((UseZones, SettleZones, MoveJob), 6),
+    **dict.fromkeys((UseZones, SettleZones, MoveJob, BindSession), 6),
 }
 
 # Fields of structs that commands hold, and members of enumerations, that came later -> their level. At its default a

@@ -195,6 +195,16 @@ class Agent:
         return 0 if self._lease.lapsed else self._lease.session
 
     @property
+    def session_text(self) -> str:
+        """The text that nodes know the session by; empty: there is none."""
+        return "" if self._lease.lapsed else self._session
+
+    @property
+    def asks(self) -> str:
+        """The address of the node that is asked next."""
+        return self._turns.first.name
+
+    @property
     def holds_lease(self) -> bool:
         return self._lease.holds(self._clock.boot_ms())
 

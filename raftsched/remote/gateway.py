@@ -18,10 +18,17 @@ from functools import partial
 from secrets import token_bytes
 
 from raftsched.clock import Clock
-from raftsched.core.actions import Action, AttemptAssigned, AttemptEnded, JobDue, KillAsked, SessionChanged
-from raftsched.core.allowed import Allowed
+from raftsched.core.actions import (
+    Action,
+    AttemptAssigned,
+    AttemptEnded,
+    JobDue,
+    KillAsked,
+    SessionBound,
+    SessionChanged,
+)
 from raftsched.core.cluster import Session
-from raftsched.core.commands import CloseSession, OpenWorker, Rejected, encode
+from raftsched.core.commands import BindSession, CloseSession, OpenWorker, Rejected, encode
 from raftsched.core.executors import worker_key
 from raftsched.core.leasing import KILL_BEFORE_MS, AttemptsFinished
 from raftsched.core.leasing import encode as encode_message
@@ -29,11 +36,12 @@ from raftsched.core.model import Instance
 from raftsched.core.rows import META_KEY, SESSIONS, decode_meta, newest_session
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import NoLeader, RaftschedError
-from raftsched.hosts import rule_asked_for
 from raftsched.raft.proposals.barrier import Barriers
 from raftsched.remote.grants import Grants, Request
-from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, RefusedReport, Report, WorkerRules
+from raftsched.remote.held import RATE_BURST, Held, Poll
+from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, RefusedReport, Report
 from raftsched.remote.reports import STALE, Commands, NoOutputs, ReportedOutputs, batches
+from raftsched.remote.rules import allowed_of
 from raftsched.remote.runs import asked_to_end, given_runs
 from raftsched.remote.session_secrets import make_secret, nonce_of, parse, session_of, speaks_for
 from raftsched.security.sealing import Sealer
@@ -42,7 +50,7 @@ from raftsched.worker.ports import Applied, Raft
 
 POLLS_MAX = 4  # of one session at a time; of two that wait for runs the older one is answered
 LINGERING_MAX = 16  # the same, with those whose worker has given up: their reports may still be on their way to the log
-RATE_PER_S, RATE_BURST = 500, 1_000  # polls of one session; REPORTS_OF_POLL reports count as one more
+RATE_PER_S = 500  # polls of one session; REPORTS_OF_POLL reports count as one more
 REPORTS_OF_POLL = 10
 SESSIONS_MAX = 10_000  # remembered; of more, those that were not heard of for the longest are read again
 OPENING_TRIES = 3  # when another opening came between
@@ -61,42 +69,6 @@ class NameTaken(RaftschedError):
     def __init__(self, detail: str, after_s: int) -> None:
         super().__init__("name-taken", detail)
         self.after_s = after_s
-
-
-class _Held:
-    """An open session, as far as this node has read it."""
-
-    def __init__(self, row: Session, ending: set[int]) -> None:
-        self.row = row
-        self.ending = ending  # tokens of runs that are asked to end
-        self.over = False
-        self.polls: list[_Poll] = []
-        self.granted_at_ms = 0  # when an answer last renewed the lease
-        self.left, self.left_at_ms = float(RATE_BURST), 0  # polls that may come at once, as of when
-
-    @property
-    def poll_ms(self) -> int:
-        """How long a poll waits at most, so that the lease is renewed in time."""
-        return self.row.ttl_ms // 4
-
-    def wake(self) -> None:
-        for poll in self.polls:
-            poll.event.set()
-
-
-class _Poll:
-    """A poll that is being answered."""
-
-    __slots__ = ("after", "event", "gone", "killing", "most", "replaced", "waits")
-
-    def __init__(self, request: PollIn, gone: Callable[[], bool]) -> None:
-        self.after = request.after
-        self.most = request.max_runs
-        self.killing = frozenset(request.killing)
-        self.event = asyncio.Event()  # there may be something for it
-        self.gone = gone
-        self.waits = False
-        self.replaced = False  # a newer one takes the runs
 
 
 def _as_they_are(commands: Sequence[bytes]) -> Sequence[bytes]:
@@ -129,7 +101,7 @@ class Gateway:
         self._commands = Commands(node_id, read, clock, outputs or NoOutputs())
         self._grants = Grants(raft, clock, int.from_bytes(random_bytes(7), "big"))
         self._barriers = Barriers(raft.propose)
-        self._held: OrderedDict[int, _Held] = OrderedDict()  # by number; the one that was heard of last is the last
+        self._held: OrderedDict[int, Held] = OrderedDict()  # by number; the one that was heard of last is the last
         self._waiting = 0
         self._look: asyncio.TimerHandle | None = None
         self._stopping = False
@@ -242,13 +214,40 @@ class Gateway:
         check(held.row)
         await self._raft.propose([encode(CloseSession(held.row.id, tuple(request.ran)))], PROPOSE_S)
 
+    async def bind(
+        self,
+        text: str,
+        bound: str,
+        incarnation: str,
+        check: Callable[[Session], None] = lambda row: None,
+        *,
+        signed: Signed = _as_they_are,
+        whose: str = "",
+    ) -> None:
+        """Gives a session that is this owner's of a token (`bound`) to another (`whose`); one that is theirs already
+        stays so. `check`: see `poll`. Raises what `poll` does."""
+        self._check_running()
+        try:
+            held = await self._find(text, whose)
+        except RaftschedError as error:
+            if error.code != "session-over":
+                raise
+            held = await self._find(text, bound)
+        check(held.row)
+        secret = text.partition("-")[2]
+        if speaks_for(held.row, secret, whose):
+            return
+        command = BindSession(held.row.id, nonce_of(secret, bound), nonce_of(secret, whose), incarnation)
+        if isinstance((await self._raft.propose(signed([encode(command)]), PROPOSE_S))[0], Rejected):
+            raise RaftschedError("session-over", "The session ended meanwhile, or is another token's.")
+
     async def admit(self, text: str, check: Callable[[Session], None] = lambda row: None, *, whose: str = "") -> None:
         """Raises what `poll` raises where the session is not open, or the caller may not speak for it: before what it
         says is read."""
         self._check_running()
         check((await self._find(text, whose)).row)
 
-    async def _find(self, text: str, whose: str) -> _Held:
+    async def _find(self, text: str, whose: str) -> Held:
         """Returns the session. Raises RaftschedError session-over, and NoLeader: this node may not have heard of it."""
         number, secret = parse(text) or (0, "")
         held = self._held.get(number)
@@ -268,13 +267,13 @@ class Gateway:
             )
         return found
 
-    def _hold(self, view: ReadView, text: str, whose: str) -> _Held | None:
+    def _hold(self, view: ReadView, text: str, whose: str) -> Held | None:
         row = session_of(view, text, whose)
         if row is None:
             return None
         held = self._held.get(row.id)
         if held is None:
-            held = self._held[row.id] = _Held(row, set(asked_to_end(view, row.id)))
+            held = self._held[row.id] = Held(row, set(asked_to_end(view, row.id)))
             self._forget_some()
         return held
 
@@ -317,7 +316,7 @@ class Gateway:
             self._grants.forget(lease)
             held.polls.remove(poll)
 
-    def _enter(self, held: _Held, request: PollIn, gone: Callable[[], bool]) -> _Poll:
+    def _enter(self, held: Held, request: PollIn, gone: Callable[[], bool]) -> Poll:
         now = self._clock.boot_ms()
         held.left = min(RATE_BURST, held.left + (now - held.left_at_ms) * RATE_PER_S / 1000)
         held.left_at_ms = now
@@ -327,7 +326,7 @@ class Gateway:
         answered = sum(not other.gone() for other in held.polls)
         if answered >= POLLS_MAX or len(held.polls) >= LINGERING_MAX:
             raise RaftschedError("too-many", f"{POLLS_MAX} polls of this session are being answered; wait for one.")
-        poll = _Poll(request, gone)
+        poll = Poll(request, gone)
         if poll.most:
             for other in held.polls:
                 if other.most:
@@ -337,7 +336,7 @@ class Gateway:
         return poll
 
     async def _answer(
-        self, held: _Held, poll: _Poll, lease: Request, until: float, refused: list[RefusedReport], *, at_once: bool
+        self, held: Held, poll: Poll, lease: Request, until: float, refused: list[RefusedReport], *, at_once: bool
     ) -> PollOut:
         while True:
             poll.event.clear()
@@ -361,7 +360,7 @@ class Gateway:
             held.granted_at_ms = self._clock.boot_ms()
         return PollOut(lease_ms=lease.lease_ms, runs=runs, kill=kill, refused=refused)
 
-    async def _wait(self, poll: _Poll, seconds: float) -> None:
+    async def _wait(self, poll: Poll, seconds: float) -> None:
         """Until there may be something for it."""
         loop = asyncio.get_running_loop()
         timer = loop.call_later(seconds, poll.event.set)
@@ -374,7 +373,7 @@ class Gateway:
             self._waiting -= 1
             timer.cancel()
 
-    async def _wait_for_grant(self, held: _Held, poll: _Poll, lease: Request) -> None:
+    async def _wait_for_grant(self, held: Held, poll: Poll, lease: Request) -> None:
         """Until the leader has answered, or for a moment: where all polls are in a hurry, none of them would renew the
         lease."""
         self._grants.hurry(lease)
@@ -397,7 +396,7 @@ class Gateway:
 
     # ------------------------------------------------------------ reports
 
-    async def _take(self, held: _Held, reports: Sequence[Report]) -> list[RefusedReport]:
+    async def _take(self, held: Held, reports: Sequence[Report]) -> list[RefusedReport]:
         """Returns those that change nothing; all others are in the log."""
         session = held.row.id
         if self._commands.may_be_behind(reports):
@@ -452,9 +451,11 @@ class Gateway:
             if held is not None:
                 held.over = True
                 held.wake()
+        elif isinstance(action, SessionBound) and action.session in self._held:
+            self._read_again()
 
     def _read_again(self) -> None:
-        """After the state came by another way than entry by entry (a snapshot)."""
+        """After the state came by another way than entry by entry (a snapshot), or a session is another token's."""
         with self._read() as view:
             for number, held in list(self._held.items()):
                 row = SESSIONS.get(view, number)
@@ -462,28 +463,12 @@ class Gateway:
                     held.over = True
                     del self._held[number]
                 else:
-                    held.ending = set(asked_to_end(view, number))
+                    held.row, held.ending = row, set(asked_to_end(view, number))
                 held.wake()
 
     def _wake_all(self) -> None:
         for held in self._held.values():
             held.wake()
-
-
-def allowed_of(rules: WorkerRules) -> Allowed:
-    """Returns what a worker says of its rules as nodes say it of theirs."""
-
-    def listed(items: list[str] | None) -> tuple[str, ...] | None:
-        return None if items is None else tuple(items)
-
-    return Allowed(
-        listed(rules.exec_allow),
-        listed(rules.cwd_allow),
-        listed(rules.python_allow),
-        tuple(map(rule_asked_for, rules.http_allow)),
-        tuple(map(rule_asked_for, rules.http_deny)),
-        listed(rules.env_allow),
-    )
 
 
 def _is_later(view: ReadView, number: int) -> bool:

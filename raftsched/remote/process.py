@@ -9,22 +9,25 @@ import logging
 import os
 import random
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
-from raftsched import __version__
+from raftsched import __version__, background
 from raftsched.bounds import SLOTS_MAX
 from raftsched.client.errors import ClientError
+from raftsched.client.token_file import TokenFile
 from raftsched.clock import Clock, SystemClock
 from raftsched.config.cautions import ANY_VARIABLE
 from raftsched.config.worker import WorkerConfig
 from raftsched.core.allowed import Allowed, any_variable, is_closed
 from raftsched.errors import Exit, StartupError
 from raftsched.remote.agent import Agent
+from raftsched.remote.closing import end_of
 from raftsched.remote.protocol import OpenIn, WorkerRules
-from raftsched.remote.servers import http_servers
+from raftsched.remote.servers import HttpServer, http_servers
 from raftsched.remote.uploads import Uploads
+from raftsched.remote.worker_token import LOOK_S
 from raftsched.security.private import UMASK, make_private
 from raftsched.store import make_directory
 from raftsched.tracing.starting import start_tracing
@@ -71,6 +74,7 @@ class RemoteWorker:
         self._token_from = token_from
         self._parts = AsyncExitStack()
         self._agent: Agent | None = None
+        self._servers: Sequence[HttpServer] = ()
 
     async def start(self) -> None:
         config, parts = self.config, self._parts
@@ -91,9 +95,10 @@ class RemoteWorker:
         _make(config.data)
         parts.callback(os.close, _lock(config.data))
         try:
-            servers, transport = http_servers(config.servers, config.token, config.trust)
-        except ClientError as error:
-            raise StartupError(error.detail) from None
+            file = None if config.token_file is None else TokenFile(config.token_file)
+            servers, transport = http_servers(config.servers, config.token, config.trust, file)
+        except (ClientError, ValueError) as error:
+            raise StartupError(error.detail if isinstance(error, ClientError) else f"token_file {error}.") from None
         parts.push_async_callback(transport.close)
         output = OutputStore(
             config.data / "output",
@@ -163,6 +168,9 @@ class RemoteWorker:
         parts.push_async_callback(runner.stop)  # also where the agent could not start
         parts.push_async_callback(self._agent.stop)
         await self._agent.start()
+        if file is not None:
+            parts.push_async_callback(end_of, background.repeat("worker", self._look_at_token, LOOK_S))
+        self._servers = servers
         log.info("%s; %s", limits, "no programs of jobs run here" if why_held else run_as.words)
         if config.allowed is not None and any_variable(config.allowed):
             log.warning(ANY_VARIABLE)
@@ -177,6 +185,13 @@ class RemoteWorker:
     def session(self) -> int:
         """The number of the session under which it works; 0 while it has none."""
         return 0 if self._agent is None else self._agent.session
+
+    async def _look_at_token(self) -> None:
+        """Goes over to the token that is in the file."""
+        agent = self._agent
+        if agent is not None:
+            server = next((one for one in self._servers if one.name == agent.asks), self._servers[0])
+            await server.renew(lambda: agent.session_text)
 
     def hurry(self) -> None:
         """Ends all runs at once when the worker stops, or if it is stopping already."""

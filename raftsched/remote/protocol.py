@@ -14,13 +14,14 @@ import msgspec
 from msgspec import Meta
 
 from raftsched.bounds import DURATION_MAX_MS, SLOTS_MAX, TIME_MAX_MS
-from raftsched.core.limits import ERROR_MAX, HANDLERS_MAX, PROGRESS_TEXT_MAX, SERVED_MAX, WEIGHT_MAX
+from raftsched.core.limits import BOOT_ID_MAX, ERROR_MAX, HANDLERS_MAX, PROGRESS_TEXT_MAX, SERVED_MAX, WEIGHT_MAX
 from raftsched.worker.wire import OUTPUT_MAX
 
 WAIT_MAX_MS = 30_000  # a poll waits no longer, and no longer than a quarter of the session's TTL
 RUNS_MAX = 500  # of one answer
 REPORTS_MAX = 1_000  # of one poll
 OUTPUT_INLINE_MAX = 64 * 1024  # characters of output that a report may carry itself
+SECRET_MAX = 8 * 1024  # characters of a token
 PRINTED_MAX = 100  # such pieces of a report, with no more characters together
 
 Token = Annotated[int, Meta(ge=1, le=2**63 - 1, description="the token of a run that this session was given")]
@@ -220,6 +221,13 @@ class CloseIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     started; the others count as never begun."""
 
     ran: Tokens = []
+
+
+class BindIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """`secret`: that of the token whose the session is until now. `incarnation`: as when it was opened."""
+
+    secret: Annotated[str, Meta(min_length=1, max_length=SECRET_MAX)]
+    incarnation: Annotated[str, Meta(max_length=BOOT_ID_MAX)] = ""
 
 
 class UploadOut(msgspec.Struct, kw_only=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -10,16 +11,20 @@ import msgspec
 from raftsched.client.errors import ClientError, error_of
 from raftsched.client.nodes import Nodes
 from raftsched.client.servers import Server as Address
+from raftsched.client.token_file import TokenFile
 from raftsched.client.transport import Answer, Transport
 from raftsched.client.trust import SYSTEM, Trust, check_clear
 from raftsched.client.wire import query_text, retry_after, segment
 from raftsched.remote.frames import FRAMES
 from raftsched.remote.ports import NoAnswer, Refused, SessionOver, WrongOffset
-from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, UploadOut
-from raftsched.remote.session_secrets import HEADER, PREFIX
+from raftsched.remote.protocol import BindIn, CloseIn, OpenIn, OpenOut, PollIn, PollOut, UploadOut
+from raftsched.remote.session_secrets import HEADER, is_bound
+from raftsched.remote.worker_token import UNAUTHORIZED, WorkerToken
 
 PATH = "/v1/worker-sessions"
 TIMEOUT_S = 60.0  # the agent gives up before
+BIND_S = 3.0  # until another node is asked to give a session to another token
+GONE = 410
 _ELSEWHERE = frozenset({408, 500, 502, 503, 504})  # another node may answer
 
 _T = TypeVar("_T")
@@ -33,13 +38,36 @@ class _Offset(msgspec.Struct):
 class HttpServer:
     """One of them; see ports.Server."""
 
-    def __init__(self, address: Address, transport: Transport) -> None:
+    def __init__(self, address: Address, transport: Transport, token: WorkerToken) -> None:
         self.name = str(address)
         self._address = address
         self._transport = transport
+        self._token = token
 
     async def open(self, request: OpenIn) -> OpenOut:
-        return _decoded(await self._send("POST", PATH, _encode(request)), OpenOut)
+        self._token.incarnation = request.incarnation
+        async with self._token.kept() as used:  # the session is its
+            answer = await self._ask(used, "POST", PATH, _encode(request))
+        if answer.status == UNAUTHORIZED and await self._token.renew(str, self.bind, used, again=True):
+            async with self._token.kept() as used:
+                answer = await self._ask(used, "POST", PATH, _encode(request))
+        return _decoded(_taken(answer), OpenOut)
+
+    async def bind(self, session: str, earlier: str, token: str) -> None:
+        """Asks for a session of the earlier token to be this one's. Raises NoAnswer, Refused, SessionOver."""
+        if not is_bound(session):
+            return
+        body = _encode(BindIn(secret=earlier, incarnation=self._token.incarnation))
+        try:
+            async with asyncio.timeout(BIND_S):
+                answer = await self._ask(token, "POST", f"{_address(session)}/token", body, session)
+        except TimeoutError:
+            raise NoAnswer(f"{self.name} did not answer within {BIND_S:g} s") from None
+        _taken(answer)
+
+    async def renew(self, session: Callable[[], str]) -> None:
+        """Goes over to the token that is in the worker's file, if that is another one by now."""
+        await self._token.renew(session, self.bind, self._token.in_use)
 
     async def poll(self, session: str, request: PollIn) -> PollOut:
         answer = await self._send("POST", f"{_address(session)}/poll", _encode(request), session)
@@ -56,34 +84,49 @@ class HttpServer:
         kind = "application/octet-stream" if stream is not None else FRAMES
         return _decoded(await self._send("PUT", path, data, session, kind), UploadOut)
 
-    async def _send(
-        self, method: str, path: str, body: bytes, session: str = "", kind: str = "application/json"
+    async def _send(self, method: str, path: str, body: bytes, session: str, kind: str = "application/json") -> Answer:
+        used = await self._token.settled()
+        answer = await self._ask(used, method, path, body, session, kind)
+        # Its token is not good any more, or the session is that of another one by now.
+        if answer.status in (UNAUTHORIZED, GONE) and await self._token.renew(
+            lambda: session, self.bind, used, again=True
+        ):
+            answer = await self._ask(self._token.in_use, method, path, body, session, kind)
+        return _taken(answer)
+
+    async def _ask(
+        self, token: str | None, method: str, path: str, body: bytes, session: str = "", kind: str = "application/json"
     ) -> Answer:
         headers = {"Content-Type": kind}
         if session:
             headers[HEADER] = session
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
         try:
-            answer = await self._transport.ask(self._address, method, path, body, headers)
+            return await self._transport.ask(self._address, method, path, body, headers)
         except ClientError as error:
             # It speaks of all the nodes that a client has asked, and of its own patience; here it was one.
             raise NoAnswer(error.detail.rpartition(f" {self._address} ")[2].rstrip(".")) from None
-        if answer.status < 300:
-            return answer
-        refusal = error_of(answer.status, "", answer.body)
-        if answer.status in _ELSEWHERE:
-            raise NoAnswer(refusal.detail)
-        if answer.status == 410:
-            raise SessionOver
-        if refusal.code == "wrong-offset":
-            raise WrongOffset(_decoded(answer, _Offset).offset)
-        raise Refused(refusal.code, refusal.detail, answer.status, retry_after(answer.headers))
+
+
+def _taken(answer: Answer) -> Answer:
+    """Returns the answer. Raises NoAnswer, Refused, SessionOver, WrongOffset."""
+    if answer.status < 300:
+        return answer
+    refusal = error_of(answer.status, "", answer.body)
+    if answer.status in _ELSEWHERE:
+        raise NoAnswer(refusal.detail)
+    if answer.status == GONE:
+        raise SessionOver
+    if refusal.code == "wrong-offset":
+        raise WrongOffset(_decoded(answer, _Offset).offset)
+    raise Refused(refusal.code, refusal.detail, answer.status, retry_after(answer.headers))
 
 
 def _address(session: str) -> str:
     """Returns the address of a session, in which nothing of it is secret: but for one of a cluster in which nodes of
     before 0.3.0 may be, which look for the secret there."""
-    number, _, secret = session.partition("-")
-    return f"{PATH}/{segment(number if secret.startswith(PREFIX) else session)}"
+    return f"{PATH}/{segment(session.partition('-')[0] if is_bound(session) else session)}"
 
 
 def _decoded(answer: Answer, kind: type[_T]) -> _T:
@@ -94,10 +137,14 @@ def _decoded(answer: Answer, kind: type[_T]) -> _T:
 
 
 def http_servers(
-    addresses: Sequence[Address], token: str | None = None, trust: Trust = SYSTEM
+    addresses: Sequence[Address],
+    token: str | None = None,
+    trust: Trust = SYSTEM,
+    file: TokenFile | None = None,
 ) -> tuple[list[HttpServer], Transport]:
-    """Returns the nodes at these addresses, and what to close in the end. Raises ClientError "insecure" when the token
-    would go to one of them unencrypted."""
+    """Returns the nodes at these addresses, and what to close in the end. `file`: where the token is from. Raises
+    ClientError "insecure" when the token would go to one of them unencrypted."""
     check_clear(addresses, token, trust)
     transport = Transport(Nodes(addresses, discover=False), timeout=TIMEOUT_S, token=token, trust=trust)
-    return [HttpServer(address, transport) for address in addresses], transport
+    shown = WorkerToken(token, file)
+    return [HttpServer(address, transport, shown) for address in addresses], transport

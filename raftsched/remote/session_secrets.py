@@ -47,6 +47,11 @@ def parse(text: str) -> tuple[int, str] | None:
     return None if match is None else (int(match[1]), match[2])
 
 
+def is_bound(text: str) -> bool:
+    """Returns whether the session of this text is its token's: those of clusters below SESSIONS_ARE_BOUND are not."""
+    return text.partition("-")[2].startswith(PREFIX)
+
+
 def speaks_for(session: Session, secret: str, whose: str) -> bool:
     """Returns whether this owner of a token may speak for the session with this secret."""
     return hmac.compare_digest(session.nonce, nonce_of(secret, whose))

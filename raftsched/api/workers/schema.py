@@ -22,8 +22,8 @@ from raftsched.core.limits import (
     WEIGHT_MAX,
 )
 from raftsched.handlers import KINDS
-from raftsched.remote.gateway import allowed_of
-from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut
+from raftsched.remote.protocol import BindIn, CloseIn, OpenIn, OpenOut, PollIn, PollOut
+from raftsched.remote.rules import allowed_of
 
 _CALL = "call:"
 _HANDLERS = f'{", ".join(KINDS)}, or "{_CALL}" and the name of a handler'
@@ -73,7 +73,7 @@ class PollAnswer(PollOut, kw_only=True):
     __doc__ = PollOut.__doc__
 
 
-__all__ = ["CloseIn", "PollAnswer", "PollIn", "WorkerSessionIn", "WorkerSessionOut", "check_opening"]
+__all__ = ["BindIn", "CloseIn", "PollAnswer", "PollIn", "WorkerSessionIn", "WorkerSessionOut", "check_opening"]
 
 
 def check_opening(worker: WorkerSessionIn) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from raftsched.api.auth.access import count, still_holds
+from raftsched.api.auth.access import count, digest_of, still_holds
 from raftsched.api.auth.access import refused as not_accepted
 from raftsched.api.auth.callers import caller, note_proposed, request_state, served, signed
 from raftsched.api.context import ApiContext
@@ -19,6 +19,7 @@ from raftsched.api.http.replies import reply_value
 from raftsched.api.openapi.operation import BODIES, Reply, operation
 from raftsched.api.workers.polls import read_poll
 from raftsched.api.workers.schema import (
+    BindIn,
     CloseIn,
     PollAnswer,
     PollIn,
@@ -27,6 +28,7 @@ from raftsched.api.workers.schema import (
     check_opening,
 )
 from raftsched.core.cluster import Session
+from raftsched.core.rows import TOKENS
 from raftsched.errors import RaftschedError
 from raftsched.remote.gateway import NameTaken
 from raftsched.remote.session_secrets import HEADER, parse
@@ -34,6 +36,7 @@ from raftsched.remote.session_secrets import HEADER, parse
 OPENING_MAX = 256 * 1024  # bytes of a body
 POLL_MAX = 4 * 1024 * 1024
 CLOSING_MAX = 512 * 1024
+BINDING_MAX = 64 * 1024
 LOOKED_AT_S = 1.0  # a token may be revoked while a poll waits for longer
 
 _WRITES = ("no-leader", "overloaded", "stopping", "unknown-outcome")
@@ -57,9 +60,7 @@ async def open_session(ctx: ApiContext, call: Call[WorkerSessionIn]) -> web.Resp
     opened ends at once."""
     worker = call.body
     check_opening(worker)
-    if worker.incarnation and (whose := caller().whose):
-        # Who shows it ends a session at once: that is for the token that opened the session, and for no other.
-        worker.incarnation = sha256(f"{whose}\0{worker.incarnation}".encode()).hexdigest()
+    worker.incarnation = _incarnation_of(worker.incarnation)
     queues, namespaces = served()
     try:
         opened = await ctx.workers.open(
@@ -135,6 +136,51 @@ async def close(ctx: ApiContext, call: Call[CloseIn]) -> web.Response:
     stays so."""
     await ctx.workers.close(session_of(call), call.body, check_session, whose=caller().whose)
     return web.Response(status=204)
+
+
+@operation(
+    "Give a worker's session to another token",
+    {204: Reply(None, "The session is that of the token of this request.")},
+    headers=(HEADER,),
+    body=BindIn,
+    body_max=BINDING_MAX,
+    codes=(*BODIES, *_WRITES, "not-found", "session-over"),
+    role="worker",
+    scope="shared",
+    repeatable=True,
+    work=True,
+)
+async def bind(ctx: ApiContext, call: Call[BindIn]) -> web.Response:
+    """A worker that gets another token goes on with its session, and with what runs under it: it shows the new token as
+    always, and the secret of the earlier one in the body. That one may have been revoked by then, or have expired, as
+    long as the session is open. The new token has to be good for all that the session takes runs of. It may be sent
+    again."""
+    await ctx.workers.bind(
+        session_of(call),
+        _owner_of(ctx, call.body.secret),
+        _incarnation_of(call.body.incarnation),
+        check_session,
+        signed=_signed,
+        whose=caller().whose,
+    )
+    return web.Response(status=204)
+
+
+def _owner_of(ctx: ApiContext, secret: str) -> str:
+    """Returns the owner of one of the cluster's own tokens, whether or not it still holds. Raises RaftschedError
+    session-over: there is no such token, so no session is its."""
+    with ctx.read() as view:
+        found = TOKENS.get(view, digest_of(f"Bearer {secret}"))
+    if found is None:
+        raise RaftschedError("session-over", "There is no such session, or it is not that of this token.")
+    return str(found.id)
+
+
+def _incarnation_of(said: str) -> str:
+    """Returns the incarnation as the log has it: who shows it ends a session at once, so it is for the token that the
+    session is of, and for no other."""
+    whose = caller().whose
+    return sha256(f"{whose}\0{said}".encode()).hexdigest() if said and whose else said
 
 
 def session_of(call: Call[Any]) -> str:

@@ -7,6 +7,7 @@ from raftsched.core.actions import (
     LeadershipOpened,
     LevelRaised,
     MembersChanged,
+    SessionBound,
     SessionChanged,
     SettingsChanged,
 )
@@ -19,6 +20,7 @@ from raftsched.core.commands import (
     Accepted,
     Answer,
     Barrier,
+    BindSession,
     CloseSession,
     EndSession,
     Form,
@@ -31,7 +33,7 @@ from raftsched.core.commands import (
 )
 from raftsched.core.entry import check_level
 from raftsched.core.executors import is_worker, worker_name
-from raftsched.core.limits import WEIGHT_MAX, settings_error, worker_error
+from raftsched.core.limits import BOOT_ID_MAX, WEIGHT_MAX, settings_error, worker_error
 from raftsched.core.rows import TERMS
 from raftsched.core.tables import Table, after, from_u64, u64
 
@@ -225,6 +227,18 @@ def close_session(tx: Tx, c: CloseSession) -> Answer:
     if session is None or not session.open:
         return Rejected("stale", "The session is over already.")
     _end(tx, session, frozenset(c.ran))
+    return Accepted()
+
+
+def bind_session(tx: Tx, c: BindSession) -> Answer:
+    session = tx.session(c.session)
+    if session is None or not session.open or not is_worker(session.node) or session.nonce != c.bound:
+        return Rejected("stale", "The session is over already, or another token's.")
+    if len(c.incarnation.encode()) > BOOT_ID_MAX:
+        return Rejected("invalid-parameter", f"an incarnation takes {BOOT_ID_MAX} bytes.")
+    session.nonce, session.boot_id = c.nonce, c.incarnation
+    tx.put_session(session)
+    tx.actions.append(SessionBound(session.id))
     return Accepted()
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -15,6 +16,8 @@ from raftsched.security.local_token import read_local_token
 from raftsched.testing import cluster
 from raftsched.testing.nodes import Cluster
 from tests.support.patience import patient
+
+_T = TypeVar("_T")
 
 JOB: Any = {"trigger": {"manual": True}, "handler": {"shell": "echo hello"}}
 
@@ -102,3 +105,65 @@ async def restarted(nodes: Cluster, secret: str) -> None:
         async with raftsched.AsyncClient(others[0].url, token=local, discover=False) as client:
             with pytest.raises(raftsched.AuthError):
                 await ask(client, "GET", "/v1/tokens")
+
+
+@pytest.mark.parametrize("first", ["file", "revoke"])
+def test_a_worker_whose_token_is_replaced_in_its_file_loses_no_run(tmp_path: Path, first: str) -> None:
+    """The new token is in the file before the earlier one is revoked, or comes a moment after that. What runs goes on
+    in the same attempt and the same session, and what is due later starts."""
+
+    async def main() -> None:
+        async with cluster(3, directory=tmp_path) as nodes:
+            root = await turn_on(nodes)
+            old, new = [await make(nodes[0], name, "worker") for name in ("old", "new")]
+            file = tmp_path / "worker.token"
+            file.write_text(old["secret"])
+            gate = tmp_path / "gate"
+            worker = raftsched.Worker(
+                servers=[node.url for node in nodes],
+                name="w1",
+                data=str(tmp_path / "w1"),
+                slots=4,
+                token_file=str(file),
+                jobs_as_node=True,
+                labels={"where": "there"},
+            )
+            there: Any = {"placement": {"labels": {"where": "there"}}, "trigger": {"manual": True}}
+            waits = {"handler": {"shell": f"while [ ! -e {gate} ]; do sleep 0.05; done"}}
+            client = raftsched.AsyncClient([node.url for node in nodes], token=root)
+            async with client, worker:
+                run = await client.jobs.run(await client.jobs.create({**there, **waits}))
+                await until(lambda: client.instances.get(run), lambda found: found.started_at is not None)
+                session = worker.session
+                if first == "file":
+                    replace(file, new["secret"])
+                    await until(lambda: bound(client), lambda count: count == 1)
+                await ask(client, "DELETE", f"/v1/tokens/{old['id']}")
+                if first == "revoke":
+                    replace(file, new["secret"])
+                    await until(lambda: bound(client), lambda count: count == 1)
+                after = await client.jobs.run(await client.jobs.create({**there, "handler": {"exec": ["true"]}}))
+                assert (await client.instances.wait(after, timeout=patient(60))).state == "SUCCEEDED"
+                gate.touch()
+                done = await client.instances.wait(run, timeout=patient(60))
+                assert (done.state, done.attempt, worker.session) == ("SUCCEEDED", 1, session)
+
+    asyncio.run(main())
+
+
+def replace(file: Path, text: str) -> None:
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
+
+
+async def bound(client: raftsched.AsyncClient) -> int:
+    """How often a session was given to another token."""
+    found = await ask(client, "GET", "/v1/audit?limit=200")
+    return sum(one["operation"] == "worker_sessions_bind" for one in found["items"])
+
+
+async def until(look: Callable[[], Awaitable[_T]], right: Callable[[_T], bool]) -> None:
+    async with asyncio.timeout(patient(60)):
+        while not right(await look()):  # noqa: ASYNC110 nothing tells of it
+            await asyncio.sleep(0.05)

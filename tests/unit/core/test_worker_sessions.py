@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.actions import SessionChanged
+from raftsched.core.actions import SessionBound, SessionChanged
 from raftsched.core.allowed import Allowed
 from raftsched.core.executors import is_worker, node_name, worker_key, worker_name
-from raftsched.core.limits import EXECUTOR_MAX, HANDLERS_MAX, SERVED_MAX
+from raftsched.core.limits import BOOT_ID_MAX, EXECUTOR_MAX, HANDLERS_MAX, SERVED_MAX
 from raftsched.core.model import InstanceState as I
 from raftsched.core.model import Outcome
 from raftsched.core.tables import Table
@@ -98,6 +98,35 @@ def test_a_request_that_was_overtaken_ends_no_session(was: int, now: int) -> Non
     world.assign(key, first)
     assert world.refused(opening(replaces=first, incarnation="a", opening=now)) == "stale"
     assert world.instance(key).live is not None
+
+
+def test_a_session_is_another_token_s_from_now_on_and_its_runs_go_on() -> None:
+    world = World()
+    first = world.ok(opening(incarnation="a")).number
+    assert first is not None
+    key = world.run_now(world.create())
+    token = world.assign(key, first)
+    world.ok(c.BindSession(first, b"nonce", b"other", "b"))
+    assert world.actions == [SessionBound(first)]
+    (row,) = [s for s in world.sessions() if s.node == W1]
+    assert (row.id, row.nonce, row.boot_id, row.open) == (first, b"other", "b", True)
+    live = world.instance(key).live
+    assert live is not None
+    assert live.token == token
+    assert world.refused(opening(replaces=first, incarnation="a", opening=1)) == "name-taken"
+    world.ok(opening(replaces=first, incarnation="b", opening=1))
+
+
+def test_whose_session_it_is_not_cannot_give_it_away() -> None:
+    world = World()
+    first = world.ok(opening()).number
+    assert first is not None
+    assert world.refused(c.BindSession(first, b"wrong", b"other")) == "stale"
+    assert world.refused(c.BindSession(first + 1, b"nonce", b"other")) == "stale"
+    assert world.refused(c.BindSession(world.session("n1"), b"", b"other")) == "stale", "a node's own"
+    assert world.refused(c.BindSession(first, b"nonce", b"other", "x" * (BOOT_ID_MAX + 1))) == "invalid-parameter"
+    world.ok(c.EndSession(first, world.meta.epoch))
+    assert world.refused(c.BindSession(first, b"nonce", b"other")) == "stale"
 
 
 def test_the_rows_of_workers_that_come_and_go_do_not_stay() -> None:

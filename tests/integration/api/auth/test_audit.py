@@ -193,6 +193,7 @@ def test_what_hands_in_work_is_named_here() -> None:
     assert found == {
         ("POST", "/v1/jobs"), ("POST", "/v1/jobs:batch"), ("POST", "/v1/jobs/{id}/run"),
         ("POST", "/v1/instances/{id}/rerun"), ("POST", "/v1/worker-sessions"), ("GET", "/v1/cluster/log"),
+            ("POST", "/v1/worker-sessions/{session}/token"),
     }  # fmt: skip
 
 

@@ -382,6 +382,82 @@ def test_a_session_is_that_of_the_token_that_opened_it(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+async def bind(call: Any, session: str, secret: str, incarnation: str = "i") -> tuple[int, Any]:
+    address, headers = sent(session, "/token")
+    status, answer = await call("POST", address, {"secret": secret, "incarnation": incarnation}, headers)
+    return status, answer
+
+
+@pytest.mark.parametrize("revoked", [False, True])
+def test_who_shows_both_tokens_goes_on_with_the_session(tmp_path: Path, revoked: bool) -> None:
+    """What runs under it is not touched, also where the earlier token was revoked before the worker had the new one."""
+
+    async def test(call: Client) -> None:
+        people = await guarded(call)
+        admin = people["admin"]
+        old, new = [As(call, await make(admin, name, "worker")) for name in ("old", "new")]
+        session = await opened(old)
+        token = await give(admin, call.cluster, session)
+        if revoked:
+            _, tokens = await admin("GET", "/v1/tokens")
+            number = next(one["id"] for one in tokens["items"] if one["name"] == "old")
+            assert (await admin("DELETE", f"/v1/tokens/{number}"))[0] == 204
+            assert (await poll(old, session))[0] == 401
+        assert await bind(new, session, old.secret) == (204, "")
+        assert await bind(new, session, old.secret) == (204, ""), "the first answer may have been lost"
+        status, answer = await poll(new, session)
+        assert (status, [run["token"] for run in answer["runs"]]) == (200, [token])
+        assert (await poll(old, session))[0] == (401 if revoked else 410)
+        status, answer = await new("POST", PATH, {**WORKER, "opening": 2})
+        assert status == 201, "the incarnation is the new token's, too"
+
+    run(tmp_path, test)
+
+
+def test_a_session_is_given_to_nobody_who_shows_less(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        people = await guarded(call)
+        admin = people["admin"]
+        queues = {"old": ["a", "b"], "new": ["a", "b"], "less": ["a"], "third": ["a", "b"]}
+        made = {name: As(call, await make(admin, name, "worker", queues=found)) for name, found in queues.items()}
+        session = await opened(made["old"])
+        for who, secret, wanted in (
+            (made["new"], "rs_x", 410),
+            (made["new"], made["third"].secret, 410),
+            (made["new"], made["new"].secret, 410),
+            (admin, made["third"].secret, 410),
+            (made["less"], made["old"].secret, 403),
+            (people["operator"], made["old"].secret, 403),
+            (people["nobody"], made["old"].secret, 401),
+        ):
+            assert (await bind(who, session, secret))[0] == wanted
+        other = session[:-2] + ("AA" if session[-2:] != "AA" else "BB")
+        assert (await bind(made["new"], other, made["old"].secret))[0] == 410, "the secret of the session"
+        assert (await poll(made["old"], session))[0] == 200, "it is whose it was"
+        assert (await bind(made["new"], session, made["old"].secret))[0] == 204
+        _, audit = await admin("GET", "/v1/audit?limit=100")
+        assert made["old"].secret not in json.dumps(audit)
+
+    run(tmp_path, test)
+
+
+def test_a_session_of_a_cluster_below_the_level_is_nobody_s(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        people = await guarded(call)
+        admin = people["admin"]
+        old, new = [As(call, await make(admin, name, "worker")) for name in ("old", "new")]
+        number = call.cluster.apply(OpenWorker("worker/w1", 0, b"\xab" * 16, 1, handlers=("exec",)))[0].number
+        session = f"{number}-{'ab' * 16}"
+        address = f"{PATH}/{session}/token"
+        assert (await new("POST", address, {"secret": old.secret}))[0] == 204
+        with call.cluster.store.read() as view:
+            row = SESSIONS.get(view, number)
+        assert row is not None
+        assert row.nonce == b"\xab" * 16, "who has it speaks for it, with whatever token"
+
+    run(tmp_path, test)
+
+
 def test_the_log_has_no_secret_of_a_session(tmp_path: Path) -> None:
     """Who reads it, or a backup, cannot speak for the session."""
 

@@ -10,8 +10,8 @@ import pytest
 from raftsched.api.http.problems import Problem
 from raftsched.api.workers.schema import WorkerSessionIn, check_opening
 from raftsched.core.allowed import Allowed
-from raftsched.remote.gateway import allowed_of
 from raftsched.remote.protocol import WorkerRules
+from raftsched.remote.rules import allowed_of
 
 
 def given(**fields: Any) -> WorkerSessionIn:

@@ -1,0 +1,47 @@
+"""What a node holds of the sessions of remote workers: their rows, and the polls that are being answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from raftsched.core.cluster import Session
+from raftsched.remote.protocol import PollIn
+
+RATE_BURST = 1_000  # polls that may come at once
+
+
+class Held:
+    """An open session, as far as this node has read it."""
+
+    def __init__(self, row: Session, ending: set[int]) -> None:
+        self.row = row
+        self.ending = ending  # tokens of runs that are asked to end
+        self.over = False
+        self.polls: list[Poll] = []
+        self.granted_at_ms = 0  # when an answer last renewed the lease
+        self.left, self.left_at_ms = float(RATE_BURST), 0  # polls that may come at once, as of when
+
+    @property
+    def poll_ms(self) -> int:
+        """How long a poll waits at most, so that the lease is renewed in time."""
+        return self.row.ttl_ms // 4
+
+    def wake(self) -> None:
+        for poll in self.polls:
+            poll.event.set()
+
+
+class Poll:
+    """A poll that is being answered."""
+
+    __slots__ = ("after", "event", "gone", "killing", "most", "replaced", "waits")
+
+    def __init__(self, request: PollIn, gone: Callable[[], bool]) -> None:
+        self.after = request.after
+        self.most = request.max_runs
+        self.killing = frozenset(request.killing)
+        self.event = asyncio.Event()  # there may be something for it
+        self.gone = gone
+        self.waits = False
+        self.replaced = False  # a newer one takes the runs
