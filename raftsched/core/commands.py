@@ -104,9 +104,7 @@ __all__ = [  # beside what is defined here
 
 class CreateJob(Command, frozen=True, tag=10, gc=False):
     """A name that exists: the same content answers with the job there is, another content is refused, and so is
-    `suspended` while it is scheduled.
-
-    With `replace`, an existing name takes the new content instead (create or replace)."""
+    `suspended` while it is scheduled. With `replace` it takes the new content instead (create or replace)."""
 
     namespace: str
     name: str | None

@@ -80,9 +80,8 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 async def compare_all(ctx: ApiContext, call: Call[Any]) -> web.Response:
     """Says of each what a PUT by its name would do. What is `unchanged` with `consistency=leader` need not be put; what
     is `changed` is put with its `etag` in If-Match, and what is `created` with If-None-Match: *, so that nothing is
-    overwritten that was not compared. A job that is due so long after its creation (`in`) is unchanged, too, when its time is given instead, as in exports,
-    and one that counts in UTC when it is given that zone.
-    """
+    overwritten that was not compared. A job that is due so long after its creation (`in`) is unchanged, too, when its
+    time is given instead, as in exports, and one that counts in UTC when it is given that zone."""
     slices = Slices()
     texts = await job_texts(call.raw, slices)
     settings, now_ms = ctx.settings(), ctx.now_ms()

@@ -168,9 +168,7 @@ async def _replace_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
         content = await _named_content(ctx, call, job)
         call.must_not_exist()
         return encode(
-            EditJob(
-                job.id, content.policy, content.body, job.revision, job.name, content.defaults, content.suspended
-            )
+            EditJob(job.id, content.policy, content.body, job.revision, job.name, content.defaults, content.suspended)
         )
 
     await catch_up(ctx)
