@@ -76,6 +76,10 @@ class Client:
         """The nodes, in the order in which the next request asks them."""
         return self._nodes.order(self._now(), lead=False)
 
+    def twin(self) -> Client:
+        """Returns another client of the same nodes, for another thread."""
+        return Client(self._nodes.given, timeout=self.timeout, token=self.token, trust=self.trust)
+
     def _token(self, server: Server) -> str | None:
         return self.token(server) if callable(self.token) else self.token
 

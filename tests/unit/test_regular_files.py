@@ -33,7 +33,7 @@ PLAIN = {  # files of these modules that are opened as they are: why
     "cli/importers/hostzone.py": "/etc/timezone",
     "cli/importers/report.py": "it is written",
     "cli/importers/sources.py": "a stream on purpose; in a directory regular files alone",
-    "cli/jobs/apply.py": "a stream on purpose; in a directory regular files alone",
+    "cli/jobs/files.py": "a stream on purpose; in a directory regular files alone",
     "cli/jobs/diff.py": "it is written",
     "client/contexts.py": "the user's own file, in the user's own directory",
     "store/datafile.py": "/dev/null",

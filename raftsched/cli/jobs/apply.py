@@ -2,102 +2,51 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.remote import by_name, format_option, job_ref, remote
-from raftsched.cli.terminal.documents import read_jobs
+from raftsched.cli.failures import Failure
+from raftsched.cli.jobs import pruning
+from raftsched.cli.jobs.comparing import compare, compare_all, reason_of
+from raftsched.cli.jobs.files import Wanted, files_option, namespace_option, read_wanted
+from raftsched.cli.jobs.putting import Changed, each, put
+from raftsched.cli.remote import format_option, job_ref, remote
 from raftsched.cli.terminal.output import print_json
-from raftsched.cli.terminal.progress import progress, progress_option
-from raftsched.regular_files import read_regular
+from raftsched.cli.terminal.progress import Progress, progress_option
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
-_AT_ONCE = 1_000  # jobs in one question,
-_BYTES_AT_ONCE = 1 << 20  # and of these so many bytes
 _WOULD = {"created": "would be created", "changed": "would be changed", "unchanged": "unchanged"}
+_NOT_SENT = "not sent"
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """One job of the files."""
+class _Outcomes:
+    """Collects what became of the jobs of the files, in their order."""
 
-    place: str  # "jobs.yaml: line 3"
-    namespace: str
-    job: dict[str, Any]
-    expired: bool  # it is over where it was exported
+    def __init__(self, found: Sequence[Wanted]) -> None:
+        self._places = {wanted.path: place for place, wanted in enumerate(found)}
+        self._told: list[dict[str, Any] | None] = [None] * len(found)
+        self._codes = [0] * len(found)
+
+    def tell(self, wanted: Wanted, result: str, reason: str | None = None, code: int = 0) -> None:
+        place = self._places[wanted.path]
+        more = {} if reason is None else {"reason": reason}
+        file = {"file": wanted.place} if result == "refused" else {}
+        self._told[place] = {**wanted.where, "result": result, **more, **file}
+        self._codes[place] = code
 
     @property
-    def name(self) -> str:
-        return str(self.job["name"])
+    def code(self) -> int:
+        """The exit code of the first refusal, else 0."""
+        return next(filter(None, self._codes), 0)
 
     @property
-    def path(self) -> str:
-        return by_name(self.namespace, self.name)
-
-    @property
-    def where(self) -> dict[str, str]:
-        return {"namespace": self.namespace, "name": self.name}
-
-
-files_option = click.option(
-    "-f",
-    "--file",
-    "files",
-    metavar="FILE",
-    multiple=True,
-    required=True,
-    help="YAML, JSON or JSON lines; '-' is stdin, a directory means its .yaml, .yml, .json and .jsonl files; may be"
-    " repeated.",
-)
-namespace_option = click.option(
-    "--namespace", "-N", default="default", show_default=True, metavar="NS", help="Of jobs that name none."
-)
-
-
-def read_wanted(files: Sequence[str], namespace: str) -> list[Wanted]:
-    """The jobs of all files, each with a name of its own. Raises a usage error; then nothing was sent."""
-    found: list[Wanted] = []
-    seen: dict[tuple[str, str], str] = {}
-    for source, data in _contents(files):
-        for document in read_jobs(data, source):
-            job, place = document.value, f"{source}: {document.place}"
-            if not isinstance(job.get("name"), str):
-                raise click.UsageError(f"{place} has no name; apply finds jobs by name (or use jobs create)")
-            wanted = Wanted(place, str(job.get("namespace") or namespace), job, document.expired)
-            try:
-                by_name(wanted.namespace, wanted.name)
-            except click.UsageError as error:
-                raise click.UsageError(f"{place}: {error.message}") from None
-            before = seen.setdefault((wanted.namespace, wanted.name), place)
-            if before != place:
-                raise click.UsageError(f"{place}: {job_ref(wanted.where)} is there already, at {before}; keep one")
-            found.append(wanted)
-    return found
-
-
-def _contents(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    for name in files:
-        if name == "-":
-            yield "stdin", sys.stdin.buffer.read()
-            continue
-        path = Path(name)
-        try:
-            parts = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
-            if not parts:
-                raise click.UsageError(f"{name} has no files that end with {', '.join(SUFFIXES)}")
-            for part in parts:
-                yield str(part), part.read_bytes() if part == path else read_regular(part)
-        except OSError as error:
-            raise click.UsageError(f"cannot read {error.filename}: {(error.strerror or '').lower()}") from None
+    def told(self) -> list[dict[str, Any]]:
+        return [result for result in self._told if result is not None]
 
 
 @click.command()
@@ -105,178 +54,179 @@ def _contents(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
 @namespace_option
 @click.option("--prune", is_flag=True, help="Delete jobs with the --label that the files do not have.")
 @click.option("--label", metavar="KEY=VALUE", help="Of --prune; the jobs of the files have to carry it.")
+@click.option(
+    "--prune-max", metavar="N|P%", callback=pruning.most,
+    help="Of --prune: do nothing when more jobs would go than this, or than this share of those with the label."
+    f"  [default: {pruning.DEFAULT_MOST}]",
+)  # fmt: skip
+@click.option("--allow-empty", is_flag=True, help="Of --prune: the files may hold no job at all.")
 @click.option("--yes", is_flag=True, help="Of --prune: do not ask.")
+@click.option("--check", is_flag=True, help="Send nothing when one of the jobs would be refused.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done; see also 'jobs diff'.")
 @format_option
 @progress_option
 @remote
 def apply(
-    client: Client, files: tuple[str, ...], namespace: str, prune: bool, label: str | None, yes: bool, dry_run: bool,
-    fmt: str,
+    client: Client, files: tuple[str, ...], namespace: str, prune: bool, label: str | None, prune_max: str | None,
+    allow_empty: bool, yes: bool, check: bool, dry_run: bool, fmt: str,
 ) -> None:  # fmt: skip
     """Create or replace the jobs of files, each by its name. Safe to repeat.
 
     A file holds one job or many: YAML documents, a JSON list, one per line, or what `jobs export` or
-    `jobs list -o json` printed. A job that is refused does not keep the others out; the exit code is then that of the
-    first refusal. A job that is paused stays paused; "suspended": true pauses one. What is read from an export and had
-    expired there is left out, for it would run again.
+    `jobs list -o json` printed. All jobs are compared first, as the cluster reads them, and only those that differ are
+    sent, each on the condition that it still is as it was compared: one that somebody changed meanwhile is refused.
+    A job that is refused does not keep the others out; the exit code is then that of the first refusal. A job that is
+    paused stays paused; "suspended": true pauses one. What is read from an export and had expired there is left out,
+    for it would run again.
+
+    --check sends nothing when the comparison finds a job that would be refused. That is all but a transaction: what
+    changes while the jobs are sent, a limit that is reached on the way, and jobs that would wait for each other are
+    noticed by then only, and what was sent stays.
 
     --prune also deletes: the jobs of all namespaces that carry --label and are in none of the files. It lists them and
-    asks first, and deletes nothing when a job was refused.
+    asks first, and deletes nothing when a job was refused. Files without any job are refused, for a template may have
+    rendered nothing (--allow-empty), and so are more deletions than --prune-max, before anything is sent.
 
     \b
       raftsched jobs apply -f jobs.yaml
-      raftsched jobs apply -f jobs/ --prune --label app=shop
+      raftsched jobs apply -f jobs/ --check --prune --label app=shop
       raftsched jobs list --all -o json | raftsched --server http://other:7401 jobs apply -f -
     """
-    from raftsched.client.errors import ClientError
-
-    found = read_wanted(files, namespace)
-    key, value = _label(label, prune)
-    for wanted in found if prune else ():
-        if (wanted.job.get("labels") or {}).get(key) != value:
-            raise click.UsageError(f"{wanted.place}: {job_ref(wanted.where)} lacks the label {label}; --prune wants it")
-    results: list[dict[str, Any]] = []
+    if not prune and (allow_empty or prune_max is not None):
+        raise click.UsageError("--allow-empty and --prune-max go with --prune")
+    found = read_wanted(files, namespace, empty=prune)
+    label = pruning.label_of(label, found, prune=prune)
+    if prune and not found and not allow_empty:
+        raise click.UsageError(
+            f"there is no job in {', '.join(files)}: --prune would delete all jobs with the label {label}. Say"
+            " --allow-empty if that is meant"
+        )
+    seen = compare_all(client, found, newest=not dry_run)
+    surplus = pruning.surplus(client, label, found, newest=not seen and not dry_run) if prune else None
+    refusal = None if surplus is None else surplus.refusal(prune_max or pruning.DEFAULT_MOST)
+    if refusal is not None and not dry_run:
+        raise Failure(refusal)
+    outcomes = _Outcomes(found)
+    deleted: list[dict[str, Any]] = []
     code = 0
-    same = frozenset() if dry_run else _unchanged(client, found)
     try:
-        with progress(found, "applying") as items:
-            for wanted in items:
-                if wanted.path in same:
-                    results.append({**wanted.where, "result": "unchanged"})
-                    continue
-                try:
-                    results.append({**wanted.where, **_apply(client, wanted, dry_run)})
-                except ClientError as e:
-                    if not 400 <= e.status < 500:
-                        raise
-                    code = code or int(e.exit)
-                    results.append({**wanted.where, "result": "refused", "reason": reason_of(e)})
-        if prune and not code:
-            keep = {(w.namespace, w.name) for w in found}
-            results += _prune(client, str(label), keep, yes, dry_run)
-    finally:  # what was done is told, whatever came after it
-        _print(results, fmt)
-    sys.exit(code)
-
-
-def _label(label: str | None, prune: bool) -> tuple[str, str]:
-    if prune != (label is not None):
-        raise click.UsageError("--prune and --label KEY=VALUE go together")
-    key, equals, value = (label or "=").partition("=")
-    if prune and not (key and equals):
-        raise click.UsageError("--label takes KEY=VALUE")
-    return key, value
-
-
-def reason_of(error: Any) -> str:
-    """Returns the text of a refusal, with all bad fields."""
-    places = [f"{e.pointer or '/'}: {e.detail}" for e in error.errors]
-    return "; ".join([error.detail, *places]) if len(places) > 1 else str(error.detail)
-
-
-def current(client: Client, path: str) -> dict[str, Any] | None:
-    """The job by its name; None: there is none."""
-    from raftsched.client.errors import ClientError
-
-    try:
-        return dict(client.get(path))
-    except ClientError as e:
-        if e.status != 404 or e.code != "not-found":
-            raise
-        return None
-
-
-def compare(client: Client, wanted: Wanted) -> dict[str, Any]:
-    """{"result": "created", "changed" or "unchanged", "before", "after"}: what applying it would do."""
-    body = {**wanted.job, "namespace": wanted.namespace}
-    return dict(client.post(f"{wanted.path}/compare", body))
-
-
-def _unchanged(client: Client, found: Sequence[Wanted]) -> frozenset[str]:
-    """Returns the paths of the jobs that are there as the files have them, as of now. Nodes of earlier versions are not
-    asked for many at once: they answer 404 or 405. What is wrong with a job, its own PUT says."""
-    from raftsched.client.errors import ClientError
-
-    same: list[str] = []
-    try:
-        for some in portions([wanted for wanted in found if not wanted.expired]):
-            body = [{**wanted.job, "namespace": wanted.namespace} for wanted in some]
-            answer = client.post("/v1/jobs:compare?consistency=leader", body)
-            results = zip(some, answer["items"], strict=True)
-            same += [wanted.path for wanted, one in results if one["result"] == "unchanged"]
-    except ClientError as e:
-        if not 400 <= e.status < 500:
-            raise
-    return frozenset(same)
-
-
-def portions(found: Sequence[Wanted]) -> Iterator[list[Wanted]]:
-    """Yields the jobs in their order, as many together as one question takes."""
-    portion: list[Wanted] = []
-    size = 0
-    for wanted in found:
-        portion.append(wanted)
-        size += len(json.dumps(wanted.job))
-        if size >= _BYTES_AT_ONCE or len(portion) >= _AT_ONCE:
-            yield portion
-            portion, size = [], 0
-    if portion:
-        yield portion
-
-
-def _apply(client: Client, wanted: Wanted, dry_run: bool) -> dict[str, Any]:
-    if wanted.expired:
-        return {"result": "left out", "reason": "it had expired where it comes from"}
-    if dry_run:
-        return {"result": _WOULD[compare(client, wanted)["result"]]}
-    before = current(client, wanted.path)
-    answer = client.request("PUT", wanted.path, body={**wanted.job, "namespace": wanted.namespace})
-    if answer.status == 201:
-        return {"result": "created"}
-    job = answer.json()
-    same = before is not None and (before["id"], before["revision"]) == (job["id"], job["revision"])
-    return {"result": "unchanged" if same and before and before["state"] == job["state"] else "changed"}
-
-
-def _prune(
-    client: Client, label: str, keep: set[tuple[str, str]], yes: bool, dry_run: bool
-) -> Iterator[dict[str, Any]]:
-    """Deletes each at the revision that was shown: what somebody changed meanwhile stays."""
-    from raftsched.client.errors import ClientError
-
-    surplus = [
-        job
-        for job in client.items("/v1/jobs", {"label": label}, None)
-        if (job["namespace"], job.get("name")) not in keep
-    ]
-    if surplus and not dry_run and not yes:
-        for job in surplus:
-            click.echo(f"not in the files: {job_ref(job)} ({job['state']})", err=True)
-        if not click.confirm(f"Delete these {len(surplus)} jobs?", err=True):
-            raise click.Abort
-    for job in surplus:
-        where = {"namespace": job["namespace"], "name": job.get("name"), "id": job["id"]}
-        if dry_run:
-            yield {**where, "result": "would be deleted"}
-            continue
-        try:
-            client.request("DELETE", f"/v1/jobs/{job['id']}", headers={"If-Match": f'"{job["revision"]}"'})
-        except ClientError as e:
-            if e.status not in (404, 412):
-                raise
-            yield {**where, "result": "refused", "reason": e.detail}
+        if (check and _would_refuse(client, found, seen, outcomes)) or dry_run:
+            _say(client, found, seen, outcomes, dry_run)
         else:
-            yield {**where, "result": "deleted"}
+            _send(client, found, seen, outcomes)
+        if surplus is not None and surplus.jobs and not outcomes.code:
+            if dry_run:
+                deleted = [_would_be_deleted(job) for job in surplus.jobs]
+            else:
+                if not yes:
+                    pruning.ask(surplus.jobs)
+                for told, failed in pruning.delete(client, surplus.jobs):
+                    deleted.append(told)
+                    code = code or failed
+    finally:  # what was done is told, whatever came after it
+        _print([*outcomes.told, *deleted], fmt)
+    if refusal is not None:
+        raise Failure(refusal)
+    sys.exit(outcomes.code or code)
 
 
-def _print(results: list[dict[str, Any]], fmt: str) -> None:
+def _would_refuse(
+    client: Client, found: Sequence[Wanted], seen: Mapping[str, Mapping[str, Any]], outcomes: _Outcomes
+) -> bool:
+    """Returns whether one of the jobs would be refused now. Those that would are told."""
+    from raftsched.client.errors import ClientError
+
+    for wanted in found:
+        if not wanted.expired and seen.get(wanted.path, {"result": "refused"})["result"] == "refused":
+            try:
+                compare(client, wanted)
+            except ClientError as e:
+                _refused(outcomes, wanted, e)
+    return outcomes.code != 0
+
+
+def _say(
+    client: Client,
+    found: Sequence[Wanted],
+    seen: Mapping[str, Mapping[str, Any]],
+    outcomes: _Outcomes,
+    dry_run: bool,
+) -> None:
+    """Tells of each job what would become of it, or that it was not sent since another one was refused."""
+    from raftsched.client.errors import ClientError
+
+    known = {(one["namespace"], one["name"]) for one in outcomes.told}
+    for wanted in found:
+        if (wanted.namespace, wanted.name) in known:
+            continue
+        if wanted.expired:
+            _leave_out(outcomes, wanted)
+            continue
+        if not dry_run:
+            outcomes.tell(wanted, _NOT_SENT)
+            continue
+        one = seen.get(wanted.path)
+        try:
+            result = one["result"] if one is not None and one["result"] in _WOULD else compare(client, wanted)["result"]
+            outcomes.tell(wanted, _WOULD[result])
+        except ClientError as e:
+            _refused(outcomes, wanted, e)
+
+
+def _send(client: Client, found: Sequence[Wanted], seen: Mapping[str, Mapping[str, Any]], outcomes: _Outcomes) -> None:
+    from raftsched.client.errors import ClientError
+
+    def act(own: Client, wanted: Wanted) -> None:
+        try:
+            outcomes.tell(wanted, put(own, wanted, seen.get(wanted.path)))
+        except ClientError as e:
+            _refused(outcomes, wanted, e)
+        except Changed as e:
+            outcomes.tell(wanted, "refused", str(e), int(e.error.exit))
+
+    differ = []
+    for wanted in found:
+        if wanted.expired:
+            _leave_out(outcomes, wanted)
+        elif seen.get(wanted.path, {}).get("result") == "unchanged":
+            outcomes.tell(wanted, "unchanged")
+        else:
+            differ.append(wanted)
+    if differ:
+        with Progress("applying", len(differ)) as line:
+            each(client, differ, act, line.add)
+
+
+def _leave_out(outcomes: _Outcomes, wanted: Wanted) -> None:
+    outcomes.tell(wanted, "left out", "it had expired where it comes from")
+
+
+def _refused(outcomes: _Outcomes, wanted: Wanted, error: Any) -> None:
+    """Tells of a job that was refused. Raises the error where it is not about the job."""
+    if not 400 <= error.status < 500:
+        raise error
+    outcomes.tell(wanted, "refused", reason_of(error), int(error.exit))
+
+
+def _would_be_deleted(job: Mapping[str, Any]) -> dict[str, Any]:
+    where = {"namespace": job["namespace"], "name": job.get("name"), "id": job["id"]}
+    return {**where, "result": "would be deleted"}
+
+
+def _print(results: Sequence[dict[str, Any]], fmt: str) -> None:
     if fmt == "json":
         print_json({"items": results})
         return
+    kept_back = 0
     for result in results:
         reason = result.get("reason")
-        if fmt == "name" and not reason:
+        if result["result"] == _NOT_SENT:
+            kept_back += 1
+        elif fmt == "name" and not reason:
             click.echo(job_ref(result))
         else:
-            click.echo(f"{result['result']}: {job_ref(result)}" + (f": {reason}" if reason else ""), err=bool(reason))
+            why = "" if not reason else f": {reason}"
+            place = f" ({result['file']})" if "file" in result else ""
+            click.echo(f"{result['result']}: {job_ref(result)}{why}{place}", err=bool(reason))
+    if kept_back:
+        click.echo(f"nothing was sent: {kept_back:,} other jobs were not sent either, as --check wants it", err=True)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.failures import Failure
-from raftsched.cli.jobs.apply import compare, files_option, namespace_option, read_wanted, reason_of
+from raftsched.cli.jobs.comparing import compare, compare_all, reason_of
 from raftsched.cli.jobs.export import portable, said_by_namespace, unwritable
+from raftsched.cli.jobs.files import files_option, namespace_option, read_wanted
 from raftsched.cli.remote import find_job, format_option, job_ref, remote
 from raftsched.cli.terminal.documents import read_jobs
 from raftsched.cli.terminal.output import print_json
@@ -46,18 +47,22 @@ def diff(client: Client, files: tuple[str, ...], namespace: str, fmt: str) -> No
 
     code = 0
     results: list[dict[str, Any]] = []
-    with progress(read_wanted(files, namespace), "comparing") as items:
+    wanted_jobs = read_wanted(files, namespace)
+    seen = {} if fmt == "json" else compare_all(client, wanted_jobs, newest=False)
+    with progress(wanted_jobs, "comparing") as items:
         for wanted in items:
             if wanted.expired:
                 results.append({**wanted.where, "result": "left out"})
                 continue
+            if seen.get(wanted.path, {}).get("result") == "unchanged":
+                continue  # nothing of it would be shown
             try:
                 found = compare(client, wanted)
             except ClientError as e:
                 if not 400 <= e.status < 500:
                     raise
                 code = REFUSED
-                results.append({**wanted.where, "result": "refused", "reason": reason_of(e)})
+                results.append({**wanted.where, "result": "refused", "reason": reason_of(e), "file": wanted.place})
             else:
                 code = code or (0 if found["result"] == "unchanged" else DIFFERENT)
                 results.append({**wanted.where, **found})
@@ -71,7 +76,7 @@ def diff(client: Client, files: tuple[str, ...], namespace: str, fmt: str) -> No
 
 def _show(result: dict[str, Any], fmt: str) -> None:
     if result["result"] == "refused":
-        click.echo(f"refused: {job_ref(result)}: {result['reason']}", err=True)
+        click.echo(f"refused: {job_ref(result)}: {result['reason']} ({result['file']})", err=True)
     elif fmt == "name":
         if result["result"] in ("created", "changed"):
             click.echo(job_ref(result))

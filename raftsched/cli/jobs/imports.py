@@ -259,7 +259,8 @@ def _send(
 
 def _ask(client: Client, reports: list[SourceReport]) -> str | None:
     """Moves the jobs that the cluster would refuse to what is refused. Returns why none was asked, None: one was."""
-    from raftsched.cli.jobs.apply import Wanted, portions
+    from raftsched.cli.jobs.comparing import portions
+    from raftsched.cli.jobs.files import Wanted
     from raftsched.client.errors import ClientError
 
     places: dict[int, tuple[SourceReport, dict[str, Any]]] = {}
@@ -271,8 +272,8 @@ def _ask(client: Client, reports: list[SourceReport]) -> str | None:
             wanted.append(one)
     try:
         for some in portions(wanted):
-            body = [{**one.job, "namespace": one.namespace} for one in some]
-            for one, found in zip(some, client.post("/v1/jobs:compare", body)["items"], strict=True):
+            answer = client.post("/v1/jobs:compare", [one.body for one in some])
+            for one, found in zip(some, answer["items"], strict=True):
                 if found["result"] == "refused":
                     report, item = places[id(one)]
                     report.imported.remove(item)

@@ -1,4 +1,4 @@
-"""Job files: what is read from YAML and JSON, what apply does with it, what export writes."""
+"""Job files: what is read from YAML and JSON, what export writes, what diff and edit say and do."""
 
 from __future__ import annotations
 
@@ -207,113 +207,6 @@ def test_a_full_export_means_the_same_under_any_defaults_of_a_namespace() -> Non
         assert (found["placement"], found["notify"], found["labels"]) == ({}, [], {})
 
 
-def test_apply_reads_directories_and_refuses_a_job_that_is_there_twice(tmp_path: Path) -> None:
-    (tmp_path / "b.yaml").write_text("name: b\n---\nname: c\nnamespace: x\n")
-    (tmp_path / "a.json").write_text('{"name": "a"}')
-    (tmp_path / "notes.txt").write_text("no job")
-
-    def answer(request: Request) -> Reply:
-        return (201, JOB) if request.method == "PUT" else problem(404, "not-found", "no")
-
-    with serve(answer) as stub:
-        result = run("--server", stub.url, "jobs", "apply", "-f", str(tmp_path))
-        assert result.output == "created: a\ncreated: b\ncreated: x/c\n"
-        sent = len(stub.requests)
-        (tmp_path / "c.yaml").write_text("name: a\n")
-        twice = run("--server", stub.url, "jobs", "apply", "-f", str(tmp_path))
-        assert twice.exit_code == 2
-        assert "is there already" in twice.stderr
-        assert len(stub.requests) == sent
-        (tmp_path / "c.yaml").write_text("---\nname: No Such\n")
-        named = run("--server", stub.url, "jobs", "apply", "-f", str(tmp_path))
-        assert named.exit_code == 2
-        assert "c.yaml: line 2: 'No Such' is not a job name" in named.stderr
-        assert len(stub.requests) == sent
-    missing = run("jobs", "apply", "-f", str(tmp_path / "none.yaml"))
-    assert (missing.exit_code, "cannot read" in missing.stderr) == (2, True)
-
-
-def test_what_had_expired_is_not_started_again() -> None:
-    with serve(lambda r: (200, JOB)) as stub:
-        result = run("--server", stub.url, "jobs", "apply", "-f", "-", input=json.dumps({**JOB, "state": "EXPIRED"}))
-    assert (result.exit_code, stub.requests) == (0, [])
-    assert result.stderr == "left out: tick: it had expired where it comes from\n"
-
-
-def _labelled(request: Request) -> Reply:
-    if request.method == "GET" and request.path.startswith("/v1/jobs?"):
-        assert "label=app%3Dshop" in request.path
-        return 200, {"items": [JOB, {**JOB, "id": "0d3k5xw2a9f5m", "name": "gone", "namespace": "x"}], "next": None}
-    if request.method == "DELETE":
-        return 204, b""
-    if request.path.endswith("/compare"):
-        return 200, {"result": "changed", "before": {}, "after": {}}
-    if request.path.startswith("/v1/jobs:compare"):
-        return problem(404, "not-found", "no")  # by a node of an earlier version
-    return 200, JOB
-
-
-def test_apply_puts_only_what_differs() -> None:
-    names = [f"j{number}" for number in range(1_200)]
-
-    def answer(request: Request) -> Reply:
-        if request.path.startswith("/v1/jobs:compare"):
-            assert request.path.endswith("?consistency=leader")
-            others = {"j3": "changed", "j4": "refused"}
-            return 200, {"items": [{"result": others.get(job["name"], "unchanged")} for job in request.json]}
-        if request.method == "GET":
-            return 200, JOB
-        return problem(422, "invalid-job", "no") if request.path.endswith("/j4") else (200, {**JOB, "revision": 4})
-
-    text = json.dumps([{"name": name} for name in names])
-    with serve(answer) as stub:
-        result = run("--server", stub.url, "jobs", "apply", "-f", "-", input=text)
-        asked = [(request.method, request.path) for request in stub.requests]
-    assert asked[:2] == [("POST", "/v1/jobs:compare?consistency=leader")] * 2
-    assert [path.rpartition("/")[2] for method, path in asked if method == "PUT"] == ["j3", "j4"]
-    said = [f"{'changed' if name == 'j3' else 'unchanged'}: {name}\n" for name in names if name != "j4"]
-    assert (result.stdout, result.stderr) == ("".join(said), "refused: j4: no\n")
-
-
-_FILE = "name: tick\nlabels: {app: shop}\n"
-
-
-def test_prune_deletes_what_the_files_do_not_have_at_the_revision_it_showed() -> None:
-    words = ("jobs", "apply", "-f", "-", "--prune", "--label", "app=shop")
-    with serve(_labelled) as stub:
-        result = run("--server", stub.url, *words, "--yes", input=_FILE)
-        assert result.stdout == "unchanged: tick\ndeleted: x/gone\n"
-        deleted = [r for r in stub.requests if r.method == "DELETE"]
-        assert [(r.path, r.headers["if-match"]) for r in deleted] == [("/v1/jobs/0d3k5xw2a9f5m", '"3"')]
-        stub.requests.clear()
-        dry = run("--server", stub.url, *words, "--dry-run", input=_FILE)
-        assert dry.stdout == "would be changed: tick\nwould be deleted: x/gone\n"
-        assert not [r for r in stub.requests if r.method in ("PUT", "DELETE")]
-
-
-def test_prune_asks_first_and_stops_at_a_refusal(tmp_path: Path) -> None:
-    file = tmp_path / "jobs.yaml"
-    file.write_text(_FILE)
-    words = ("jobs", "apply", "-f", str(file), "--prune", "--label", "app=shop")
-    with serve(_labelled) as stub:
-        result = run("--server", stub.url, *words, input="n\n")
-        assert result.exit_code == 1
-        assert "not in the files: x/gone (SCHEDULED)" in result.stderr
-        assert not [r for r in stub.requests if r.method == "DELETE"]
-        assert run("--server", stub.url, *words[:-2], input="").exit_code == 2  # no label
-        file.write_text("name: tick\n")
-        lacking = run("--server", stub.url, *words)
-        assert "lacks the label app=shop" in lacking.stderr
-
-    def refuses(request: Request) -> Reply:
-        return problem(422, "invalid-job", "no") if request.method == "PUT" else _labelled(request)
-
-    with serve(refuses) as stub:
-        file.write_text(_FILE)
-        assert run("--server", stub.url, *words, "--yes").exit_code == 1
-        assert not [r for r in stub.requests if r.method == "DELETE"]
-
-
 def test_yaml_is_printed_wherever_json_is() -> None:
     with serve(lambda r: (200, {"items": [JOB], "next": None} if "?" in r.path else JOB)) as stub:
         listed = run("--server", stub.url, "jobs", "list", "-o", "yaml")
@@ -325,15 +218,23 @@ def test_yaml_is_printed_wherever_json_is() -> None:
 BEFORE = {"namespace": "default", "name": "a", "trigger": {"every": "5m"}, "handler": {"shell": "x"}}
 
 
+def _result(name: str) -> str:
+    return {"new": "created", "a": "changed", "same": "unchanged"}.get(name, "refused")
+
+
 def test_diff_shows_what_apply_would_change_and_ends_with_1() -> None:
+    asked: list[str] = []
+
     def answer(request: Request) -> Reply:
+        if request.path == "/v1/jobs:compare":  # of all; what stays as it is need not be asked for alone
+            return 200, {"items": [{"result": _result(job["name"])} for job in request.json]}
         name = request.path.split("/")[-2]
+        asked.append(name)
         if name == "bad":
             return problem(422, "invalid-job", "Two things.", ("/timeout", "is no duration"), ("/queue", "is bad"))
         after = {**BEFORE, "name": name, **({"timeout": "1h"} if name != "same" else {})}
-        results = {"new": "created", "a": "changed", "same": "unchanged"}
         before = None if name == "new" else {**BEFORE, "name": name}
-        return 200, {"result": results[name], "before": before, "after": after}
+        return 200, {"result": _result(name), "before": before, "after": after}
 
     with serve(answer) as stub:
 
@@ -342,6 +243,7 @@ def test_diff_shows_what_apply_would_change_and_ends_with_1() -> None:
             return result.exit_code, result.stdout, result.stderr
 
         assert diff("name: same\n") == (0, "", "")
+        assert asked == []
         code, out, _ = diff("name: a\n---\nname: same\n---\nname: new\n")
         assert code == 1
         lines = out.splitlines()
@@ -350,7 +252,10 @@ def test_diff_shows_what_apply_would_change_and_ends_with_1() -> None:
         assert "same" not in out
         assert diff("name: a\n---\nname: new\n", "-o", "name")[:2] == (1, "a\nnew\n")
         code, _, err = diff("name: a\n---\nname: bad\n")
-        assert (code, err) == (2, "refused: bad: Two things.; /timeout: is no duration; /queue: is bad\n")
+        assert (code, err) == (
+            2,
+            "refused: bad: Two things.; /timeout: is no duration; /queue: is bad (stdin: line 3)\n",
+        )
         assert {r.method for r in stub.requests} == {"POST"}
 
 

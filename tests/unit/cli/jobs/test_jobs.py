@@ -335,7 +335,7 @@ def test_apply_takes_what_list_prints(text: str) -> None:
     with serve(answer) as stub:
         result = run("--server", stub.url, "jobs", "apply", "-f", "-", input=text.encode())
     assert result.output == "created: tick\nchanged: x/b\n"
-    puts = [request for request in stub.requests if request.method == "PUT"]
+    puts = sorted((request for request in stub.requests if request.method == "PUT"), key=lambda put: put.path)
     assert [request.path for request in puts] == [BY_NAME, "/v1/namespaces/x/jobs/b"]
     assert puts[0].json == {k: JOB[k] for k in ("name", "namespace", "trigger", "handler")}
 
@@ -350,7 +350,7 @@ def test_apply_goes_on_after_a_refusal_and_ends_with_its_code() -> None:
     with serve(answer) as stub:
         result = run("--server", stub.url, "jobs", "apply", "-f", "-", input='{"name": "a"}\n{"name": "tick"}\n')
     assert result.exit_code == 4
-    assert (result.stdout, result.stderr) == ("unchanged: tick\n", "refused: a: no\n")
+    assert (result.stdout, result.stderr) == ("unchanged: tick\n", "refused: a: no (stdin: line 1)\n")
 
 
 @pytest.mark.parametrize(
