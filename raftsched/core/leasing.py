@@ -9,6 +9,11 @@ import msgspec
 # the last of its grants could end.
 KILL_BEFORE_MS = 500
 
+POLL_MAX_MS = 30_000  # a remote worker's poll waits no longer
+# Without an open poll for so long, a remote worker is quiet: it is given nothing new. One that reads an answer is
+# between two polls for less.
+QUIET_AFTER_MS = 1_000
+
 
 class DiskUse(msgspec.Struct, array_like=True, frozen=True):
     """Bytes of the file system that a node's data directory is on, and what the node takes of it."""
@@ -61,9 +66,10 @@ class WorkerBeat(msgspec.Struct, array_like=True, frozen=True):
 
 
 class WorkerBeats(msgspec.Struct, array_like=True, frozen=True):
-    """Node to leader: what remote workers asked of it, at most BEATS_MAX."""
+    """Node to leader: what remote workers asked of it, and who of them asks no more; at most BEATS_MAX of each."""
 
     beats: tuple[WorkerBeat, ...]
+    left: tuple[tuple[int, int], ...] = ()  # sessions without an open poll at this node, and for how many ms
 
 
 class WorkerGrants(msgspec.Struct, array_like=True, frozen=True):
@@ -74,6 +80,12 @@ class WorkerGrants(msgspec.Struct, array_like=True, frozen=True):
 
 
 BEATS_MAX = 1_000  # of one message
+
+
+def longest_poll_ms(ttl_ms: int) -> int:
+    """Returns how long a poll waits at most under a session with this TTL, so that the lease is renewed in time."""
+    return min(ttl_ms // 4, POLL_MAX_MS)
+
 
 _encode = msgspec.msgpack.Encoder().encode
 _heartbeat = msgspec.msgpack.Decoder(Heartbeat)

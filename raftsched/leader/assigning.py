@@ -4,7 +4,7 @@ dispatcher."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from raftsched.core.commands import Assign
 from raftsched.core.executors import is_worker
@@ -15,6 +15,7 @@ from raftsched.leader.leases import Leases, may_assign
 from raftsched.leader.pacing import Proposals
 from raftsched.leader.placement import NodeLoad
 from raftsched.leader.ports import Host
+from raftsched.leader.quiet import Quiet
 from raftsched.leader.vitals import Vitals
 
 
@@ -27,13 +28,16 @@ class Assigning:
     dispatcher: Dispatcher
     leases: Leases
     vitals: Vitals
+    quiet: Quiet
     proposals: Proposals
     is_current: Callable[[], bool]
     follower_seen_ms: int  # when a follower was last seen to hold its lease; at first, when the leadership began
     _boot_ms: int = 0  # as of the last look at the quorum
+    _heard_over: dict[str, int | None] = field(default_factory=dict)  # node -> the connection of its newest heartbeat
 
     def heard(self, node: str, boot_ms: int) -> None:
         """A node's heartbeat came with which it holds its lease."""
+        self._heard_over[node] = self.host.raft.connection(node)
         if node in self.cluster.followers:
             self.follower_seen_ms = boot_ms
 
@@ -75,7 +79,8 @@ class Assigning:
 
         Not that of a member that catches up: it would start runs late, and its disk and network have enough to do. Nor
         that of a node that was removed: its runs would be lost with its lease. Nor that of a node that says it can
-        start nothing."""
+        start nothing. Nor one whose holder would not hear of it: a node that has not been heard of since its connection
+        ended, a remote worker that has no poll open."""
         if session == self.dispatcher.own_session and not self._may_run_here():
             return False
         node = self.leases.node(session)
@@ -85,7 +90,13 @@ class Assigning:
             or self.vitals.pauses(node, self._boot_ms)
         ):
             return False
+        if self.quiet.is_quiet(session) if is_worker(node) else self.is_cut_off(node):
+            return False
         return self.leases.assignable(session, self._boot_ms)
+
+    def is_cut_off(self, node: str) -> bool:
+        """Returns whether the connection that a node was heard over last has ended."""
+        return self._heard_over.get(node) != self.host.raft.connection(node)
 
     def _may_run_here(self) -> bool:
         """Returns whether the leader's own node may be assigned runs: when a follower is there to be preferred, or none

@@ -93,6 +93,10 @@ class Leader:
         """Returns why nodes start nothing, as they say themselves, by node id; empty on followers."""
         return {} if self._state is None else self._state.vitals.troubles(self._clock.boot_ms())
 
+    def quiet_workers(self) -> dict[str, int]:
+        """Returns for how many ms remote workers have had no poll open, by their keys; empty on followers."""
+        return {} if self._state is None else self._state.quiet_workers()
+
     def disks(self) -> dict[str, DiskUse]:
         """Returns what is used and free on the nodes' disks, by node id; empty on followers."""
         return {} if self._state is None else self._state.vitals.disks(self._clock.boot_ms())
@@ -177,7 +181,7 @@ class Leader:
         except msgspec.DecodeError:
             log.warning("malformed heartbeats of workers from %s dropped", peer, extra={"peer": peer})
             return
-        grants = state.worker_grants(asked.beats)
+        grants = state.worker_grants(peer, asked)
         if grants:
             self._raft.send(peer, "worker_grants", encode_message(WorkerGrants(grants)))
         if state.dispatcher.backlog:

@@ -88,6 +88,11 @@ class Leases:
         lease = self._leases.get(session)
         return None if lease is None else lease.node
 
+    def ttl_ms(self, session: int) -> int | None:
+        """Returns the TTL of a session; None: it is not open."""
+        lease = self._leases.get(session)
+        return None if lease is None else lease.ttl_ms
+
     def over(self, now_ms: int) -> list[int]:
         """Returns the sessions to end now. From here on nothing is granted to them."""
         result = []

@@ -29,7 +29,7 @@ from raftsched.core.actions import (
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import Command, ResumeJob, Wake, WakeKey, Watch
 from raftsched.core.executors import is_worker
-from raftsched.core.leasing import Heartbeat, WorkerBeat
+from raftsched.core.leasing import Heartbeat, WorkerBeats
 from raftsched.core.rows import META_KEY, decode_meta, decode_session
 from raftsched.core.tables import Table, u64
 from raftsched.core.zones import MoveJob, SettleZones, UseZones
@@ -49,6 +49,7 @@ from raftsched.leader.operations import Operations
 from raftsched.leader.pacing import Proposals
 from raftsched.leader.ports import Host
 from raftsched.leader.pruning import Pruning
+from raftsched.leader.quiet import Quiet
 from raftsched.leader.scheduling import Scheduling
 from raftsched.leader.time_zones import TimeZones
 from raftsched.leader.timers import Timers, look, resume, wake, wake_key
@@ -89,9 +90,18 @@ class LeaderState:
         since_ms = self._clock.boot_ms()
         self.vitals = Vitals()
         self.leases = Leases(sessions, since_ms)
+        self.quiet = Quiet()
         self.proposals = Proposals(leader, self.is_current, self._answered, self._unconfirmed)
         self.assigning = Assigning(
-            leader, self.cluster, self.dispatcher, self.leases, self.vitals, self.proposals, self.is_current, since_ms
+            leader,
+            self.cluster,
+            self.dispatcher,
+            self.leases,
+            self.vitals,
+            self.quiet,
+            self.proposals,
+            self.is_current,
+            since_ms,
         )
         window_ms, count_max = self._window_ms(meta.settings), leader.window[1]
         self.time_zones = TimeZones(leader, self.cluster, self.vitals, self.proposals, since_ms)
@@ -142,20 +152,32 @@ class LeaderState:
             self.assigning.heard(node, boot_ms)
         self.vitals.heard(node, beat, boot_ms)
 
-    def worker_grants(self, beats: Iterable[WorkerBeat]) -> tuple[tuple[int, int, int], ...]:
-        """Remote workers ask to hold on. Returns (session, request, ms from when the worker sent it) of those that
-        may."""
+    def worker_grants(self, node: str, asked: WorkerBeats) -> tuple[tuple[int, int, int], ...]:
+        """Remote workers ask a node to hold on, or ask it no more. Returns (session, request, ms from when the worker
+        sent it) of those that may."""
         sent = self._raft.quorum_sent_at_ms()
         now = self._clock.boot_ms()  # after what it is compared with
         granted = []
-        for beat in beats:
+        for session, silent_ms in asked.left:
+            ttl_ms = self.leases.ttl_ms(session)
+            if ttl_ms is not None:
+                self.quiet.left(session, node, silent_ms, ttl_ms, now)
+        for beat in asked.beats:
             worker = self.leases.node(beat.session)
             grant = self.leases.worker_heartbeat(beat.session, sent, now)
-            if worker is None or grant <= 0:
+            if worker is None:
+                continue
+            self.quiet.polled(beat.session, node, now)
+            if grant <= 0:
                 continue
             self.vitals.heard_worker(worker, beat.pause_ms, beat.trouble, now)
             granted.append((beat.session, beat.request, grant))
         return tuple(granted)
+
+    def quiet_workers(self) -> dict[str, int]:
+        """Returns for how many ms remote workers have had no poll open, by their keys."""
+        ages = self.quiet.ages(self._clock.boot_ms())
+        return {key: ms for session, ms in ages.items() if (key := self.leases.node(session)) is not None}
 
     # ------------------------------------------------------------ actions after commit
 
@@ -227,6 +249,7 @@ class LeaderState:
             self.lease_watch.closed(action.session)
             if is_worker(action.node):
                 self.vitals.forget(action.node)
+                self.quiet.forget(action.session)
             self.dispatcher.closed(action.session)
             return
         with self._read() as view:

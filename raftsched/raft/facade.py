@@ -17,7 +17,7 @@ from typing import Literal
 
 from raftsched import background
 from raftsched.clock import Clock
-from raftsched.core.commands import UNKNOWN, Answer, check
+from raftsched.core.commands import UNKNOWN, Answer
 from raftsched.core.entry import EntryResult
 from raftsched.errors import RaftschedError, StartupError
 from raftsched.raft import codec, snapshots
@@ -28,7 +28,7 @@ from raftsched.raft.membership.admission import Admission
 from raftsched.raft.membership.requests import Request
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.proposals.barrier import Barriers
-from raftsched.raft.proposals.proposer import Reply, settle
+from raftsched.raft.proposals.proposer import Reply, check_all, settle
 from raftsched.raft.replica import Replica
 from raftsched.raft.status import JoinRequest, MemberStatus, PeerStatus, member_statuses, peer_statuses
 from raftsched.raft.transport.tls import KeyTls, Plain, Wire
@@ -300,6 +300,10 @@ class Raft:
             return None
         return engine.heartbeats.quorum_sent_at_ms(self._clock.boot_ms())
 
+    def connection(self, peer: str) -> int | None:
+        """Returns the number of the newest connection with a member; None: there is none, or it is this node."""
+        return self._replica.connections.get(peer)
+
     def peers(self) -> list[PeerStatus]:
         """Returns the other members."""
         return peer_statuses(self._replica, self._transport.is_connected)
@@ -313,7 +317,7 @@ class Raft:
         `timeout` in seconds. Raises NoLeader (nothing was passed on), UnknownOutcome, Overloaded, ValueError for bytes
         that are no command, and RaftschedError("too-large") for a batch over the limits of one entry."""
         assert self._loop is not None, "start first"
-        _check(commands)
+        check_all(commands)
         known = self._replica.fitted(commands)
         if known is None:
             return [UNKNOWN] * len(commands)
@@ -324,7 +328,7 @@ class Raft:
     def propose_then(self, commands: Sequence[bytes], timeout: float, reply: Reply) -> None:
         """Proposes without a task that waits: `reply` is called from the event loop, when the batch is applied here.
         Raises at once as `propose` would."""
-        _check(commands)
+        check_all(commands)
         known = self._replica.fitted(commands)
         if known is None:
             reply([UNKNOWN] * len(commands), None)
@@ -333,7 +337,7 @@ class Raft:
 
     def submit(self, commands: Sequence[bytes]) -> None:
         """Proposes without an answer. Raises Overloaded."""
-        _check(commands)
+        check_all(commands)
         known = self._replica.fitted(commands)
         if known is None:
             log.error("a command is not proposed: the cluster's level, %d, does not have it", self._replica.level)
@@ -482,9 +486,3 @@ class _Links:
 
     def send(self, peer: str, frame: codec.Frame) -> bool:
         return self._raft._transport.send(peer, frame)
-
-
-def _check(commands: Sequence[bytes]) -> None:
-    """Raises ValueError for bytes that are no command: they must never get into the log."""
-    for raw in commands:
-        check(raw)

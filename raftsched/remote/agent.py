@@ -19,7 +19,7 @@ from raftsched import background
 from raftsched.clock import Clock
 from raftsched.core.allowed import Allowed
 from raftsched.core.commands import Said
-from raftsched.core.leasing import KILL_BEFORE_MS
+from raftsched.core.leasing import KILL_BEFORE_MS, POLL_MAX_MS
 from raftsched.core.model import Outcome, OutputRef
 from raftsched.errors import RaftschedError
 from raftsched.remote import words
@@ -29,7 +29,6 @@ from raftsched.remote.ports import NoAnswer, Outputs, Refused, Server, SessionOv
 from raftsched.remote.protocol import (
     REPORTS_MAX,
     RUNS_MAX,
-    WAIT_MAX_MS,
     CloseIn,
     OpenIn,
     OpenOut,
@@ -285,7 +284,7 @@ class Agent:
     def _adopt(self, out: OpenOut, sent: int) -> None:
         now = self._clock.boot_ms()
         number = int(out.session.partition("-")[0])
-        self._session, self._poll_ms = out.session, min(out.poll_ms, WAIT_MAX_MS)
+        self._session, self._poll_ms = out.session, min(out.poll_ms, POLL_MAX_MS)
         self._early_ms = max(0, out.kill_before_ms - KILL_BEFORE_MS)
         self._after, self._unrenewed = 0, ""
         self._lease.adopt(number, out.ttl_ms, now)

@@ -30,7 +30,7 @@ from raftsched.core.actions import (
 from raftsched.core.cluster import Session
 from raftsched.core.commands import BindSession, CloseSession, OpenWorker, Rejected, encode
 from raftsched.core.executors import worker_key
-from raftsched.core.leasing import KILL_BEFORE_MS, AttemptsFinished
+from raftsched.core.leasing import KILL_BEFORE_MS, AttemptsFinished, longest_poll_ms
 from raftsched.core.leasing import encode as encode_message
 from raftsched.core.model import Instance
 from raftsched.core.rows import META_KEY, SESSIONS, decode_meta, newest_session
@@ -39,6 +39,7 @@ from raftsched.errors import NoLeader, RaftschedError
 from raftsched.raft.proposals.barrier import Barriers
 from raftsched.remote.grants import Grants, Request
 from raftsched.remote.held import RATE_BURST, Held, Poll
+from raftsched.remote.open_polls import OpenPolls
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut, RefusedReport, Report
 from raftsched.remote.reports import STALE, Commands, NoOutputs, ReportedOutputs, batches
 from raftsched.remote.rules import allowed_of
@@ -56,7 +57,7 @@ SESSIONS_MAX = 10_000  # remembered; of more, those that were not heard of for t
 OPENING_TRIES = 3  # when another opening came between
 PROPOSE_S = 5.0  # for reports; the worker asks again, or another node, before its lease is over
 GRANT_S = 0.25  # that an answer waits for the leader's word on the lease, when the last one is old
-LOOK_S = 1.0  # between two looks for pollers that have gone
+LOOK_S = 0.25  # between two looks for pollers that have gone
 
 Signed = Callable[[Sequence[bytes]], Sequence[bytes]]
 
@@ -101,6 +102,7 @@ class Gateway:
         self._commands = Commands(node_id, read, clock, outputs or NoOutputs())
         self._grants = Grants(raft, clock, int.from_bytes(random_bytes(7), "big"))
         self._barriers = Barriers(raft.propose)
+        self._open_polls = OpenPolls(raft, clock)
         self._held: OrderedDict[int, Held] = OrderedDict()  # by number; the one that was heard of last is the last
         self._waiting = 0
         self._look: asyncio.TimerHandle | None = None
@@ -120,6 +122,7 @@ class Gateway:
         self._stopping = True
         self._wake_all()
         self._grants.stop()
+        self._open_polls.stop()
         if self._look is not None:
             self._look.cancel()
 
@@ -195,7 +198,7 @@ class Gateway:
             lease_ms=row.ttl_ms,
             ttl_ms=row.ttl_ms,
             kill_before_ms=KILL_BEFORE_MS,
-            poll_ms=row.ttl_ms // 4,
+            poll_ms=longest_poll_ms(row.ttl_ms),
             queues=None if row.queues is None else list(row.queues),
             namespaces=None if row.namespaces is None else list(row.namespaces),
         )
@@ -315,6 +318,9 @@ class Gateway:
         finally:
             self._grants.forget(lease)
             held.polls.remove(poll)
+            self._open_polls.left(held.row.id, held.row.ttl_ms, gone=poll.gone())
+            if held.over:
+                self._open_polls.forget(held.row.id)
 
     def _enter(self, held: Held, request: PollIn, gone: Callable[[], bool]) -> Poll:
         now = self._clock.boot_ms()
@@ -333,6 +339,7 @@ class Gateway:
                     other.replaced = True
                     other.event.set()
         held.polls.append(poll)
+        self._open_polls.entered(held.row.id)
         return poll
 
     async def _answer(
@@ -451,6 +458,7 @@ class Gateway:
             if held is not None:
                 held.over = True
                 held.wake()
+                self._open_polls.forget(action.session)
         elif isinstance(action, SessionBound) and action.session in self._held:
             self._read_again()
 
@@ -462,6 +470,7 @@ class Gateway:
                 if row is None or not row.open:
                     held.over = True
                     del self._held[number]
+                    self._open_polls.forget(number)
                 else:
                     held.row, held.ending = row, set(asked_to_end(view, number))
                 held.wake()

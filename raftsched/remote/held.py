@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from raftsched.core.cluster import Session
+from raftsched.core.leasing import longest_poll_ms
 from raftsched.remote.protocol import PollIn
 
 RATE_BURST = 1_000  # polls that may come at once
@@ -24,8 +25,8 @@ class Held:
 
     @property
     def poll_ms(self) -> int:
-        """How long a poll waits at most, so that the lease is renewed in time."""
-        return self.row.ttl_ms // 4
+        """How long a poll waits at most."""
+        return longest_poll_ms(self.row.ttl_ms)
 
     def wake(self) -> None:
         for poll in self.polls:

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Meta
 
 from raftsched.bounds import DURATION_MAX_MS, SLOTS_MAX, TIME_MAX_MS
+from raftsched.core.leasing import POLL_MAX_MS as WAIT_MAX_MS
 from raftsched.core.limits import BOOT_ID_MAX, ERROR_MAX, HANDLERS_MAX, PROGRESS_TEXT_MAX, SERVED_MAX, WEIGHT_MAX
 from raftsched.worker.wire import OUTPUT_MAX
 
-WAIT_MAX_MS = 30_000  # a poll waits no longer, and no longer than a quarter of the session's TTL
 RUNS_MAX = 500  # of one answer
 REPORTS_MAX = 1_000  # of one poll
 OUTPUT_INLINE_MAX = 64 * 1024  # characters of output that a report may carry itself

@@ -79,6 +79,9 @@ class Machine:
     def send(self, peer: str, kind: str, payload: bytes) -> bool:
         return True
 
+    def connection(self, peer: str) -> int | None:
+        return None
+
     def quorum_sent_at_ms(self) -> int | None:
         return self.boot_ms() - 1
 

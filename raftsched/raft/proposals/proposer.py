@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from raftsched.core.commands import UNKNOWN, Answer
+from raftsched.core.commands import UNKNOWN, Answer, check
 from raftsched.core.entry import BatchResult
 from raftsched.errors import NoLeader, Overloaded, RaftschedError, UnknownOutcome
 from raftsched.raft.guards import Guards
@@ -29,6 +29,12 @@ _RATE_S, _SAMPLE_S = 1.5, 0.25
 _DEADLINE_SHARE = 0.8  # share of the time until its deadline that a call may be expected to wait
 
 OVERHEAD = 64  # bytes counted per call and per batch beside the commands
+
+
+def check_all(commands: Sequence[bytes]) -> None:
+    """Raises ValueError for bytes that are no command: they must never get into the log."""
+    for raw in commands:
+        check(raw)
 
 
 def settle(future: asyncio.Future[list[Answer]], answers: list[Answer] | None, error: RaftschedError | None) -> None:

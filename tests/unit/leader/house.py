@@ -14,6 +14,9 @@ from raftsched.core.checking import Check
 from raftsched.core.checking import decode as decode_check
 from raftsched.core.commands import Answer, Command
 from raftsched.core.entry import EntryResult, encode_entry
+from raftsched.core.executors import worker_key
+from raftsched.core.leasing import WorkerBeat, WorkerBeats
+from raftsched.core.leasing import encode as encode_beats
 from raftsched.core.levels import newest_level
 from raftsched.core.model import Policy
 from raftsched.core.tables import Table
@@ -57,6 +60,7 @@ class House:
         self.turn_age = 0
         self.trusted = 0
         self.quorum: int | None = BOOT_MS
+        self.connections: dict[str, int] = {}
         self.fail: RaftschedError | None = None
         self.apply_though_failing = False
         self.stuck: asyncio.Event | None = None
@@ -103,10 +107,15 @@ class House:
         if kind == "check":
             self.checks.append((peer, decode_check(payload)))
             return True
+        if kind == "worker_grants":
+            return True
         assert kind == "grant"
         session, sent_ms, granted, _ = msgspec.msgpack.decode(payload, type=tuple[int, int, int, bool])
         self.sent.append((peer, (session, sent_ms, granted)))
         return True
+
+    def connection(self, peer: str) -> int | None:
+        return self.connections.get(peer)
 
     def quorum_sent_at_ms(self) -> int | None:
         return self.quorum
@@ -157,6 +166,18 @@ class House:
         number = self.do(c.OpenSession(node, replaces, "b", b"", slots)).number
         assert number is not None
         return number
+
+    def worker(self, name: str = "w1", slots: int = 100) -> int:
+        """Returns a new session of a remote worker."""
+        number = self.do(c.OpenWorker(worker_key(name), 0, b"n" * 16, slots)).number
+        assert number is not None
+        return number
+
+    def worker_beats(self, *sessions: int, node: str = "n2", left: tuple[tuple[int, int], ...] = ()) -> None:
+        """A node passes on polls of these sessions, and says which have none open any more."""
+        self.quorum = self.clock.boot
+        beats = tuple(WorkerBeat(session, 1) for session in sessions)
+        self.leader.on_worker_beats(node, encode_beats(WorkerBeats(beats, left)))
 
     def lead(self) -> None:
         self.leading = True

@@ -1,0 +1,132 @@
+"""The leader is told of workers whose last poll at a node has ended, unless their next one comes at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+from raftsched.core.commands import EndSession
+from raftsched.core.leasing import QUIET_AFTER_MS, decode_beats
+from raftsched.remote.gateway import LOOK_S
+from raftsched.remote.protocol import OpenOut, PollIn
+from tests.unit.remote.test_gateway import TTL_MS, World, number_of, run
+
+MOMENT_S = 0.1
+
+
+def told(world: World) -> list[tuple[int, int]]:
+    """(session, for how many ms it has had no poll), as the leader was told."""
+    messages = [decode_beats(raw) for peer, kind, raw in world.raft.sent if kind == "worker_beats" and peer == "n2"]
+    return [one for message in messages for one in message.left]
+
+
+def hold(world: World, session: OpenOut) -> tuple[asyncio.Task[object], list[bool]]:
+    """A poll that waits, and what to set when its connection ends."""
+    gone = [False]
+    poll = world.gateway.poll(session.session, PollIn(wait_ms=2_000), world.clock.boot_ms(), gone=lambda: gone[0])
+    return asyncio.ensure_future(poll), gone
+
+
+def test_one_poll_after_the_other_is_nothing_to_tell() -> None:
+    async def body(world: World) -> None:
+        session = await world.open()
+        for _ in range(5):
+            await world.poll(session, wait_ms=500)
+            await asyncio.sleep((QUIET_AFTER_MS - 1) / 1_000)  # it reads the answer, and starts what it was given
+        assert told(world) == []
+
+    run(body)
+
+
+def test_a_connection_that_ended_is_told_at_once() -> None:
+    async def body(world: World) -> None:
+        session = await world.open()
+        _, gone = hold(world, session)
+        await asyncio.sleep(MOMENT_S)
+        assert told(world) == []
+        gone[0] = True
+        await asyncio.sleep(LOOK_S + MOMENT_S)
+        ((number, silent_ms),) = told(world)
+        assert (number, silent_ms <= QUIET_AFTER_MS / 2) == (number_of(session), True)
+
+    run(body)
+
+
+def test_a_worker_that_does_not_come_back_is_told_until_the_leader_knows_by_itself() -> None:
+    async def body(world: World) -> None:
+        session = await world.open()
+        await world.poll(session)
+        await asyncio.sleep(QUIET_AFTER_MS / 1_000 + MOMENT_S)
+        assert [number for number, _ in told(world)] == [number_of(session)]
+        await asyncio.sleep(TTL_MS / 1_000)
+        silences = [silent_ms for _, silent_ms in told(world)]
+        assert silences == sorted(silences)
+        assert 1 < len(silences) <= TTL_MS // 2 // QUIET_AFTER_MS
+
+    run(body)
+
+
+def test_another_leader_is_told_too() -> None:
+    async def body(world: World) -> None:
+        session = await world.open()
+        world.raft.leader_id = None
+        await world.poll(session)
+        await asyncio.sleep(QUIET_AFTER_MS / 1_000 + MOMENT_S)
+        assert told(world) == []
+        world.raft.leader_id = "n2"
+        await asyncio.sleep(1.0)
+        assert len(told(world)) == 1
+
+    run(body)
+
+
+def test_a_second_poll_that_goes_on_counts() -> None:
+    async def body(world: World) -> None:
+        session = await world.open()
+        waits, gone = hold(world, session)
+        await asyncio.sleep(MOMENT_S)
+        await world.poll(session, max_runs=0)  # reports, beside it
+        await asyncio.sleep(QUIET_AFTER_MS / 1_000 + MOMENT_S)
+        assert not waits.done()
+        assert told(world) == []
+        gone[0] = True
+        await waits
+        await asyncio.sleep(MOMENT_S)
+        assert len(told(world)) == 1
+
+    run(body)
+
+
+def test_the_next_poll_ends_it_and_each_worker_is_told_of_by_itself() -> None:
+    async def body(world: World) -> None:
+        first, second = await world.open("w1"), await world.open("w2")
+        _, gone = hold(world, first)
+        hold(world, second)
+        await asyncio.sleep(MOMENT_S)
+        gone[0] = True
+        await asyncio.sleep(LOOK_S + MOMENT_S)
+        assert [number for number, _ in told(world)] == [number_of(first)]
+        before = len(told(world))
+        hold(world, first)
+        await asyncio.sleep(1.5)
+        assert len(told(world)) == before
+
+    run(body)
+
+
+def test_nothing_is_told_of_a_session_that_is_over_nor_by_a_node_that_stops() -> None:
+    async def body(world: World) -> None:
+        over, left = await world.open("w1"), await world.open("w2")
+        hold(world, over)
+        waits, _ = hold(world, left)
+        await asyncio.sleep(MOMENT_S)
+        world.raft.commit(EndSession(number_of(over), 1))
+        await asyncio.sleep(QUIET_AFTER_MS / 1_000 + MOMENT_S)
+        assert not waits.done()
+        world.gateway.stop()
+        await waits
+        await asyncio.sleep(2 * QUIET_AFTER_MS / 1_000)
+        assert told(world) == []
+        polls = world.gateway._open_polls
+        assert (polls._open, polls._absent) == ({}, {}), "nothing is left of them"
+
+    run(body)
