@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from raftsched.doctor.checks import Finding, lasting
 from raftsched.doctor.facts import Facts
 from raftsched.doctor.telling import LATELY, STRETCH, labelled, lately
+from raftsched.lost_majority import ELSE, HEALTHY, SEE, Lost, lost_majority
 from raftsched.quantities import format_duration
 
 ELECTIONS_MS = 15 * 60_000
@@ -40,7 +41,8 @@ def leader(facts: Facts) -> Iterator[Finding]:
         yield Finding("leader", "ok", f"{cluster['leader']}, term {cluster['term']}", nodes=(cluster["leader"],))
         return
     why = cluster.get("waits_for") or "none at the moment"
-    do = "a majority of the members has to run and to reach one another; see their logs"
+    lost = _lost(facts)
+    do = lost.do if lost else f"a majority of the members has to run and to reach one another; see their logs. {ELSE}"
     yield Finding("leader", "fail", why, do)
 
 
@@ -60,7 +62,9 @@ def quorum(facts: Facts) -> Iterator[Finding]:
     gone = tuple(n["id"] for n in voters if not n.get("alive"))
     down = ", ".join(gone)
     if spare < 0:
-        yield Finding("quorum", "fail", says, f"start {down}", gone)
+        lost = _lost(facts)
+        do = lost.do if lost else f"start {down}; where their disks are lost for good, empty no other: {SEE}"
+        yield Finding("quorum", "fail", f"{says}: {lost.says}" if lost else says, do, gone)
     elif len(voters) < 3:
         do = "three members go on when one is lost: raftsched cluster members --help"
         yield Finding("quorum", "warn", says, do, gone)
@@ -74,6 +78,11 @@ def quorum(facts: Facts) -> Iterator[Finding]:
         yield Finding("quorum", "ok", f"{says}; {spare} more may be lost", nodes=gone)
 
 
+def _lost(facts: Facts) -> Lost | None:
+    name = "raftsched_raft_applied_index"
+    return lost_majority([facts.cluster], {node: int(told[name]) for node, told in facts.told.items() if name in told})
+
+
 def waiting(facts: Facts) -> Iterator[Finding]:
     cluster = facts.cluster
     learning = [n["id"] for n in cluster["nodes"] if not n.get("voter")]
@@ -81,11 +90,14 @@ def waiting(facts: Facts) -> Iterator[Finding]:
     asking = [w["id"] for w in cluster.get("waiting", ()) if w["id"] not in back]
     if back:
         says = f"the disk of {', '.join(back)} went back to an earlier state, or two processes run on copies of it"
-        do = "start it with an empty data directory, then raftsched cluster members replace " + " or ".join(back)
+        replace = "start it with an empty data directory, then raftsched cluster members replace " + " or ".join(back)
+        lost = _lost(facts)
+        do = lost.do if lost else f"{HEALTHY}: {replace}. {ELSE}"
         yield Finding("members", "fail", says, do, tuple(back))
     elif asking:
-        do = "let them in, or stop them: raftsched cluster members"
-        yield Finding("members", "warn", f"{', '.join(asking)} ask to be let in", do, tuple(asking))
+        lost = _lost(facts)
+        do = lost.do if lost else "let them in, or stop them: raftsched cluster members"
+        yield Finding("members", "fail" if lost else "warn", f"{', '.join(asking)} ask to be let in", do, tuple(asking))
     elif learning and cluster.get("leader"):
         says = f"{', '.join(learning)} catch up and do not vote yet"
         yield Finding("members", "warn", says, "wait until they do", tuple(learning))

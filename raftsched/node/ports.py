@@ -170,7 +170,10 @@ class NodePorts:
     # ------------------------------------------------------------ the cluster
 
     async def _change_members(self, change: Change, node: str, store_id: bytes | None, timeout: float) -> None:
-        await self._running().change_members(change, node, store_id=store_id, timeout=timeout)
+        try:
+            await self._running().change_members(change, node, store_id=store_id, timeout=timeout)
+        except NoLeader as error:
+            raise NoLeader(self._raft.waits_for or error.detail) from None
 
     async def _transfer(self, to: str | None, timeout: float) -> str:
         return await self._running().transfer(to, timeout)

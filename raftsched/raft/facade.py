@@ -117,7 +117,7 @@ class Raft:
         except BaseException:
             self._remove_directory()
             raise
-        self._admission = Admission(self._replica.formation, clock)
+        self._admission = Admission(self._replica.formation, clock, self._replica.peer_set.join_requests)
         self._transport = Transport(
             node_id,
             bind,

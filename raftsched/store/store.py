@@ -20,6 +20,7 @@ import msgspec
 from raftsched.core.entry import EntryResult, NewerLog, check_level
 from raftsched.core.rows import read_meta
 from raftsched.errors import StartupError
+from raftsched.lost_majority import ELSE
 from raftsched.store import layout, records, snapshot, tables
 from raftsched.store.checkpoint import Checkpoint
 from raftsched.store.datafile import CutOff, is_whole
@@ -51,7 +52,7 @@ class CorruptLog(Exception):
             f"{what}. This node must not take part with it: what it promised to the others may be gone. "
             f"Move {directory} away, start the node again with an empty one, and have it admitted by "
             "'raftsched cluster members replace ID', ID being this node's id. "
-            "Nothing is lost while a majority of the nodes is healthy."
+            f"Nothing is lost while a majority of the nodes is healthy. {ELSE}."
         )
 
 

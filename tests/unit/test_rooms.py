@@ -67,7 +67,7 @@ ROOMS: dict[str, set[str]] = {
 LEAVES = {
     *("background", "bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
     *("cloudevents", "mails", "notice_texts", "descriptors", "machine", "nesting", "regular_files", "run", "templates"),
-    *("error_texts", "hosts", "unfinished", "watched_files", "whole_file"),
+    *("error_texts", "hosts", "lost_majority", "unfinished", "watched_files", "whole_file"),
 }
 LEAVES_OF = {
     "core": {"bounds"},
@@ -76,10 +76,10 @@ LEAVES_OF = {
     "client": {"errors", "names", "bounds", "clock", "regular_files", "watched_files"},
     "cli": {
         *("errors", "error_texts", "samples", "clock", "quantities", "names", "bounds", "machine", "regular_files"),
-        "unfinished",
+        *("lost_majority", "unfinished"),
     },
     "ui": set(),
-    "doctor": {"machine", "quantities"},
+    "doctor": {"lost_majority", "machine", "quantities"},
 }
 # Files directly in a folder with rooms of its own: more of them, and nobody sees the plan.
 DIRECTLY_MAX = 12

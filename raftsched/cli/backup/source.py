@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raftsched.cli.cluster.views import named
 from raftsched.cli.failures import Failure
 from raftsched.client.errors import ClientError
 from raftsched.client.http import Client
-from raftsched.client.servers import Server, parse_servers
 
 if TYPE_CHECKING:
     from raftsched.client.http import Answer
@@ -29,7 +28,7 @@ class Nodes:
         self._has_log: list[Client] = []  # the one that had what others no longer have
         view = client.get("/v1/cluster")
         self.id = _id(view)
-        self._named = _named(view, client.servers)
+        self._named = named(view, client.servers)
 
     def log(self, after: int) -> tuple[bytes, int]:
         from raftsched.backups.making import LogGone, WentBack
@@ -65,19 +64,6 @@ def _id(view: Mapping[str, Any]) -> str:
     if not isinstance(found, str) or len(found) != 32:
         raise Failure("the cluster was not formed yet: there is nothing to back up")
     return found
-
-
-def _named(view: Mapping[str, Any], given: Sequence[Server]) -> list[Server]:
-    """Returns the addresses of all nodes as one of them says. None where a proxy stands before them; by https alone
-    where one of those given is https: no node can turn encryption off."""
-    if any(server.path for server in given):
-        return []
-    found: list[Server] = []
-    for node in view.get("nodes") or ():
-        with suppress(ValueError):
-            found += parse_servers(node.get("http") or "")
-    sealed = any(server.scheme == "https" for server in given)
-    return [server for server in found if server.scheme == "https" or not sealed]
 
 
 def _segment(client: Client, after: int) -> Answer:

@@ -56,6 +56,8 @@ def backup(client: Client, file: str, recipient: str | None, local: bool) -> Non
       raftsched cluster backup --recipient rsr_... raftsched.backup
       raftsched cluster backup - | ssh vault 'cat > raftsched.backup'
     """
+    from raftsched.client.errors import ClientError
+
     client.timeout = _SILENT_S
     headers: dict[str, str] = {}
     with _target(file) as out, Progress("backup", sizes=True) as progress:
@@ -67,13 +69,31 @@ def backup(client: Client, file: str, recipient: str | None, local: bool) -> Non
 
         query = {} if local else {"consistency": "leader"}
         sink = out if recipient is None else _sealing(out, recipient)
-        size = _receive(client, query, sink, progress, answered)
+        try:
+            size = _receive(client, query, sink, progress, answered)
+        except ClientError as error:
+            if error.code != "no-leader":
+                raise
+            raise Failure(_without_leader(client, error.detail), Exit.UNAVAILABLE) from None
         if isinstance(sink, Sealing):
             sink.end()
     index = headers.get("raftsched-snapshot-index", "?")
     if index.isdigit() and file != "-":
         tell_kept(client, int(index))
     click.echo(f"backed up: entry {index}, {size_text(size)}", err=file == "-")
+
+
+def _without_leader(client: Client, why: str) -> str:
+    """Returns what to say where no node leads: what each has can be saved without a leader."""
+    from raftsched.cli.cluster.views import lost_in
+
+    lost = lost_in(client)
+    if lost is not None:
+        return "\n".join([f"{lost.says}.", *lost.steps()])
+    return (
+        f"{why.rstrip('.')}; --local backs up what the node has that is asked, which may lack the newest: 'raftsched"
+        " cluster status' shows how far each is (APPLIED)"
+    )
 
 
 def tell_kept(client: Client, index: int) -> None:

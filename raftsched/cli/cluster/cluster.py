@@ -58,8 +58,9 @@ def status(client: Client, fmt: str) -> None:
 
     A member that does not vote (VOTES) is catching up, and votes by itself when it is done. APPLIED is the last log
     entry that a node has applied, LAG how many committed ones it is behind, CLOCK MS how far its clock is off, RUNNING
-    how many of its slots are taken. Any node answers and asks the leader about the others. Without a leader it knows
-    only itself, and '-' stands for what it does not know.
+    how many of its slots are taken. Any node answers and asks the leader about the others. Without a leader each node
+    is asked about itself, those of --server and those that they name; '-' stands for what is not known. Where a
+    majority is lost it says which node has most, and how to save that.
 
     \b
       raftsched cluster status
@@ -67,10 +68,16 @@ def status(client: Client, fmt: str) -> None:
     """
     answer = client.get("/v1/cluster")
     if not print_for_programs(fmt, answer, *(node["id"] for node in answer["nodes"])):
-        _tell(answer)
+        views = [answer]
+        if not answer.get("leader"):
+            from raftsched.cli.cluster.views import each_view
+
+            views = each_view(client, answer)
+        _tell(next((view for view in views if view.get("leader")), answer), views)
 
 
-def _tell(answer: dict[str, Any]) -> None:
+def _tell(answer: dict[str, Any], views: list[dict[str, Any]]) -> None:
+    """`views`: those of all nodes, where there is no leader that knows of them."""
     from raftsched.cli.cluster.members import tell_waiting
 
     nodes, leader = answer["nodes"], answer.get("leader")
@@ -82,15 +89,23 @@ def _tell(answer: dict[str, Any]) -> None:
         click.echo(f"{leader} leads, term {answer.get('term')}, {committed} entries committed, {counts}")
     else:
         click.echo("no leader at the moment")
-        if answer.get("waits_for"):
-            click.echo(f"{answer['node']} says: {answer['waits_for']}")
+        for view in views:
+            if view.get("waits_for"):
+                click.echo(f"{view['node']} says: {view['waits_for']}")
+        nodes = _by_themselves(nodes, views)
     if answer.get("paused"):
         click.echo("the cluster is paused, nothing is started; go on with: raftsched cluster resume")
     print_table([title for title, _ in _COLUMNS], [[cell(get(node)) for _, get in _COLUMNS] for node in nodes])
     drained = [node["id"] for node in nodes if node.get("drained")]
     if drained:
         click.echo(f"\nnothing new is given to: {', '.join(drained)}; go on with: raftsched nodes undrain NODE")
-    tell_waiting(answer["waiting"])
+    tell_waiting(answer["waiting"], views)
+
+
+def _by_themselves(nodes: list[dict[str, Any]], views: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the nodes, each as it sees itself where it could be asked."""
+    own = {node["id"]: node for view in views for node in view["nodes"] if node["id"] == view.get("node")}
+    return [own.get(node["id"], node) for node in nodes]
 
 
 @cluster.command(short_help="Show who led, and since when.")

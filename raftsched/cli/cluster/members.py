@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from raftsched import names
+from raftsched.cli.cluster.views import each_view, lost_in
 from raftsched.cli.failures import Failure
 from raftsched.cli.remote import Listing, options, remote
 from raftsched.cli.resources.resource import viewing
 from raftsched.cli.terminal.output import Column, cell, print_for_programs, print_table
 from raftsched.errors import Exit
+from raftsched.lost_majority import ELSE, lost_majority
 
 if TYPE_CHECKING:
     from raftsched.client.errors import ClientError
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 _PATH = "/v1/cluster/members"
 _LOOK_S = 0.5
 _SAY_S = 2.0  # how often progress is told at most
+_SAY_AGAIN_S = 15.0  # and how often what is the same as before
 _COLUMNS: list[Column] = [
     ("ID", lambda m: m["id"]),
     ("VOTES", lambda m: m.get("voter")),
@@ -45,7 +50,7 @@ def members() -> None:
       raftsched cluster members add n4 --wait
 
     \b
-    When the disk of n3 is lost or damaged: empty its data directory, start it as always, and replace it.
+    When the disk of n3 is lost or damaged, and the others are well: empty its data directory, start it as always.
       rm -r /var/lib/raftsched/*       (on n3, while it is stopped)
       raftsched cluster members replace n3 --wait
 
@@ -69,11 +74,18 @@ def list_(client: Client, fmt: str) -> None:
     answer = client.get(_PATH)
     if not print_for_programs(fmt, answer, *(member["id"] for member in answer["items"])):
         print_table([t for t, _ in _COLUMNS], [[cell(get(m)) for _, get in _COLUMNS] for m in answer["items"]])
-        tell_waiting(answer["waiting"])
+        tell_waiting(answer["waiting"], [] if not answer["waiting"] else each_view(client))
 
 
-def tell_waiting(waiting: list[dict[str, Any]]) -> None:
-    """Prints the nodes that ask to join, and the command that lets each of them in."""
+def tell_waiting(waiting: list[dict[str, Any]], views: list[dict[str, Any]]) -> None:
+    """Prints the nodes that ask to join, and the command that lets each of them in; where a majority is lost, what to
+    do instead. `views`: of nodes, on the cluster."""
+    lost = lost_majority(views)
+    if lost is not None:
+        click.echo(f"\n{lost.says[0].upper()}{lost.says[1:]}.")
+        for line in lost.steps():
+            click.echo(line)
+        return
     if waiting:
         click.echo("\nwaiting to be let in:")
     for node in waiting:
@@ -83,6 +95,7 @@ def tell_waiting(waiting: list[dict[str, Any]]) -> None:
                 f"  {cell(node['id'])}  {cell(node['raft'])}  store {node['store'][:8]}  {what}: stop it, start it"
             )
             click.echo(f"    with an empty data directory, then: raftsched cluster members replace {node['id']}")
+            click.echo(f"    That needs a majority of the members. {ELSE}")
             continue
         new = node["why"] == "new"
         what = "a new node" if new else "a new disk of a member"
@@ -123,7 +136,8 @@ def replace(client: Client, node: str, wait: bool, timeout: float, store: str | 
 
     Stop the node, empty its data directory (or mount a new disk), start it with its old flags; it does not vote then,
     and waits. This command makes the new disk the member's: it gets everything first, and votes by itself as soon as it
-    has caught up. What the old disk holds is never used again.
+    has caught up. What the old disk holds is never used again. All that needs a majority of the members with their
+    disks: where that is lost, empty nothing, and see 'raftsched cluster status'.
 
     \b
       raftsched cluster members replace n3 --wait
@@ -144,7 +158,8 @@ def remove(client: Client, node: str) -> None:
       raftsched nodes drain n4 --wait
       raftsched cluster members remove n4
     """
-    client.request("DELETE", f"{_PATH}/{_node_id(node)}")
+    with _or_why(client):
+        client.request("DELETE", f"{_PATH}/{_node_id(node)}")
     click.echo(f"{node} is no member any more; stop it now")
 
 
@@ -165,7 +180,8 @@ def _pinned(store: str | None) -> dict[str, str]:
 
 def _let_in(client: Client, node: str, body: dict[str, Any], wait: bool, timeout: float) -> None:
     if not wait:
-        member = client.post(_PATH, body)
+        with _or_why(client):
+            member = client.post(_PATH, body)
         click.echo(f"{node} votes" if member["voter"] else f"{node} is let in; it catches up, and votes by itself then")
         return
     from raftsched.client.errors import ClientError
@@ -187,14 +203,36 @@ def _let_in(client: Client, node: str, body: dict[str, Any], wait: bool, timeout
         except ClientError as error:
             if not _passes(error):
                 raise
+            if error.code == "no-leader":
+                _require_majority(client)
             text = error.detail
         now = clock.monotonic()
-        if text != told and (not told or now - told_at >= _SAY_S):
+        if now - told_at >= (_SAY_AGAIN_S if text == told else _SAY_S if told else 0):
             click.echo(text)
             told, told_at = text, now
         if now >= until:
             raise Failure(f"{node} does not vote after {timeout:g} s: {text}", Exit.TIMEOUT)
         time.sleep(_LOOK_S)
+
+
+@contextmanager
+def _or_why(client: Client) -> Iterator[None]:
+    """Raises Failure instead of saying that there is no leader, where there can be none."""
+    from raftsched.client.errors import ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        if error.code == "no-leader":
+            _require_majority(client)
+        raise
+
+
+def _require_majority(client: Client) -> None:
+    """Raises Failure where a majority is lost: no change of the members can come about."""
+    lost = lost_in(client)
+    if lost is not None:
+        raise Failure("\n".join([f"{lost.says}.", *lost.steps()]), Exit.UNAVAILABLE)
 
 
 def _passes(error: ClientError) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from raftsched.cli.cluster.views import lost_in
 from raftsched.doctor import Finding
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 ASK_WAIT_S = 5.0  # for the node that tells of the cluster; it waits a second for the others
 NODE_WAIT_S = 2.0  # for each node; they are asked at the same time
 PATH = "/v1/cluster/doctor"
+_OF_MAJORITY = ("leader", "quorum", "members")  # checks whose advice is another where a majority is lost
 
 
 def look_at_cluster(client: Client) -> Iterator[Finding]:
@@ -38,7 +41,11 @@ def look_at_cluster(client: Client) -> Iterator[Finding]:
         )
         yield Finding("answers", "warn", error.detail, f"{do}; all checks of the cluster were left out")
     else:
-        yield from (_finding(item) for item in seen["items"] if item["check"] != "reachable")
+        lost = None if cluster.get("leader") else lost_in(client, cluster)
+        for item in seen["items"]:
+            if item["check"] != "reachable":
+                found = _finding(item)
+                yield replace(found, do=lost.do) if lost and found.check in _OF_MAJORITY and found.do else found
     yield _reached(client, cluster["nodes"], cluster.get("node"))
 
 

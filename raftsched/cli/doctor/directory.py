@@ -17,6 +17,7 @@ from raftsched.doctor import Finding
 from raftsched.doctor.disks import DISK_FAIL, DISK_WARN
 from raftsched.doctor.machines import judged_file_system
 from raftsched.errors import StartupError
+from raftsched.lost_majority import ELSE, HEALTHY
 from raftsched.quantities import size_text
 from raftsched.security.keyring import KEY_FILE, read_keyring
 from raftsched.security.private import MADE, wide_in
@@ -192,8 +193,8 @@ def _examined(directory: Path, found: object) -> Iterator[Finding]:
         yield Finding("store", "ok", "empty: the node's first start makes it")
     elif found.damaged:
         do = (
-            f"with a majority of the others healthy: move {directory} away, start the node with an empty one, then"
-            " raftsched cluster members replace ID. Else restore a backup"
+            f"{HEALTHY}: move {directory} away, start the node with an empty one, then raftsched cluster members"
+            f" replace ID. {ELSE}"
         )
         yield Finding("store", "fail", f"damaged: {found.damaged}", do)
     elif found.unknown:

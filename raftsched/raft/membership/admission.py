@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 
 from raftsched.clock import Clock
+from raftsched.lost_majority import ELSE, HEALTHY, SEE, no_majority, said_of
 from raftsched.raft.codec import Hello
 from raftsched.raft.membership.formation import Formation
+from raftsched.raft.membership.join_requests import JoinRequests
 
 log = logging.getLogger(__name__)
 
@@ -19,8 +21,9 @@ PEERS_MAX = 64
 
 
 class Admission:
-    def __init__(self, formation: Formation, clock: Clock) -> None:
+    def __init__(self, formation: Formation, clock: Clock, asking: JoinRequests) -> None:
         self._formation = formation
+        self._asking = asking
         self._clock = clock
         self._refused: dict[str, tuple[float, bytes | None]] = {}  # member -> (monotonic, the disk it knows of us)
         self._back: dict[str, tuple[float, str]] = {}  # member -> (monotonic, what it says of our disk)
@@ -67,8 +70,8 @@ class Admission:
         if others:
             return (
                 f"{node} has another disk (store {disk}) than the member of that name (store {others[0].hex()[:8]}): "
-                "it neither votes nor counts. Bring back the old data directory, or admit this disk with "
-                f"'raftsched cluster members replace {node}'."
+                f"it neither votes nor counts. Bring back the old data directory, or, {HEALTHY}, admit this disk with "
+                f"'raftsched cluster members replace {node}'. {ELSE}."
             )
         if self._formation.formed:
             return (
@@ -85,6 +88,11 @@ class Admission:
         formation = self._formation
         others = ", ".join(sorted(formation.addresses.keys() - {formation.node_id}))
         if formation.formed:
+            unfit = [
+                hello.node for hello, _, _ in self._asking.recent()
+            ]  # theirs is not the member's disk, or went back
+            if no_majority(voters, unfit):
+                return f"No leader, and none can come: {said_of(voters, unfit)}. Empty no data directory: {SEE}."
             heard = ", ".join(sorted(connected)) or "none of the others"
             says = f"No leader at the moment: of the voting members {', '.join(voters)} it is connected with {heard}."
             moved = formation.moves.advice

@@ -19,6 +19,7 @@ import msgspec
 
 from raftsched.core.cluster import Member, Meta
 from raftsched.errors import StartupError
+from raftsched.lost_majority import ELSE, HEALTHY
 from raftsched.raft.codec import PROTOCOL, Hello
 from raftsched.raft.guards import Guards
 from raftsched.raft.membership.configuration import MEMBERS_MAX
@@ -52,8 +53,8 @@ def peers_hash(node_ids: list[str]) -> bytes:
 
 def empty_and_replace(node: str) -> str:
     return (
-        "It may have forgotten votes and acknowledged entries. Stop it, start it with an empty data directory, and "
-        f"admit that with 'raftsched cluster members replace {node}'"
+        f"It may have forgotten votes and acknowledged entries. {HEALTHY[0].upper()}{HEALTHY[1:]}, start it with an "
+        f"empty data directory, and admit that with 'raftsched cluster members replace {node}'. {ELSE}"
     )
 
 

@@ -24,7 +24,7 @@ _GREETING_MAX_BYTES = 4 * 1024  # from an end that has proved nothing
 _HELLO_MAX_BYTES = 64 * 1024
 _NONCE_MIN_BYTES = 16
 _OF_LINKS = frozenset({*codec.HANDSHAKE, codec.KeepAlive})
-_REASON_CHARS = 400  # of a refusal, which may quote a stranger
+_REASON_CHARS = 600  # of a refusal, which may quote a stranger
 
 
 def proof(key: bytes, role: bytes, dialer: codec.Greeting, acceptor: codec.Greeting, binding: bytes) -> bytes:

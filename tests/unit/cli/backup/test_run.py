@@ -14,7 +14,7 @@ import pytest
 
 from raftsched.backups.making import LogGone, WentBack
 from raftsched.cli.backup import run as run_module
-from raftsched.cli.backup import source
+from raftsched.cli.cluster.views import named as named_in
 from raftsched.cli.failures import Failure
 from raftsched.client.http import Client
 from raftsched.client.servers import parse_servers
@@ -177,7 +177,7 @@ def test_nodes_that_only_the_cluster_names_are_asked_for_the_log(saved: Saved, t
 
 def test_no_node_turns_encryption_off_or_leads_around_a_proxy() -> None:
     view = {"nodes": [{"http": "http://10.0.0.1:7401"}, {"http": "https://10.0.0.2:7401"}]}
-    named = lambda given: [str(one) for one in source._named(view, parse_servers(given))]  # noqa: E731
+    named = lambda given: [str(one) for one in named_in(view, parse_servers(given))]  # noqa: E731
     assert named("http://a:1") == ["http://10.0.0.1:7401", "https://10.0.0.2:7401"]
     assert named("http://a:1,https://b:1") == ["https://10.0.0.2:7401"]
     assert named("https://a:1/raftsched") == []

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from raftsched.cli.cluster import members
 from raftsched.cli.main import cli
+from raftsched.lost_majority import ELSE
 from tests.support.stub_server import Reply, Request, problem, serve
 
 MEMBERS = "/v1/cluster/members"
@@ -51,7 +52,7 @@ def test_status() -> None:
 
 
 def test_status_without_a_leader() -> None:
-    alone = page(node("n1"), leader=None, waits_for="n1 was removed from the cluster. Stop it.")
+    alone = page(node("n1", http=None), leader=None, waits_for="n1 was removed from the cluster. Stop it.")
     with serve(lambda r: (200, alone)) as stub:
         lines = run("--server", stub.url, "cluster", "status").output.splitlines()
     assert lines[:2] == ["no leader at the moment", "n1 says: n1 was removed from the cluster. Stop it."]
@@ -88,9 +89,44 @@ def test_a_member_whose_disk_went_back_is_told_with_what_to_do() -> None:
     answer = {**listed(node("n1")), "waiting": [{**OTHER_DISK, "why": "disk-went-back"}]}
     with serve(lambda r: (200, answer)) as stub:
         lines = run("--server", stub.url, "cluster", "members").output.splitlines()
-    assert "disk went back to an earlier state" in lines[-2]
-    assert "empty data directory" in lines[-1]
-    assert lines[-1].endswith("raftsched cluster members replace n3")
+    assert "disk went back to an earlier state" in lines[-3]
+    assert "empty data directory" in lines[-2]
+    assert lines[-2].endswith("raftsched cluster members replace n3")
+    assert lines[-1].strip() == f"That needs a majority of the members. {ELSE}"
+
+
+def lost(*unfit: str) -> dict[str, Any]:
+    """What n1 says, which alone has its disk."""
+    waiting = [{**OTHER_DISK, "id": name} for name in unfit]
+    rows = [node("n1", http=None), *(node(name, http=None, alive=False, applied_index=None) for name in unfit)]
+    return page(*rows, leader=None, waits_for="No leader, and none can come.", waiting=waiting)
+
+
+def test_where_a_majority_is_lost_no_change_of_the_members_is_asked_for_again() -> None:
+    def answer(request: Request) -> Reply:
+        if request.method == "GET":
+            return 200, lost("n2", "n3")
+        return problem(503, "no-leader", "No leader at the moment.")
+
+    for words in (["replace", "n2", "--wait"], ["remove", "n2"]):
+        with serve(answer) as stub:
+            result = run("--server", stub.url, "cluster", "members", *words)
+        assert result.exit_code == 6
+        assert "the disks of n2, n3 are lost" in result.stderr
+        assert "n1 has most, up to entry 5; what n2, n3 has is not known" in result.stderr
+        assert "  raftsched cluster members add n2 --wait" in result.stderr
+    with serve(answer) as stub:
+        said = run("--server", stub.url, "cluster", "status").output
+    assert "cluster backup --local" in said
+    assert "members replace" not in said
+
+
+def test_what_is_the_same_is_said_again_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members, "_LOOK_S", 0)
+    monkeypatch.setattr(members, "_SAY_AGAIN_S", 0)
+    with serve(lambda r: problem(409, "not-waiting", "No node 'n4' asks to be let in.")) as stub:
+        result = run("--server", stub.url, "cluster", "members", "add", "n4", "--wait", "--timeout", "0.3")
+    assert result.stdout.splitlines().count("No node 'n4' asks to be let in.") > 1
 
 
 def test_add_and_replace_say_what_they_ask_for() -> None:
@@ -127,9 +163,10 @@ def test_wait_goes_on_until_it_votes_and_shows_how_far_it_is(monkeypatch: pytest
         (200, listed(node("n4", voter=False, lag=3))),
         (200, listed(node("n4"))),
     )
-    with serve(lambda r: next(answers)) as stub:
+    status = page(node("n1", http=None), leader=None)
+    with serve(lambda r: (200, status) if r.path == "/v1/cluster" else next(answers)) as stub:
         result = run("--server", stub.url, "cluster", "members", "add", "n4", "--wait")
-        assert [r.method for r in stub.requests] == ["POST"] * 4 + ["GET"] * 7
+        assert [r.method for r in stub.requests if r.path != "/v1/cluster"] == ["POST"] * 4 + ["GET"] * 7
     assert result.exit_code == 0
     assert result.output.splitlines() == [
         "No node 'n4' asks to be let in.",

@@ -13,6 +13,7 @@ from raftsched.raft import codec
 from raftsched.raft.guards import ALL
 from raftsched.raft.membership.admission import FRESH_S, Admission
 from raftsched.raft.membership.formation import Formation
+from raftsched.raft.membership.join_requests import JoinRequests
 from tests.support.clock import ManualClock
 from tests.support.raft_replica import disk, hello
 
@@ -29,7 +30,7 @@ def make(node: str, *, join: bool = False, members: str = "", at: int = 0) -> tu
     if rows:
         formation.follow(rows, at)
     clock = ManualClock()
-    return Admission(formation, clock), clock
+    return Admission(formation, clock, JoinRequests(clock)), clock
 
 
 def member(node: str, **remembered: bytes) -> codec.Hello:

@@ -16,6 +16,7 @@ from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.membership.admission import Admission
 from raftsched.raft.membership.formation import Formation
 from raftsched.raft.membership.incarnations import KEPT, is_continuation
+from raftsched.raft.membership.join_requests import JoinRequests
 from tests.support.clock import ManualClock
 from tests.support.raft_replica import Solo, disk, hello
 from tests.unit.raft.house import Leader, code
@@ -154,7 +155,8 @@ def test_a_node_whose_disk_went_back_tells_its_operator(caplog: pytest.LogCaptur
     copy = c.copy()
     a.meets(here, c.start())
     back = copy.start()
-    admission = Admission(back, ManualClock())
+    clock = ManualClock()
+    admission = Admission(back, clock, JoinRequests(clock))
     with caplog.at_level(logging.WARNING):
         admission.heard(here.hello(False))
     assert "went back" in str(admission.refusal)
