@@ -14,6 +14,7 @@ from raftsched.doctor.telling import (
     NODE,
     OUTPUT_STORE,
     STORE,
+    STORE_FREE,
     UNCOMMITTED,
     UNCOPIED,
     UNSHIPPED,
@@ -24,6 +25,7 @@ from raftsched.quantities import format_duration, size_text
 
 DISK_FAIL = 64 << 20  # bytes: a node refuses writes below this
 DISK_WARN = 1 << 30
+SPARE = 64 << 20  # bytes: what is less is not worth a word
 LAG = 1_000  # entries
 UNCOPIED_S = UNSHIPPED_S = 900
 BACKUP_MS = 26 * 3_600_000  # once a day, and some time for it
@@ -98,22 +100,30 @@ def room(facts: Facts) -> Iterator[Finding]:
     least: tuple[str, str, float] | None = None
     for node, found in facts.told.items():
         free, store = found.get(FREE), found.get(STORE, 0.0)
+        restarts = _given_back(node, store, found.get(STORE_FREE, 0.0))
         if free is None:
             continue
         if free < DISK_FAIL:
-            do = f"make room on {node}: below {size_text(DISK_FAIL)} it refuses writes"
+            do = f"make room on {node}: below {size_text(DISK_FAIL)} it refuses writes{restarts}"
             yield Finding("disk", "fail", f"{node} has {size_text(free)} free", do, (node,))
         elif free < max(DISK_WARN, 2 * store):
             do = (
                 f"make room on {node}, or raftsched cluster settings set output_keep=1d: a copy of the store"
-                f" ({size_text(store)}) for others or a backup needs it"
+                f" ({size_text(store)}) for others or a backup needs it{restarts}"
             )
             yield Finding("disk", "warn", f"{node} has {size_text(free)} free", do, (node,))
         elif least is None or free < least[2]:
-            least = (node, size_text(store), free)
+            least = (node, f"{size_text(store)}{restarts}", free)
     if least is not None:
         node, store_text, free = least
         yield Finding("disk", "ok", f"{node} has {size_text(free)} free, its store takes {store_text}", nodes=(node,))
+
+
+def _given_back(node: str, store: float, free: float) -> str:
+    """Returns what a restart gives back of a store most of which is free."""
+    if free < SPARE or free <= store / 2:
+        return ""
+    return f"; {size_text(free)} of its store are free: a restart of {node} gives them back if the copy finds room"
 
 
 def output_copies(facts: Facts) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ Told = Mapping[str, float]  # the samples of one node by series, labels and all;
 DAYS_LEFT = "raftsched_tls_certificate_days_left"
 RAFT_DAYS_LEFT = "raftsched_raft_certificate_days_left"
 FREE, STORE = "raftsched_disk_free_bytes", "raftsched_store_bytes"
+STORE_FREE = "raftsched_store_free_bytes"
 UNPLACEABLE, DEAD = "raftsched_instances_unplaceable", "raftsched_dead_letters"
 LOG_ENTRIES = "raftsched_raft_log_entries"
 LATELY = "raftsched_lately"
@@ -29,7 +30,7 @@ UNSHIPPED = "raftsched_output_unshipped_seconds"
 SLOTS, RUNNING = "raftsched_executor_slots", "raftsched_executor_running"
 
 _LOOKED_AT = frozenset({
-    *(DAYS_LEFT, RAFT_DAYS_LEFT, FREE, STORE, UNPLACEABLE, DEAD, LOG_ENTRIES, LATELY, NODE, SYNCHRONISED),
+    *(DAYS_LEFT, RAFT_DAYS_LEFT, FREE, STORE, STORE_FREE, UNPLACEABLE, DEAD, LOG_ENTRIES, LATELY, NODE, SYNCHRONISED),
     *(MEMORY, AVAILABLE, SWAPPED, STALLED, FILES, OLDEST, QUEUE_PAUSED, FAILURES, ACTIVE, SLOTS, RUNNING),
     *(UNSENT, GONE, UNCOMMITTED, OVERDUE, BACKUP, UNCOPIED, OUTPUT_STORE, UNSHIPPED, STRETCH),
 })  # fmt: skip

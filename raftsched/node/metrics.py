@@ -14,6 +14,7 @@ from raftsched.core.leasing import DiskUse
 from raftsched.core.rows import decode_webhook
 from raftsched.core.tables import ReadView, Table
 from raftsched.raft import Measured, Times
+from raftsched.store import Usage
 
 SINCE = "Since this node started."
 WRITE_SLOW_S, COMMIT_SLOW_S = 0.25, 0.5  # as the alerts have it (deploy/prometheus/alerts.yml)
@@ -21,10 +22,15 @@ WRITE_SLOW_S, COMMIT_SLOW_S = 0.25, 0.5  # as the alerts have it (deploy/prometh
 
 class NodeMetrics(Collector):
     def __init__(
-        self, raft: Callable[[], Measured], refused: Callable[[], Mapping[str, int]], disk: Callable[[], DiskUse | None]
+        self,
+        raft: Callable[[], Measured],
+        refused: Callable[[], Mapping[str, int]],
+        disk: Callable[[], DiskUse | None],
+        tables: Callable[[], Usage],
     ) -> None:
         """`refused`: connections and messages refused at the Raft port, by reason; `disk`: None where it does not
         say."""
+        self._tables = tables
         self._raft = raft
         self._refused = refused
         self._disk = disk
@@ -55,6 +61,8 @@ class NodeMetrics(Collector):
         yield _counters(
             "raftsched_task_faults", words, "task", {name: background.failures[name] for name in background.NAMES}
         )
+        words = "Bytes of the store that were given back by rows that are gone: what comes next is written there."
+        yield GaugeMetricFamily("raftsched_store_free_bytes", words, self._tables().free)
         use = self._disk()
         if use is not None:
             yield GaugeMetricFamily(

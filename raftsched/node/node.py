@@ -162,6 +162,7 @@ class Node:
 
         store = Store.open(config.data / "store")
         parts.callback(store.close)
+        store.compact(self.clock.boot_ms)
         disk = DiskSpace(store, self.clock)
         keys = cluster_keys(config)  # nobody else has the directory now
         sealer = Sealer(keys) if keys else None
@@ -231,7 +232,7 @@ class Node:
             lambda: (worker.pause.count, bool(worker.trouble)),  # runs that could not start, and if none starts now
         )
         registry.register(metrics)
-        node_metrics = NodeMetrics(raft.measured, raft.refused, disk.use)
+        node_metrics = NodeMetrics(raft.measured, raft.refused, disk.use, store.usage)
         registry.register(node_metrics)
         lately = Lately(
             lambda: {

@@ -5,6 +5,7 @@ Committed entries are applied to the tables without waiting for the disk. A chec
 time to time; after a crash they are those of the newest checkpoint, and the log has what was applied since.
 """
 
+from raftsched.store.compaction import Usage
 from raftsched.store.snapshot import make_directory
 from raftsched.store.store import CorruptLog, Fresh, PendingCheckpoint, Rules, SnapshotMeta, Store, StoreView
 from raftsched.store.write_batch import LogEntry, WriteBatch
@@ -18,6 +19,7 @@ __all__ = [
     "SnapshotMeta",
     "Store",
     "StoreView",
+    "Usage",
     "WriteBatch",
     "make_directory",
 ]

@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,10 @@ from raftsched.core.entry import EntryResult, NewerLog, check_level
 from raftsched.core.rows import read_meta
 from raftsched.errors import StartupError
 from raftsched.lost_majority import ELSE
-from raftsched.store import layout, records, snapshot, tables
+from raftsched.quantities import size_text
+from raftsched.store import compaction, layout, records, snapshot, tables
 from raftsched.store.checkpoint import Checkpoint
+from raftsched.store.compaction import Usage
 from raftsched.store.datafile import CutOff, is_whole
 from raftsched.store.environment import BROKEN, Environment
 from raftsched.store.gate import Gate
@@ -523,7 +525,7 @@ class Store:
         at any line of it leaves the whole old store or the whole new one: the log's own transaction says which tables
         go with it. Raises ValueError, and nothing was changed, when the state is not newer than the current one or is
         gone. Any other exception means: stop the node."""
-        meta, old = fresh.meta, self._tables
+        meta = fresh.meta
         if meta.index <= self.applied_index:
             raise ValueError(f"snapshot at {meta.index} is not newer than applied {self.applied_index}")
         if not fresh.file.is_file():
@@ -549,16 +551,62 @@ class Store:
             last_index=meta.index,
             tables=number,
         )
+        self._switch_to(state, empty_log=True)
+
+    def _switch_to(self, state: LogState, *, empty_log: bool) -> None:
+        """Goes on with the tables that this state names, which are on the disk. The log's own transaction is the
+        step from the old ones to them; any exception means: stop the node."""
+        old = self._tables
         try:
             with self._env.lmdb.begin(write=True) as txn:
-                txn.drop(self._env.log, delete=False)
+                if empty_log:
+                    txn.drop(self._env.log, delete=False)
                 txn.put(STATE, records.encode_state(state), db=self._env.own)
             with self._checkpointing, self._gate.alone():
                 old.close()
-                self._tables = self._open_tables(number)
-                self._state, self._first, self._last = state, meta.index + 1, meta.index
-                self.log_marks, self.log_bytes = [], 0
+                self._tables = self._open_tables(state.tables)
+                self._state = state
+                if empty_log:
+                    self._first, self._last = state.base_index + 1, state.base_index
+                    self.log_marks, self.log_bytes = [], 0
         except BaseException:
             self._gate.closed = self._log_gate.closed = True  # nothing more may go into the old state
             raise
         shutil.rmtree(old.directory, ignore_errors=True)
+
+    # ------------------------------------------------------------ compaction
+
+    def usage(self) -> Usage:
+        """Returns how many bytes the file of the tables has, and how many of them are in use. Any thread."""
+        with self._gate.admitted(), self._read_errors():
+            tables = self._tables
+            with tables.transaction() as txn:
+                return compaction.usage_of(tables.env, txn)
+
+    def compact(self, boot_ms: Callable[[], int]) -> None:
+        """Writes the tables anew where most of their file is free pages (compaction.py). For who has just opened the
+        store; blocks. Where they cannot be copied the store goes on as it is. A process that ends at any line of it
+        leaves the old tables or the new ones, as with `swap`; any exception means: stop the node."""
+        self.publish()
+        began_ms, usage = boot_ms(), self.usage()
+        if not compaction.is_due(usage, self.free_bytes()):
+            return
+        log.info(
+            "%s of the %s that the store's tables take are free: they are written anew without that",
+            size_text(usage.free),
+            size_text(usage.file),
+        )
+        number = self._state.tables + 1
+        directory = tables_directory(self._directory, number)
+        try:
+            state = State.of_tables(self.applied_index, self.applied_term)
+            compaction.copy(self._tables.env, directory, state, map_bytes=self._map_bytes, sync=self._sync)
+            if self._sync:
+                snapshot.sync_directory(self._directory)
+        except (OSError, lmdb.Error) as error:
+            shutil.rmtree(directory, ignore_errors=True)
+            log.warning("the tables in %s stay as they are, for they cannot be copied: %s", self._directory, error)
+            return
+        self._switch_to(msgspec.structs.replace(self._state, tables=number), empty_log=False)
+        now, took_s = self.usage(), (boot_ms() - began_ms) / 1000
+        log.info("the store's tables take %s now; that took %.1f s", size_text(now.file), took_s)

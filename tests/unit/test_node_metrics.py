@@ -12,11 +12,14 @@ from raftsched.node.lately import MARKS, Lately
 from raftsched.node.machine_metrics import MachineMetrics, days_left
 from raftsched.node.metrics import NodeMetrics
 from raftsched.raft.measures import Measured, Measures
+from raftsched.store import Usage
 
 
 def lines(seen: Measured, use: DiskUse | None = None) -> list[str]:
     registry = CollectorRegistry()
-    registry.register(NodeMetrics(lambda: seen, lambda: {"tls": 3, "wrong-key": 0}, lambda: use))
+    registry.register(
+        NodeMetrics(lambda: seen, lambda: {"tls": 3, "wrong-key": 0}, lambda: use, lambda: Usage(4096, 1024))
+    )
     return generate_latest(registry).decode().splitlines()
 
 
@@ -110,7 +113,7 @@ def test_the_counters_of_a_node_that_are_looked_at_lately() -> None:
         counts.writes.add(seconds)
         counts.commits.add(seconds)
     background.failures["peers"] = 2
-    metrics = NodeMetrics(lambda: seen(counts), lambda: {"tls": 3}, lambda: None)
+    metrics = NodeMetrics(lambda: seen(counts), lambda: {"tls": 3}, lambda: None, lambda: Usage(0, 0))
     found = metrics.counts()
     assert {name: found.pop(("faults", name)) for name in background.NAMES if name != "peers"}.keys() >= {"leader"}
     background.forget()

@@ -120,6 +120,15 @@ def test_a_healthy_cluster_is_told_so() -> None:
     assert {f.check for f in found} == CHECKS.keys() - LOCAL - {"metrics"}
 
 
+def test_a_store_that_is_mostly_free_is_told() -> None:
+    cluster = Seen()
+    for free, told in ((300 << 20, True), (150 << 20, False)):
+        cluster.everywhere(store_bytes=400 << 20, store_free_bytes=free)
+        (disk,) = (found for found in cluster.found() if found.check == "disk")
+        assert disk.state == "ok"
+        assert ("a restart of n1 gives them back" in disk.detail) == told
+
+
 def drop(cluster: Seen, name: str) -> None:
     cluster.nodes = [one for one in cluster.nodes if one["id"] != name]
     del cluster.samples[name]
@@ -203,6 +212,13 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
     (lambda c: c.samples["n2"].update(raftsched_raft_log_entries=300_000), "log", "warn", "300,000 entries", "n2"),
     (lambda c: c.everywhere(disk_free_bytes=DISK_WARN // 2), "disk", "warn", "free", "make room"),
     (lambda c: c.everywhere(disk_free_bytes=1e6), "disk", "fail", "free", "refuses writes"),
+    (
+        lambda c: c.everywhere(disk_free_bytes=DISK_WARN // 2, store_bytes=400 << 20, store_free_bytes=300 << 20),
+        "disk",
+        "warn",
+        "free",
+        "a restart of n1 gives them back",
+    ),
     (lambda c: c.everywhere(store_bytes=4e12), "disk", "warn", "free", "a copy of the store"),
     (lambda c: c.nodes[2].update(clock_offset_ms=-300.0), "clocks", "warn", "n3 is off by -300 ms", "chrony"),
     (lambda c: c.nodes[2].update(clock_offset_ms=900.0), "clocks", "fail", "clock_limit", "chrony"),
