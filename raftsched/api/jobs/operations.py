@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from raftsched.api.auth.callers import check_permitted, must_name, sees, sees_all, within
 from raftsched.api.context import ApiContext, meta
@@ -37,10 +38,11 @@ from raftsched.api.openapi.declarations import action, listing
 from raftsched.api.openapi.operation import WRITES, AnyOf, Reply, operation
 from raftsched.api.rows import get_job, page
 from raftsched.api.runs.states import JOB_STATES, OPERATION_STATE
+from raftsched.core import transitions
 from raftsched.core.commands import CancelOperation, StartOperation, encode
 from raftsched.core.filters import JobFilter
 from raftsched.core.ids import job_text, parse_job
-from raftsched.core.model import Job
+from raftsched.core.model import Job, JobState
 from raftsched.core.operations import BulkAction, Operation, OperationState
 from raftsched.core.rows import decode_operation
 from raftsched.core.selection import match, walk
@@ -51,6 +53,10 @@ BODY_MAX = 256 * 1024  # bytes
 LOOK_MAX = 1_000_000  # rows looked at for a dry run
 SAMPLE_MAX = 10
 _LISTING = "operations"
+# An EXPIRED job is done: it has nothing that could be paused or resumed, and a filter without states is not about it.
+_MAY_CHANGE = {
+    action: tuple(state for state in JobState if (state, action) in transitions.JOB) for action in ("pause", "resume")
+}
 
 _encode = msgspec.json.Encoder().encode
 
@@ -123,6 +129,8 @@ def _asked(given: ActionsIn, now_ms: int) -> _Asked:
     assert given.action is not None
     if given.all:
         wanted = JobFilter()
+    if wanted is not None and not wanted.states:
+        wanted = replace(wanted, states=_MAY_CHANGE.get(given.action, ()))
     return _Asked(BulkAction[given.action.upper()], wanted, tuple(ids), given.kill, resume_at_ms)
 
 

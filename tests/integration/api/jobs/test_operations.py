@@ -42,11 +42,11 @@ def test_by_filter_and_back(tmp_path: Path) -> None:
         await make(call, 3, owner="bo")
         done = await act(call, action="pause", filter={"owner": "ana"})
         assert (done["state"], done["matched"], done["changed"], done["unchanged"]) == ("DONE", 5, 5, 0)
-        assert done["filter"] == {"owner": "ana"}
+        assert done["filter"] == {"owner": "ana", "state": ["NEW", "SCHEDULED", "SUSPENDED"]}
         assert (done["action"], done["ids"], done["refused"], done["refusals"]) == ("pause", None, 0, [])
         assert await states(call) == ["SUSPENDED"] * 5 + ["SCHEDULED"] * 3
         done = await act(call, action="pause", all=True)
-        assert (done["filter"], done["total"], done["examined"]) == ({}, 8, 8)
+        assert (done["filter"], done["total"], done["examined"]) == ({"state": ["NEW", "SCHEDULED", "SUSPENDED"]}, 8, 8)
         assert (done["matched"], done["changed"], done["unchanged"]) == (8, 3, 5)
         done = await act(call, action="resume", filter={"labels": {"team": "fin"}, "state": ["SUSPENDED"]})
         assert done["changed"] == 5
@@ -71,11 +71,30 @@ def test_by_ids(tmp_path: Path) -> None:
 def test_expire_tells_what_was_refused_up_to_a_bound(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         count = REFUSALS_MAX + 5
-        await make(call, count)
+        ids = await make(call, count)
         assert (await act(call, action="expire", all=True, kill=True))["changed"] == count
-        done = await act(call, action="pause", all=True)
-        assert (done["refused"], len(done["refusals"]), done["changed"]) == (count, REFUSALS_MAX, 0)
-        assert done["refusals"][0]["code"] == "illegal-transition"
+        for state, named in (("EXPIRED", {"filter": {"state": ["EXPIRED"]}}), ("id", {"ids": ids})):
+            done = await act(call, action="pause", **named)
+            assert (done["refused"], len(done["refusals"]), done["changed"]) == (count, REFUSALS_MAX, 0), state
+            assert done["refusals"][0]["code"] == "illegal-transition"
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("action", ["pause", "resume"])
+@pytest.mark.parametrize("which", [{"all": True}, {"filter": {"namespace": "default"}}], ids=["all", "filter"])
+def test_jobs_that_have_ended_are_nothing_to_pause(tmp_path: Path, action: str, which: dict[str, Any]) -> None:
+    async def test(call: Client) -> None:
+        ids = await make(call, 5)
+        assert (await act(call, action="expire", ids=ids[:3]))["changed"] == 3
+        if action == "resume":
+            assert (await act(call, action="pause", all=True))["changed"] == 2
+        _, dry = await call("POST", "/v1/jobs:actions", {"action": action, **which, "dry_run": True})
+        assert dry["matched"] == 2
+        done = await act(call, action=action, **which)
+        assert (done["matched"], done["changed"], done["refused"], done["refusals"]) == (2, 2, 0, [])
+        _, deleted = await call("DELETE", "/v1/jobs?all=true")
+        assert deleted["deleted"] == 5, "what is deleted may have ended"
 
     run(tmp_path, test)
 
