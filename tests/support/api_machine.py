@@ -370,6 +370,8 @@ class ApiMachine(ApiSteps):
             body: dict[str, Any] = {"ids": [job.id for job in chosen]}
         else:
             chosen = [job for job in self.jobs.values() if matches(job, wanted)]
+            if action in ("pause", "resume") and "state" not in wanted:
+                chosen = [job for job in chosen if job.may(action)]
             body = {"filter": wanted} if wanted else {"all": True}
         if dry:
             # what is counted is what this node knows

@@ -193,7 +193,10 @@ class Link(asyncio.Protocol):
     def _why_broken(self, error: Broken) -> str:
         if self._seal is not None and self._seal.done:
             return f"the connection with {self.name} was disturbed on its way: {error}"
-        return f"TLS with {self.name} failed: {error}. All nodes of a cluster are started alike: with a key, or none"
+        return (
+            f"TLS with {self.name} failed: {error}. All nodes of a cluster are started alike: with a key, or none; or"
+            " it is of a version before 0.1.0, which spoke no TLS"
+        )
 
     def _greet(self, to: str) -> None:
         owner = self._owner

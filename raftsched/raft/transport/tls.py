@@ -7,6 +7,7 @@ shows another certificate. With certificates of an authority (`MutualTls`) both 
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 import stat
@@ -29,6 +30,8 @@ _SHAKE_MAX_BYTES = 128 << 10  # from the other end, until the handshake is done
 _FILE_MAX = 1 << 20
 _REMIND_S = 3_600.0  # that a certificate ends
 _SOON_DAYS = 14.0
+
+log = logging.getLogger(__name__)
 
 
 class Broken(Exception):
@@ -90,7 +93,7 @@ class MutualTls:
     def __init__(
         self, node_id: str, certificate: Path, key: Path, authorities: Path, clock: Clock, report: Callable[[str], None]
     ) -> None:
-        """`report` is called with a line for the operator. Raises StartupError."""
+        """`report` is called with a line for the operator about what is wrong. Raises StartupError."""
         self._clock = clock
         self._look_again = float("-inf")  # monotonic
         self._node_id = node_id
@@ -116,7 +119,7 @@ class MutualTls:
             self._report(f"{detail} What was read before is used until they are right.")
         else:
             if self._contexts.digest != before.digest:
-                self._report(f"the certificate in {self._files[0]} is used for new connections with other nodes")
+                log.info("the certificate in %s is used for new connections with other nodes", self._files[0])
 
     def tick(self) -> None:
         """Reads changed files, and reports once an hour that the certificate ends soon."""

@@ -136,6 +136,7 @@ def test_what_is_not_tls_is_counted(caplog: pytest.LogCaptureFixture) -> None:
         asyncio.run(scenario())
     assert owner.refusals.counts["tls"] == 3
     assert "started alike" in caplog.text
+    assert "or it is of a version before 0.1.0, which spoke no TLS" in caplog.text
 
 
 def test_one_address_pushes_out_only_its_own() -> None:
