@@ -23,6 +23,7 @@ class Answer:
         self._body = body
 
     async def read(self) -> bytes:
+        await asyncio.sleep(0)
         return json.dumps(self._body).encode()
 
     async def __aenter__(self) -> Answer:
