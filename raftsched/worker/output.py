@@ -343,7 +343,11 @@ class OutputStore:
 
     def _gone(self, number: int) -> RaftschedError:
         """Returns the error for a segment that has no file."""
-        return RaftschedError("output-gone", REMOVED if self._table.is_removed(number) else GONE)
+        return RaftschedError("output-gone", REMOVED if self.is_removed(number) else GONE)
+
+    def is_removed(self, number: int) -> bool:
+        """Returns whether the file of a segment was removed, and not by this store."""
+        return not self._table.path_of(number).exists() and self._table.is_removed(number)
 
     def open_live(self, token: int, stream: str | None = None) -> Text | None:
         """Like `live`, a piece at a time, and as of now. While the middle is being left out, its size stays."""

@@ -95,6 +95,7 @@ class LocalCluster:
         self.changes: list[tuple[str, str, bytes | None]] = []
         self.waits_for: str | None = None
         self.heartbeat_ages: dict[str, int] = {}  # as the leader counts them, in ms
+        self.away: set[str] = set()  # members that nobody is connected with
         self.troubles: dict[str, str] = {}  # as the leader knows them
         self.levels: dict[str, int] = {}
         self.disks: dict[str, DiskUse] = {}  # as nodes have told the leader
@@ -230,7 +231,7 @@ class LocalCluster:
             cluster=ClusterPort(
                 status=lambda: self.status(node),
                 peers=lambda: [
-                    Peer(m.node, True, self.store.applied_index, 0.0, self.http.get(m.node))
+                    Peer(m.node, m.node not in self.away, self.store.applied_index, 0.0, self.http.get(m.node))
                     for m in self.members
                     if m.node != node
                 ],

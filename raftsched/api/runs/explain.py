@@ -32,7 +32,7 @@ from raftsched.api.runs.explain_words import (
     unstarted_words,
     waiting_words,
 )
-from raftsched.api.runs.kept_words import OutputNote, notes_of
+from raftsched.api.runs.kept_words import OutputNote, notes_of, places_of
 from raftsched.api.runs.notified import NotificationOut, notifications_of
 from raftsched.api.runs.outages import outage_words
 from raftsched.api.runs.parts_words import parts_words
@@ -127,7 +127,8 @@ class StepOut(msgspec.Struct):
 
 class ExplainOut(msgspec.Struct):
     """`steps_left_out`: there were more than are kept (settings.steps_kept); the first and the newest are here.
-    `outputs`: those that are not there as they were printed, and why. `notifications`: what webhooks were told."""
+    `outputs`: those that are not there as they were printed, or cannot be read from where they are, and why.
+    `notifications`: what webhooks were told."""
 
     id: str
     job_id: str
@@ -175,7 +176,17 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
         found.outage,
     )
     with ctx.read() as view:
-        told.outputs = list(notes_of(view, found.row, ctx.now_ms()))
+        told.outputs = [
+            *notes_of(view, found.row, ctx.now_ms()),
+            *places_of(
+                view,
+                found.row,
+                ctx.now_ms(),
+                node_id=ctx.node_id,
+                reaches=lambda node: any(p.node_id == node and p.connected for p in ctx.cluster.peers()),
+                is_removed=ctx.output.is_removed,
+            ),
+        ]
         told.notifications = list(notifications_of(view, found.row))
     return reply_value(told)
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from raftsched.api.http.durations import format_duration, format_time
+from raftsched.core.executors import is_worker
 from raftsched.core.kept_output import Kept, kept_of
 from raftsched.core.model import Attempt, Instance
-from raftsched.core.rows import JOBS
+from raftsched.core.rows import JOBS, read_meta
 from raftsched.core.tables import ReadView
 from raftsched.worker.output import NOWHERE
 
 
 class OutputNote(msgspec.Struct):
     """An output that is not whole ("cut"), is not kept any more ("aged"), or never was: it was larger than all that its
-    namespace may have ("too_large")."""
+    namespace may have ("too_large"). Or one whose first copy cannot be read at the moment ("unreachable"), or ever
+    again ("lost")."""
 
     attempt: int
     reason: str
@@ -39,6 +41,38 @@ def notes_of(view: ReadView, row: Instance, now_ms: int) -> Iterator[OutputNote]
             yield OutputNote(number, "aged", _aged_words(attempt, kept))
         elif attempt.output.truncated:
             yield OutputNote(number, "cut", _cut_words(attempt.output.truncated, kept))
+
+
+def places_of(
+    view: ReadView,
+    row: Instance,
+    now_ms: int,
+    *,
+    node_id: str,
+    reaches: Callable[[str], bool],
+    is_removed: Callable[[int], bool],
+) -> Iterator[OutputNote]:
+    """Yields what is to be said of outputs that would be there, and are where they cannot be read. `node_id`: of the
+    node that says it; `reaches`: whether it is connected with another one; `is_removed`: whether others removed a
+    segment from its own disk."""
+    if all(attempt.output is None for attempt in row.attempts):
+        return
+    keep_ms = kept_of(view, namespace_of(view, row)).keep_ms
+    members = {member.node for member in read_meta(view).members}
+    for attempt in row.attempts:
+        ref, node = attempt.output, attempt.output_node or attempt.node
+        if ref is None or ref.segment == NOWHERE or is_worker(node) or aged(attempt, keep_ms, now_ms):
+            continue
+        copy = "a second copy alone, where output_copies is 2 or more"
+        if node not in members:
+            text = f"It is on {node}, which is no longer a member: it can be read from {copy}."
+            yield OutputNote(attempt.number, "lost", text)
+        elif node == node_id and is_removed(ref.segment):
+            text = f"Its file was removed from the disk of {node}, and not by {node}: it can be read from {copy}."
+            yield OutputNote(attempt.number, "lost", text)
+        elif node != node_id and not reaches(node):
+            text = f"It is on {node}, which {node_id} does not reach: until then it can be read from {copy}."
+            yield OutputNote(attempt.number, "unreachable", text)
 
 
 def namespace_of(view: ReadView, row: Instance) -> str:

@@ -203,6 +203,9 @@ def test_output_of_a_member_that_was_removed_is_gone(tmp_path: Path) -> None:
         status, problem = await second("GET", f"{path}/output")
         assert (status, problem["code"]) == (410, "output-gone")
         assert "n1" in problem["detail"]
+        _, why = await second("GET", f"{path}/explain")
+        assert [(note["reason"], note["attempt"]) for note in why["outputs"]] == [("lost", 1)]
+        assert "no longer a member" in why["outputs"][0]["text"]
 
     between(tmp_path, test)
 
@@ -279,6 +282,33 @@ def test_an_output_whose_file_somebody_removed_says_so(tmp_path: Path) -> None:
         cluster.clock.wall += 7 * 86_400_000 + 1
         _, problem = await first("GET", f"{path}/output")
         assert "the setting output_keep is 7d" in problem["detail"], "it would be gone all the same"
+
+    between(tmp_path, test)
+
+
+def test_where_an_output_is_that_cannot_be_read_is_explained(tmp_path: Path) -> None:
+    async def test(first: Client, second: Client) -> None:
+        cluster, store = first.cluster, first.cluster.outputs["n1"]
+        path, token = await start(first)
+
+        async def told(call: Client) -> list[tuple[str, str]]:
+            _, why = await call("GET", f"{path}/explain")
+            return [(note["reason"], note["text"]) for note in why["outputs"]]
+
+        assert await told(first) == await told(second) == []
+        end(cluster, token, FRAMES)
+        assert await told(first) == await told(second) == []
+        cluster.away = {"n1"}
+        ((reason, text),) = await told(second)
+        assert (reason, "It is on n1, which n2 does not reach" in text) == ("unreachable", True)
+        assert "a second copy alone" in text
+        cluster.away = set()
+        for file in store.directory.glob("seg-*"):
+            file.unlink()
+        ((reason, text),) = await told(first)
+        assert (reason, "removed from the disk of n1" in text) == ("lost", True)
+        cluster.clock.wall += 7 * 86_400_000 + 1
+        assert [reason for reason, _ in await told(first)] == ["aged"]
 
     between(tmp_path, test)
 
