@@ -12,6 +12,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.requests import Addressed, job_id_of
 from raftsched.api.http.slices import Slices
+from raftsched.api.ports import Peer
 from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.ids import instance_key, instance_text, parse_job
 from raftsched.core.model import Instance, Job, JobState, TriggerKind
@@ -137,6 +138,14 @@ def get_session(view: ReadView, number: int) -> Session | None:
 def newest_session(view: ReadView, node: str) -> Session | None:
     raw = view.get(Table.NODES, node.encode())
     return None if raw is None else get_session(view, from_u64(raw))
+
+
+def address_of(view: ReadView, node: str, peers: Iterable[Peer]) -> str | None:
+    """Returns where a node's API is: as it says while it is connected with this one, else as its newest session has it.
+    None: that is not known."""
+    said = next((peer.http for peer in peers if peer.node_id == node), None)
+    session = None if said else newest_session(view, node)
+    return said or (session.http if session is not None else None) or None
 
 
 def node_rule(view: ReadView, node: str) -> NodeRule:

@@ -38,6 +38,7 @@ class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
     last_heartbeat_at: datetime | None = None  # of its worker, as the leader got it
     disk: DiskUse | None = None  # None: not known to the node that answered
     level: int | None = None  # the newest that its version knows, as the leader has heard
+    raft_announced: str | None = None  # where it says that its Raft port is, while the members have another address
 
 
 class WaitingNode(msgspec.Struct, frozen=True, kw_only=True):

@@ -92,6 +92,11 @@ CHECKS: dict[str, Check] = {
         "who is no voting member yet does not help when another one is lost",
         "docs/runbook.md#disks-that-are-lost-or-go-back",
     ),
+    "moved": Check(
+        "Are members where the members look for them?",
+        "who looks for a member in the wrong place waits until that one comes to it",
+        "docs/runbook.md#a-nodes-address-that-changes",
+    ),
     "elections": Check(
         "Has the leader changed often within 15 minutes?",
         "each change holds everything up for about half a second",

@@ -105,6 +105,19 @@ def waiting(facts: Facts) -> Iterator[Finding]:
         yield Finding("members", "ok", "nobody waits to be let in")
 
 
+def moved(facts: Facts) -> Iterator[Finding]:
+    away = {n["id"]: (n.get("raft"), n["raft_announced"]) for n in facts.cluster["nodes"] if n.get("raft_announced")}
+    if away:
+        says = ", ".join(f"{node} is at {new}, and the members have {old}" for node, (old, new) in away.items())
+        do = (
+            "the leader takes that over as soon as it and the member are connected, unless it is of a version before"
+            " 0.3.0 (upgrade it) or the address is one that only the member's own machine reaches (--advertise-raft)"
+        )
+        yield Finding("moved", "warn", says, do, tuple(away))
+    else:
+        yield Finding("moved", "ok", "all members are where the members have them")
+
+
 def elections(facts: Facts) -> Iterator[Finding]:
     count = sum(1 for ago in facts.elected_ms_ago if ago < ELECTIONS_MS)
     says = f"{count} leadership{'s' * (count != 1)} began within {format_duration(ELECTIONS_MS)}"
@@ -208,4 +221,17 @@ def _some(ids: list[str], most: int = 5) -> str:
     return ", ".join(ids[:most]) + (f" and {len(ids) - most} more" if len(ids) > most else "")
 
 
-CHECKS = (reachable, metrics, leader, quorum, waiting, elections, raft_port, loop_held, task_faults, versions, level)
+CHECKS = (
+    reachable,
+    metrics,
+    leader,
+    quorum,
+    waiting,
+    moved,
+    elections,
+    raft_port,
+    loop_held,
+    task_faults,
+    versions,
+    level,
+)

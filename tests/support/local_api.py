@@ -88,6 +88,7 @@ class LocalCluster:
         self.copied: dict[str, CopyStore] = {}  # of other nodes' output
         self.received: dict[str, Outputs] = {}  # what remote workers send
         self.subscribers: list[Callable[[Sequence[Applied]], None]] = []
+        self.announced: dict[str, str] = {}  # where members say that they are, if the others have another address
         self.http: dict[str, str] = {}  # where the nodes' APIs are, as they announced it
         members = tuple(Member(n, f"127.0.0.1:{9000 + i}", n.encode()) for i, n in enumerate(self.nodes))
         self.members: Members = members
@@ -218,7 +219,9 @@ class LocalCluster:
             self.copied[node] = CopyStore(self.directory / node / "output-copies", keep_bytes=1 << 30)
         self.received[node] = self._received(node)
         members = MembersPort(
-            lambda: [MemberStatus(m.node, m.raft, m.store_id, m.voter) for m in self.members],
+            lambda: [
+                MemberStatus(m.node, m.raft, m.store_id, m.voter, self.announced.get(m.node)) for m in self.members
+            ],
             lambda: self.join_requests,
             self.change_members,
             self.transfer,

@@ -20,7 +20,7 @@ from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
 from raftsched.api.ports import ClusterStatus, Peer
 from raftsched.api.resources.operators_schema import DiskOut
-from raftsched.api.rows import newest_session, node_rule
+from raftsched.api.rows import address_of, newest_session, node_rule
 from raftsched.api.runs.output_source import CLIENT, HOP
 from raftsched.core.cluster import Session
 from raftsched.core.eligibility import slots_of
@@ -37,7 +37,9 @@ class NodeOut(msgspec.Struct):
     `trouble`: why it starts no runs now; of another node the leader knows it. `last_heartbeat_at`: when the leader got
     the newest word of its worker, by the leader's clock; null where no leader answers, or when it got none yet. `disk`
     of another node the leader knows, too; null where it is not known. `level`: the newest that its version knows, which
-    of another node the leader knows; the cluster's rises to the lowest of them (docs/upgrading.md)."""
+    of another node the leader knows; the cluster's rises to the lowest of them (docs/upgrading.md). `raft_announced`:
+    where a member says that its Raft port is, while the members have another address of it (`raft`): the leader takes
+    that over (docs/runbook.md, a node's address that changes)."""
 
     id: str
     role: str
@@ -58,6 +60,7 @@ class NodeOut(msgspec.Struct):
     last_heartbeat_at: Time | None = None
     disk: DiskOut | None = None
     level: int | None = None
+    raft_announced: str | None = None
 
 
 class WaitingOut(msgspec.Struct):
@@ -169,10 +172,7 @@ async def leaders_answer(ctx: ApiContext, request: web.Request, target: str) -> 
     if leader is None or leader == status.node_id or HOP in request.headers:
         return None
     with ctx.read() as view:
-        session = newest_session(view, leader)
-    address = (session.http if session else None) or next(
-        (peer.http for peer in ctx.cluster.peers() if peer.node_id == leader), None
-    )
+        address = address_of(view, leader, ctx.cluster.peers())
     if not address:
         return None
     try:
@@ -202,7 +202,7 @@ def _node(
         role=_role(status, name),
         voter=voter,
         raft=member.raft if member else None,
-        http=(session.http if session else None) or (peer.http if peer else None),
+        http=address_of(view, name, [peer] if peer else []),
         alive=own or (peer is not None and peer.connected),
         applied_index=applied,
         commit_index=status.commit_index if own else None,
@@ -214,6 +214,7 @@ def _node(
         session_open=session is not None and session.open,
         drained=rule.drained,
         trouble=ctx.cluster.troubles().get(name),
+        raft_announced=member.announced if member else None,
     )
 
 

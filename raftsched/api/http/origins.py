@@ -18,7 +18,7 @@ from aiohttp import web
 from raftsched.api.auth.access import count_open
 from raftsched.api.auth.peers import url_of
 from raftsched.api.context import FRESH_S, ApiContext
-from raftsched.api.rows import newest_session
+from raftsched.api.rows import address_of
 
 _METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE"
 _ASKED = "Access-Control-Request-Method"
@@ -53,12 +53,11 @@ class MemberOrigins:
         return self._known
 
     def _read(self) -> Iterator[str]:
-        peers = {peer.node_id: peer.http for peer in self._ctx.cluster.peers()}
+        peers = self._ctx.cluster.peers()
         members = [member.node for member in self._ctx.cluster.members.list()]
         with self._ctx.read() as view:
             for node in members:
-                session = newest_session(view, node)
-                address = (session.http if session is not None else None) or peers.get(node)
+                address = address_of(view, node, peers)
                 origin = normal(url_of(address, "")) if address else None
                 if origin is not None:
                     yield origin

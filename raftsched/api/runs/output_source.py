@@ -9,13 +9,14 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from raftsched.api import rows
 from raftsched.api.auth.access import peer_header
 from raftsched.api.auth.peers import trust, url_of, why_not
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.problems import ParameterError, Problem
 from raftsched.api.http.requests import Query
 from raftsched.api.http.streams import MEDIA_TYPE, STREAMS
-from raftsched.api.rows import newest_session, requested_instance
+from raftsched.api.rows import requested_instance
 from raftsched.api.runs.kept_words import aged, namespace_of, why_gone
 from raftsched.core.executors import is_worker
 from raftsched.core.ids import instance_text
@@ -181,12 +182,8 @@ async def pause(request: web.Request) -> bool:
 
 def address_of(ctx: ApiContext, node: str) -> str:
     """Returns where the API of another node is; empty: that is not known."""
-    with ctx.read() as view:
-        session = newest_session(view, node)
-    if session is not None:
-        return session.http
-    # A node may take a worker's output before it has a session of its own.
-    return next((peer.http for peer in ctx.cluster.peers() if peer.node_id == node), None) or ""
+    with ctx.read() as view:  # a node may take a worker's output before it has a session of its own
+        return rows.address_of(view, node, ctx.cluster.peers()) or ""
 
 
 async def ask(

@@ -78,7 +78,7 @@ def status(client: Client, fmt: str) -> None:
 
 def _tell(answer: dict[str, Any], views: list[dict[str, Any]]) -> None:
     """`views`: those of all nodes, where there is no leader that knows of them."""
-    from raftsched.cli.cluster.members import tell_waiting
+    from raftsched.cli.cluster.members import tell_moved, tell_waiting
 
     nodes, leader = answer["nodes"], answer.get("leader")
     if leader:
@@ -99,6 +99,7 @@ def _tell(answer: dict[str, Any], views: list[dict[str, Any]]) -> None:
     drained = [node["id"] for node in nodes if node.get("drained")]
     if drained:
         click.echo(f"\nnothing new is given to: {', '.join(drained)}; go on with: raftsched nodes undrain NODE")
+    tell_moved(nodes)
     tell_waiting(answer["waiting"], views)
 
 

@@ -74,7 +74,16 @@ def list_(client: Client, fmt: str) -> None:
     answer = client.get(_PATH)
     if not print_for_programs(fmt, answer, *(member["id"] for member in answer["items"])):
         print_table([t for t, _ in _COLUMNS], [[cell(get(m)) for _, get in _COLUMNS] for m in answer["items"]])
+        tell_moved(answer["items"])
         tell_waiting(answer["waiting"], [] if not answer["waiting"] else each_view(client))
+
+
+def tell_moved(nodes: list[dict[str, Any]]) -> None:
+    """Prints the members that are elsewhere than the members have them."""
+    for node in nodes:
+        if node.get("raft_announced"):
+            click.echo(f"\n{node['id']} says that its Raft port is at {node['raft_announced']}; the members have")
+            click.echo(f"  {node['raft']}. The leader takes that over, if it is of version 0.3.0 or later")
 
 
 def tell_waiting(waiting: list[dict[str, Any]], views: list[dict[str, Any]]) -> None:

@@ -183,6 +183,10 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
         "members", "fail", "disk of n3 went back", "members replace n3",
     ),
     (lambda c: c.nodes[2].update(voter=False), "members", "warn", "n3 catch up", "wait"),
+    (
+        lambda c: c.nodes[2].update(raft="10.0.0.3:7501", raft_announced="10.0.0.9:7501"),
+        "moved", "warn", "n3 is at 10.0.0.9:7501, and the members have 10.0.0.3:7501", "--advertise-raft",
+    ),
     (lambda c: c.but(elected_ms_ago=[1, 2, 60_000, 899_999, 900_000]), "elections", "warn", "4 leader", "step down"),
     (lambda c: c.lately("n2", "wrong-key", refused=11), "raft-port", "warn", "n2 refused", "key"),
     (

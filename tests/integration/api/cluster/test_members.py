@@ -55,6 +55,32 @@ def test_who_votes_and_who_waits(tmp_path: Path) -> None:
     three(tmp_path, test)
 
 
+def test_a_member_that_moved_is_shown_with_both_addresses(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        call.cluster.announced["n3"] = "127.0.0.1:9102"
+        _, page = await call("GET", "/v1/cluster")
+        assert [(n["id"], n["raft"], n["raft_announced"]) for n in page["nodes"]] == [
+            ("n1", "127.0.0.1:9000", None),
+            ("n2", "127.0.0.1:9001", None),
+            ("n3", "127.0.0.1:9002", "127.0.0.1:9102"),
+        ]
+
+    three(tmp_path, test)
+
+
+def test_the_api_of_a_node_is_where_it_says_itself_while_it_is_connected(tmp_path: Path) -> None:
+    """Its session may be of an earlier start: a new one is opened when the lease of that has run out."""
+
+    async def test(call: Client) -> None:
+        for node in ("n2", "n3"):
+            call.cluster.open_session(node, "127.0.0.1:7401")
+        call.cluster.http["n3"] = "127.0.0.1:7499"
+        _, page = await call("GET", "/v1/cluster")
+        assert [n["http"] for n in page["nodes"]][1:] == ["127.0.0.1:7401", "127.0.0.1:7499"]
+
+    three(tmp_path, test)
+
+
 def test_what_a_new_leader_has_not_heard_of_is_not_known(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
         cluster = call.cluster

@@ -85,6 +85,18 @@ def test_members_are_listed(words: list[str]) -> None:
         assert run("--server", stub.url, "cluster", *words, "-o", "name").output == "n1\nn3\n"
 
 
+def test_a_member_that_moved_is_shown_with_both_addresses() -> None:
+    nodes = [
+        node("n1", role="leader", commit_index=5),
+        node("n3", raft="10.0.0.3:7501", raft_announced="10.0.0.9:7501"),
+    ]
+    for words, answer in ((["cluster", "members"], listed(*nodes)), (["cluster", "status"], page(*nodes))):
+        with serve(lambda r, answer=answer: (200, answer)) as stub:  # type: ignore[misc]
+            said = run("--server", stub.url, *words).output
+        assert "n3 says that its Raft port is at 10.0.0.9:7501" in said
+        assert "10.0.0.3:7501. The leader takes that over" in said
+
+
 def test_a_member_whose_disk_went_back_is_told_with_what_to_do() -> None:
     answer = {**listed(node("n1")), "waiting": [{**OTHER_DISK, "why": "disk-went-back"}]}
     with serve(lambda r: (200, answer)) as stub:
