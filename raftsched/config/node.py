@@ -52,13 +52,17 @@ from raftsched.core.namespaces import OUTPUT_KEEP_MS
 
 LOG_ENTRIES = Range(1_000, 50_000, 10_000_000)
 LOG_BYTES = Range(1 << 20, 64 << 20, 64 << 30)
+# No shorter: what a leader says of its commit index counts for 900 ms (raft.proposals.committed). No longer: a leader
+# that died is missed for twice as long, and leases of runs run out meanwhile (session_ttl).
+ELECTION_TIMEOUT_MS = Range(1_000, 1_000, 5_000)
 LEADER_WAIT_MS = Range(100, 1_000, 10_000)  # an election takes about half a second; requests end after ten
 OUTPUT_KEEP_BYTES = Range(256 << 20, 16 << 30, 1 << 50)
 OUTPUT_KEEP = Range(OUTPUT_KEEP_MS[0], 7 * 86_400_000, OUTPUT_KEEP_MS[1])
 SETTINGS = (
     "id", "data", "http", "raft", "peers", "advertise_http", "advertise_raft", "cluster_key_file", "slots", "labels",
     "pythonpath", "handlers", "join", "log_keep_entries", "log_keep_bytes", "python_runs_max",
-    "python_memory_max", "leader_wait", "output_max", "output_keep", "output_keep_bytes", "log_format", "grace",
+    "python_memory_max", "leader_wait", "election_timeout", "output_max", "output_keep", "output_keep_bytes",
+    "log_format", "grace",
     "tls_cert", "tls_key", "tls_client_ca", "insecure_http", "open", "tls_ca", "http_hosts",
     "executors", *ALLOW_LISTS,
     "no_run", "weight", "tracing", "insecure_raft", *bounds.SETTINGS, "raft_cert", "raft_key", "raft_ca",
@@ -98,6 +102,8 @@ class NodeConfig:
     python_memory_max: int = PYTHON_MEMORY.default
     # how long requests to this node wait for a leader. Not replicated: without a leader nobody could change it
     leader_wait_ms: int = LEADER_WAIT_MS.default
+    # how long nothing is heard of a leader before an election, at least (raft.options.elections); alike on all nodes
+    election_timeout_ms: int = ELECTION_TIMEOUT_MS.default
     # of output on this node's disk: what is kept of an attempt at most, and how long, whatever the cluster's settings
     # say (None: as they say); and how much of it all
     output_max: int | None = None
@@ -188,6 +194,7 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         python_runs_max=whole_number(settings, "python_runs_max", PYTHON_RUNS),
         python_memory_max=size_of(settings, "python_memory_max", PYTHON_MEMORY),
         leader_wait_ms=duration_of(settings, "leader_wait", LEADER_WAIT_MS),
+        election_timeout_ms=duration_of(settings, "election_timeout", ELECTION_TIMEOUT_MS),
         output_max=size_of(settings, "output_max", OUTPUT_MAX) if "output_max" in settings else None,
         output_keep_ms=duration_of(settings, "output_keep", OUTPUT_KEEP) if "output_keep" in settings else None,
         output_keep_bytes=size_of(settings, "output_keep_bytes", OUTPUT_KEEP_BYTES),

@@ -133,13 +133,12 @@ class Node:
         if self._failed is not None and error is None:
             raise NodeFailed(self._failed)
 
-    async def start(self, *, sockets: Sockets | None = None, elections_ms: tuple[int, int] | None = None) -> None:
+    async def start(self, *, sockets: Sockets | None = None, election_timeout_ms: int | None = None) -> None:
         """Returns when the node listens and can run jobs, as soon as there is a cluster to give it some. `sockets` are
-        bound to its addresses already; the node closes them. `elections_ms`: see raftsched.node.Node. Raises
+        bound to its addresses already; the node closes them. `election_timeout_ms`: see raftsched.node.Node. Raises
         StartupError; nothing is left running then."""
         if self._member is not None:
             raise RuntimeError(f"node {self.id} is started already")
-        from raftsched.node import ELECTIONS_MS
         from raftsched.node import Node as Member
 
         self._failed = None
@@ -150,7 +149,7 @@ class Node:
             config,
             own_process=self._own_process,
             sockets=sockets,
-            elections_ms=elections_ms or ELECTIONS_MS,
+            election_timeout_ms=election_timeout_ms,
             calls=self._functions.calls(),
             inside=self._functions.inside,
         )

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from raftsched.node.failures import describe
-from raftsched.node.node import ELECTIONS_MS, Node, Sockets
+from raftsched.node.node import Node, Sockets
 
-__all__ = ["ELECTIONS_MS", "Node", "Sockets", "describe"]
+__all__ = ["Node", "Sockets", "describe"]

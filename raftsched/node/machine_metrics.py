@@ -84,6 +84,7 @@ def info_of(config: NodeConfig, whole_runs: bool, jobs_as: str = "", no_python: 
         "log_keep_entries": str(config.log_keep_entries),
         "log_keep_bytes": str(config.log_keep_bytes),
         "leader_wait": format_duration(config.leader_wait_ms),
+        "election_timeout": format_duration(config.election_timeout_ms),
         "grace": format_duration(config.grace_ms),
         "output_store": config.output_store or "none",
         "output_ship": "none" if config.output_ship is None else config.output_ship.to,

@@ -48,7 +48,7 @@ from raftsched.node.ports import NodePorts, boot_of, store_moves
 from raftsched.node.second_copies import SecondCopies, copies_of
 from raftsched.node.shipping import ShipMetrics, given_up, shipper_of
 from raftsched.node.stored_copies import StoredCopies, output_store_of
-from raftsched.raft import Raft, RaftOptions
+from raftsched.raft import Raft, RaftOptions, elections
 from raftsched.raft.transport import tls
 from raftsched.remote.gateway import Gateway
 from raftsched.remote.outputs import Outputs
@@ -83,7 +83,6 @@ log = logging.getLogger("raftsched.node")
 
 OUTPUT_HERE = "output_here"  # a message to the other members, see remote.outputs
 EACH_MINUTE_S = 60.0
-ELECTIONS_MS = (RaftOptions.election_min_ms, RaftOptions.election_max_ms)
 
 
 class Sockets(NamedTuple):
@@ -107,16 +106,16 @@ class Node:
         clock: Clock | None = None,
         own_process: bool = False,
         sockets: Sockets | None = None,
-        elections_ms: tuple[int, int] = ELECTIONS_MS,
+        election_timeout_ms: int | None = None,
         calls: Mapping[str, str] | None = None,
         inside: Mapping[str, Handler] | None = None,
     ) -> None:
-        """`elections_ms`: how long nothing is heard of a leader before an election, at least and at most; alike on all
-        nodes. `calls`: handlers by name, as "package.module:function"; `inside`: those that run in this process."""
+        """`election_timeout_ms`: instead of the configuration's, which has bounds. `calls`: handlers by name, as
+        "package.module:function"; `inside`: those that run in this process."""
         self.config = config
         self._own_process = own_process
         self._sockets = sockets
-        self._elections_ms = elections_ms
+        self._election_timeout_ms = election_timeout_ms or config.election_timeout_ms
         self._calls = calls or {}
         self._inside = inside or {}
         self.clock = clock or SystemClock()
@@ -363,8 +362,7 @@ class Node:
                 snapshot_dir=config.data / "snapshots",
                 keep_entries=config.log_keep_entries,
                 keep_bytes=config.log_keep_bytes,
-                election_min_ms=self._elections_ms[0],
-                election_max_ms=self._elections_ms[1],
+                **elections(self._election_timeout_ms),
                 leader_wait_ms=config.leader_wait_ms,
             ),
             on_fatal=self._fatal,

@@ -20,7 +20,7 @@ any of these; the simulator drives it), `ports` (everything that consensus emits
 from raftsched.raft.facade import Change, Raft
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.measures import Measured, Times
-from raftsched.raft.options import RaftOptions
+from raftsched.raft.options import RaftOptions, elections
 from raftsched.raft.proposals.proposer import settle
 from raftsched.raft.status import JoinRequest, MemberStatus, PeerStatus
 
@@ -35,5 +35,6 @@ __all__ = [
     "Raft",
     "RaftOptions",
     "Times",
+    "elections",
     "settle",
 ]

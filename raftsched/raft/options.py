@@ -81,3 +81,14 @@ class RaftOptions:
     @property
     def fallback_ms(self) -> int:
         return self.leader_fallback_ms or 2 * self.election_max_ms
+
+
+def elections(timeout_ms: int) -> dict[str, int]:
+    """Returns the times of elections, by their fields, that follow from the one that a cluster is given. Heartbeats
+    stay as they are: a leader that was given less than its followers must not be too quiet for them."""
+    return {
+        "election_min_ms": timeout_ms,
+        "election_max_ms": 2 * timeout_ms,
+        "election_lost_min_ms": timeout_ms // 5,
+        "election_lost_max_ms": timeout_ms // 2,
+    }

@@ -221,7 +221,9 @@ class Replica:
 
     def hello(self) -> codec.Hello:
         """Returns this node's introduction as of now."""
-        return self.formation.hello(self.journal.last_index == 0 and self.engine.term == 0)
+        return self.formation.hello(
+            self.journal.last_index == 0 and self.engine.term == 0, self.options.election_min_ms
+        )
 
     def connected(self, hello: codec.Hello, connection: int) -> None:
         """Takes a new connection with a peer that was not refused; its older connection counts no more."""
@@ -238,6 +240,7 @@ class Replica:
     def _heard(self, hello: codec.Hello) -> None:
         """Takes the hello of a connected peer, or a newer one."""
         self._forming.heard(hello)
+        self.formation.compare_elections(hello, self.options.election_min_ms)
         if self.formation.hears_where(hello):
             self._links.members_changed()
             self._introduce_again()

@@ -16,7 +16,7 @@ from raftsched.security.keyring import KEY_FILE, own_key
 SIZE_MAX = 7
 SLOTS = 8  # of each node
 READY_S = 60.0
-ELECTIONS_MS = (500, 1_000)  # there is no network in between that could be slow
+ELECTION_TIMEOUT_MS = 500  # there is no network in between that could be slow
 
 
 class _Port:
@@ -128,7 +128,7 @@ class Cluster(Sequence[Node]):
         http, raft = self._ports[node.id]
         from raftsched.node import Sockets
 
-        await node.start(sockets=Sockets(http.socket(), raft.socket()), elections_ms=ELECTIONS_MS)
+        await node.start(sockets=Sockets(http.socket(), raft.socket()), election_timeout_ms=ELECTION_TIMEOUT_MS)
 
     async def leader(self) -> Node:
         """Returns the node that all running ones take for the leader, waiting for one."""

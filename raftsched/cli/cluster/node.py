@@ -35,6 +35,9 @@ from raftsched.errors import Exit, StartupError
 @click.option("--log-keep-entries", metavar="N", help="Log kept for members that were away.  [default: 50000]")
 @click.option("--log-keep-bytes", metavar="SIZE", help="And no more than this, such as 1GiB.  [default: 64MiB]")
 @click.option("--leader-wait", metavar="TIME", help="Requests wait so long for a leader.  [default: 1s]")
+@click.option(
+    "--election-timeout", metavar="TIME", help="Silence of a leader before an election; alike on all.  [default: 1s]"
+)
 @click.option("--output-keep", metavar="TIME", help="How long output is kept here.  [default: as the settings say]")
 @click.option("--output-keep-bytes", metavar="SIZE", help="How much of it; the oldest goes first.  [default: 16GiB]")
 @click.option("--output-copies-bytes", metavar="SIZE", help="Of other nodes' output.  [default: as much again]")

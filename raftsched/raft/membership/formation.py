@@ -20,6 +20,7 @@ import msgspec
 from raftsched.core.cluster import Member, Meta
 from raftsched.errors import StartupError
 from raftsched.lost_majority import ELSE, HEALTHY
+from raftsched.quantities import format_duration
 from raftsched.raft.codec import PROTOCOL, Hello
 from raftsched.raft.guards import Guards
 from raftsched.raft.membership.configuration import MEMBERS_MAX
@@ -179,7 +180,7 @@ class Formation:
 
     # ------------------------------------------------------------ admission
 
-    def hello(self, empty: bool) -> Hello:
+    def hello(self, empty: bool, election_ms: int = 0) -> Hello:
         return Hello(
             protocol=PROTOCOL,
             node=self.node_id,
@@ -199,6 +200,7 @@ class Formation:
             starts=self.incarnations.starts,
             met=self.incarnations.known(self.remembered) if self.is_member else {},
             moved=self.moves.announced() if self.is_member and self.formed else {},
+            election_ms=election_ms,
         )
 
     def refusal(self, peer: Hello) -> str | None:
@@ -392,6 +394,22 @@ class Formation:
         if self.node_id in peer.learners:
             return False
         return peer.remembered.keys() == self.addresses.keys() and not self.join
+
+    def compare_elections(self, peer: Hello, election_ms: int) -> None:
+        """Warns once of a peer that begins elections after another time than this node."""
+        about = f"elections of {peer.node}"
+        if peer.election_ms in (0, election_ms):
+            self._warned.discard(about)
+        elif about not in self._warned:
+            self._warned.add(about)
+            log.warning(
+                "%s was started with --election-timeout %s, and %s with %s: start all nodes with the same. Nothing "
+                "is lost meanwhile; the one with less begins elections that the others refuse",
+                peer.node,
+                format_duration(peer.election_ms),
+                self.node_id,
+                format_duration(election_ms),
+            )
 
     def _warn_not_member(self) -> None:
         if "waits" not in self._warned:

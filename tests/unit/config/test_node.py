@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from raftsched.config.addresses import Address, parse_address, parse_peers
-from raftsched.config.node import build, load
+from raftsched.config.node import ELECTION_TIMEOUT_MS, build, load
 from raftsched.config.values import ConfigError, Unprotected
 from raftsched.config.work import parse_labels
 from raftsched.core.allowed import Allowed
-from raftsched.raft import RaftOptions
+from raftsched.raft import RaftOptions, elections
+from raftsched.raft.proposals.committed import FRESH_MS
 from raftsched.worker import wire
 
 PEERS = "n1=127.0.0.1:7501,n2=127.0.0.1:7502,n3=127.0.0.1:7503"
@@ -52,6 +53,7 @@ def test_every_setting_has_a_variable(tmp_path: Path) -> None:
         "RAFTSCHED_JOIN": "true",
         "RAFTSCHED_INSECURE_HTTP": "yes", "RAFTSCHED_OPEN": "1",
         "RAFTSCHED_LOG_KEEP_ENTRIES": "5000", "RAFTSCHED_LOG_KEEP_BYTES": "1GiB", "RAFTSCHED_LEADER_WAIT": "2500ms",
+        "RAFTSCHED_ELECTION_TIMEOUT": "3s",
     }  # fmt: skip
     config = load({}, environ)
     assert config.advertise_http == Address("n2.example", 8080)
@@ -61,6 +63,7 @@ def test_every_setting_has_a_variable(tmp_path: Path) -> None:
     assert (config.slots, config.join, config.cluster_key_file) == (3, True, key)
     assert (config.log_keep_entries, config.log_keep_bytes) == (5_000, 1 << 30)
     assert config.leader_wait_ms == 2_500
+    assert config.election_timeout_ms == 3_000
     assert (config.insecure_http, config.open, config.tls_cert) == (True, True, None)
 
 
@@ -146,6 +149,8 @@ def test_a_joining_node_need_not_be_in_the_list() -> None:
         ({"log_keep_entries": "all"}, "whole number"),
         ({"log_keep_entries": True}, "whole number"),
         ({"leader_wait": "99ms"}, "from 100ms to 10s"),
+        ({"election_timeout": "900ms"}, "from 1s to 5s"),
+        ({"election_timeout": "6s"}, "from 1s to 5s"),
         ({"grace": "61m"}, "grace must be from 0s to 1h"),
         ({"grace": True}, "grace"),
         ({"leader_wait": "soon"}, "is not a duration"),
@@ -175,6 +180,14 @@ def test_how_much_of_the_log_is_kept(text: str | int, size: int) -> None:
     assert (config.log_keep_bytes, config.log_keep_entries) == (size, 2_000)
     usual, options = build(BASE), RaftOptions()
     assert (usual.log_keep_bytes, usual.log_keep_entries) == (options.keep_bytes, options.keep_entries)
+
+
+def test_when_elections_begin() -> None:
+    assert RaftOptions(**elections(build(BASE).election_timeout_ms)) == RaftOptions()
+    for timeout_ms in (ELECTION_TIMEOUT_MS.min, ELECTION_TIMEOUT_MS.max):
+        options = RaftOptions(**elections(timeout_ms))
+        assert options.election_min_ms > FRESH_MS, "an answer of a leader counts for so long"
+        assert options.heartbeat_ms == RaftOptions().heartbeat_ms
 
 
 def test_when_python_processes_are_replaced() -> None:

@@ -228,3 +228,22 @@ def test_a_node_says_at_its_start_that_it_was_moved(tmp_path: Path, caplog: pyte
     with caplog.at_level(logging.WARNING):
         Solo(tmp_path)
     assert caplog.messages == [], "it is where it is known to be"
+
+
+# ---------------------------------------------------------------- the times of elections
+
+
+def test_a_node_says_when_another_one_begins_elections_at_another_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    b = Solo(tmp_path)
+    own = b.replica.options.election_min_ms
+    assert b.replica.hello().election_ms == own
+    with caplog.at_level(logging.WARNING):
+        for told in (0, own):
+            b.replica.connected(hello("a", election_ms=told), 1)
+        assert caplog.messages == []
+        for _ in range(2):
+            b.replica.connected(hello("a", election_ms=2_000), 1)
+    assert len(caplog.messages) == 1
+    assert "a was started with --election-timeout 2s, and b with 300ms" in caplog.messages[0]
