@@ -29,6 +29,7 @@ from scripts.benches import (
     bulk,
     catchup,
     create,
+    distances,
     failover,
     figures,
     graph,
@@ -174,6 +175,16 @@ def slow_disks(loop: Loop, given: argparse.Namespace) -> bool:
                 slowdisk.bench_slowdisk(cluster, shim, given.delay_ms, given.seconds, given.rounds, given.through)
             )
     return calm
+
+
+def far_apart(loop: Loop, given: argparse.Namespace) -> bool:
+    plan = distances.Plan(tuple(given.rtt_ms), given.seconds, given.runs, given.kills)
+    cluster = Cluster(3, flags=("--election-timeout", given.election_timeout))
+    with distances.apart(cluster) as proxies:
+        note("starting three nodes ...")
+        with cluster:
+            held: bool = loop(distances.bench_distances(cluster, proxies, plan))
+    return held
 
 
 def node_behind(loop: Loop, given: argparse.Namespace) -> bool:
@@ -348,6 +359,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seconds", type=float, default=4.0, help="length of each measurement (4)")
     made.add_argument("--rounds", type=int, default=3, help="alternating measurements without and with the delay (3)")
     made.add_argument("--through", choices=("leader", "follower"), default="leader", help="node to ask (leader)")
+
+    made = part("distances", "nodes that are far apart: creates, starts, failover by round trip", far_apart, distances)
+    made.add_argument(
+        "--rtt-ms", type=float, nargs="+", default=[0, 10, 40, 80, 150, 300], help="round trips (0 10 40 80 150 300)"
+    )
+    made.add_argument("--seconds", type=float, default=20.0, help="of creates, at the leader and at a follower (20)")
+    made.add_argument("--runs", type=int, default=400, help="how many start at random moments (400)")
+    made.add_argument("--kills", type=int, default=5, help="of leaders, for each round trip (5)")
+    made.add_argument("--election-timeout", default="1s", help="of all nodes (1s)")
 
     made = part("lateness", "how late jobs start, healthy and across kill -9 of the leader", late_starts, lateness)
     made.add_argument("--per-second", type=int, default=200, help="starts a second (200)")

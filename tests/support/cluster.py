@@ -31,6 +31,7 @@ class NodeProcess(ApiNode):
         self.id = node_id
         self.http_port = http_port
         self.raft_port = raft_port
+        self.reached_port = raft_port  # by which the others reach it: another one where something is in between
         self.data = cluster.directory / node_id
         self.log = cluster.directory / f"{node_id}.log"
         self.process: subprocess.Popen[bytes] | None = None
@@ -44,7 +45,7 @@ class NodeProcess(ApiNode):
 
     def start(self, *flags: str) -> None:
         """`flags` beside those of all nodes; the peer list names the nodes that there are."""
-        peers = ",".join(f"{n.id}=127.0.0.1:{n.raft_port}" for n in self.cluster.nodes)
+        peers = ",".join(f"{n.id}=127.0.0.1:{n.reached_port}" for n in self.cluster.nodes)
         command = [
             *(self.cluster.interpreter, "-m", "raftsched", "node", "--id", self.id, "--data", str(self.data)),
             *(
@@ -54,6 +55,11 @@ class NodeProcess(ApiNode):
                 f"127.0.0.1:{self.raft_port}",
                 "--peers",
                 peers,
+                *(
+                    ()
+                    if self.reached_port == self.raft_port
+                    else ("--advertise-raft", f"127.0.0.1:{self.reached_port}")
+                ),
             ),
             *(() if "--insecure-raft" in self.cluster.flags else ("--cluster-key-file", str(self.cluster.key_file))),
             *(self.cluster.as_myself if self.source is None or os.geteuid() == 0 else ()),  # 0.2.0 has no such flag

@@ -20,6 +20,7 @@ PARTS = (
         "failover",
         "restart",
         "slowdisk",
+        "distances",
         "lateness",
         "catchup",
         "bulk",
