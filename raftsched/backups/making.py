@@ -49,6 +49,7 @@ class Made:
     full: Full | None
     gap: bool  # the log no longer went back so far: states between the two cannot be restored
     size: int  # bytes, as stored
+    begins: bool  # there was no backup of the cluster before
 
 
 class Round:
@@ -84,7 +85,7 @@ class Round:
                 made = self._put(file)  # last: the next round goes on from it, and fetches nothing of before
             if at < made.index:
                 at, at_ms = made.index, made.at_ms
-        return Made(at, at_ms, self._segments, made, gap, self._size)
+        return Made(at, at_ms, self._segments, made, gap, self._size, not points.fulls)
 
     def _end(self, points: Points) -> tuple[int, int, int]:
         newest = points.fulls[-1]

@@ -23,6 +23,21 @@ class Stretch(NamedTuple):
     to_ms: int
 
 
+class Stranded(NamedTuple):
+    """Entries that are kept and that nothing leads to: what is between them and the backup before them is missing, or
+    that backup is."""
+
+    first: int
+    last: int
+    from_ms: int  # the log's time at the first, and at the last, as far as the names of the segments say
+    to_ms: int
+    segments: tuple[Segment, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(one.size for one in self.segments)
+
+
 @dataclass(frozen=True)
 class Way:
     """How a state is made again: a backup, and the segments that lead from it to the entry."""
@@ -85,11 +100,71 @@ class Points:
                 found.append(Stretch(full.index, last, full.at_ms, to_ms))
         return found
 
+    def _runs(self) -> list[tuple[int, int]]:
+        """Returns the first and the last of the entries that segments have, those that overlap or touch as one."""
+        found: list[tuple[int, int]] = []
+        for one in self.segments:
+            if found and one.first <= found[-1][1] + 1:
+                found[-1] = (found[-1][0], max(found[-1][1], one.last))
+            else:
+                found.append((one.first, one.last))
+        return found
+
+    def stranded(self) -> list[Stranded]:
+        """Returns the entries that are kept and cannot be restored, in order. What the segment that leads to the oldest
+        backup has of before is none of them, but whole segments of before are: that backup was another one's
+        successor."""
+        stretches = self.stretches()
+        pieces: list[tuple[int, int]] = []
+        for first, last in self._runs():
+            at = first
+            for stretch in stretches:
+                if at <= stretch.last and stretch.first <= last:
+                    if at < stretch.first:
+                        pieces.append((at, stretch.first - 1))
+                    at = stretch.last + 1
+            if at <= last:
+                pieces.append((at, last))
+        found = []
+        for first, last in pieces:
+            held = tuple(one for one in self.segments if one.first <= last and first <= one.last)
+            if stretches and last < stretches[0].first and all(one.last > self.fulls[0].index for one in held):
+                continue
+            from_ms, to_ms = min(one.from_ms for one in held), max(one.to_ms for one in held)
+            found.append(Stranded(first, last, from_ms, to_ms, held))
+        return found
+
+    def missing(self) -> list[tuple[int, int]]:
+        """Returns the first and the last of the entries that the log lacks between the oldest point or stranded entry
+        and the newest."""
+        stretches, stranded = self.stretches(), self.stranded()
+        ends = [one.last for one in stretches] + [one.last for one in stranded]
+        at = min([one.first for one in stretches] + [one.first - 1 for one in stranded], default=0)
+        found = []
+        for first, last in [*self._runs(), (max(ends, default=0) + 1, 0)]:
+            if first > at + 1:
+                found.append((at + 1, first - 1))
+            at = max(at, last)
+        return found
+
+    def require_newest(self) -> None:
+        """Raises NotKept when later entries are stranded than those of the newest state that there is a way to."""
+        beyond = [one for one in self.stranded() if one.first > self.last_index]
+        if self.fulls and beyond:
+            lacking = [one for one in self.missing() if one[0] > self.last_index]
+            later = _entries((one.first, one.last) for one in beyond)
+            raise NotKept(
+                f"{later} of the log are kept and nothing leads to them, for {_entries(lacking)} are missing. Look for"
+                f" another copy, or an earlier version, of what is missing (log-{lacking[0][0]:016d}-...); to go on"
+                f" without them, say --at {self.last_index}"
+            )
+
     def way_to(self, index: int | None) -> Way:
         """Returns the way to the state after an entry, from the nearest backup; None: to the newest one. Raises
         NotKept."""
         if not self.fulls:
-            raise NotKept("there is no full backup")
+            kept = _entries((one.first, one.last) for one in self.stranded())
+            raise NotKept("there is no full backup" + (f", and nothing leads to {kept} of the log" if kept else ""))
         if index is None:
             index = self.last_index
         for full in reversed(self.fulls):
@@ -110,8 +185,8 @@ class Points:
     def require_no_gap(self, index: int, at_ms: int) -> None:
         """Raises NotKept when nothing is kept of a time: `index` is the newest entry that is not of later, and what
         followed it is missing."""
-        stretches = self.stretches()
-        for stretch, following in pairwise(stretches):
+        kept: list[Stretch | Stranded] = [*self.stretches(), *self.stranded()]
+        for stretch, following in pairwise(sorted(kept, key=lambda one: one.first)):
             if stretch.last == index and stretch.to_ms < at_ms < following.from_ms:
                 raise NotKept(f"nothing is kept of that time; {self._near(index + 1)}")
 
@@ -125,13 +200,20 @@ class Points:
         )
 
 
+def _entries(ranges: Iterable[tuple[int, int]]) -> str:
+    """Returns "entries 19 to 24, 30 to 35"; nothing for none."""
+    text = ", ".join(f"{first} to {last}" for first, last in ranges)
+    return f"entries {text}" if text else ""
+
+
 def expired(points: Points, keep_ms: int, keep_full: int, now_ms: int) -> Sequence[Full | Segment]:
     """Returns what may be deleted, in the order in which it may be.
 
     All points of the last `keep_ms` stay, and so does the backup from which the oldest of them is made; the newest
     `keep_full` backups stay however old they are. Time is the log's newest, or `now_ms` where that is earlier: a
     clock that was ahead for a while makes nothing old. Nor does one that was behind: what has an old time and follows
-    younger points in the log is no older than they are. A backup goes before its segments, which are of no use without
+    younger points in the log is no older than they are. What nothing leads to stays as long: the backup or the segment
+    before it may be found again. A backup goes before its segments, which are of no use without
     it: whoever is interrupted leaves nothing that looks whole and is not."""
     if not points.fulls:
         return []
@@ -147,5 +229,5 @@ def expired(points: Points, keep_ms: int, keep_full: int, now_ms: int) -> Sequen
     old_enough = [at for at, full in enumerate(points.fulls) if full.at_ms <= since_ms and full.index < first]
     oldest = max(0, min(old_enough[-1] if old_enough else 0, len(points.fulls) - max(1, keep_full)))
     base = points.fulls[oldest]
-    segments = [one for one in points.segments if one.last <= base.index]
+    segments = [one for one in points.segments if one.last <= base.index and one.last < first]
     return [*points.fulls[:oldest], *segments]

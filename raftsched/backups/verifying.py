@@ -97,6 +97,17 @@ def verified(
     return Verified(state, newest, compared, rows)
 
 
+def read_stranded(repository: Repository, points: Points, progress: Progress = _quiet) -> None:
+    """Reads what is kept of the log and cannot be restored: it is of use only where it is whole. Raises NotABackup,
+    ObjectStoreError, OSError."""
+    segments = [segment for one in points.stranded() for segment in one.segments]
+    done, total = 0, sum(segment.size for segment in segments)
+    for segment in segments:
+        repository.segment(segment)
+        done += segment.size
+        progress("stranded entries", done, total)
+
+
 def _digest(state: Rebuilt, repository: Repository, way: Way, map_bytes: int) -> str:
     """Raises NotABackup, OSError."""
     with reading(f"{repository.where}/{way.full.key}"):

@@ -44,6 +44,15 @@ BACKING_UP = (
         None,
     ),
     Mutant(
+        "stranded_dropped",
+        "what nothing leads to stays as long as its points would: what is missing may be found again",
+        "backups/points.py",
+        "if one.last <= base.index and one.last < first]\n",
+        "if one.last <= base.index]\n",
+        _BACKUPS,
+        None,
+    ),
+    Mutant(
         "gap_before_a_full_backup",
         "the log up to a new full backup is kept, too",
         "backups/making.py",

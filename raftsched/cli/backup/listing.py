@@ -6,9 +6,15 @@ from typing import Any
 
 import click
 
-from raftsched.cli.backup.place import endpoint_option, place_argument, repository
+from raftsched.cli.backup.place import (
+    endpoint_option,
+    place_argument,
+    repository,
+    stranded_json,
+    tell_stranded,
+)
 from raftsched.cli.remote import format_option
-from raftsched.cli.terminal.output import Column, print_rows
+from raftsched.cli.terminal.output import Column, print_json, print_rows
 from raftsched.quantities import size_text
 
 _COLUMNS: list[Column] = [
@@ -28,10 +34,11 @@ _COLUMNS: list[Column] = [
 @endpoint_option
 @format_option
 def list_points(place: str, endpoint: str | None, fmt: str) -> None:
-    """Show which points in time PLACE can restore. Between two lines of one cluster nothing is kept.
+    """Show which points in time PLACE can restore. Between two lines of one cluster there is none.
 
     FULL and SEGMENTS are how many files the points are made of. Names alone are read; 'raftsched backup verify' looks
-    into them.
+    into them. Entries of the log that are kept and that nothing leads to, since what is before them is missing, are
+    named on stderr ("stranded" with -o json): a copy of what is missing brings them back.
 
     \b
       raftsched backup list /mnt/backups
@@ -40,8 +47,11 @@ def list_points(place: str, endpoint: str | None, fmt: str) -> None:
     from raftsched.backups.repository import time_text
 
     rows: list[dict[str, Any]] = []
+    stranded: list[dict[str, Any]] = []
     with repository(place, endpoint) as found:
-        for cluster, points in sorted(found.clusters().items()):
+        clusters = sorted(found.clusters().items())
+        for cluster, points in clusters:
+            stranded += [{"cluster": cluster, **one} for one in stranded_json(points)]
             for stretch in points.stretches():
                 full = [one for one in points.fulls if stretch.first <= one.index <= stretch.last]
                 log = [one for one in points.segments if stretch.first < one.last <= stretch.last]
@@ -58,4 +68,9 @@ def list_points(place: str, endpoint: str | None, fmt: str) -> None:
                     }
                 )
         empty = f"{found.where} holds no backups"
-    print_rows(fmt, rows, _COLUMNS, lambda s: f"{s['cluster']}:{s['first']}-{s['last']}", empty)
+    if fmt == "json":
+        print_json({"items": rows, "stranded": stranded})
+    else:
+        print_rows(fmt, rows, _COLUMNS, lambda s: f"{s['cluster']}:{s['first']}-{s['last']}", empty)
+    for cluster, points in clusters:
+        tell_stranded(cluster, points)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from raftsched.cli.cluster.backup import identity_option, key_file_option, no_ro
 from raftsched.cli.failures import Failure
 from raftsched.cli.remote import options
 from raftsched.errors import Exit, StartupError
+from raftsched.quantities import size_text
 
 if TYPE_CHECKING:
     from raftsched.backups.points import Points, Way
@@ -100,6 +101,7 @@ def way_at(found: Repository, points: Points, at: str | None) -> Way:
     from datetime import datetime
 
     if at is None:
+        points.require_newest()
         return points.way_to(None)
     if at.isascii() and at.isdigit() and len(at) < 19:
         return points.way_to(int(at))
@@ -114,6 +116,37 @@ def way_at(found: Repository, points: Points, at: str | None) -> Way:
             " 2026-01-31T15:00:00+01:00"
         ) from None
     return found.way_at(points, at_ms)
+
+
+def stranded_json(points: Points) -> list[dict[str, Any]]:
+    """Returns what is kept of the log and cannot be restored, as programs are told."""
+    from raftsched.backups.repository import time_text
+
+    return [
+        {
+            "first": one.first,
+            "from": time_text(one.from_ms),
+            "last": one.last,
+            "to": time_text(one.to_ms),
+            "segments": len(one.segments),
+            "size": one.size,
+        }
+        for one in points.stranded()
+    ]
+
+
+def tell_stranded(cluster: str, points: Points) -> None:
+    """Says on stderr what is kept of the log and cannot be restored, and what is missing before it."""
+    missing = points.missing()
+    for one in stranded_json(points):
+        before = [f"{first} to {last}" for first, last in missing if last == one["first"] - 1]
+        why = f"entries {before[0]} before them are missing" if before else "no backup is kept that they go on from"
+        segments = f"{one['segments']} {'segment' if one['segments'] == 1 else 'segments'}"
+        click.echo(
+            f"raftsched: {cluster[:8]}: entries {one['first']} to {one['last']} of {one['from']} to {one['to']}"
+            f" ({segments}, {size_text(one['size'])}) cannot be restored: {why}",
+            err=True,
+        )
 
 
 def check_recipient(recipient: str | None) -> None:

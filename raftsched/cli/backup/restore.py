@@ -36,9 +36,11 @@ def restore(
     """Make the data directory of a node that begins a new cluster with the state of a point in time.
 
     The state is that after one entry of the log: the newest of PLACE, or what --at says. A time means the newest entry
-    whose time is not later; times are those of the log, as 'raftsched backup list' shows them. All else is as with
-    'raftsched cluster restore': stop the old cluster before, and let the other nodes in afterwards, with empty data
-    directories. The backup is fetched to $TMPDIR first.
+    whose time is not later; times are those of the log, as 'raftsched backup list' shows them. Where later entries are
+    kept, but what leads to them is missing, nothing is restored unless --at says that they are to be left out.
+
+    All else is as with 'raftsched cluster restore': stop the old cluster before, and let the other nodes in afterwards,
+    with empty data directories. The backup is fetched to $TMPDIR first.
 
     \b
       raftsched backup restore /mnt/backups --cluster-key-file cluster.key \\

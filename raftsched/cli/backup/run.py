@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from raftsched.cli.backup.place import check_recipient, duration_ms, endpoint_option, place_argument, repository
+from raftsched.cli.backup.place import (
+    check_recipient,
+    duration_ms,
+    endpoint_option,
+    place_argument,
+    repository,
+    tell_stranded,
+)
 from raftsched.cli.cluster.backup import identity_option, key_file_option, tell_kept
 from raftsched.cli.failures import Failure, failure
 from raftsched.cli.remote import remote
@@ -144,7 +151,7 @@ def _round(client: Client, habit: _Habit) -> None:
         with opened as found, TemporaryDirectory(prefix="raftsched-") as scratch:
             nodes = Nodes(client)
             made = Round(found, nodes, Path(scratch)).add(habit.full_every_ms)
-            _tell(made)
+            _tell(made, habit.place)
             if made.segments or made.full is not None:
                 tell_kept(client, made.index)
 
@@ -153,7 +160,9 @@ def _round(client: Client, habit: _Habit) -> None:
                     habit.proven.add(_verify(found, points, Path(scratch)))
 
             if made.full is not None:
-                verify(found.points(nodes.id))
+                points = found.points(nodes.id)
+                tell_stranded(nodes.id, points)
+                verify(points)
             if habit.keep_ms is not None:
                 # An earlier round may have ended before it had verified, or with the news that a backup is bad.
                 gone = retain(found, nodes.id, habit.keep_ms, habit.keep_full, SystemClock().wall_ms(), verify)
@@ -163,9 +172,11 @@ def _round(client: Client, habit: _Habit) -> None:
         raise failure(error) from None
 
 
-def _tell(made: Made) -> None:
+def _tell(made: Made, place: str) -> None:
     from raftsched.backups.repository import time_text
 
+    if made.begins:  # where it is to be mounted and is not, this says so
+        click.echo(f"{place} had no backup of this cluster: this is the first one", err=True)
     if made.gap:
         click.echo("the log no longer went back to the last backup: no point between the two can be restored", err=True)
     what = ["a full backup"] if made.full is not None else []

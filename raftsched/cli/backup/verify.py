@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
 
-from raftsched.cli.backup.place import points_of, reading_options, repository
+from raftsched.cli.backup.place import points_of, reading_options, repository, tell_stranded
 from raftsched.cli.cluster.backup import keys_of, unsigned_option
 from raftsched.cli.remote import format_option
 from raftsched.cli.terminal.output import print_fields, print_for_programs
 from raftsched.cli.terminal.progress import Progress, progress_option
+from raftsched.errors import Exit
 
 
 @click.command()
@@ -33,8 +34,10 @@ def verify(
 
     Where there is an earlier full backup, and all of the log since, they are made into the state of the newest full
     backup, too: COMPARED says of which and to which entry. Both must say the same in all rows. MISSING names entries
-    that the log lacks: no point among them can be restored. DIGEST is that of all rows as this version reads them: for
-    one version it is equal for equal states, whichever nodes made them.
+    that the log lacks: no point among them can be restored. STRANDED names entries that are kept and that nothing leads
+    to, since what is before them is missing. They are read as well, and the exit code is 1 then: a copy of what is
+    missing brings them back. DIGEST is that of all rows as this version reads them: for one version it is equal for
+    equal states, whichever nodes made them.
 
     \b
       raftsched backup verify /mnt/backups --cluster-key-file cluster.key
@@ -42,7 +45,7 @@ def verify(
       raftsched backup verify s3://vault/raftsched --identity backup.identity --cluster-key-file cluster.key
     """
     from raftsched.backups.repository import time_text
-    from raftsched.backups.verifying import verified
+    from raftsched.backups.verifying import read_stranded, verified
 
     opened = repository(place, endpoint, identity=identity, keys=lambda: keys_of(key_file, unsigned=unsigned))
     with opened as found, TemporaryDirectory(prefix="raftsched-") as work, Progress("verify", sizes=True) as progress:
@@ -53,7 +56,8 @@ def verify(
 
         which, points = points_of(found, cluster)
         done = verified(found, points, Path(work), draw)
-        missing = [(one.last + 1, later.first) for one, later in pairwise(points.stretches())]
+        read_stranded(found, points, draw)
+        missing, stranded = points.missing(), points.stranded()
         way, contents = done.way, done.state.contents
     said = {
         "cluster_id": which,
@@ -63,6 +67,9 @@ def verify(
         "segments": len(way.segments),
         "compared": None if done.compared is None else {"from": done.compared[0], "to": done.compared[1]},
         "missing": [{"from": first, "to": last} for first, last in missing],
+        "stranded": [
+            {"from": one.first, "to": one.last, "segments": len(one.segments), "size": one.size} for one in stranded
+        ],
         "signed": "not checked" if unsigned else "ok",
         "jobs": contents.jobs,
         "instances": contents.instances,
@@ -77,4 +84,8 @@ def verify(
         if done.compared is not None:
             compared = f"{done.compared[0]} and the log give the same state as {done.compared[1]}"
         lacks = ", ".join(f"{first} to {last}" for first, last in missing) or "none"
-        print_fields({**said, "jobs": jobs or "none", "compared": compared, "missing": lacks})
+        kept = ", ".join(f"{one.first} to {one.last}" for one in stranded) or "none"
+        print_fields({**said, "jobs": jobs or "none", "compared": compared, "missing": lacks, "stranded": kept})
+    if stranded:
+        tell_stranded(which, points)
+        sys.exit(Exit.ERROR)

@@ -53,6 +53,54 @@ def test_a_backup_within_a_gap_of_segments_begins_anew() -> None:
     points.require_no_gap(35, 99 * S)
 
 
+def test_what_nothing_leads_to_is_named() -> None:
+    a, b, c, d = log(11, 20), log(21, 30), log(31, 40), log(41, 50)
+
+    def seen(*kept: Full | Segment) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        points = Points.of(kept)
+        return [(one.first, one.last) for one in points.stranded()], points.missing()
+
+    assert seen(full(10), a, b, c, d) == ([], [])
+    assert seen(full(10), a, c, d) == ([(31, 50)], [(21, 30)])
+    assert seen(full(10), b, d) == ([(21, 30), (41, 50)], [(11, 20), (31, 40)])
+    assert seen(full(10), a, c, full(40), d) == ([(31, 39)], [(21, 30)]), "of 40 there is the backup"
+    assert seen(full(10), a, c, full(35), d) == ([(31, 34)], [(21, 30)]), "a part of a segment"
+    assert seen(full(10), a, full(40), d) == ([], [(21, 40)])
+    assert seen(full(10), a, log(25, 28), log(27, 33), d) == ([(25, 33), (41, 50)], [(21, 24), (34, 40)])
+    assert seen(a, b, full(40), d) == ([(11, 30)], [(31, 40)])
+    assert seen(a, b, full(25), c) == ([(11, 24)], []), "the backup that they go on from was lost"
+    assert seen(b, full(25), c) == ([], []), "what is left of a segment that the oldest backup needs"
+    assert seen(a, b, d) == ([(11, 30), (41, 50)], [(31, 40)])
+    assert seen() == ([], [])
+    (one,) = Points.of([full(10), a, c, d]).stranded()
+    assert (one.from_ms, one.to_ms, one.segments) == (31 * S, 50 * S, (c, d))
+
+
+def test_the_newest_state_is_none_where_later_entries_are_kept() -> None:
+    points = Points.of([full(10), log(11, 20), log(31, 40), log(51, 60)])
+    says = (
+        "entries 31 to 40, 51 to 60 of the log are kept and nothing leads to them, for entries 21 to 30, 41 to 50 are"
+    )
+    with pytest.raises(NotKept, match=rf"{says} missing.* \(log-0000000000000021-\.\.\.\).* --at 20"):
+        points.require_newest()
+    assert points.way_to(None).index == 20, "who looks at what there is goes on"
+    with pytest.raises(NotKept, match="nothing is kept of that time; the nearest that can is --at 20"):
+        points.require_no_gap(20, 25 * S)
+    Points.of([full(10), log(11, 20), log(31, 40), full(60)]).require_newest()
+    with pytest.raises(NotKept, match="no full backup, and nothing leads to entries 11 to 20 of the log"):
+        Points.of([log(11, 20)]).way_to(None)
+
+
+def test_what_nothing_leads_to_stays_as_long_as_its_points_would() -> None:
+    """What is missing may be found again, in another copy of the place."""
+    hole = [full(10), log(11, 20), log(31, 40), full(60), log(61, 70)]
+    assert expired(Points.of(hole), 40 * S, 1, 10**12) == []
+    assert expired(Points.of(hole), 5 * S, 1, 10**12) == [full(10), log(11, 20), log(31, 40)]
+    lost = [log(11, 20), log(21, 30), log(31, 40), full(40), log(41, 50)]
+    assert expired(Points.of(lost), 25 * S, 1, 10**12) == [log(11, 20)], "the backup of 10 is missing"
+    assert expired(Points.of(lost), 5 * S, 1, 10**12) == [log(11, 20), log(21, 30), log(31, 40)]
+
+
 def test_times_go_by_the_order_of_the_log_also_where_a_clock_was_behind() -> None:
     ahead, corrected = log(11, 20, 100, 200), log(21, 30, 21, 30)
     points = Points.of([full(10), ahead, corrected])
@@ -71,7 +119,7 @@ def test_what_a_kept_point_needs_stays() -> None:
     assert expired(rest, 15 * S, 1, 10**12) == []
     assert expired(points, 15 * S, 4, 10**12) == [log(1, 10)], "so many backups stay"
     assert expired(points, 0, 1, 10**12)[:3] == [full(10), full(20), full(30)], "the last one stays"
-    assert expired(points, 15 * S, 1, 20 * S) == [log(1, 10)], "by this machine's clock nothing is old"
+    assert expired(points, 15 * S, 1, 20 * S) == [], "by this machine's clock nothing is old"
     assert expired(Points.of([log(1, 10)]), 0, 1, 10**12) == []
 
 

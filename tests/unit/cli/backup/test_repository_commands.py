@@ -107,6 +107,103 @@ def test_verify_restores_for_a_trial(saved: Saved, tmp_path: Path) -> None:
     assert (told.exit_code, "9 to 9" in told.stdout, "does not lead here" in told.stdout) == (0, True, True)
 
 
+@pytest.fixture
+def holed(saved: Saved, tmp_path: Path) -> tuple[Path, Path]:
+    """Three further segments, of which the first is lost; and where the vault and the lost one are."""
+    for _ in range(3):
+        saved.jobs(1)
+        back_up(saved, tmp_path)
+    lost = sorted((tmp_path / "vault" / ID).glob("log-*"))[1]
+    return tmp_path / "vault", lost.rename(tmp_path / lost.name)
+
+
+def test_what_nothing_leads_to_is_listed_and_verified(saved: Saved, holed: tuple[Path, Path], tmp_path: Path) -> None:
+    vault, lost = holed
+    listed = run("backup", "list", str(vault), "-o", "json")
+    said = json.loads(listed.stdout)
+    assert [(row["first"], row["last"]) for row in said["items"]] == [(5, 8)]
+    (one,) = said["stranded"]
+    assert (one["cluster"], one["first"], one["last"], one["segments"], one["size"] > 0) == (ID, 10, 11, 2, True)
+    assert (one["from"], one["to"]) == (time_text(saved.at_ms(10)), time_text(saved.at_ms(11)))
+    says = f"raftsched: {ID[:8]}: entries 10 to 11 of {one['from']} to {one['to']} (2 segments, "
+    tells = (run("backup", "list", str(vault)), run("backup", "verify", "--unsigned", str(vault)))
+    for told in (listed, *tells):
+        assert told.stderr.startswith(says), told.stderr
+        assert told.stderr.endswith(" cannot be restored: entries 9 to 9 before them are missing\n")
+    assert [told.exit_code for told in tells] == [0, 1]
+    assert ["stranded", "10", "to", "11"] in [line.split() for line in tells[1].stdout.splitlines()]
+    verified = run("backup", "verify", "--unsigned", str(vault), "-o", "json")
+    found = json.loads(verified.stdout)
+    assert (verified.exit_code, found["index"], found["missing"]) == (1, 8, [{"from": 9, "to": 9}])
+    assert found["stranded"] == [{"from": 10, "to": 11, "segments": 2, "size": one["size"]}]
+    (_, third, _) = sorted((vault / ID).glob("log-*"))
+    raw = bytearray(third.read_bytes())
+    raw[50] ^= 1
+    third.write_bytes(raw)
+    damaged = run("backup", "verify", "--unsigned", str(vault))
+    assert (damaged.exit_code, str(third) in damaged.stderr) == (1, True), damaged.stderr
+    raw[50] ^= 1
+    third.write_bytes(raw)
+    (vault / ID / lost.name).write_bytes(lost.read_bytes())
+    healed = run("backup", "verify", "--unsigned", str(vault), "-o", "json")
+    assert (healed.exit_code, healed.stderr, json.loads(healed.stdout)["index"]) == (0, "", 11)
+
+
+def test_nothing_is_restored_without_a_word_where_later_entries_are_kept(
+    holed: tuple[Path, Path], tmp_path: Path
+) -> None:
+    vault = str(holed[0])
+    new = ["--unsigned", "--data", str(tmp_path / "new"), "--id", "n1", "--raft", "127.0.0.1:1"]
+    for command in (["restore", vault, *new], ["show", vault]):
+        refused = run("backup", *command)
+        assert (refused.exit_code, refused.stdout) == (3, "")
+        assert refused.stderr == (
+            "raftsched: entries 10 to 11 of the log are kept and nothing leads to them, for entries 9 to 9 are missing."
+            " Look for another copy, or an earlier version, of what is missing (log-0000000000000009-...); to go on"
+            " without them, say --at 8\n"
+        )
+    assert not (tmp_path / "new").exists()
+    knowingly = run("backup", "restore", vault, *new, "--at", "8")
+    assert (knowingly.exit_code, "as after entry 8 of" in knowingly.stdout) == (0, True)
+
+
+def test_a_round_fetches_again_what_was_lost_while_the_log_has_it(
+    saved: Saved, holed: tuple[Path, Path], tmp_path: Path
+) -> None:
+    back_up(saved, tmp_path)
+    verified = run("backup", "verify", "--unsigned", str(holed[0]), "-o", "json")
+    found = json.loads(verified.stdout)
+    assert (verified.exit_code, found["index"], found["missing"], found["stranded"]) == (0, 11, [], [])
+
+
+def test_a_hole_before_a_later_backup_is_named_and_the_newest_is_restored(
+    saved: Saved, holed: tuple[Path, Path], tmp_path: Path
+) -> None:
+    saved.jobs(1)
+    saved.drop_below(12)
+    back_up(saved, tmp_path)  # the log is gone: a full backup
+    verified = run("backup", "verify", "--unsigned", str(holed[0]), "-o", "json")
+    found = json.loads(verified.stdout)
+    assert (verified.exit_code, found["index"]) == (1, 12)
+    assert found["missing"] == [{"from": 9, "to": 9}, {"from": 12, "to": 12}]
+    assert [(one["from"], one["to"]) for one in found["stranded"]] == [(10, 11)]
+    assert run("backup", "show", str(holed[0])).exit_code == 0
+
+
+def test_where_no_full_backup_is_left_it_is_said_what_is(saved: Saved, tmp_path: Path) -> None:
+    (full,) = (tmp_path / "vault" / ID).glob("full-*")
+    full.unlink()
+    vault = str(tmp_path / "vault")
+    listed = run("backup", "list", vault)
+    assert (listed.exit_code, listed.stdout) == (0, "")
+    assert "entries 6 to 8 of" in listed.stderr
+    assert listed.stderr.endswith("cannot be restored: no backup is kept that they go on from\n")
+    verified = run("backup", "verify", "--unsigned", vault)
+    assert (verified.exit_code, verified.stderr) == (
+        3, "raftsched: there is no full backup, and nothing leads to entries 6 to 8 of the log\n"
+    )  # fmt: skip
+
+
 def test_restore_makes_a_node_of_a_point_in_time(saved: Saved, tmp_path: Path) -> None:
     vault, new = str(tmp_path / "vault"), ["--id", "n1", "--raft", "127.0.0.1:1"]
     data = str(tmp_path / "new")

@@ -66,7 +66,10 @@ def test_one_round_says_what_it_added_and_that_it_lies_in_the_clear(saved: Saved
         assert first.exit_code == 0, (first.stderr, first.exception)
         assert "backed up: a full backup, " in first.stdout
         assert "up to entry 5 of 2025-11-20T" in first.stdout
-        assert first.stderr == f"all that {vault} gets can be read by who can read {vault}; --recipient seals it\n"
+        assert first.stderr.splitlines() == [
+            f"all that {vault} gets can be read by who can read {vault}; --recipient seals it",
+            f"{vault} had no backup of this cluster: this is the first one",
+        ]
         assert saved.asked == [5], "the node is told what is kept"
         again = run("--server", stub.url, "backup", "run", vault)
         assert "backed up: nothing new, 0 bytes, up to entry 5" in again.stdout
@@ -247,3 +250,22 @@ def test_a_habit_goes_on_after_a_round_that_fails(
     assert len(slept) == 3
     assert all(0 < seconds <= 300 for seconds in slept)
     assert CLUSTER
+
+
+def test_a_full_backup_says_what_nothing_leads_to(saved: Saved, tmp_path: Path) -> None:
+    vault = str(tmp_path / "vault")
+    with node(saved, tmp_path) as stub:
+        words = ("--server", stub.url, "backup", "run", vault)
+        for _ in range(3):
+            run(*words)
+            saved.jobs(1)
+        (lost, _) = sorted((tmp_path / "vault" / saved.id).glob("log-*"))
+        lost.unlink()
+        saved.drop_below(8)
+        gap = run(*words, "--verify", "--keep", "14d")
+        assert gap.exit_code == 0, (gap.stderr, gap.exception)
+        assert "no point between the two can be restored" in gap.stderr
+        assert "entries 7 to 7 of 2025-11-20T" in gap.stderr
+        assert "cannot be restored: entries 6 to 6 before them are missing\n" in gap.stderr
+        assert "verified: the state after entry 8 was restored" in gap.stdout
+        assert "deleted" not in gap.stdout
