@@ -130,6 +130,7 @@ def stranded_json(points: Points) -> list[dict[str, Any]]:
             "to": time_text(one.to_ms),
             "segments": len(one.segments),
             "size": one.size,
+            "keys": [segment.key for segment in one.segments],
         }
         for one in points.stranded()
     ]

@@ -125,6 +125,7 @@ def test_what_nothing_leads_to_is_listed_and_verified(saved: Saved, holed: tuple
     (one,) = said["stranded"]
     assert (one["cluster"], one["first"], one["last"], one["segments"], one["size"] > 0) == (ID, 10, 11, 2, True)
     assert (one["from"], one["to"]) == (time_text(saved.at_ms(10)), time_text(saved.at_ms(11)))
+    assert one["keys"] == [f"{ID}/{file.name}" for file in sorted((vault / ID).glob("log-*"))[1:]]
     says = f"raftsched: {ID[:8]}: entries 10 to 11 of {one['from']} to {one['to']} (2 segments, "
     tells = (run("backup", "list", str(vault)), run("backup", "verify", "--unsigned", str(vault)))
     for told in (listed, *tells):
