@@ -105,6 +105,7 @@ class ClusterPort:
     members: MembersPort
     heartbeat_ages: Callable[[], Mapping[str, int]] = dict  # ms since the newest, by node; on the leader only
     troubles: Callable[[], Mapping[str, str]] = dict  # why nodes start nothing, by id: this one; on the leader all
+    quiet_workers: Callable[[], Mapping[str, int]] = dict  # ms without an open poll, by worker; on the leader only
     disks: Callable[[], Mapping[str, DiskUse]] = dict  # what is used and free, by id: this one; on the leader all
     levels: Callable[[], Mapping[str, int]] = dict  # the newest that nodes know, by id: this one; on the leader all
 

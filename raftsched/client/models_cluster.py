@@ -178,6 +178,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     version: str | None
     opened_at: datetime
     trouble: str | None = None  # why it starts no runs now
+    quiet_since: datetime | None = None  # since when it has had no poll open, and is given no new runs
 
 
 class WorkerRun(msgspec.Struct, frozen=True, kw_only=True):

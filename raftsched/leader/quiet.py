@@ -12,7 +12,7 @@ SLACK_MS = 500  # for the way of a message
 
 
 class Quiet:
-    """What nodes have said of the polls of open sessions."""
+    """The words of nodes about the polls of open sessions."""
 
     def __init__(self) -> None:
         self._polled: dict[int, dict[str, int]] = {}  # session -> node -> when it last passed a poll on

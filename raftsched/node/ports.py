@@ -90,6 +90,7 @@ class NodePorts:
             members=MembersPort(raft.members, raft.join_requests, self._change_members, self._transfer),
             heartbeat_ages=self._leader.heartbeat_ages,
             troubles=self._troubles,
+            quiet_workers=self._leader.quiet_workers,
             disks=self._disks,
             levels=self._levels,
         )

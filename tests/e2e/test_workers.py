@@ -191,6 +191,24 @@ def test_killed_while_it_works(cluster: LocalCluster, kind: Kind, workers: Worke
     assert wait_final(cluster, node, count(node, kind, 1))["state"] == "SUCCEEDED", other.log.read_text()
 
 
+def test_killed_it_is_given_nothing_more(cluster: LocalCluster, raftsched: Kind, workers: Workers) -> None:
+    """Nobody reads its poll: what is due goes to others at once, though its lease lasts for a minute."""
+    leader = cluster.leader()
+    assert leader.request("PATCH", "/v1/cluster/settings", {"worker_ttl": "60s"}).status == 200
+    try:
+        first, other = workers.start(raftsched, cluster).waited(), workers.start(raftsched, cluster).waited()
+    finally:
+        with_ttl(cluster)
+    first.stop(signal.SIGKILL)
+    for node in cluster.nodes:
+        path = f"/v1/workers/{first.name}"
+        wait_until(lambda node=node, path=path: node.request("GET", path).json["quiet_since"], f"{node.id} to say so")
+    assert leader.request("GET", f"/v1/workers/{other.name}").json["quiet_since"] is None
+    instances = [count(leader, raftsched, 1) for _ in range(6)]
+    rows = [wait_final(cluster, leader, instance) for instance in instances]
+    assert {attempt["worker"] for row in rows for attempt in row["attempts"]} == {other.name}, other.log.read_text()
+
+
 def test_stopped_while_it_works(cluster: LocalCluster, kind: Kind, workers: Workers, written: Written) -> None:
     """SIGSTOP of the worker: its run ends by itself, before another one begins."""
     node = cluster.leader()

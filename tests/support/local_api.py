@@ -98,6 +98,7 @@ class LocalCluster:
         self.heartbeat_ages: dict[str, int] = {}  # as the leader counts them, in ms
         self.away: set[str] = set()  # members that nobody is connected with
         self.troubles: dict[str, str] = {}  # as the leader knows them
+        self.quiet_workers: dict[str, int] = {}  # as nodes have told the leader, in ms
         self.levels: dict[str, int] = {}
         self.disks: dict[str, DiskUse] = {}  # as nodes have told the leader
         self.apply(Form(b"\1" * 16, members, newest_level()))
@@ -241,6 +242,7 @@ class LocalCluster:
                 members=members,
                 heartbeat_ages=lambda: self.heartbeat_ages if node == self.leader else {},
                 troubles=lambda: self.troubles if node == self.leader else {},
+                quiet_workers=lambda: self.quiet_workers if node == self.leader else {},
                 levels=lambda: self.levels if node == self.leader else {},
                 disks=lambda: {n: use for n, use in self.disks.items() if node in (n, self.leader)},
             ),

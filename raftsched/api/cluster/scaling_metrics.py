@@ -58,6 +58,10 @@ class ScalingMetrics(Collector):
                 self._seen = _look(view, self._ctx.now_ms())
             self._until_s = now_s + FRESH_S
         yield from _metrics(self._seen)
+        words = (
+            "Remote workers without an open poll, which are given no new runs until the next. Only the leader says it."
+        )
+        yield GaugeMetricFamily("raftsched_workers_quiet", words, len(self._ctx.cluster.quiet_workers()))
 
 
 def _look(view: ReadView, now_ms: int) -> _Seen:

@@ -38,6 +38,7 @@ from raftsched.api.runs.explain import ObstacleOut, held_up, leaders_troubles, m
 from raftsched.api.runs.explain_words import gap_words, then_words
 from raftsched.api.runs.parts_words import parts_words
 from raftsched.api.runs.waiting import Obstacle, waits_for, would_wait_for
+from raftsched.api.workers.seen import own_troubles
 from raftsched.core import rows
 from raftsched.core.access import JOBS_RING
 from raftsched.core.ids import instance_text, job_text
@@ -79,8 +80,8 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     """Why it does not run, or when it does: paused, over, excluded by its calendar, no node that could take it, a limit
     that is reached. What is told of it all comes from a bounded number of rows."""
     slices = Slices()
-    found = _read(ctx, call, ctx.cluster.troubles())
-    troubles = await leaders_troubles(ctx, call.request, found.obstacles)
+    found = _read(ctx, call, own_troubles(ctx))
+    troubles = await leaders_troubles(ctx, call.request)
     if troubles is not None:
         found = _read(ctx, call, troubles)
     await slices.turn()
@@ -88,7 +89,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     found.notes += schedule_notes(job, now_ms)
     found.notes += await _left_out(ctx, job, slices)
     with ctx.read() as view:
-        found.notes += _of_runs(ctx, view, job, troubles or ctx.cluster.troubles())
+        found.notes += _of_runs(ctx, view, job, troubles or own_troubles(ctx))
     await slices.turn()
     next_ms = next_fire_at_ms(job, now_ms, ctx.calendar)
     return reply_value(

@@ -5,7 +5,7 @@ its way now."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -38,7 +38,7 @@ from raftsched.api.runs.outages import outage_words
 from raftsched.api.runs.parts_words import parts_words
 from raftsched.api.runs.render import JobNames
 from raftsched.api.runs.waiting import Obstacle, waits_for
-from raftsched.api.workers.seen import heard_of_worker, troubles_of_workers
+from raftsched.api.workers.seen import heard_of_worker, own_troubles, troubles_of_workers
 from raftsched.core import rows
 from raftsched.core.executors import is_worker, node_name, worker_name
 from raftsched.core.ids import instance_text, job_text, split_instance
@@ -149,11 +149,11 @@ class ExplainOut(msgspec.Struct):
 @operation("Explain an instance", {200: ExplainOut}, query=READ, role="viewer", scope="checked")
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     key = instance_key_of(call)
-    found = _read(ctx, key, ctx.cluster.troubles())
-    obstacles = [] if found.obstacle is None else [found.obstacle]
-    troubles = await leaders_troubles(ctx, call.request, obstacles)
-    if troubles is not None:
-        found = _read(ctx, key, troubles)
+    found = _read(ctx, key, own_troubles(ctx))
+    if found.obstacle is not None and found.obstacle.reason in _OF_NODES:
+        troubles = await leaders_troubles(ctx, call.request)
+        if troubles is not None:
+            found = _read(ctx, key, troubles)
     live = found.row.live
     known = (
         live is None
@@ -191,12 +191,9 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_value(told)
 
 
-async def leaders_troubles(
-    ctx: ApiContext, request: web.Request, obstacles: Iterable[Obstacle]
-) -> Mapping[str, str] | None:
-    """Returns why nodes and workers start nothing, by their ids, as the leader knows it. None: none of the obstacles
-    depends on it, or this node leads."""
-    if ctx.cluster.status().role == "leader" or all(one.reason not in _OF_NODES for one in obstacles):
+async def leaders_troubles(ctx: ApiContext, request: web.Request) -> Mapping[str, str] | None:
+    """Returns why nodes and workers start nothing, by their ids, as the leader knows it. None: this node leads."""
+    if ctx.cluster.status().role == "leader":
         return None
     nodes = (await seen(ctx, request)).nodes
     troubles = {node.id: node.trouble for node in nodes if node.trouble}

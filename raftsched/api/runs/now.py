@@ -25,6 +25,7 @@ from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import JobHead, decode_head, get_instance
 from raftsched.api.runs.waiting import waits_for
+from raftsched.api.workers.seen import own_troubles
 from raftsched.core import rows
 from raftsched.core.executors import node_name, worker_name
 from raftsched.core.filters import JobFilter
@@ -267,7 +268,7 @@ def _first_of(
     why = None
     if made_from is not None:
         why = waits_for(
-            view, meta(view), ctx.cluster.status(), job, made_from.policy, row, ctx.now_ms(), ctx.cluster.troubles()
+            view, meta(view), ctx.cluster.status(), job, made_from.policy, row, ctx.now_ms(), own_troubles(ctx)
         )
     return QueuedOut(
         queue,

@@ -394,6 +394,7 @@ def _place(
     if not well:
         why = _some([f"{n.words} ({troubles[n.name]})" for n in able])
         return Obstacle("no_node_starts", f"Every {_kind(able)} that can take it starts nothing at the moment: {why}.")
+    idle = [f"{n.words} ({troubles[n.name]})" for n in able if n.name in troubles]
     able = well
     busy: list[str] = []
     followers = [n for n in able if n.name != status.leader] or able
@@ -402,7 +403,8 @@ def _place(
         if running < node.offer.slots:
             return None
         busy.append(f"{node.words} ({running} of {node.offer.slots} slots)")
-    return Obstacle("no_free_slot", f"Every {_kind(followers)} that can take it is busy: {_some(busy)}.")
+    text = f"Every {_kind(followers)} that can take it is busy: {_some(busy)}"
+    return Obstacle("no_free_slot", f"{text}; or starts nothing at the moment: {_some(idle)}." if idle else f"{text}.")
 
 
 def _unable(node: _Node | None) -> str:

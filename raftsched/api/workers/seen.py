@@ -1,7 +1,9 @@
-"""The words of remote workers that only the leader has: when they were heard last, and why they start nothing."""
+"""The words of remote workers that only the leader has: when they were heard last, whether they are there, and why they
+start nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -12,21 +14,30 @@ from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.durations import format_time, parse_time
 from raftsched.api.http.requests import PAGE_MAX
 from raftsched.core.executors import worker_key, worker_name
+from raftsched.quantities import format_duration
 
 PATH = "/v1/workers"
 
 
 class Word(NamedTuple):
-    """The newest word of a worker."""
+    """The newest word of a worker. `quiet_since`: since when it has had no poll open; None: it has, or nobody says."""
 
     last_heartbeat_at: str | None = None
     trouble: str | None = None
+    quiet_since: str | None = None
+
+    def idle_words(self, now_ms: int) -> str | None:
+        """Returns why it starts nothing, or is given nothing; None: neither."""
+        if self.trouble is not None or self.quiet_since is None:
+            return self.trouble
+        return _quiet_words(now_ms - parse_time(self.quiet_since))
 
 
 class _Told(msgspec.Struct):
     name: str
     last_heartbeat_at: str | None = None
     trouble: str | None = None
+    quiet_since: str | None = None
 
 
 class _ToldPage(msgspec.Struct):
@@ -36,9 +47,22 @@ class _ToldPage(msgspec.Struct):
 def own_word(ctx: ApiContext, name: str) -> Word:
     """Returns what this node knows, which is nothing unless it leads."""
     key = worker_key(name)
-    age_ms = ctx.cluster.heartbeat_ages().get(key)
-    at = None if age_ms is None else format_time(ctx.now_ms() - age_ms)
-    return Word(at, ctx.cluster.troubles().get(key))
+    now_ms = ctx.now_ms()
+    heard, since = (
+        None if age_ms is None else format_time(now_ms - age_ms)
+        for age_ms in (ctx.cluster.heartbeat_ages().get(key), ctx.cluster.quiet_workers().get(key))
+    )
+    return Word(heard, ctx.cluster.troubles().get(key), since)
+
+
+def _quiet_words(age_ms: int) -> str:
+    return f"it has had no poll open for {format_duration(max(1, age_ms // 1_000) * 1_000)}"
+
+
+def own_troubles(ctx: ApiContext) -> Mapping[str, str]:
+    """Returns why nodes and workers start nothing, or are given nothing, by their ids, as far as this node knows it."""
+    quiet = {key: _quiet_words(age_ms) for key, age_ms in ctx.cluster.quiet_workers().items()}
+    return {**quiet, **ctx.cluster.troubles()}
 
 
 async def words_of(ctx: ApiContext, request: web.Request, target: str) -> dict[str, Word] | None:
@@ -54,18 +78,20 @@ async def words_of(ctx: ApiContext, request: web.Request, target: str) -> dict[s
             told = [msgspec.json.decode(raw, type=_Told)]
     except msgspec.DecodeError:
         return None
-    return {one.name: Word(one.last_heartbeat_at, one.trouble) for one in told}
+    return {one.name: Word(one.last_heartbeat_at, one.trouble, one.quiet_since) for one in told}
 
 
 async def troubles_of_workers(ctx: ApiContext, request: web.Request) -> dict[str, str]:
-    """Returns why workers start nothing, by their keys, as far as the leader says it of the first PAGE_MAX of them."""
+    """Returns why workers start nothing, or are given nothing, by their keys, as far as the leader says it of the first
+    PAGE_MAX of them."""
     with ctx.read() as view:
         if not meta(view).workers:
             return {}
     told = await words_of(ctx, request, f"{PATH}?limit={PAGE_MAX}")
     if told is None:
-        return {key: why for key, why in ctx.cluster.troubles().items() if worker_name(key) is not None}
-    return {worker_key(name): word.trouble for name, word in told.items() if word.trouble is not None}
+        return {key: why for key, why in own_troubles(ctx).items() if worker_name(key) is not None}
+    now_ms = ctx.now_ms()
+    return {worker_key(name): why for name, word in told.items() if (why := word.idle_words(now_ms)) is not None}
 
 
 async def heard_of_worker(ctx: ApiContext, request: web.Request, key: str) -> int | None:

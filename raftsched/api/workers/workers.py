@@ -37,7 +37,8 @@ class WorkerOut(msgspec.Struct):
     shown that the caller may see. `weight`: what one of its slots counts for, beside those of others. `running`: the
     runs that it was given and that have not ended. `last_heartbeat_at`: when the leader got its newest word, by the
     leader's clock; null where no leader answers, or when it got none yet. `trouble`: why it starts no runs now, in its
-    own words, which the leader knows."""
+    own words, which the leader knows. `quiet_since`: since when it has had no poll open at any node, so that it is
+    given no new runs until its next one; null while it has, and where no leader says."""
 
     name: str
     session: int
@@ -52,6 +53,7 @@ class WorkerOut(msgspec.Struct):
     version: str | None
     opened_at: Time
     trouble: str | None = None
+    quiet_since: Time | None = None
 
 
 class WorkerRunOut(msgspec.Struct):
@@ -127,6 +129,7 @@ def _shown(ctx: ApiContext, view: ReadView, session: Session, told: dict[str, Wo
         version=session.version or None,
         opened_at=format_time(session.opened_at_ms),
         trouble=word.trouble,
+        quiet_since=word.quiet_since,
     )
 
 

@@ -30,6 +30,7 @@ _COLUMNS: list[Column] = [
     ("LABELS", lambda w: labels_text(w["labels"])),
     ("HANDLERS", lambda w: ",".join(w["handlers"])),
     ("HEARTBEAT", lambda w: w.get("last_heartbeat_at")),
+    ("QUIET SINCE", lambda w: w.get("quiet_since")),
     ("VERSION", lambda w: w.get("version")),
     ("TROUBLE", lambda w: w.get("trouble")),
 ]

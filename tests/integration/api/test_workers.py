@@ -52,9 +52,14 @@ def test_workers_are_listed_by_name_without_their_secret(tmp_path: Path) -> None
             "name": "w1", "session": first, "labels": {"gpu": "a100"}, "slots": 2, "weight": 3, "queues": ["gpu"],
             "namespaces": ["media"], "handlers": ["exec"], "running": 0, "version": "9",
             "last_heartbeat_at": "2029-12-31T23:59:58.500Z", "opened_at": "2030-01-01T00:00:00.000Z", "trouble": None,
+            "quiet_since": None,
         }  # fmt: skip
         assert (found["items"][1]["name"], found["items"][1]["trouble"]) == ("w2", "its disk is full")
         assert found["items"][1]["queues"] is None
+        call.cluster.quiet_workers = {"worker/w1": 4_000}
+        _, found = await call("GET", "/v1/workers")
+        since = [one["quiet_since"] for one in found["items"]]
+        assert since == ["2029-12-31T23:59:56.000Z", None]
         _, page = await call("GET", "/v1/workers?limit=1")
         assert [one["name"] for one in page["items"]] == ["w1"]
         _, rest = await call("GET", f"/v1/workers?limit=1&cursor={page['next']}")
@@ -167,6 +172,18 @@ def test_what_waits_says_what_workers_are_in_the_way(tmp_path: Path) -> None:
         call.cluster.troubles["worker/w1"] = "its disk is full"
         found = await waits(queue="gpu")
         assert found["text"].endswith("starts nothing at the moment: the worker w1 (its disk is full).")
+        call.cluster.troubles.clear()
+        call.cluster.quiet_workers = {"worker/w1": 4_400}
+        found = await waits(queue="gpu")
+        assert found["reason"] == "no_node_starts"
+        assert found["text"].endswith("the worker w1 (it has had no poll open for 4s).")
+        busy = open_worker(call.cluster, "w2", queues=("gpu",))
+        for _ in range(2):
+            await given_to(call, busy, queue="gpu")
+        assert (await waits(queue="gpu"))["text"] == (
+            "Every node or worker that can take it is busy: the worker w2 (2 of 2 slots); or starts nothing at the "
+            "moment: the worker w1 (it has had no poll open for 4s)."
+        )
 
     run(tmp_path, test)
 
@@ -183,6 +200,17 @@ def test_a_follower_asks_the_leader_when_it_heard_of_them(tmp_path: Path) -> Non
                     for call in (first, second):
                         (found,) = (await call("GET", path))[1]["items"]
                         assert found["last_heartbeat_at"] == "2029-12-31T23:59:58.000Z", call.url
+                cluster.quiet_workers = {"worker/w1": 1_500}
+                cluster.troubles = {"n1": "no process"}
+                _, job = await first("POST", "/v1/jobs", JOB)
+                _, made = await first("POST", f"/v1/jobs/{job['id']}/run", {})
+                for call in (first, second):
+                    (found,) = (await call("GET", "/v1/workers"))[1]["items"]
+                    assert found["quiet_since"] == "2029-12-31T23:59:58.500Z", call.url
+                    for path in (f"/v1/instances/{made['id']}/explain", f"/v1/jobs/{job['id']}/explain"):
+                        _, why = await call("GET", path)
+                        assert "the worker w1 (it has had no poll open for 1s)" in why["text"], (call.url, path)
+                cluster.quiet_workers, cluster.troubles = {}, {}
                 cluster.heartbeat_ages = {"worker/w1": 7_000}
                 instance = await given_to(first, session)
                 (run_of_it,) = (await second("GET", "/v1/workers/w1"))[1]["runs"]

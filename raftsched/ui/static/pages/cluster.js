@@ -31,10 +31,15 @@ const WORKER_COLUMNS = [
   { title: "Name", cell: (one) => h("a", { href: `/ui/runs?worker=${encodeURIComponent(one.name)}` }, one.name) },
   { title: "Runs", cell: (one) => `${number(one.running)} of ${number(one.slots)}`, number: true },
   { title: "Queues", cell: (one) => one.queues?.join(", ") ?? "all" },
-  { title: "Last heard", cell: (one) => [timeOf(one.last_heartbeat_at), one.trouble ? `: ${one.trouble}` : ""] },
+  { title: "Last heard", cell: (one) => [timeOf(one.last_heartbeat_at), aside(one)] },
   { title: "Version", cell: (one) => one.version },
 ];
 const NARROW = "(max-width: 1250px)"; // no room for a table of the members
+
+function aside({ trouble, quiet_since: since }) {
+  if (trouble) return `: ${trouble}`;
+  return since ? [", no poll open since ", timeOf(since), ": it is given no new runs"] : "";
+}
 
 export class ClusterPage extends Page {
   #backup = { running: false, got: 0, error: null, done: false };
