@@ -178,3 +178,12 @@ def test_who_has_too_many_connections_to_nginx_is_told_so(node: Cluster, tmp_pat
     front.replaced["limit_conn raftsched_connections 100;"] = "limit_conn raftsched_connections 1;"
     with running(nginx, front), followed(front):
         assert front.ask("GET", "/v1/cluster")[0] == 429
+
+
+@pytest.mark.parametrize("program", [nginx, haproxy, caddy])
+def test_a_body_that_is_too_large_is_answered(program: Program, node: Cluster, tmp_path: Path) -> None:
+    """Also to a simple client, which reads no answer before it has sent everything."""
+    front = Front(tmp_path, node.nodes[0].http_port)
+    with running(program, front):
+        for size in (3 << 20, 40 << 20):
+            assert front.ask("POST", "/v1/jobs", "x" * size)[0] == 413

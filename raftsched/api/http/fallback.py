@@ -27,6 +27,10 @@ from raftsched.api.http.requests import unknown_encoding
 
 LINGER_S = 1.0  # how long the little that is left of a refused body is waited for
 LINGER_MAX = 64 * 1024  # bytes that are a little
+# What is taken of a body that is over its limit, from who was let in: simple clients, and proxies for them, read an
+# answer only when they have sent everything.
+OVER_MAX = 64 * 1024 * 1024  # bytes
+OVER_S = 10.0
 _log = logging.getLogger(__name__)
 
 UnroutableHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -85,7 +89,10 @@ class Fallback(web.RequestHandler):
         self._connection.answered(caller(), whole=whole)
         if (large or late) and not lost and self.transport is not None:
             self._force_close = True  # it does not close the transport then, nor read what is left
-            self._connection.drain()
+            if resp.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+                self._connection.drain(OVER_MAX, OVER_S)
+            else:
+                self._connection.drain()
         return resp, lost
 
     def handle_error(

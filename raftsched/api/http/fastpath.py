@@ -166,7 +166,7 @@ class Connection(asyncio.Protocol):
         self._trace: RequestTrace | None = None  # of the request that is answered; None: requests have none
         self.active_at = 0.0
         self._asked_at = 0.0  # when the request began to come of which the rest is missing; 0: none did
-        self._drained: int | None = None  # bytes that were thrown away: the last answer is given
+        self._drains: int | None = None  # bytes that are still thrown away: the last answer is given
         self._ended = False  # the client sends nothing more
         self._sure = True  # that what comes is a request, not the rest of one that was answered early
         self._unread = (0, 0.0)  # bytes of answers that the client has not taken, since when
@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
         if self._counted:
             self._place = self._factory.places.enter(self._address())
             if self._place is None:
-                self._drained = 0
+                self._drains = DRAINED_MAX
                 self._transport.write(BUSY)
                 self._transport.close()
                 return
@@ -199,7 +199,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Returns whether the connection stays open for answers that are due. TLS has no half-closed connections."""
         self._ended = True
-        if self._drained is not None or self._transport.get_extra_info("sslcontext") is not None:
+        if self._drains is not None or self._transport.get_extra_info("sslcontext") is not None:
             return False
         if self._fallback is not None:
             return self._fallback.answers_whole_request
@@ -218,9 +218,9 @@ class Connection(asyncio.Protocol):
             self._answer_held()
 
     def data_received(self, data: bytes) -> None:
-        if self._drained is not None:
-            self._drained += len(data)
-            if self._drained > DRAINED_MAX:
+        if self._drains is not None:
+            self._drains -= len(data)
+            if self._drains < 0:
                 self._transport.pause_reading()
             return
         if self._asked_at == 0.0:
@@ -240,7 +240,7 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------ bounds
 
     def _has_answer_due(self) -> bool:
-        if self._drained is not None:
+        if self._drains is not None:
             return False
         return self.busy if self._fallback is None else self._fallback.has_answer_due
 
@@ -252,7 +252,7 @@ class Connection(asyncio.Protocol):
         elif now - self._unread[1] >= STALLED_S:
             self._give_up("stalled")
             return
-        if self._has_answer_due() or self._drained is not None:
+        if self._has_answer_due() or self._drains is not None:
             return
         if self._asked_at and now - self._asked_at >= REQUEST_S:
             self._factory.places.count("slow")
@@ -286,10 +286,10 @@ class Connection(asyncio.Protocol):
     def turnstile(self) -> Turnstile:
         return self._factory.turnstile
 
-    def drain(self) -> None:
+    def drain(self, most: int = DRAINED_MAX, within_s: float = DRAIN_S) -> None:
         """Ends the connection after its last answer; what still comes of the request is thrown away, within bounds. To
         close at once would make the kernel take the answer back from a client that still sends."""
-        self._drained = 0
+        self._drains = most
         self._held = b""
         transport = self._transport
         if transport.is_closing():
@@ -298,7 +298,7 @@ class Connection(asyncio.Protocol):
             transport.write_eof()
         if not transport.is_reading():
             transport.resume_reading()
-        asyncio.get_running_loop().call_later(DRAIN_S, transport.abort)
+        asyncio.get_running_loop().call_later(within_s, transport.abort)
 
     def close_unless_fallback(self) -> None:
         if self._fallback is None:
@@ -323,7 +323,7 @@ class Connection(asyncio.Protocol):
 
     def _resume(self) -> None:
         self._answering_held = False
-        if self._drained is None and not self._transport.is_closing():
+        if self._drains is None and not self._transport.is_closing():
             self._answer_held()
         if self._ended and not self._answering_held and not self.busy and self._fallback is None:
             self._transport.close()

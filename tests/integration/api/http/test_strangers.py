@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.http import connections, fastpath, requests, turnstile
+from raftsched.api.http import connections, fallback, fastpath, requests, turnstile
 from raftsched.api.http.acceptor import ACCEPTED_MAX
 from raftsched.config.bounds import Bounds
 from tests.integration.api.http.test_fastpath import JOB, ORDINARY, read_answer, request
@@ -196,6 +196,38 @@ def test_a_refused_body_is_not_read_for_long(tmp_path: Path, head: bytes) -> Non
         except ConnectionError:
             pass
         assert sent <= 64 * 2**20  # what the two kernels hold, not what the node would read
+
+    visit(tmp_path, test)
+
+
+@pytest.mark.parametrize("let_in", [True, False])
+def test_who_was_let_in_reads_why_its_body_is_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, let_in: bool
+) -> None:
+    """Though it reads nothing before it has sent everything. Of strangers nothing is taken for that."""
+    taken: list[int] = []
+    drain = fastpath.Connection.drain
+
+    def noted(connection: fastpath.Connection, most: int = fastpath.DRAINED_MAX, within_s: float = 0.0) -> None:
+        taken.append(most)
+        drain(connection, most, patient(60))
+
+    monkeypatch.setattr(fastpath.Connection, "drain", noted)
+
+    async def test(visitor: Visitor) -> None:
+        if not let_in:
+            await guarded(visitor.call)
+        reader, writer = await visitor.connect()
+        size = 40 * 2**20
+        head = b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        writer.write(head + b"Content-Length: %d\r\n\r\n" % size)
+        if let_in:
+            for _ in range(0, size, 2**20):
+                writer.write(bytes(2**20))
+                await writer.drain()
+        status, headers, _ = await read_answer(reader)
+        assert (status, headers["connection"]) == (413 if let_in else 401, "close")
+        assert taken == [fallback.OVER_MAX if let_in else fastpath.DRAINED_MAX]
 
     visit(tmp_path, test)
 
