@@ -39,6 +39,7 @@ _WHY_SKIPPED = {  # Instance.reason of a SKIPPED record
     "misfire": "it was too late to start it",
     "start_deadline": "no node could take it in time",
     "skip_next": "somebody asked for that",
+    "restored": "it may have run between a backup and the restore of that",
     "suspended": "the job was suspended",
     "edited": "the job was changed before it was fired",
 }

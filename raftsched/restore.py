@@ -19,6 +19,7 @@ from raftsched.raft.membership.formation import alone
 from raftsched.raft.snapshots.files import require_room
 from raftsched.regular_files import open_regular
 from raftsched.security.keyring import KEY_FILE, Keyring
+from raftsched.settling import Settled, settle
 from raftsched.store import backup, layout, records, snapshot
 from raftsched.store.backup import Contents, NotABackup
 from raftsched.store.environment import Environment
@@ -37,6 +38,7 @@ class Restored:
     contents: Contents
     cluster_id: str
     index: int  # where the new cluster's log begins
+    settled: Settled
 
 
 @contextmanager
@@ -72,6 +74,7 @@ def restore(
     *,
     work: Path | None = None,
     paused: bool = False,
+    skip: bool = False,
     progress: Callable[[int], None] = lambda done: None,
     rng: Random,
     now_ms: int,
@@ -79,7 +82,8 @@ def restore(
     entries: Iterable[list[LogEntry]] = (),
 ) -> Restored:
     """Makes the directory. `raft`: host:port by which other nodes reach this one. `work`: what `reserved` gave, where
-    the caller has reserved the directory before. `now_ms`: the wall clock. `keys`: see backup.verify. `entries` of the
+    the caller has reserved the directory before. `skip`: what was due since the backup was made is recorded as skipped,
+    and not run. `now_ms`: the wall clock. `keys`: see backup.verify. `entries` of the
     log, the first of which follows the backup's, are applied to it.
 
     Raises StartupError; then the directory is as it was."""
@@ -98,7 +102,7 @@ def restore(
                 keys=keys,
             )
             with backup.reading(str(source)):
-                found = _begin(rebuilt, place / "store", node, raft, paused=paused, rng=rng, now_ms=now_ms)
+                found = _begin(rebuilt, place / "store", node, raft, paused=paused, skip=skip, rng=rng, now_ms=now_ms)
             os.rename(place / "store", data / "store")
             snapshot.sync_directory(data)
         except NotABackup as error:
@@ -131,7 +135,9 @@ def _require_empty(data: Path) -> None:
         raise StartupError(f"{data} is not empty ({names}); a backup is restored to a directory of its own.")
 
 
-def _begin(rebuilt: Rebuilt, store: Path, node: str, raft: str, *, paused: bool, rng: Random, now_ms: int) -> Restored:
+def _begin(
+    rebuilt: Rebuilt, store: Path, node: str, raft: str, *, paused: bool, skip: bool, rng: Random, now_ms: int
+) -> Restored:
     """Makes the store of a new cluster around the tables."""
     ahead = new_cluster.ahead(now_ms)
     index = rebuilt.index + ahead.entries
@@ -141,6 +147,7 @@ def _begin(rebuilt: Rebuilt, store: Path, node: str, raft: str, *, paused: bool,
     try:
         with env.lmdb.begin(write=True) as txn:
             tx = Tx(WriteView(txn, env.tables))
+            settled = settle(tx, rebuilt.index, rebuilt.term, now_ms, skip=skip)
             term = max(rebuilt.term, tx.meta.epoch) + ahead.terms
             new_cluster.bootstrap_from_backup(tx, index, cluster_id, member, ahead.tokens, paused=paused)
     finally:
@@ -154,4 +161,4 @@ def _begin(rebuilt: Rebuilt, store: Path, node: str, raft: str, *, paused: bool,
         rows[key] = records.encode_own(key, value)
     state = records.State.of_tables(index, rebuilt.term)
     layout.make(store, state, log_state, rows, map_bytes=MAP_BYTES, sync=True)
-    return Restored(rebuilt.contents, cluster_id.hex(), index)
+    return Restored(rebuilt.contents, cluster_id.hex(), index, settled)

@@ -95,7 +95,7 @@ NODE_STARTERS = {
 
 # What works without a node reads the store itself, and says so by importing it late.
 OFFLINE = {
-    "cli/cluster/backup.py": {"restore", "store"},
+    "cli/cluster/backup.py": {"restore", "settling", "store"},
     "cli/doctor/configured.py": {"objectstore"},
     "cli/doctor/directory.py": {"store"},
     "cli/backup/place.py": {"backups", "objectstore", "store"},
@@ -111,6 +111,7 @@ OFFLINE = {
 APPLY_USERS = {
     "store/tables.py": {"Applier"},  # applies the entries of the log
     "restore.py": {"Tx"},  # changes the rows of a store that no node has open
+    "settling.py": {"Tx", "restored"},  # the same
 }
 
 # core computes with what commands carry, and with nothing else

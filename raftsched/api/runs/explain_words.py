@@ -62,6 +62,7 @@ _REASONS = {
     "handed_back": "its node stopped, and handed it back",
     "not_begun": "its node could not start it",
     "skip_next": "somebody asked that it be left out",
+    "restored": "the cluster was restored from a backup, and it may have run after that was made",
     "suspended": "its job was suspended before it could be fired",
     "edited": "the trigger of its job was changed before it could be fired",
     "no_eligible_node": "no node there was could take it",

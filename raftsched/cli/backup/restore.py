@@ -32,6 +32,7 @@ def restore(
     node: str,
     raft: str,
     paused: bool,
+    due: str,
 ) -> None:
     """Make the data directory of a node that begins a new cluster with the state of a point in time.
 
@@ -74,6 +75,7 @@ def restore(
                         address,
                         work=work,
                         paused=paused,
+                        skip=due == "skip",
                         progress=lambda size: progress.at(size, "restored"),
                         rng=SystemRandom(),
                         now_ms=SystemClock().wall_ms(),

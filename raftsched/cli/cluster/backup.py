@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from raftsched.client.http import Client
     from raftsched.restore import Restored
     from raftsched.security.keyring import Keyring
+    from raftsched.settling import Settled
     from raftsched.store.backup import Contents
 
 _PATH = "/v1/cluster/snapshot"
@@ -278,6 +279,13 @@ new_node_options = options(
     click.option("--id", "node", metavar="ID", required=True, help="The node's --id."),
     click.option("--raft", metavar="HOST:PORT", required=True, help="Where other nodes reach its Raft port."),
     click.option("--paused", is_flag=True, help="Start nothing before 'raftsched cluster resume'."),
+    click.option(
+        "--due",
+        type=click.Choice(["run", "skip"]),
+        default="run",
+        show_default=True,
+        help="What was due since the backup: run it, as misfire says, or record it as skipped.",
+    ),
 )
 
 
@@ -298,13 +306,15 @@ def restore(
     node: str,
     raft: str,
     paused: bool,
+    due: str,
 ) -> None:
     """Make the data directory of a node that begins a new cluster with the state of a backup.
 
     The node is the only member at first; let the others in as new ones, with empty data directories. Stop the old
     cluster before: its nodes cannot join this one, but what they run would run twice. What ran when the backup was made
-    counts as lost, and runs again; what was due since is treated as each job's misfire policy says. Fencing tokens go
-    on far above those that the old cluster gave.
+    counts as lost, and runs again; what was due since is treated as each job's misfire policy says, or recorded as
+    SKIPPED with --due skip, for the old cluster has run it. What is to run at most once is never run again. Fencing
+    tokens go on far above those that the old cluster gave.
 
     What is sealed in it needs the cluster key of its time: give the nodes the same key file, or put it into DIR as
     cluster.key. The same key tells who made it: it is taken from DIR, or from --cluster-key-file.
@@ -344,6 +354,7 @@ def restore(
                 address,
                 work=work,
                 paused=paused,
+                skip=due == "skip",
                 progress=progress.at,
                 rng=chance,
                 now_ms=now_ms,
@@ -355,6 +366,25 @@ def restore(
         raise Failure(error.detail.rstrip(".")) from None
     when = f"of {_time(found.contents.label.at_ms)}"
     tell_restored(found, data, node, when, paused=paused, unsigned=unsigned)
+
+
+def _settled(found: Settled) -> Iterator[str]:
+    """Gives what became of what was due since the backup, and of what waited in it."""
+    if found.skipped:
+        times, jobs = _counted(found.skipped, "due time"), _counted(found.skipped_jobs, "job")
+        yield f"skipped, and on record with the reason restored: {times} of {jobs}"
+    if found.ended:
+        yield f"ended, for they may have run and are to run at most once: {_counted(found.ended, 'run')}"
+    if found.due_jobs:
+        yield f"to be run as misfire says: what was due of {_counted(found.due_jobs, 'job')}"
+    if found.waiting:
+        yield f"to be run: {_counted(found.waiting, 'run')} that waited"
+    if found.live:
+        yield f"to be run again, unless at most once: {_counted(found.live, 'run')} that ran, and count as lost"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def raft_address(node: str, raft: str) -> str:
@@ -382,6 +412,8 @@ def tell_restored(found: Restored, data: Path, node: str, when: str, *, paused: 
         if unsigned
         else f"the backup was signed with the cluster key {old.label.key}"
     )
+    for line in _settled(found.settled):
+        click.echo(line)
     others = [name for name in old.members if name != node]
     click.echo(
         f"start {node} as always"

@@ -40,15 +40,20 @@ class Applier:
                     results.append(BatchResult(batch.origin, batch.seq, answers))
                 else:
                     results.append(BatchResult(batch.origin, batch.seq, None))
-            if tx.ended:
-                workflows.tell_followers(tx)
-            if tx.lines:
-                run_keys.let_go(tx)
-            tx.close_entry(index)
+            end_entry(tx, index)
         return EntryResult(index, term, results, actions)
 
     def close(self) -> None:
         self._tx.save()
+
+
+def end_entry(tx: Tx, index: int) -> None:
+    """Does what follows from all commands of an entry together, and writes what was gathered."""
+    if tx.ended:
+        workflows.tell_followers(tx)
+    if tx.lines:
+        run_keys.let_go(tx)
+    tx.close_entry(index)
 
 
 def apply_entry(view: View, index: int, term: int, data: bytes) -> EntryResult:

@@ -113,7 +113,9 @@ def _is_owed(tx: Tx, job: Job, state: TriggerState, part: TriggerSchedule) -> bo
     return by_calendar(tx, job.policy.triggers[part.index], part.calendar)
 
 
-def fire(tx: Tx, c: Fire) -> Answer:
+def fire(tx: Tx, c: Fire, skip: str | None = None) -> Answer:
+    """`skip`: the reason for which the times are recorded as SKIPPED, instead of being run; also in a paused cluster.
+    No command says that: it is for a state that is restored."""
     job = tx.job(c.job_id)
     if job is None or job.state is not _SCHEDULED:
         return STALE
@@ -124,23 +126,24 @@ def fire(tx: Tx, c: Fire) -> Answer:
         return STALE
     if c.zones != tx.meta.zones and (trigger.needs_calendar or job.triggers):
         return STALE
-    if tx.meta.paused:
+    if tx.meta.paused and skip is None:
         return Rejected("cluster-paused")
     delay_ms = 0 if job.fire_at_ms is None else job.fire_at_ms - c.nominal_at_ms
     if trigger.once and trigger.calendar is None and trigger.max_runs is None:
         take_due(tx, job)  # what the steps below come to for the one time that there is: most fires are this
-        _start(tx, job, c.nominal_at_ms, False, delay_ms)
+        if skip is None:
+            _start(tx, job, c.nominal_at_ms, False, delay_ms)
+        else:
+            _leave_once(tx, job, skip, c.nominal_at_ms)
         settle(tx, job)
         tx.put_job(job)
         return Accepted(job=job)
     if job.triggers:
-        return _fire_triggers(tx, job, c)
+        return _fire_triggers(tx, job, c, skip)
     due = due_times(tx, job.id, Source(trigger, job.anchor_at_ms), c, delay_ms)
     take_due(tx, job)
     job.zones = c.zones
-    if due.more:
-        note_gap(tx, job, "misfire", due.more_from_ms, due.more_until_ms, due.more)
-    _run_times(tx, job, due.times, {}, due.delays)
+    _run_or_skip(tx, job, due, {}, skip)
     limit = trigger.max_runs
     if due.upcoming is not None and (limit is None or job.runs < limit):
         set_due(job, due.upcoming, due.gap_ms)
@@ -151,7 +154,26 @@ def fire(tx: Tx, c: Fire) -> Answer:
     return Accepted(job=job)
 
 
-def _fire_triggers(tx: Tx, job: Job, c: Fire) -> Answer:
+def _run_or_skip(tx: Tx, job: Job, due: Due, sources: Sources, skip: str | None) -> None:
+    if skip is None:
+        if due.more:
+            note_gap(tx, job, "misfire", due.more_from_ms, due.more_until_ms, due.more)
+        _run_times(tx, job, due.times, sources, due.delays)
+    elif job.policy.trigger.once:
+        _leave_once(tx, job, skip, due.times[0])
+    else:
+        first = due.more_from_ms if due.more else due.times[0]
+        note_gap(tx, job, skip, first, due.times[-1], due.more + len(due.times))
+
+
+def _leave_once(tx: Tx, job: Job, reason: str, nominal_at_ms: int) -> None:
+    """Leaves out the one time that there is."""
+    job.runs += 1
+    note_gap(tx, job, reason, nominal_at_ms, nominal_at_ms, 1)
+    job.last_instance = job.gap
+
+
+def _fire_triggers(tx: Tx, job: Job, c: Fire, skip: str | None) -> Answer:
     """Fires those of several triggers that are due, as one: their times together are the job's, each of them once."""
     parts = {part.index: part for part in c.triggers if _is_due(tx, job, part)}
     first = first_due(job)
@@ -172,9 +194,7 @@ def _fire_triggers(tx: Tx, job: Job, c: Fire) -> Answer:
         state.zones = c.zones
     take_due(tx, job)
     due, sources = together(dues, tx.meta.settings.catch_up_max)
-    if due.more:
-        note_gap(tx, job, "misfire", due.more_from_ms, due.more_until_ms, due.more)
-    _run_times(tx, job, due.times, sources, due.delays)
+    _run_or_skip(tx, job, due, sources, skip)
     if has_all_runs(job):
         stop_triggers(tx, job)
     else:
@@ -274,9 +294,7 @@ def _times_left_out(
 def _start(tx: Tx, job: Job, nominal_at_ms: int, missed: bool, delay_ms: int, source: Source | None = None) -> None:
     """Makes an instance of a due time. `delay_ms`: its jitter."""
     if job.policy.expires_ms and nominal_at_ms + delay_ms + job.policy.expires_ms <= tx.now:
-        job.runs += 1  # it is that of a one-shot: others are left out before
-        note_gap(tx, job, UNSTARTED, nominal_at_ms, nominal_at_ms, 1)
-        job.last_instance = job.gap
+        _leave_once(tx, job, UNSTARTED, nominal_at_ms)  # it is that of a one-shot: others are left out before
         return
     since_ms = replace_active(tx, job)
     job.runs += 1

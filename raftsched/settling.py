@@ -1,0 +1,125 @@
+"""Settles what was due, or waited, when a backup was made: the old cluster may have run it until it was stopped.
+
+What is to run at most once is never run again by a restore, whatever is said: neither what waited or ran in the backup,
+nor what was due since. Other due times are run, as each job's misfire policy says, or recorded as skipped. The leader's
+room computes the times, as it would when the new cluster begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count, islice
+
+from msgspec.structs import replace
+
+from raftsched.core.apply import restored
+from raftsched.core.apply.tx import Tx
+from raftsched.core.calendars import RescheduleJob
+from raftsched.core.commands import Fire, ScheduleJob
+from raftsched.core.limits import KEY_SIZE
+from raftsched.core.model import Delivery, Job, JobState
+from raftsched.core.tables import ASSIGNED, DUE, FAR, READY, TIMERS, Table, day_key, far_day, from_u64, u64
+from raftsched.leader.firing import fire_command
+from raftsched.leader.scheduling import schedule_command
+from raftsched.leader.triggers import with_calendars
+
+_AT_ONCE = 1_000  # jobs or instances of which the rows are held in memory
+_STEPS_MAX = 16  # of one job, until what is due next of it is known: its calendar may have been changed
+_ROUNDS_MAX = 100  # each run that ends may start one that follows it
+
+
+@dataclass
+class Settled:
+    """Counts what a restore did about due times and runs, and what is left to be run."""
+
+    skipped: int = 0  # due times that were recorded as SKIPPED,
+    skipped_jobs: int = 0  # of so many jobs
+    ended: int = 0  # runs that waited, or were to be retried, and are to run at most once
+    due_jobs: int = 0  # jobs that have due times, which the new cluster runs as their misfire policies say
+    waiting: int = 0  # runs that wait, and are run by the new cluster
+    live: int = 0  # runs that were live: they are lost, and run again unless they are to run at most once
+
+
+def settle(tx: Tx, index: int, term: int, now_ms: int, *, skip: bool) -> Settled:
+    """Settles a state as of `now_ms`, by the wall clock. `index`: of the newest entry in it, and its term. `skip`: all
+    that was due since is skipped, not only what is to run at most once."""
+    now_ms = max(now_ms, tx.meta.now_ms)
+    done = Settled()
+    entries = count(index + 1)  # few: those of the new cluster are far above (new_cluster.ahead)
+    for ids in _parts(_due_ids(tx, now_ms)):
+        index = next(entries)
+        restored.begin(tx, index, term, now_ms)
+        for job_id in ids:
+            _settle_job(tx, job_id, now_ms, skip, done)
+        restored.end(tx, index)
+    for _ in range(_ROUNDS_MAX):
+        before = done.ended
+        for keys in _parts(_waiting_keys(tx)):
+            index = next(entries)
+            restored.begin(tx, index, term, now_ms)
+            done.ended += sum(restored.end_at_most_once(tx, key) for key in keys)
+            restored.end(tx, index)
+        if done.ended == before:
+            break
+    done.waiting = len(_waiting_keys(tx))
+    done.live = sum(1 for _ in tx.view.scan(ASSIGNED))
+    return done
+
+
+def _settle_job(tx: Tx, job_id: int, now_ms: int, skip: bool, done: Settled) -> None:
+    counted = 0
+    for _ in range(_STEPS_MAX):
+        job = tx.job(job_id)
+        if job is None or job.state is not JobState.SCHEDULED:
+            return
+        if not skip and job.policy.delivery is not Delivery.AT_MOST_ONCE:
+            done.due_jobs += job.fire_at_ms is not None and job.fire_at_ms <= now_ms
+            return
+        command = _next_command(tx, job, now_ms)
+        if isinstance(command, Fire):
+            number = restored.skip(tx, replace(command, zones=tx.meta.zones))
+            done.skipped_jobs += number > 0 and not counted
+            done.skipped += number
+            counted += number
+            if not number:
+                return
+        elif command is not None:
+            restored.take_up(tx, command)
+        else:
+            return
+
+
+def _next_command(tx: Tx, job: Job, now_ms: int) -> Fire | ScheduleJob | RescheduleJob | None:
+    """Returns what a leader would do next about the job's times. None: none of them is due, or they cannot be computed
+    here, which suspends the job when the cluster begins."""
+    found = with_calendars(tx.view, job)
+    since = tx.view.get(Table.UNSCHEDULED, u64(job.id))
+    command: object = None
+    if since is not None:
+        command = schedule_command(found, from_u64(since), now_ms, tx.meta.zones)
+    elif job.fire_at_ms is not None and job.fire_at_ms <= now_ms:
+        command = fire_command(found, now_ms, tx.meta.settings.catch_up_max)
+    return command if isinstance(command, Fire | ScheduleJob | RescheduleJob) else None
+
+
+def _due_ids(tx: Tx, now_ms: int) -> list[int]:
+    """Returns the jobs that are due, and those whose next time a leader owes, which may be due as well."""
+    view = tx.view
+    ids = [from_u64(key[8:]) for key, _ in view.scan(DUE, b"", u64(now_ms + 1))]
+    far = view.scan(FAR, b"", day_key(far_day(now_ms) + 1))
+    ids += [from_u64(key[4:]) for key, at_ms in far if from_u64(at_ms) <= now_ms]
+    ids += [from_u64(key) for key, _ in view.scan(Table.UNSCHEDULED)]
+    return list(dict.fromkeys(ids))
+
+
+def _waiting_keys(tx: Tx) -> list[bytes]:
+    """Returns the instances that wait: for a worker, for another run of their job, for a permit, for a moment."""
+    tables = (READY, Table.HELD, Table.KEY_LINES, TIMERS)
+    return list(dict.fromkeys(key[-KEY_SIZE:] for table in tables for key, _ in tx.view.scan(table)))
+
+
+def _parts(items: Iterable[bytes] | Iterable[int]) -> Iterator[list]:  # type: ignore[type-arg]
+    """Gives them in lists that are not long."""
+    left = iter(items)
+    while part := list(islice(left, _AT_ONCE)):
+        yield part
