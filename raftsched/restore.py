@@ -149,7 +149,7 @@ def _begin(
             tx = Tx(WriteView(txn, env.tables))
             settled = settle(tx, rebuilt.index, rebuilt.term, now_ms, skip=skip)
             term = max(rebuilt.term, tx.meta.epoch) + ahead.terms
-            new_cluster.bootstrap_from_backup(tx, index, cluster_id, member, ahead.tokens, paused=paused)
+            new_cluster.bootstrap_from_backup(tx, index, cluster_id, member, ahead.tokens, paused=paused, now_ms=now_ms)
     finally:
         env.close()
     log_state = records.LogState(

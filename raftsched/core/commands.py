@@ -24,6 +24,7 @@ from raftsched.core.access import (
     SetOidc,
 )
 from raftsched.core.answers import UNKNOWN, Accepted, Answer, Rejected
+from raftsched.core.backups import NoteBackup
 from raftsched.core.calendars import DeleteCalendar, PutCalendar, RescheduleJob
 from raftsched.core.cluster import (
     Barrier,
@@ -409,6 +410,7 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     180: (UseZones, "zones.use_zones"),
     181: (SettleZones, "zones.settle_zones"),
     182: (MoveJob, "zones.move_job"),
+    191: (NoteBackup, "backups.note_backup"),
 }
 
 if TYPE_CHECKING:

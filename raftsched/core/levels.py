@@ -22,6 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from raftsched.core.allowed import Allowed
+from raftsched.core.backups import NoteBackup
 from raftsched.core.cluster import Settings
 from raftsched.core.commands import (
     Attributed,
@@ -64,7 +65,8 @@ HISTORY = {
     4: "the level itself: nodes of two versions in one cluster; a pause never ends before it begins",
     5: "a second copy of output",
     6: "deliveries on nodes only; sessions of remote workers that are their token's; an audit by subject; "
-    "variables of jobs, and those that nodes take from them; the time zone data that times are computed with",
+    "variables of jobs, and those that nodes take from them; the time zone data that times are computed with; "
+    "when there was a backup",
 }
 
 # What apply does otherwise from a level on.
@@ -76,6 +78,7 @@ AUDIT_BY_SUBJECT = 6  # rings of their own for jobs and secrets; no note of what
 DELAYS_FOLLOW_EACH_RUN = 6  # a fixed delay counts from the end of each run of its job, also of one that was asked for
 HASHED_BY_NAME = 6  # `H` in the cron expressions of a named job that is made now is hashed from namespace and name
 JITTER_ENDS_BEFORE_NEXT = 6  # of each trigger, also of times that were missed
+BACKUPS_ARE_NOTED = 6  # how far the log is kept elsewhere is a part of the state
 MISSED_RUN_WAITS = 6  # the one run that makes up for missed times waits for the run that goes on
 FIRST_START_COUNTS = 6  # a run starts with the first attempt that does, also where one before it was lost unstarted
 
@@ -87,7 +90,7 @@ SINCE: dict[type, int] = {
     **dict.fromkeys((OpenWorker, CreateWorkerToken, Split), 2),
     **dict.fromkeys((BringNear, Watch, NoteDisk, EndedSaying, ReportProgress, KillWorkflow), 3),
     RaiseLevel: 4,
-    **dict.fromkeys((UseZones, SettleZones, MoveJob, BindSession), 6),
+    **dict.fromkeys((UseZones, SettleZones, MoveJob, BindSession, NoteBackup), 6),
 }
 
 # Fields of structs that commands hold, and members of enumerations, that came later -> their level. At its default a

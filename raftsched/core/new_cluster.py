@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from raftsched.core.apply.backups import count_from
 from raftsched.core.apply.cluster import forget_session
 from raftsched.core.apply.cluster_notices import forget_node
 from raftsched.core.apply.nodes import forget_rules
@@ -43,9 +44,12 @@ def ahead(now_ms: int) -> Ahead:
     )
 
 
-def bootstrap_from_backup(tx: Tx, index: int, cluster_id: bytes, member: Member, tokens: int, *, paused: bool) -> None:
+def bootstrap_from_backup(
+    tx: Tx, index: int, cluster_id: bytes, member: Member, tokens: int, *, paused: bool, now_ms: int
+) -> None:
     """Makes the state that of a new cluster. `index`: of the entry that it counts as the state of from now on.
-    `member`: the only one at first. `tokens`: the distance of the next fencing token from the last.
+    `member`: the only one at first. `tokens`: the distance of the next fencing token from the last. `now_ms`: the wall
+    clock; what changes from then on is in no backup yet.
 
     Open sessions stay open, and the first leader ends them, as those of dead nodes: their runs are lost then, and run
     again under a new token."""
@@ -57,6 +61,7 @@ def bootstrap_from_backup(tx: Tx, index: int, cluster_id: bytes, member: Member,
     meta.members = (member,)
     meta.members_at = index
     meta.leader = ""
+    count_from(tx, max(now_ms, meta.now_ms))
     meta.last_token += tokens
     meta.paused = meta.paused or paused
     for key, raw in list(tx.view.scan(Table.NODES)):

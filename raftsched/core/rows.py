@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar, TypeVarTuple
 import msgspec
 
 from raftsched.core.access import Access, Oidc, Record, Token, record_key
+from raftsched.core.backups import BackupNote
 from raftsched.core.calendars import Calendar
 from raftsched.core.cluster import LedTerm, Meta, NodeRule, Origin, Session
 from raftsched.core.keyed import KeyUse
@@ -94,6 +95,7 @@ OIDC = Row(Table.ACCESS, Oidc, own_key)
 AUDIT = Row(Table.AUDIT, Record, record_key)
 OPEN_MINUTE = Row(Table.META, OpenMinute, own_key)
 ZONES = Row(Table.META, ZoneData, own_key)
+BACKUP = Row(Table.META, BackupNote, own_key)
 MINUTES = Row(Table.MINUTES, Minute, minute_key)
 TERMS = Row(Table.TERMS, LedTerm, u64)
 RUN_KEYS = Row(Table.RUN_KEYS, RunKey, own_key)

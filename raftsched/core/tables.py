@@ -18,7 +18,7 @@ LANE_NOBODY = 2**32 - 1  # what no node there is could take, busy or not: out of
 
 
 class Table(IntEnum):
-    META = 1  # b"meta" -> Meta, b"minute" -> OpenMinute (core.minutes), b"zones" -> ZoneData (core.zones)
+    META = 1  # b"meta" -> Meta, b"minute" -> OpenMinute (core.minutes), b"zones" -> ZoneData, b"backup" -> BackupNote
     JOBS = 2  # job id (8) -> Job
     NAMES = 3  # namespace \0 name -> job id (8)
     DUE = 4  # fire_at_ms (8) job id (8) -> b""

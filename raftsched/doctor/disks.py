@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from raftsched.doctor.access import is_local
 from raftsched.doctor.checks import Finding, lasting
 from raftsched.doctor.facts import Facts
 from raftsched.doctor.telling import (
     BACKUP,
+    BACKUP_INDEX,
     FREE,
     LATELY,
     LOG_ENTRIES,
@@ -186,11 +188,19 @@ def output_shipping(facts: Facts) -> Iterator[Finding]:
 
 
 def backup(facts: Facts) -> Iterator[Finding]:
-    """Judges by what nodes were told: of a cluster that nobody backs up, nothing is known."""
+    """Judges by what the cluster noted. Of one of an earlier level nodes know what they were told since they started.
+    A cluster on one machine that needs no tokens is one to try things with."""
+    never = {told[BACKUP_INDEX] for told in facts.told.values() if BACKUP_INDEX in told} == {0}
     newest_s = max((told[BACKUP] for told in facts.told.values() if BACKUP in told), default=0.0)
     age_ms = facts.now_ms - int(newest_s * 1000)
+    to_try = not facts.tokens.required and all(is_local(str(n.get("http") or "")) for n in facts.cluster["nodes"])
     if not newest_s:
         yield Finding("backup", "ok", "no node was told of one since it started; raftsched backup run makes them")
+    elif never and (age_ms <= BACKUP_MS or to_try):
+        yield Finding("backup", "ok", "there was none yet; raftsched backup run makes them")
+    elif never:
+        do = "raftsched backup run makes them, by hand or as a job: docs/backups.md"
+        yield Finding("backup", "warn", f"there was none{lasting(age_ms)}, since the cluster is there", do)
     elif age_ms > BACKUP_MS:
         do = "what should make them does not run, or fails: raftsched backup run, by hand, says why"
         yield Finding("backup", "warn", f"nobody has kept one{lasting(age_ms)}", do)

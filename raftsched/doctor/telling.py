@@ -25,6 +25,7 @@ FAILURES, ACTIVE = "raftsched_webhook_failures_in_a_row", "raftsched_webhook_act
 UNSENT, GONE = "raftsched_webhook_oldest_wait_seconds", "raftsched_webhook_gone"
 UNCOMMITTED, OVERDUE = "raftsched_raft_uncommitted_seconds", "raftsched_due_overdue_seconds"
 BACKUP, UNCOPIED = "raftsched_backup_log_time_seconds", "raftsched_output_uncopied_seconds"
+BACKUP_INDEX = "raftsched_backup_log_index"
 OUTPUT_STORE = "raftsched_output_store_failing"
 UNSHIPPED = "raftsched_output_unshipped_seconds"
 SLOTS, RUNNING = "raftsched_executor_slots", "raftsched_executor_running"
@@ -32,7 +33,7 @@ SLOTS, RUNNING = "raftsched_executor_slots", "raftsched_executor_running"
 _LOOKED_AT = frozenset({
     *(DAYS_LEFT, RAFT_DAYS_LEFT, FREE, STORE, STORE_FREE, UNPLACEABLE, DEAD, LOG_ENTRIES, LATELY, NODE, SYNCHRONISED),
     *(MEMORY, AVAILABLE, SWAPPED, STALLED, FILES, OLDEST, QUEUE_PAUSED, FAILURES, ACTIVE, SLOTS, RUNNING),
-    *(UNSENT, GONE, UNCOMMITTED, OVERDUE, BACKUP, UNCOPIED, OUTPUT_STORE, UNSHIPPED, STRETCH),
+    *(UNSENT, GONE, UNCOMMITTED, OVERDUE, BACKUP, BACKUP_INDEX, UNCOPIED, OUTPUT_STORE, UNSHIPPED, STRETCH),
 })  # fmt: skip
 _SAMPLE = re.compile(r"([a-z_]+)(\{.*\})? ([0-9.e+-]+)", re.ASCII)
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', re.ASCII)

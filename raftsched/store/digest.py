@@ -18,6 +18,7 @@ import msgspec
 
 from raftsched.core import rows
 from raftsched.core.access import OIDC_KEY
+from raftsched.core.backups import BACKUP_KEY
 from raftsched.core.changes import decode_row as decode_changes
 from raftsched.core.changes import encode_row as encode_changes
 from raftsched.core.minutes import OPEN_KEY
@@ -30,6 +31,7 @@ _LENGTH = 4
 _SEVERAL: dict[tuple[Table, bytes], Row[Any, Any]] = {  # beside other rows of their tables
     (Table.META, OPEN_KEY): rows.OPEN_MINUTE,
     (Table.META, ZONES_KEY): rows.ZONES,
+    (Table.META, BACKUP_KEY): rows.BACKUP,
     (Table.ACCESS, OIDC_KEY): rows.OIDC,
 }
 _ROWS: dict[Table, Row[Any, Any]] = {

@@ -12,6 +12,7 @@ from raftsched.bounds import TIME_MAX_MS
 from raftsched.core import commands as c
 from raftsched.core.access import Grant, Role
 from raftsched.core.apply import apply_entry
+from raftsched.core.backups import NoteBackup
 from raftsched.core.calendars import DeleteCalendar, PutCalendar, RescheduleJob
 from raftsched.core.cluster import Member, NodeRule, Settings
 from raftsched.core.commands import Command, encode
@@ -192,6 +193,7 @@ class Author:
             self._resume: 1,
             self._schedule: 6,
             self._zones: 3,
+            self._note_backup: 1,
             self._wake: 5,
             self._watch: 5,
             self._wake_key: 4,
@@ -382,6 +384,10 @@ class Author:
         """Mostly that of now."""
         now = decode_meta(self.view.get(Table.META, META_KEY)).zones
         return self.random.choice([now] * 19 + [now + 1])
+
+    def _note_backup(self) -> Command:
+        r = self.random
+        return NoteBackup(len(self.log) - r.choice([0, 1, 1, 5]), self.now - r.choice([0, 0, 1_000, -1_000]))
 
     def _zones(self) -> Command:
         r = self.random

@@ -64,7 +64,7 @@ from tests.support.stores import commit
 class LocalCluster:
     """Several nodes' APIs over one store: all see every write at once. `failure` is raised by the next proposals."""
 
-    def __init__(self, directory: Path, nodes: Sequence[str] = ("n1",)) -> None:
+    def __init__(self, directory: Path, nodes: Sequence[str] = ("n1",), level: int = newest_level()) -> None:
         self.store = Store.open(directory / "store", sync=False)
         self.directory = directory
         self.clock = ManualClock()
@@ -101,7 +101,7 @@ class LocalCluster:
         self.quiet_workers: dict[str, int] = {}  # as nodes have told the leader, in ms
         self.levels: dict[str, int] = {}
         self.disks: dict[str, DiskUse] = {}  # as nodes have told the leader
-        self.apply(Form(b"\1" * 16, members, newest_level()))
+        self.apply(Form(b"\1" * 16, members, level))
         self.apply(OpenLeadership(1, self.nodes[0]))
 
     def apply(self, *commands: Command) -> list[Answer]:
@@ -360,11 +360,12 @@ def run(
     bounds: Bounds = Bounds(),  # noqa: B008 immutable
     *,
     guarded: bool = False,
+    level: int = newest_level(),
 ) -> None:
-    """One test against one node."""
+    """One test against one node. `level`: of the cluster."""
 
     async def main() -> None:
-        cluster = LocalCluster(directory)
+        cluster = LocalCluster(directory, level=level)
         cluster.bounds = bounds
         try:
             async with serving(cluster, "n1", guarded=guarded) as client:

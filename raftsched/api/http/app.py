@@ -74,7 +74,7 @@ def build_app(ctx: ApiContext) -> web.Application:
     app[STRANGERS] = Strangers()
     app[STREAMS] = Streams(ctx.bounds)
     ctx.registry.register(app[STREAMS])
-    app[SEGMENTS] = Segments()
+    app[SEGMENTS] = Segments(ctx)
     ctx.registry.register(app[SEGMENTS])
     app[FEED] = Feed(ctx)
     app[DOCUMENTS] = Documents(ROUTES, ctx.version)

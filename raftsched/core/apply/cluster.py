@@ -12,6 +12,7 @@ from raftsched.core.actions import (
     SettingsChanged,
 )
 from raftsched.core.apply.attempts import hand_back, lose
+from raftsched.core.apply.backups import count_from
 from raftsched.core.apply.cluster_notices import forget_node, leader_changed, node_lost, node_opened
 from raftsched.core.apply.nodes import forget_rules
 from raftsched.core.apply.tx import Tx
@@ -33,6 +34,7 @@ from raftsched.core.commands import (
 )
 from raftsched.core.entry import check_level
 from raftsched.core.executors import is_worker, worker_name
+from raftsched.core.levels import BACKUPS_ARE_NOTED
 from raftsched.core.limits import BOOT_ID_MAX, WEIGHT_MAX, settings_error, worker_error
 from raftsched.core.rows import TERMS
 from raftsched.core.tables import Table, after, from_u64, u64
@@ -47,6 +49,7 @@ def form(tx: Tx, c: Form) -> Answer:
     tx.meta.cluster_id = c.cluster_id
     tx.meta.members = c.members
     tx.meta.level = max(0, c.level)
+    count_from(tx, tx.now)
     tx.actions.append(ClusterFormed(c.cluster_id))
     return Accepted()
 
@@ -58,7 +61,9 @@ def raise_level(tx: Tx, c: RaiseLevel) -> Answer:
     if tx.meta.settings.upgrade_hold:
         return Rejected("stale", "The level is held by the setting upgrade_hold.")
     check_level(c.level)
-    tx.meta.level = c.level
+    before, tx.meta.level = tx.meta.level, c.level
+    if before < BACKUPS_ARE_NOTED:
+        count_from(tx, tx.now)
     tx.forget_offers()
     tx.actions.append(LevelRaised(c.level))
     return Accepted()

@@ -8,6 +8,7 @@ from typing import Any
 from raftsched.core.apply import (  # noqa: F401 - found by the names of the registry
     access,
     attempts,
+    backups,
     calendars,
     checks,
     cluster,

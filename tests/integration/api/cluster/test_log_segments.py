@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from raftsched.api.cluster import log_segments
 from raftsched.core.entry import time_of
+from raftsched.core.levels import BACKUPS_ARE_NOTED
 from raftsched.errors import NoLeader
 from raftsched.security.keyring import Keyring
 from raftsched.store import LogEntry, WriteBatch
@@ -65,7 +67,7 @@ def test_what_was_acknowledged_before_is_in_it_on_request(tmp_path: Path) -> Non
         assert await segment(call, f"after={at}") is None
         found = await segment(call, f"after={at}&consistency=leader")
         assert found is not None
-        assert found[0].last == at + 1, "the barrier, at the least"
+        assert found[0].last > at, "the barrier, at the least"
         call.cluster.failure = NoLeader()
         assert (await call("GET", f"{PATH}?after={at}&consistency=leader"))[0] == 503
         assert await segment(call, f"after={at}") is not None, "what this node has can be had without a leader"
@@ -125,8 +127,58 @@ def test_it_is_signed(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+async def noted(call: Client) -> tuple[float, float]:
+    """Returns the entry and the time of the newest backup by the metrics of a node that was just started."""
+    registry = CollectorRegistry()
+    registry.register(log_segments.Segments(call.context))
+    names = ("raftsched_backup_log_index", "raftsched_backup_log_time_seconds")
+    index, at_s = (registry.get_sample_value(name) for name in names)
+    return index if index is not None else -1, at_s or 0
+
+
+def test_when_there_was_a_backup_outlives_the_nodes(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        store, clock = call.cluster.store, call.cluster.clock
+        began_s = clock.wall // 1000
+        assert await noted(call) == (0, began_s), "there never was one, since the cluster was formed"
+        clock.forward(3_600_000)
+        await call("POST", "/v1/jobs", JOB)
+        at = store.applied_index
+        await segment(call, "after=0")
+        assert await noted(call) == (0, began_s), "who begins with the log has nothing yet"
+        await segment(call, f"after={at}")
+        assert await noted(call) == (at, began_s + 3_600)
+        for _ in range(3):
+            await segment(call, f"after={store.applied_index}")
+        assert store.applied_index == at + 1, "a note a minute"
+        await segment(call, f"after={at - 1}")
+        assert await noted(call) == (at, began_s + 3_600), "what is kept is kept"
+        clock.forward(60_000)
+        await call("POST", "/v1/jobs", JOB)
+        await segment(call, f"after={at + 2}")
+        assert await noted(call) == (at + 2, began_s + 3_660)
+
+    run(tmp_path, test)
+
+
+def test_below_its_level_a_node_remembers_it_alone(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        store = call.cluster.store
+        at = store.applied_index
+        await segment(call, f"after={at}")
+        assert store.applied_index == at, "nothing is noted that not all members know"
+        assert await noted(call) == (-1, 0)
+        _, text = await call("GET", "/metrics")
+        assert "raftsched_backup_log_time_seconds 1" in text
+        assert "raftsched_backup_log_index" not in text
+
+    run(tmp_path, test, level=BACKUPS_ARE_NOTED - 1)
+
+
 def test_who_has_kept_the_log_and_until_when_is_in_the_metrics(tmp_path: Path) -> None:
     async def test(call: Client) -> None:
+        formed_s = call.cluster.clock.wall / 1000
+
         async def kept() -> float | None:
             _, text = await call("GET", "/metrics")
             found = re.search(r"^raftsched_backup_log_time_seconds (\S+)$", text, re.MULTILINE)
@@ -134,7 +186,7 @@ def test_who_has_kept_the_log_and_until_when_is_in_the_metrics(tmp_path: Path) -
 
         await call("POST", "/v1/jobs", JOB)
         await segment(call, "after=0")
-        assert await kept() is None
+        assert await kept() == formed_s
         at = call.cluster.store.applied_index
         began_ms = time_of(call.cluster.store.log_entries(at, 1)[0].data)
         assert began_ms is not None
