@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,18 @@ BROKEN = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.P
 
 def table_name(table: Table) -> bytes:
     return f"t{table.value:02d}".encode()
+
+
+def require_at(path: Path, file: os.stat_result) -> None:
+    """Raises OSError unless the file, which is open, has this name: what is written to one that was removed is gone
+    when the process ends, and what is written beside it would lie elsewhere."""
+    try:
+        there = os.path.samestat(path.stat(), file)
+    except (FileNotFoundError, NotADirectoryError):
+        there = False
+    if not there:
+        what = "was removed, replaced, or hidden by a file system that was mounted over it, and not by this node"
+        raise OSError(errno.ENOENT, what, str(path))
 
 
 class Environment:

@@ -26,7 +26,7 @@ from raftsched.store import compaction, layout, records, snapshot, tables
 from raftsched.store.checkpoint import Checkpoint
 from raftsched.store.compaction import Usage
 from raftsched.store.datafile import CutOff, is_whole
-from raftsched.store.environment import BROKEN, Environment
+from raftsched.store.environment import BROKEN, DATA, Environment, require_at
 from raftsched.store.gate import Gate
 from raftsched.store.layout import LOG, NEXT, tables_directory
 from raftsched.store.records import STATE, Damaged, LogState, State
@@ -92,6 +92,7 @@ class Store:
         self._log_gate = Gate(directory)
         self._checkpointing = threading.Lock()  # held while a checkpoint is written
         self._fresh_numbers = itertools.count(1)
+        self._log_file = (directory / LOG / DATA).stat()
         self._state = self._checked_state()
         layout.remove_others(directory, self._state.tables)
         self._tables = self._open_tables(self._state.tables)
@@ -465,6 +466,7 @@ class Store:
         """Brings it to the disk. In any thread. Raises OSError: stop the node."""
         with self._checkpointing:
             if pending.of is self._tables and self._lock >= 0:
+                require_at(self._directory / LOG / DATA, self._log_file)
                 pending.of.write_checkpoint(pending.made)
 
     def end_checkpoint(self, pending: PendingCheckpoint) -> None:

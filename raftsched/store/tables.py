@@ -24,7 +24,7 @@ from raftsched.core.entry import EntryResult
 from raftsched.store import checkpoint, records
 from raftsched.store.checkpoint import CHECKPOINT, Checkpoint
 from raftsched.store.datafile import CutOff, is_whole
-from raftsched.store.environment import DATA, Environment
+from raftsched.store.environment import DATA, Environment, require_at
 from raftsched.store.gate import Gate
 from raftsched.store.records import STATE, State
 from raftsched.store.snapshot import ROOM_BYTES, sync_directory
@@ -281,6 +281,7 @@ class Tables:
         if self._sync_failed:
             raise OSError(errno.EIO, "an earlier sync of the tables failed; start the node again")
         try:
+            require_at(self.directory / DATA, os.fstat(self._data))
             if self._sync and self._rules.synced:
                 os.fdatasync(self._data)
             with self._writing:
