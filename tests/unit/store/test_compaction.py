@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -158,6 +159,21 @@ def test_what_cannot_be_copied_stays(
     again = Store.open(tmp_path)
     assert holds_all(again, wanted)
     again.close()
+
+
+@pytest.mark.usefixtures("eager")
+def test_what_one_left_that_was_killed_is_not_taken_for_a_copy(tmp_path: Path) -> None:
+    fill(tmp_path / "s")
+    other = Store.open(tmp_path / "other", sync=False)
+    commit(other, *(create(index) for index in range(1, 6)))
+    other.close()
+    shutil.copytree(tmp_path / "other" / "tables-1", tmp_path / "s" / "tables-2")
+    store = Store.open(tmp_path / "s")
+    wanted = dump(store)
+    store.compact(no_time)
+    assert holds_all(store, wanted)
+    assert [path.name for path in (tmp_path / "s").glob("tables-*")] == ["tables-2"]
+    store.close()
 
 
 @pytest.mark.usefixtures("eager")
