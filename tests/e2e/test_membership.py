@@ -176,9 +176,14 @@ def test_a_lost_disk_is_replaced(cluster: Cluster) -> None:
     with Writers(cluster, 1) as writers:
         leader = cluster.leader()
         made = create(leader, {"name": "kept", "trigger": {"at": at(3600)}, "handler": {"exec": ["true"]}})
-        ticking = create(leader, {"trigger": {"every": "1s"}, "handler": {"exec": ["true"]}})
+        ticking = create(leader, {"trigger": {"every": "1s"}, "handler": {"exec": ["echo", "tick"]}})
         lost, other = cluster.followers_of(leader)
         writers.go_on("before")
+
+        def on_it(since: int = 0) -> list[dict[str, Any]]:
+            return [row for row in recent(leader, ticking["id"], since) if row["node"] == lost.id]
+
+        printed = cluster.wait("a run on it", on_it)[0]
         lost.kill()
         shutil.rmtree(lost.data)
         lost.start()
@@ -196,8 +201,10 @@ def test_a_lost_disk_is_replaced(cluster: Cluster) -> None:
         since = len(instances(leader, ticking["id"]))
         writers.go_on("with the new disk's vote")
         cluster.wait(  # its old session has to end first: what that ran may run on
-            "a run on the new disk", lambda: any(r["node"] == lost.id for r in recent(leader, ticking["id"], since))
+            "a run on the new disk", lambda: on_it(since)
         )
+        gone = leader.request("GET", f"/v1/instances/{printed['id']}/output")
+        assert (gone.status, "with a disk that was replaced" in gone.json["detail"]) == (410, True)
     check_acknowledged(cluster, writers.acknowledged)
     other.start()
     cluster.wait_ready()
