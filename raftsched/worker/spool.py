@@ -203,8 +203,7 @@ class Capture:
     def _flush(self, token: int, *, patient: bool) -> bool:
         """False: a reader is in the part that is written anew; it is left as it was."""
         if self._fd < 0:
-            path = os.path.join(self._directory, live_name(token))
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            self._fd = _make(self._directory, live_name(token))
         if not self._rest_changed:
             self._flush_head()
             return True
@@ -265,10 +264,29 @@ class Capture:
         elif self._fd >= 0 or self._unwritten or self._rest:
             self.flush(token)
         spooled = self._fd >= 0 and self._failure is None
+        if spooled and not os.fstat(self._fd).st_nlink:  # somebody removed the file: nobody finds it by its name
+            spooled = False
+            if os.fstat(self._fd).st_size <= INLINE_MAX:
+                frames = os.pread(self._fd, INLINE_MAX, 0)
+            else:
+                self._failure = "its file was removed from the node's disk, and not by the node"
         if self._failure is not None:
             frames = pack(STDERR, f"raftsched: the output could not be kept: {self._failure}\n".encode())
         self._reset()
         return frames, spooled, left_out
+
+
+def _make(directory: str, name: str) -> int:
+    """Returns the descriptor of a file that is empty. The directory, and the one that it is in, may have been removed
+    under the node. Raises OSError."""
+    path, flags = os.path.join(directory, name), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        for made in (os.path.dirname(directory), directory):
+            with suppress(FileExistsError):
+                os.mkdir(made, 0o700)
+        return os.open(path, flags, 0o600)
 
 
 def _locked(fd: int) -> bool:

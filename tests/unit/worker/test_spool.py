@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,24 @@ def test_what_was_left_out_elsewhere_is_one_gap_with_what_is_left_out_here(tmp_p
     text, left_out = stored(tmp_path, capture)
     assert left_out == 1_027
     assert render(text) == b"head\n[... 1027 bytes of output left out ...]\ntail"
+
+
+def test_what_is_printed_before_and_after_its_file_is_removed(tmp_path: Path) -> None:
+    live = tmp_path / "output" / "live"
+    live.mkdir(parents=True)
+    capture = Capture(str(live), 4 * INLINE_MAX)
+    capture.write(STDOUT, b"before ", 0)
+    capture.flush(1)
+    shutil.rmtree(live.parent)
+    capture.write(STDERR, b"after", 0)
+    frames, spooled, left_out = capture.finish(1)
+    assert (render(frames), spooled, left_out) == (b"before after", False, 0)
+    capture.write(STDOUT, b"x" * 2 * INLINE_MAX, 0)
+    capture.flush(2)
+    assert render((live / live_name(2)).read_bytes()) == b"x" * 2 * INLINE_MAX, "the directory is made again"
+    shutil.rmtree(live)
+    frames, spooled, _ = capture.finish(2)
+    assert not spooled
+    assert b"could not be kept: its file was removed from the node's disk" in render(frames)
+    capture.write(STDOUT, b"next", 0)
+    assert render(stored(live, capture, 3)[0]) == b"next"
