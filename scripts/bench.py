@@ -184,6 +184,7 @@ def far_apart(loop: Loop, given: argparse.Namespace) -> bool:
         note("starting three nodes ...")
         with cluster:
             held: bool = loop(distances.bench_distances(cluster, proxies, plan))
+    note(distances.rows(figures.lines()))
     return held
 
 

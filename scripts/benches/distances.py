@@ -1,10 +1,11 @@
 """Distances: nodes that are far from one another. Each connection between two of them goes through a proxy on this
-machine that holds what it passes on for half of the round trip, in each direction. Clients are beside the node they ask.
+machine that holds what it passes on for half of the round trip, each way. Clients are beside the node that they ask.
 
 For each round trip: creates one after the other, at the leader and at a follower; runs that are due at random moments,
 and how late each started (python processes, which are warm); the leader killed with -9, and the time to the next write
 that is acknowledged. `false_elections` counts those without a kill: there must be none. `offsets_known` says of how
 many followers the leader knows the clock. `cpu_others` is the share of the machine that others took meanwhile.
+At the end the rows of the table in docs/distances.md are printed on stderr.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from scripts.benches.failover import Writers, fail_over
-from scripts.benches.figures import emit, note, percentile
+from scripts.benches.figures import Line, emit, note, percentile
 from scripts.benches.lateness import recorded_ms
 from scripts.benches.load import HANDLER, closed_loop, create_all, far, one_shot, payloads, request, rfc3339
 from scripts.benches.machine import Load
@@ -180,6 +181,18 @@ async def bench_distances(cluster: Cluster, proxies: Proxies, plan: Plan) -> boo
             **load.shares(),
         )
     return held
+
+
+def rows(lines: list[Line]) -> str:
+    """Returns the rows of the table in docs/distances.md."""
+    return "\n".join(
+        f"| {line['rtt_ms']:g} ms | {line['leader_p50_ms']:.0f} ms, {line['leader_p99_ms']:.0f} ms"
+        f" | {line['follower_p50_ms']:.0f} ms, {line['follower_p99_ms']:.0f} ms"
+        f" | {line['late_p50_ms']:.0f} ms, {line['late_p99_ms']:.0f} ms"
+        f" | {line['failover_p50_s']:.1f} s | {line['false_elections']} |"
+        for line in lines
+        if line["bench"] == "distances"
+    )
 
 
 async def _term(cluster: Cluster) -> int:

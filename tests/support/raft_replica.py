@@ -76,7 +76,9 @@ class Solo:
         checkpoint_writer: ManualWriter | InlineWriter | None = None,
         is_member: bool = True,
         clock: ManualClock | None = None,
+        at: str | None = None,
     ) -> None:
+        """`at`: where it is; None: where the others have it."""
         self.node = node
         self.store = store or MemoryStore()
         self.clock = clock or ManualClock()
@@ -94,7 +96,7 @@ class Solo:
         self.replica = Replica(
             store=self.store,  # type: ignore[arg-type]
             node_id=node,
-            peers={p: f"127.0.0.1:{4000 + ord(p)}" for p in peers},
+            peers={p: at if at and p == node else f"127.0.0.1:{4000 + ord(p)}" for p in peers},
             http="",
             links=self,
             clock=self.clock,

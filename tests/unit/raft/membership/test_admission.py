@@ -119,3 +119,15 @@ def test_who_has_not_confirmed_the_disks_when_a_cluster_forms() -> None:
     formation.connected(hello("b", remembered=formation.remembered))
     assert not formation.all_remember()
     assert "not heard from yet: c, d." in standing.waits_for(["b", "c", "d"], [])
+
+
+def test_a_node_that_was_moved_says_so_while_it_has_no_leader() -> None:
+    standing, _ = make("c", members="abc", at=5)
+    assert "and the members know it at" not in standing.waits_for([], ["a", "b", "c"])
+    formation = Formation("c", {**PEERS, "c": "127.0.0.1:9001"}, "", random.Random(), ALL)
+    rows = tuple(Member(n, PEERS[n], disk(n)) for n in "abc")
+    formation.load({"node_id": b"c", "store_id": disk("c")}.get, Meta(cluster_id=CLUSTER, members=rows))
+    formation.follow(rows, 5)
+    said = Admission(formation, ManualClock()).waits_for([], ["a", "b", "c"])
+    assert f"c is at 127.0.0.1:9001, and the members know it at {PEERS['c']}" in said
+    assert "--peers" in said

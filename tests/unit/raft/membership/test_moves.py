@@ -225,9 +225,12 @@ def test_a_node_says_at_its_start_that_it_was_moved(tmp_path: Path, caplog: pyte
     assert said.raft == ELSEWHERE
     assert said.moved == {"b": (1, ELSEWHERE)}
     assert said.addresses["b"] == address("b")
+    b = Leader(tmp_path).opened()
     with caplog.at_level(logging.WARNING):
-        Solo(tmp_path)
-    assert caplog.messages == [], "it is where it is known to be"
+        Solo(tmp_path, store=b.store, at=address("b"))
+        assert caplog.messages == [], "it is where it is known to be"
+        Solo(tmp_path, store=b.store, at=ELSEWHERE)
+    assert [text for text in caplog.messages if ELSEWHERE in text and address("b") in text] == caplog.messages != []
 
 
 # ---------------------------------------------------------------- the times of elections
