@@ -15,6 +15,7 @@ from raftsched.core.actions import (
     AttemptEnded,
     ConditionsWanted,
     DeadLettered,
+    DueTimesSkipped,
     InstanceFired,
     InstanceReady,
     InstanceStarted,
@@ -26,7 +27,7 @@ from raftsched.core.model import Outcome
 
 NAMESPACES_MAX = 200  # that have series of their own
 OTHERS = "(other)"  # no namespace has such a name
-_LOOKED_INTO = frozenset({InstanceFired, InstanceStarted, AttemptEnded})
+_LOOKED_INTO = frozenset({InstanceFired, InstanceStarted, AttemptEnded, DueTimesSkipped})
 _FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.LOST})  # as the recording rules have it
 _LATE_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.06, 0.1, 0.25, 0.5, 1.0, 2.5, 6.0, 15.0, 60.0, 900.0)
 
@@ -87,6 +88,7 @@ class RunMetrics(Collector):
         self._fired = Durations(_LATE_S)
         self._started = Durations(_LATE_S)
         self._ended: Counter[tuple[str, str, Outcome | None]] = Counter()  # by namespace and handler
+        self._skipped: Counter[str] = Counter()  # by reason
         self._namespaces: set[str] = set()  # that have series of their own
         self._took: dict[str, Durations] = {}  # by handler
 
@@ -103,6 +105,8 @@ class RunMetrics(Collector):
                     self._started.add(action.late_ms)
                 elif type(action) is AttemptEnded:
                     self._count_end(action)
+                elif type(action) is DueTimesSkipped:
+                    self._skipped[action.reason] += action.count
 
     def _count_end(self, action: AttemptEnded) -> None:
         handler = action.need.partition(":")[0]  # "call:NAME": as many names as there are jobs would be too many series
@@ -143,6 +147,11 @@ class RunMetrics(Collector):
         for kind, name, words in self._NAMES:
             yield CounterMetricFamily(name, f"{words} Since this node started.", self._counts[kind])
         yield from self._runs()
+        words = "Due times that did not run, by reason. Since this node started."
+        skipped = CounterMetricFamily("raftsched_due_times_skipped", words, labels=["reason"])
+        for reason, count in self._skipped.items():
+            skipped.add_metric([reason], count)
+        yield skipped
         size, free = self._disk()
         yield GaugeMetricFamily("raftsched_store_bytes", "Disk taken by the store.", size)
         yield GaugeMetricFamily("raftsched_disk_free_bytes", "Disk space left for the data directory.", free)

@@ -14,8 +14,8 @@ from raftsched.api.http.requests import Addressed, job_id_of
 from raftsched.api.http.slices import Slices
 from raftsched.api.ports import Peer
 from raftsched.core.cluster import NodeRule, Session
-from raftsched.core.ids import instance_key, instance_text, parse_job
-from raftsched.core.model import Instance, Job, JobState, TriggerKind
+from raftsched.core.ids import instance_key, instance_text, parse_job, split_instance
+from raftsched.core.model import Instance, InstanceState, Job, JobState, TriggerKind
 from raftsched.core.rows import decode_instance, decode_job, decode_node_rule, decode_session
 from raftsched.core.tables import ReadView, Table, by_job_key, from_by_job, from_u64, name_key, u64
 
@@ -102,10 +102,23 @@ def get_instance(view: ReadView, key: bytes) -> Instance | None:
     return None if raw is None else decode_instance(raw)
 
 
+def record_of(view: ReadView, key: bytes) -> Instance | None:
+    """Returns the SKIPPED record that the due time of an instance is counted in: a run that did not start is no row of
+    its own any more where the one beside it did not either. None: there is none."""
+    nominal_at_ms, job_id, request = split_instance(key)
+    if request:
+        return None
+    found = next(view.scan(Table.BY_JOB, u64(job_id), by_job_key(key), reverse=True), None)
+    row = None if found is None else get_instance(view, from_by_job(found[0]))
+    if row is None or row.state is not InstanceState.SKIPPED or (row.gap_until_ms or 0) < nominal_at_ms:
+        return None
+    return row
+
+
 def requested_instance(view: ReadView, key: bytes) -> Instance:
-    """Returns the instance. Raises Problem not-found, also when it does not exist for the caller; forbidden when they
-    may only see it."""
-    row = get_instance(view, key)
+    """Returns the instance, or the record that its due time is counted in. Raises Problem not-found, also when it does
+    not exist for the caller; forbidden when they may only see it."""
+    row = get_instance(view, key) or record_of(view, key)
     limited = within() is not None
     namespace = namespace_of(view, key) if limited else None
     if row is None or (limited and (namespace is None or not sees(namespace))):

@@ -79,6 +79,13 @@ class DeadLettered(msgspec.Struct, frozen=True, gc=False):
     key: bytes
 
 
+class DueTimesSkipped(msgspec.Struct, frozen=True, gc=False):
+    """Due times did not run, for a reason that is a stable code."""
+
+    reason: str
+    count: int
+
+
 class AttemptAssigned(msgspec.Struct, frozen=True, gc=False):
     node: str
     session: int
@@ -193,6 +200,7 @@ Action = (
     | InstanceFired
     | InstanceStarted
     | DeadLettered
+    | DueTimesSkipped
     | AttemptAssigned
     | AttemptEnded
     | KillAsked

@@ -81,6 +81,7 @@ JITTER_ENDS_BEFORE_NEXT = 6  # of each trigger, also of times that were missed
 BACKUPS_ARE_NOTED = 6  # how far the log is kept elsewhere is a part of the state
 MISSED_RUN_WAITS = 6  # the one run that makes up for missed times waits for the run that goes on
 FIRST_START_COUNTS = 6  # a run starts with the first attempt that does, also where one before it was lost unstarted
+SKIPS_ARE_JOINED = 6  # due times of a job next to each other that did not start in time are one record
 
 # What proposers do otherwise, because all nodes can tell what it means.
 SESSIONS_ARE_BOUND = 6  # the nonce of a remote worker's session is made of its secret and its token's owner

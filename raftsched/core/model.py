@@ -354,6 +354,7 @@ class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     seed: int = 0  # what `H` in its cron expressions is hashed from: its namespace and name; 0: its id
     zones: int = 0  # number of the time zone data that its next time was computed with, if a leader did (core.zones)
     moved: Moved | None = None  # when new time zone data last gave it another next time
+    dropped_ms: int = 0  # the newest of its due times whose row was dropped from history; from level 6 on
 
     @property
     def hash_id(self) -> int:

@@ -14,7 +14,7 @@ from functools import partial
 
 from raftsched import schedule
 from raftsched.core.ids import split_instance
-from raftsched.core.model import Instance, Job, Trigger
+from raftsched.core.model import Instance, Job, StepKind, Trigger
 from raftsched.core.rows import INSTANCES
 from raftsched.core.tables import ReadView, Table, after, from_by_job, u64
 from raftsched.core.zones import MoveJob, TriggerMove
@@ -152,7 +152,7 @@ def last_scheduled_ms(view: ReadView, job: Job) -> int:
     last = 0
     if job.gap is not None:
         record = INSTANCES.get(view, job.gap)
-        last = split_instance(job.gap)[0] if record is None else record.gap_until_ms or record.nominal_at_ms
+        last = split_instance(job.gap)[0] if record is None else _until_ms(record)
     if job.last_instance is not None:
         nominal_at_ms, _, request = split_instance(job.last_instance)
         return max(last, nominal_at_ms if not request else _newest_of_schedule(view, job))
@@ -160,21 +160,28 @@ def last_scheduled_ms(view: ReadView, job: Job) -> int:
 
 
 def _newest_of_schedule(view: ReadView, job: Job, trigger: str = "") -> int:
-    """Returns the nominal time of the newest run that nobody asked for, of the newest there are. `trigger`: of those
-    that are of this one of several."""
+    """Returns the nominal time of the newest run that nobody asked for, of the newest there are, or the last time of a
+    record of several. `trigger`: of those that are of this one of several."""
     prefix = u64(job.id)
     for looked, (row, _) in enumerate(view.scan(Table.BY_JOB, prefix, after(prefix), reverse=True)):
         key = from_by_job(row)
-        nominal_at_ms, _, request = split_instance(key)
-        if not request and (not trigger or _is_of(INSTANCES.get(view, key), trigger)):
-            return nominal_at_ms
+        if not split_instance(key)[2]:
+            run = INSTANCES.get(view, key)
+            if run is not None and (not trigger or _is_of(run, trigger)):
+                return _until_ms(run)
         if looked >= RUNS_LOOKED:
             break
     return 0
 
 
-def _is_of(run: Instance | None, trigger: str) -> bool:
-    return run is not None and run.trigger == trigger
+def _is_of(run: Instance, trigger: str) -> bool:
+    """Returns whether a run is of this trigger. Runs of several that are one record leave out no time in between."""
+    joined = run.gap_count > 0 and not run.trigger and run.steps[0].kind is StepKind.CREATED
+    return joined or run.trigger == trigger
+
+
+def _until_ms(run: Instance) -> int:
+    return run.gap_until_ms or run.nominal_at_ms
 
 
 def run_until_ms(source: Source, nominal_at_ms: int, zones: int, before: DataBefore) -> int:

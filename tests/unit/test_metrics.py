@@ -120,6 +120,24 @@ def test_jitter_is_no_lateness_and_a_manual_run_has_none() -> None:
     assert shown.value("raftsched_fire_late_seconds_count") == shown.value("raftsched_start_late_seconds_count") == 1
 
 
+def test_due_times_that_did_not_run_are_counted_by_reason() -> None:
+    shown = Shown()
+    world = shown.world
+    job = world.create(every(1_000), overlap=Overlap.FORBID)
+    key = world.fire(job).last_instance
+    assert key is not None
+    shown.count()
+    for _ in range(3):
+        world.fire(job)
+        shown.count()
+    assert shown.value('raftsched_due_times_skipped_total{reason="overlap"}') == 3
+    at_ms = world.instance(key).wake_at_ms or 0
+    world.now = at_ms
+    world.ok(c.Wake(key, at_ms))
+    shown.count()
+    assert shown.value('raftsched_due_times_skipped_total{reason="start_deadline"}') == 1
+
+
 def test_ends_are_counted_by_outcome_and_handler() -> None:
     shown = Shown()
     world = shown.world

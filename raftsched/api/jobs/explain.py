@@ -33,7 +33,7 @@ from raftsched.api.jobs.explain_words import (
 from raftsched.api.jobs.render import next_fire_at_ms
 from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
-from raftsched.api.rows import SCAN_MAX, get_instance, requested_job
+from raftsched.api.rows import SCAN_MAX, get_instance, record_of, requested_job
 from raftsched.api.runs.explain import ObstacleOut, held_up, leaders_troubles, made_by, now_words, policy_of
 from raftsched.api.runs.explain_words import gap_words, then_words
 from raftsched.api.runs.parts_words import parts_words
@@ -182,10 +182,11 @@ def _excluded(trigger: Trigger, now_ms: int, next_ms: int, anchor_ms: int, hash_
 
 
 def _of_runs(ctx: ApiContext, view: ReadView, job: Job, troubles: Mapping[str, str]) -> Iterator[Obstacle]:
-    newest = None if job.last_instance is None else get_instance(view, job.last_instance)
+    last = job.last_instance
+    newest = None if last is None else get_instance(view, last) or record_of(view, last)
     if newest is not None:
         yield Obstacle("newest_run", _newest(ctx, view, job, newest, troubles))
-    gap = None if job.gap is None or job.gap == job.last_instance else get_instance(view, job.gap)
+    gap = None if job.gap is None or job.gap == last else get_instance(view, job.gap)
     if gap is not None and (newest is None or gap.nominal_at_ms > newest.nominal_at_ms):
         yield Obstacle("skipped", gap_words(gap, policy_of(view, job, gap), held_up(view, gap)))
     dead, more = _dead_letters(view, job)

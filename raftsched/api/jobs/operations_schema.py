@@ -130,7 +130,8 @@ class DistributionOut(msgspec.Struct):
 class StatsOut(msgspec.Struct):
     """Instances that were due from `from` to before `to`. `complete`: all of them were looked at, back to
     `counted_from`. `lateness` is that of first starts after due time and jitter, `duration` that of attempts that
-    ended by themselves. `skipped_fires`: due times left out, of which a record may stand for many."""
+    ended by themselves. `skipped_fires`: due times that did not run, of which a record may stand for
+    many."""
 
     from_: str = msgspec.field(name="from")
     to: str

@@ -265,14 +265,16 @@ def explain(
     `outage`: what kept it from being fired sooner."""
     attempts = {a.token: a for a in row.attempts}
     then = _then(row, job, policy, upstream, outage)
-    told = row.state is InstanceState.SKIPPED and row.gap_count and then.made_by != FOLLOWED
+    skipped = row.state is InstanceState.SKIPPED and row.gap_count > 0
+    told = skipped and then.made_by == "skipped"
+    joined = skipped and then.made_by not in ("skipped", FOLLOWED)  # runs that did not start, as one record
     now = "" if told else now_words(row, policy, obstacle, now_ms, parts, cut_off, heard_ms)
     return ExplainOut(
         id=instance_text(row.key),
         job_id=job_text(row.job_id),
         job=None if job is None or job.name is None else f"{job.namespace}/{job.name}",
         state=row.state.name,
-        text=f"{then.text} {now}".strip(),
+        text=now if joined else f"{then.text} {now}".strip(),
         why_then=then,
         why_there=[_there(a) for a in row.attempts],
         waits=list(_waits(row, attempts, obstacle, now_ms)),

@@ -77,6 +77,12 @@ _OVER = {
     "conditions_timeout": "its conditions_timeout was over",
 }
 
+# The same of several due times that are one record.
+_OVER_OF_MANY = {
+    "expired_unstarted": "none of them had started when it expired",
+    "start_deadline": "no node could take them before their start deadlines",
+}
+
 
 def _killed_next(policy: Policy | None) -> str:
     grace_ms = GRACE_MS if policy is None or policy.grace_ms is None else policy.grace_ms
@@ -182,8 +188,9 @@ def gap_words(row: Instance, policy: Policy | None, outage: str = "") -> str:
             name, lets = policy.overlap.name.lower(), _OVERLAP.get(policy.overlap)
             why = f"{why}, and the overlap policy {name} {lets}" if lets else "too many runs of the job were active"
     else:
-        why = because(reason or "not recorded")
-    return f"{what} skipped: {why}."
+        why = (many and _OVER_OF_MANY.get(reason or "")) or because(reason or "not recorded")
+    last_words = f" Of the last: {error_words(row.error)}." if row.state is InstanceState.SKIPPED and row.error else ""
+    return f"{what} skipped: {why}.{last_words}"
 
 
 def because(reason: str) -> str:

@@ -23,7 +23,7 @@ from raftsched.api.rows import instances_of, requested_job
 from raftsched.api.runs.states import INSTANCE_STATES, instance_states
 from raftsched.core.filters import JobFilter, filter_error
 from raftsched.core.lateness import lateness_ms
-from raftsched.core.model import HOUR_MS, Instance, InstanceState, JobState, Outcome
+from raftsched.core.model import ASKED_FOR, HOUR_MS, Instance, InstanceState, JobState, Outcome
 from raftsched.core.rows import decode_instance
 from raftsched.core.selection import match, walk
 from raftsched.core.tables import ReadView, Table, from_u64, u64
@@ -47,7 +47,7 @@ class _Tally:
 
     def add(self, row: Instance) -> None:
         self.states[row.state] += 1
-        self.skipped += row.gap_count
+        self.skipped += row.gap_count or (row.state is InstanceState.SKIPPED and row.steps[0].detail not in ASKED_FOR)
         self.dead += row.dead_letter
         for attempt in row.attempts:
             if attempt.outcome is None:

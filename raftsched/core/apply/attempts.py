@@ -452,12 +452,12 @@ def wake(tx: Tx, c: Wake) -> Answer:
         tx.put_job(job)
     elif instance.expires_at_ms is not None and instance.expires_at_ms <= c.at_ms:
         expire(tx, job, instance)
-        tx.put_job(job)
+        return Accepted()
     elif instance.checking:
         wake_checking(tx, job, instance, c.at_ms)
         tx.put_job(job)
     elif instance.state is InstanceState.WAITING:
         miss_deadline(tx, job, instance)
-        tx.put_job(job)
+        return Accepted()
     tx.put_instance(instance)
     return Accepted()

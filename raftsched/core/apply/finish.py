@@ -44,7 +44,6 @@ from raftsched.core.transitions import instance_after, job_after
 _WAITING, _SUCCEEDED, _FINAL = InstanceState.WAITING, InstanceState.SUCCEEDED, StepKind.FINAL
 _RUNNING = InstanceState.RUNNING
 PARTS_FAILED = "parts_failed"
-UNSTARTED = "expired_unstarted"  # it had not started when its time to do so was over (Policy.expires_ms)
 _STARTED = (InstanceState.LAUNCHED, InstanceState.RUNNING)
 _SCHEDULED, _EXPIRED, _DELETED = JobState.SCHEDULED, JobState.EXPIRED, JobState.DELETED
 
@@ -55,6 +54,14 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
     if instance.parent is not None:
         _finish_part(tx, job, instance, instance.parent, event)
         return
+    end(tx, job, instance, event)
+    keep(tx, job, instance)
+    go_on(tx, job, instance)
+
+
+def end(tx: Tx, job: Job, instance: Instance, event: str) -> None:
+    """Brings an active instance to a final state, counts it, and tells of it. The caller sees to its place in history,
+    and lets the next in line go."""
     if instance.held:
         instance.held = False
         job.held -= 1
@@ -87,7 +94,10 @@ def finish(tx: Tx, job: Job, instance: Instance, event: str) -> None:
         notify_webhooks(tx, job, instance)
     if tx.meta.followers:
         tell_at_the_end(tx, job, instance)
-    keep(tx, job, instance)
+
+
+def go_on(tx: Tx, job: Job, instance: Instance) -> None:
+    """Lets the next in line go after an instance has ended."""
     if job.held:
         reindex(tx, instance)  # it is not itself the next in line
         release(tx, job)

@@ -9,7 +9,7 @@ from raftsched.core.actions import InstanceFired, KillAsked
 from raftsched.core.apply.chain import Chain
 from raftsched.core.apply.conditions import become_ready
 from raftsched.core.apply.due import clear_unscheduled, is_unscheduled, set_due, take_due
-from raftsched.core.apply.finish import UNSTARTED, finish, settle
+from raftsched.core.apply.finish import finish, settle
 from raftsched.core.apply.indexes import listed_by_job, waits_in_line, waits_in_ready
 from raftsched.core.apply.parts import ask_to_end
 from raftsched.core.apply.run_keys import permit_of
@@ -26,7 +26,7 @@ from raftsched.core.apply.several import (
     settle_owed,
     stop_triggers,
 )
-from raftsched.core.apply.skips import note_gap, unused_request
+from raftsched.core.apply.skips import UNSTARTED, note_gap, unused_request
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.times import Due, Source, Sources, by_calendar, due_times, is_once, plausible, together
 from raftsched.core.apply.tx import Tx

@@ -7,7 +7,8 @@ from itertools import islice
 from raftsched.core.apply.indexes import listed_by_job
 from raftsched.core.apply.tx import Tx
 from raftsched.core.ids import BACKFILL
-from raftsched.core.model import Instance, InstanceState, Job
+from raftsched.core.levels import SKIPS_ARE_JOINED
+from raftsched.core.model import ASKED_FOR, Instance, InstanceState, Job
 from raftsched.core.tables import BY_JOB, Table, after, by_job_key, from_by_job, u64
 
 _SUCCEEDED = InstanceState.SUCCEEDED
@@ -36,11 +37,20 @@ def count(job: Job, instance: Instance, change: int) -> None:
 def keep(tx: Tx, job: Job, instance: Instance) -> None:
     """Applies retention after an instance became final: by age through PURGE, by count here. The caller stores job and
     instance."""
-    if not listed_by_job(job, instance):
-        return
+    if listed_by_job(job, instance):
+        keep_for_age(tx, job, instance)
+        keep_newest(tx, job, instance)
+
+
+def keep_for_age(tx: Tx, job: Job, instance: Instance) -> None:
+    """Applies retention by age. The caller stores the instance, which BY_JOB lists."""
     tx.view.put(Table.BY_JOB, by_job_key(instance.key), bytes((instance.state,)))
-    retention = job.policy.retention
     instance.purge_at_ms = keep_until(tx, job, instance)
+
+
+def keep_newest(tx: Tx, job: Job, instance: Instance) -> None:
+    """Applies retention by count. The caller stores job and instance, which has become final."""
+    retention = job.policy.retention
     if job.succeeded > retention.succeeded:
         _drop_oldest(tx, job, GOOD, instance, job.succeeded - retention.succeeded)
     if job.failed > retention.failed:
@@ -82,7 +92,16 @@ def _drop_oldest(tx: Tx, job: Job, states: tuple[InstanceState, ...], current: I
 
 
 def drop_instance(tx: Tx, job: Job | None, instance: Instance) -> None:
-    """Deletes a final instance, whose parts are gone, and its index rows."""
+    """Forgets a final instance, whose parts are gone. No SKIPPED record is to reach beyond the time of such a one: it
+    may have run."""
+    remove(tx, job, instance)
+    if job is not None and tx.meta.level >= SKIPS_ARE_JOINED and instance.steps[0].detail not in ASKED_FOR:
+        last_ms = instance.gap_until_ms or instance.nominal_at_ms
+        job.dropped_ms = max(job.dropped_ms, last_ms)
+
+
+def remove(tx: Tx, job: Job | None, instance: Instance) -> None:
+    """Deletes a final instance and its index rows."""
     key = instance.key
     tx.view.delete(BY_JOB, by_job_key(key))
     tx.drop_instance(instance)

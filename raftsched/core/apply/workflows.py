@@ -23,6 +23,7 @@ from raftsched.core.apply.refusals import no_instance
 from raftsched.core.apply.skips import skipped_record
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
+from raftsched.core.apply.unstarted import place_skipped
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import instance_text, split_instance
 from raftsched.core.limits import KEY_SIZE
@@ -60,6 +61,7 @@ def tell_followers(tx: Tx) -> None:
         tx.put_instance(instance)
         if instance.telling is None:
             tx.list_in_workflow(instance)
+            place_skipped(tx, instance)
 
 
 def _tell(tx: Tx, instance: Instance, room: int) -> int:

@@ -25,6 +25,7 @@ from raftsched.core.model import (
     JobState,
     MisfirePolicy,
     Overlap,
+    StepKind,
     Trigger,
     TriggerKind,
 )
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 # what a violation says
 MISSED = "is covered by nothing"
 FIRED_TWICE = "has two scheduled runs for"
+COUNTED_TWICE = "has a time that is counted in the record before it, too"
 TOO_MANY = "runs, and max_runs is"
 EXCLUDED = "has a run at a time that its calendar excludes"
 LEFT_OUT = "was missed and is to run, and it is left out for an overlap"
@@ -217,6 +219,10 @@ class Dues:
         for one, other in pairwise(runs):
             if one == other:
                 self._world.checks.fail(f"job {job_text(job_id)} {FIRED_TWICE} {one}")
+        times = sorted((row.nominal_at_ms, row.gap_until_ms or row.nominal_at_ms) for row in rows if _waited(row))
+        for (_, until), (first, _) in pairwise(times):
+            if first <= until:
+                self._world.checks.fail(f"job {job_text(job_id)} {COUNTED_TWICE}: {first}, in a record up to {until}")
         limit = self._triggers[job_id][0]
         if limit is not None and len(runs) > limit:
             self._world.checks.fail(f"job {job_text(job_id)} has {len(runs)} {TOO_MANY} {limit}")
@@ -285,6 +291,11 @@ class Dues:
                 f"the stretch from {stretch.start_ms} to {stretch.end_ms} was last fired at {stretch.fired_ms}; "
                 f"runs {runs[-3:]}, gaps {gaps[-3:]}"
             )
+
+
+def _waited(row: Instance) -> bool:
+    """Returns whether it is a run, or a record of runs that waited in vain. Others are about times that came later."""
+    return not row.gap_count or row.steps[0].kind is StepKind.CREATED
 
 
 def _when(job: Job) -> tuple[int | None, tuple[Trigger, ...]]:
