@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -36,6 +38,19 @@ def marks_of(files: Sequence[Path | str | None]) -> Marks:
             # The time of the last change of the inode cannot be set: a copy may keep the time of its original.
             marks.append(found and (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
     return tuple(marks)
+
+
+@dataclass(frozen=True)
+class Made(Generic[_T]):
+    """A value that was made of the content of files: it is another one when that is."""
+
+    value: _T = field(compare=False)
+    digest: bytes
+
+
+def digest_of(*contents: bytes | None) -> bytes:
+    """Returns what tells the contents of files from others."""
+    return sha256(b"".join(sha256(content or b"").digest() for content in contents)).digest()
 
 
 class WatchedFiles(Generic[_T]):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import logging
 import random
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -34,6 +35,8 @@ TIMEOUT_S = 30.0
 FILES_EVERY_S = 5.0  # those of TLS are looked at
 CONNECTIONS_MAX = 100  # open at a time; requests beyond that wait for one
 ERROR_MAX = 1 << 20  # bytes of an error's body that are read
+
+log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _any = msgspec.json.Encoder().encode
@@ -325,6 +328,24 @@ class Transport:
                     if shared.tls is None:
                         raise  # else half of the files may be new: the old ones go on
         return shared.tls
+
+    async def read_files_again(self) -> int:
+        """Reads the files of TLS again, and says in the log what is new. Returns 1 when something is. What cannot be
+        used is said, and what was read before stays in use."""
+        shared, files = self._shared, [file for file in self._trust[:3] if file is not None]
+        if not files:
+            return 0
+        marks = self._trust.marks()
+        try:
+            context = await asyncio.to_thread(self._trust.context)
+        except ClientError as error:
+            log.warning("%s; what was read before stays in use", error.detail)
+            return 1
+        if marks == shared.tls_marks or shared.tls is None:
+            return 0
+        shared.tls, shared.tls_marks = context, marks
+        log.info("%s: read again, for new connections", ", ".join(files))
+        return 1
 
     def _http(self) -> aiohttp.ClientSession:
         shared = self._shared

@@ -62,8 +62,14 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def configure(log_format: str, node: str) -> None:
-    """Sends logs from INFO on to stderr, as `log_format` says."""
+def configure(log_format: str, node: str) -> logging.Handler:
+    """Sends logs from INFO on to stderr, as `log_format` says. Returns what does so."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter(node) if log_format == "json" else TextFormatter())
+    write_as(handler, log_format, node)
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    return handler
+
+
+def write_as(handler: logging.Handler, log_format: str, node: str) -> None:
+    """Makes it write as `log_format` says."""
+    handler.setFormatter(JsonFormatter(node) if log_format == "json" else TextFormatter())

@@ -182,6 +182,16 @@ class Node:
             self._stopping = asyncio.create_task(self._shut(self._member), name=f"stop of {self.id}")
         await _to_its_end(self._stopping)
 
+    async def read_files_again(self) -> int:
+        """Reads certificates, keys and other files again, as the node does by itself when they change, and says in the
+        log what is new. Returns how many are. Nothing to do when it is not running."""
+        return 0 if self._member is None else await self._member.read_files_again()
+
+    def take(self, config: NodeConfig) -> None:
+        """Takes from another configuration what can be taken while it runs (config.changes), and nothing else."""
+        if self._member is not None:
+            self._member.take(config)
+
     def hurry(self) -> None:
         """Gives runs no more time to end; for a `stop` that is under way."""
         if self._member is not None:

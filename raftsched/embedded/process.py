@@ -10,9 +10,11 @@ import signal
 import sys
 
 from raftsched import background, descriptors
+from raftsched.config.changes import TAKEN_BY_NODE
 from raftsched.config.node import NodeConfig
-from raftsched.embedded.logs import configure
+from raftsched.embedded.logs import configure, write_as
 from raftsched.embedded.node import Node, NodeFailed
+from raftsched.embedded.reload import Reload, Source
 from raftsched.embedded.systemd import Systemd
 from raftsched.errors import StartupError
 
@@ -24,9 +26,10 @@ SWITCH_S = 0.000_3
 GC_THRESHOLDS = (20_000, 20, 50)  # objects made and not freed before each look; young before older, older before old
 
 
-def run(config: NodeConfig) -> int:
-    """Runs a node until it ends, and returns the exit code. Uses uvloop where it is installed."""
-    configure(config.log_format, config.id)
+def run(config: NodeConfig, source: Source | None = None) -> int:
+    """Runs a node until it ends, and returns the exit code. Uses uvloop where it is installed. `source`: where the
+    configuration is from, for SIGHUP; None: it stays as it is."""
+    handler = configure(config.log_format, config.id)
     systemd = Systemd.of(os.environ)
     # Not in a process that does other things as well:
     descriptors.raise_limit()
@@ -34,13 +37,16 @@ def run(config: NodeConfig) -> int:
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(serve(config, systemd))
-    code: int = uvloop.run(serve(config, systemd))
+        return asyncio.run(serve(config, systemd, source, handler))
+    code: int = uvloop.run(serve(config, systemd, source, handler))
     return code
 
 
-async def serve(config: NodeConfig, systemd: Systemd) -> int:
-    """Runs a node until SIGTERM or SIGINT; a second one ends what runs at once. Returns the exit code."""
+async def serve(
+    config: NodeConfig, systemd: Systemd, source: Source | None = None, handler: logging.Handler | None = None
+) -> int:
+    """Runs a node until SIGTERM or SIGINT; a second one ends what runs at once. SIGHUP has it read its files and its
+    configuration again. Returns the exit code."""
     node = Node.of(config, own_process=True)
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -53,6 +59,16 @@ async def serve(config: NodeConfig, systemd: Systemd) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+
+    def take(new: NodeConfig, names: tuple[str, ...]) -> None:
+        nonlocal config
+        config = new
+        if "log_format" in names and handler is not None:
+            write_as(handler, new.log_format, new.id)
+        node.take(new)
+
+    reload = Reload(source, TAKEN_BY_NODE, take, node.read_files_again, systemd)
+    loop.add_signal_handler(signal.SIGHUP, reload.ask)
     stopping = asyncio.create_task(asked.wait())
     systemd.status("starts")
     try:
@@ -69,6 +85,7 @@ async def serve(config: NodeConfig, systemd: Systemd) -> int:
         log.info("node %s: http %s, raft %s, data %s", config.id, config.http, config.raft, config.data)
         # Not only when the cluster has a leader: that takes other nodes, which systemd may be yet to start.
         systemd.ready(lambda: node.standing)
+        reload.start()
         waiting = asyncio.create_task(node.wait())
         await asyncio.wait([waiting, stopping], return_when=asyncio.FIRST_COMPLETED)
         systemd.stopping(config.grace_ms / 1000)
@@ -80,6 +97,7 @@ async def serve(config: NodeConfig, systemd: Systemd) -> int:
         return int(error.exit) if isinstance(error, StartupError) else 1
     finally:
         stopping.cancel()
+        await reload.stop()
         systemd.close()
     return 0
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 
 from raftsched import background
+from raftsched.clock import Clock, SystemClock
 
 LOOK_S = 5.0  # between two looks how it stands; with a watchdog a third of its time where that is less
 STOP_SLACK_S = 20.0  # beyond the grace: what is left then is ended, handed back and cleared away
@@ -31,11 +32,12 @@ log = logging.getLogger("raftsched.systemd")
 class Systemd:
     """The manager of this service, if there is one. For one event loop."""
 
-    def __init__(self, address: str | None = None, watchdog_s: float | None = None) -> None:
+    def __init__(self, address: str | None = None, watchdog_s: float | None = None, clock: Clock | None = None) -> None:
         """`address`: of its socket, a path, or a NUL and an abstract name; None: nobody is told. `watchdog_s`: how long
         it may hear nothing before it ends the service; None: as long as it likes."""
         self._address = address
         self._watchdog_s = watchdog_s
+        self._clock = clock or SystemClock()
         self._unsent: dict[str, str] = {}  # assignments that are still true, by their names
         self._said = ""  # the last status
         self._stopping = False
@@ -70,6 +72,17 @@ class Systemd:
         if line != self._said:
             self._said = line
             self._tell(STATUS=line)
+
+    def reloading(self) -> None:
+        """Says that the service reads its configuration again: with Type=notify-reload systemd waits for `reloaded`."""
+        self._tell(RELOADING="1", MONOTONIC_USEC=str(int(self._clock.monotonic() * 1_000_000)))
+
+    def reloaded(self) -> None:
+        """Says that it has."""
+        for name in ("RELOADING", "MONOTONIC_USEC"):
+            self._unsent.pop(name, None)
+        if not self._stopping:
+            self._tell(READY="1")
 
     def stopping(self, grace_s: float) -> None:
         """Says that the service stops, and how long that may take: more than the unit says, if it must be. Its event

@@ -10,8 +10,10 @@ import signal
 import sys
 
 from raftsched import background, descriptors
+from raftsched.config.changes import TAKEN_BY_WORKER
 from raftsched.config.worker import WorkerConfig
-from raftsched.embedded.logs import configure
+from raftsched.embedded.logs import configure, write_as
+from raftsched.embedded.reload import Reload, Source
 from raftsched.embedded.systemd import Systemd
 from raftsched.errors import StartupError
 from raftsched.remote.process import RemoteWorker
@@ -21,21 +23,25 @@ TOKEN_FROM = "--token-file (or RAFTSCHED_TOKEN, --token)"  # as --help has it  #
 log = logging.getLogger("raftsched.worker")
 
 
-def run(config: WorkerConfig) -> int:
-    """Runs a worker until it is told to stop, and returns the exit code. Uses uvloop where it is installed."""
-    configure(config.log_format, config.name)
+def run(config: WorkerConfig, source: Source | None = None) -> int:
+    """Runs a worker until it is told to stop, and returns the exit code. Uses uvloop where it is installed. `source`:
+    where the configuration is from, for SIGHUP; None: it stays as it is."""
+    handler = configure(config.log_format, config.name)
     systemd = Systemd.of(os.environ)
     descriptors.raise_limit()
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(serve(config, systemd))
-    code: int = uvloop.run(serve(config, systemd))
+        return asyncio.run(serve(config, systemd, source, handler))
+    code: int = uvloop.run(serve(config, systemd, source, handler))
     return code
 
 
-async def serve(config: WorkerConfig, systemd: Systemd) -> int:
-    """Runs a worker until SIGTERM or SIGINT; a second one ends what runs at once. Returns the exit code."""
+async def serve(
+    config: WorkerConfig, systemd: Systemd, source: Source | None = None, handler: logging.Handler | None = None
+) -> int:
+    """Runs a worker until SIGTERM or SIGINT; a second one ends what runs at once. SIGHUP has it read its files and its
+    configuration again. Returns the exit code."""
     worker = RemoteWorker(config, own_process=True, token_from=TOKEN_FROM)
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -48,6 +54,16 @@ async def serve(config: WorkerConfig, systemd: Systemd) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+
+    def take(new: WorkerConfig, names: tuple[str, ...]) -> None:
+        nonlocal config
+        config = new
+        if "log_format" in names and handler is not None:
+            write_as(handler, new.log_format, new.name)
+        worker.take(new)
+
+    reload = Reload(source, TAKEN_BY_WORKER, take, worker.read_files_again, systemd)
+    loop.add_signal_handler(signal.SIGHUP, reload.ask)
     stopping = asyncio.create_task(asked.wait())
     systemd.status("starts")
     try:
@@ -63,6 +79,7 @@ async def serve(config: WorkerConfig, systemd: Systemd) -> int:
         gc.freeze()
         log.info("worker %s: %s, data %s", config.name, ", ".join(map(str, config.servers)), config.data)
         systemd.ready(lambda: _standing(worker))  # also where no node answers: it waits for one
+        reload.start()
         await stopping
         systemd.stopping(config.grace_ms / 1000)
     except StartupError as error:
@@ -71,6 +88,7 @@ async def serve(config: WorkerConfig, systemd: Systemd) -> int:
         return int(error.exit)
     finally:
         stopping.cancel()
+        await reload.stop()
         await worker.stop()
         systemd.close()
     return 0

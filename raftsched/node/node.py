@@ -17,6 +17,7 @@ import secrets
 import socket
 from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +28,6 @@ from raftsched.api.auth.access import is_locked
 from raftsched.api.auth.peer_proof import PURPOSE
 from raftsched.api.context import ApiContext
 from raftsched.api.http.server import ApiServer
-from raftsched.api.http.tls import certificates_of, peer_trust
 from raftsched.api.ports import ClusterStatus, Security
 from raftsched.api.resources.kept import unreadable
 from raftsched.bounds import SLOTS_MAX
@@ -39,6 +39,7 @@ from raftsched.errors import StartupError
 from raftsched.leader.leader import Leader
 from raftsched.metrics import RunMetrics
 from raftsched.node.disk import DiskSpace
+from raftsched.node.files import NodeFiles, look_at_credentials
 from raftsched.node.lately import Lately
 from raftsched.node.loop_meter import LoopMeter
 from raftsched.node.machine_metrics import MachineMetrics, info_of
@@ -48,11 +49,11 @@ from raftsched.node.ports import NodePorts, boot_of, store_moves
 from raftsched.node.second_copies import SecondCopies, copies_of
 from raftsched.node.shipping import ShipMetrics, given_up, shipper_of
 from raftsched.node.stored_copies import StoredCopies, output_store_of
+from raftsched.node.traces import fire_traces, request_traces
 from raftsched.raft import Raft, RaftOptions, elections
-from raftsched.raft.transport import tls
 from raftsched.remote.gateway import Gateway
 from raftsched.remote.outputs import Outputs
-from raftsched.security.keyring import Keyring, own_key, read_keyring
+from raftsched.security.keyring import Keyring, read_keyring
 from raftsched.security.local_token import LocalToken
 from raftsched.security.private import UMASK, make_private
 from raftsched.security.sealing import Sealer
@@ -74,8 +75,6 @@ from raftsched.worker.runner import Runner
 from raftsched.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from raftsched.leader.fire_traces import FireTraces
-    from raftsched.tracing.requests import RequestTraces
     from raftsched.tracing.tracer import Tracer
     from raftsched.worker.ports import Runs
 
@@ -83,6 +82,7 @@ log = logging.getLogger("raftsched.node")
 
 OUTPUT_HERE = "output_here"  # a message to the other members, see remote.outputs
 EACH_MINUTE_S = 60.0
+TAKEN_FIELDS = ("grace_ms", "output_max", "output_keep_ms")  # of its configuration, beside the bounds
 
 
 class Sockets(NamedTuple):
@@ -131,7 +131,9 @@ class Node:
         self._ports: NodePorts | None = None
         self.local_token = LocalToken()
         self._cautions = Cautions(config, self.clock)
-        self._wire: tls.MutualTls | None = None
+        self._files = NodeFiles(config, self.clock)
+        self._rules: OutputRules | None = None
+        self._api: ApiContext | None = None
 
     # ------------------------------------------------------------ start and stop
 
@@ -163,16 +165,17 @@ class Node:
         parts.callback(store.close)
         store.compact(self.clock.boot_ms)
         disk = DiskSpace(store, self.clock)
-        keys = cluster_keys(config)  # nobody else has the directory now
+        keys = self._files.read_keys()  # nobody else has the directory now
         sealer = Sealer(keys) if keys else None
         raft = self._make_raft(store, keys)
         parts.push_async_callback(raft.stop)
         if tracer is not None:
             tracer.cluster_id = lambda: raft.cluster_id
-        rules = OutputRules(store.read, most_bytes=config.output_max, keep_most_ms=config.output_keep_ms)
+        rules = self._rules = OutputRules(store.read, most_bytes=config.output_max, keep_most_ms=config.output_keep_ms)
         output = output_of(config, rules, self.clock.wall_ms())
         parts.callback(output.close)
         shipper = shipper_of(config, output, raft.store_id, self.clock)
+        self._files.others.append(look_at_credentials(config))
         copies = copies_of(config, rules, disk)
         parts.callback(copies.close)
         care = OutputCare(output, copies, rules, self.clock, knows_leader=lambda: self.status().leader is not None)
@@ -220,7 +223,7 @@ class Node:
         parts.push_async_callback(worker.stop)
         probes = ConditionProbes(config.id, raft, store.read, allowed=config.allowed, run_as=run_as)
         parts.callback(probes.stop)
-        leader = Leader(raft, store.read, self.clock, fire_traces=_fire_traces(tracer, store), zones=zones)
+        leader = Leader(raft, store.read, self.clock, fire_traces=fire_traces(tracer, store), zones=zones)
         parts.push_async_callback(leader.stop)
         ports = self._ports = NodePorts(config, self.clock, store, raft, worker, leader, disk)
         registry = CollectorRegistry()
@@ -254,7 +257,7 @@ class Node:
         raft.on_message(OUTPUT_HERE, received.on_elsewhere)
 
         # The port is taken before anything is promised to the cluster: a second start must not disturb the first.
-        context = self._context(store, output, registry, keys, sealer, ports)
+        context = self._api = self._context(store, output, registry, keys, sealer, ports)
         context.received, context.copied = received, copies
         stored = None if place is None else StoredCopies(config, context, place, output, rules, raft.store_id)
         context.stored = None if stored is None else stored.reader
@@ -262,7 +265,7 @@ class Node:
         registry.register(second)
         if shipper is not None:
             registry.register(ShipMetrics(shipper, self.clock))
-        context.traces = _request_traces(tracer)
+        context.traces = request_traces(tracer)
         gateway = context.workers = Gateway(
             node_id=config.id,
             raft=raft,
@@ -346,7 +349,6 @@ class Node:
 
     def _make_raft(self, store: Store, keys: Keyring) -> Raft:
         config = self.config
-        self._wire = tls.configured(config, self.clock, log.warning)
         return Raft(
             store,
             config.id,
@@ -354,7 +356,7 @@ class Node:
             {name: str(address) for name, address in config.peers.items()},
             advertise=str(config.advertise_raft),
             keys=keys,
-            wire=self._wire,
+            wire=self._files.make_wire(),
             clock=self.clock,
             rng=self._rng,
             http_address=config.announced_http,
@@ -371,7 +373,7 @@ class Node:
 
     async def _listen(self, context: ApiContext) -> ApiServer:
         try:
-            tls = certificates_of(self.config, self.clock)
+            tls = self._files.make_certificates()
             sock = self._sockets.http if self._sockets else None
             return await ApiServer.start(context, *self.config.http, tls=tls, sock=sock)
         except OSError as error:
@@ -380,6 +382,22 @@ class Node:
                     f"http {self.config.http}: the port is in use; stop who uses it, or choose another."
                 ) from None
             raise StartupError(f"http {self.config.http}: cannot listen there ({error.strerror}).") from None
+
+    async def read_files_again(self) -> int:
+        """Returns how many files hold something new; see NodeFiles."""
+        return await self._files.read_again()
+
+    def take(self, config: NodeConfig) -> None:
+        """Takes what can be taken of another configuration while this node runs (config.changes)."""
+        self.config = replace(self.config, **{name: getattr(config, name) for name in TAKEN_FIELDS})
+        if self._worker is not None:
+            self._worker.take_grace(config.grace_ms)
+        if self._rules is not None:
+            self._rules.take(config.output_max, config.output_keep_ms)
+        if self._api is not None:
+            self._api.output_keep_most_ms = config.output_keep_ms
+            most = config.bounds.token_processor_ms
+            self._api.bounds = self._api.bounds._replace(token_processor_ms=most)
 
     def hurry(self) -> None:
         """Ends all runs at once when the node stops, or if it is stopping already."""
@@ -432,7 +450,7 @@ class Node:
                 guarded=config.guarded,
                 open=config.http_beyond and config.open,
                 local_digest=self.local_token.digest,
-                peer_trust=peer_trust(config),
+                peer_trust=self._files.trust,
                 sealer=sealer,
                 keys=keys,
                 peer_keys=keys.derive_all(PURPOSE),
@@ -449,7 +467,8 @@ class Node:
 
     def _machine_metrics(self, whole_runs: bool, jobs_as: str, unfit: Collection[str]) -> MachineMetrics:
         def ends_ms() -> int | None:
-            return None if self._wire is None else self._wire.contexts().ends_ms
+            wire = self._files.wire
+            return None if wire is None else wire.contexts().ends_ms
 
         info = info_of(self.config, whole_runs, jobs_as, ", ".join(sorted(unfit)))
         return MachineMetrics(info, ends_ms, self.clock.wall_ms)
@@ -460,34 +479,6 @@ def _tell_all(raft: Raft, message: bytes) -> None:
         raft.send(peer.node, OUTPUT_HERE, message)
 
 
-def _fire_traces(tracer: Tracer | None, store: Store) -> FireTraces | None:
-    if tracer is None:
-        return None
-    from raftsched.leader.fire_traces import FireTraces
-
-    return FireTraces(tracer, store.read)
-
-
-def _request_traces(tracer: Tracer | None) -> RequestTraces | None:
-    if tracer is None:
-        return None
-    from raftsched.tracing.requests import RequestTraces
-
-    return RequestTraces(tracer)
-
-
 async def _cancel(task: asyncio.Task[Any]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-def cluster_keys(config: NodeConfig) -> Keyring:
-    """Returns the keys that the configuration names, or the node's own, which it makes when there is none. Raises
-    StartupError."""
-    if config.insecure_raft:
-        log.warning(
-            "--insecure-raft: without a cluster key every user of this machine can act as a node of the cluster, and so"
-            " as its admin; secrets are kept as they are"
-        )
-        return Keyring()
-    return own_key(config.data) if config.cluster_key_file is None else read_keyring(config.cluster_key_file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import parse_qs, urlsplit
 
 from raftsched.objectstore.store import PIECE, Found, NoSuchObject, NotUsable, ObjectStoreError, Source, require_key
+from raftsched.watched_files import Made, WatchedFiles, digest_of
 
 if TYPE_CHECKING:
     from minio import Minio
@@ -34,6 +36,8 @@ _CREDENTIALS = (
     "no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE"
     " (and AWS_PROFILE)"
 )
+
+log = logging.getLogger(__name__)
 
 
 class S3:
@@ -301,10 +305,28 @@ def _credentials(endpoint: str) -> Provider:
 
     from raftsched.objectstore.bounded import AnswerRefused, BoundedPool
 
+    shared = providers.AWSConfigProvider()
+
+    def read() -> Made[Any]:
+        found = shared.retrieve()
+        return Made(found, digest_of(*(str(text).encode() for text in found.__dict__.values())))
+
     class Chain(providers.ChainedProvider):
+        _watched: WatchedFiles[Made[Any]] | None = None
+
         def retrieve(self) -> Any:
+            """Returns what the library does; from a file what is in it now, as it keeps what does not expire."""
             try:
-                return super().retrieve()
+                found = super().retrieve()
+                if self._provider is not shared:
+                    return found
+                if self._watched is None:
+                    self._watched = WatchedFiles(
+                        [shared._filename], read, unusable=(ValueError, OSError, configparser.Error), warn=_keep
+                    )
+                elif self._watched.look():
+                    log.info("S3: the credentials in %s are used from now on", shared._filename)
+                return self._watched.value.value
             except (
                 ValueError,
                 OSError,
@@ -318,7 +340,7 @@ def _credentials(endpoint: str) -> Provider:
     found: list[Provider] = [
         providers.EnvAWSProvider(),
         providers.EnvMinioProvider(),
-        providers.AWSConfigProvider(),
+        shared,
     ]
     # Elsewhere nobody answers at the addresses of these services, and each request would wait for that.
     if "amazonaws.com" in endpoint or os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
@@ -328,6 +350,10 @@ def _credentials(endpoint: str) -> Provider:
         )
         found.append(providers.IamAwsProvider(http_client=quick))
     return Chain(found)
+
+
+def _keep(error: Exception) -> None:
+    log.warning("S3: %s; the credentials that were read before stay in use", _line(str(error)))
 
 
 def _line(text: str) -> str:

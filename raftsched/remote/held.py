@@ -1,4 +1,4 @@
-"""What a node holds of the sessions of remote workers: their rows, and the polls that are being answered."""
+"""The sessions of remote workers as a node holds them: their rows, and the polls that are being answered."""
 
 from __future__ import annotations
 

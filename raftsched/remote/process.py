@@ -11,12 +11,14 @@ import random
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from raftsched import __version__, background
 from raftsched.bounds import SLOTS_MAX
 from raftsched.client.errors import ClientError
 from raftsched.client.token_file import TokenFile
+from raftsched.client.transport import Transport
 from raftsched.clock import Clock, SystemClock
 from raftsched.config.cautions import ANY_VARIABLE
 from raftsched.config.worker import WorkerConfig
@@ -75,6 +77,7 @@ class RemoteWorker:
         self._parts = AsyncExitStack()
         self._agent: Agent | None = None
         self._servers: Sequence[HttpServer] = ()
+        self._transport: Transport | None = None
 
     async def start(self) -> None:
         config, parts = self.config, self._parts
@@ -170,7 +173,7 @@ class RemoteWorker:
         await self._agent.start()
         if file is not None:
             parts.push_async_callback(end_of, background.repeat("worker", self._look_at_token, LOOK_S))
-        self._servers = servers
+        self._servers, self._transport = servers, transport
         log.info("%s; %s", limits, "no programs of jobs run here" if why_held else run_as.words)
         if config.allowed is not None and any_variable(config.allowed):
             log.warning(ANY_VARIABLE)
@@ -186,12 +189,25 @@ class RemoteWorker:
         """The number of the session under which it works; 0 while it has none."""
         return 0 if self._agent is None else self._agent.session
 
-    async def _look_at_token(self) -> None:
-        """Goes over to the token that is in the file."""
+    async def _look_at_token(self) -> bool:
+        """Goes over to the token that is in the file. Returns True when that is another one."""
         agent = self._agent
-        if agent is not None:
-            server = next((one for one in self._servers if one.name == agent.asks), self._servers[0])
-            await server.renew(lambda: agent.session_text)
+        if agent is None or not self._servers:
+            return False
+        server = next((one for one in self._servers if one.name == agent.asks), self._servers[0])
+        return await server.renew(lambda: agent.session_text)
+
+    async def read_files_again(self) -> int:
+        """Reads the token and the files of TLS again, as the worker does by itself when they change, and says in the
+        log what is new. Returns how many are."""
+        new = int(await self._look_at_token())
+        return new + (0 if self._transport is None else await self._transport.read_files_again())
+
+    def take(self, config: WorkerConfig) -> None:
+        """Takes what can be taken of another configuration while this worker runs (config.changes)."""
+        self.config = replace(self.config, grace_ms=config.grace_ms)
+        if self._agent is not None:
+            self._agent.take_grace(config.grace_ms)
 
     def hurry(self) -> None:
         """Ends all runs at once when the worker stops, or if it is stopping already."""

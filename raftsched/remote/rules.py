@@ -1,4 +1,4 @@
-"""What a worker says of its rules (what jobs may name there), as nodes say it of theirs."""
+"""The rules of a worker (what jobs may name there), as nodes have theirs."""
 
 from __future__ import annotations
 

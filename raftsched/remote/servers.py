@@ -65,9 +65,9 @@ class HttpServer:
             raise NoAnswer(f"{self.name} did not answer within {BIND_S:g} s") from None
         _taken(answer)
 
-    async def renew(self, session: Callable[[], str]) -> None:
-        """Goes over to the token that is in the worker's file, if that is another one by now."""
-        await self._token.renew(session, self.bind, self._token.in_use)
+    async def renew(self, session: Callable[[], str]) -> bool:
+        """Goes over to the token that is in the worker's file. Returns True when that is another one than before."""
+        return await self._token.renew(session, self.bind, self._token.in_use)
 
     async def poll(self, session: str, request: PollIn) -> PollOut:
         answer = await self._send("POST", f"{_address(session)}/poll", _encode(request), session)

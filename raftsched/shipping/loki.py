@@ -9,10 +9,8 @@ knows it: it keeps one of two entries with the same time and text.
 from __future__ import annotations
 
 import asyncio
-import ssl
 from base64 import b64encode
 from collections.abc import Sequence
-from pathlib import Path
 
 import aiohttp
 import msgspec
@@ -21,6 +19,7 @@ from raftsched.config.shipping import ShipConfig, read_credentials
 from raftsched.config.values import ConfigError
 from raftsched.shipping.batches import Entry, Packed
 from raftsched.shipping.shipper import NotTaken, Refused
+from raftsched.shipping.trust import Trust
 
 SERVICE = "raftsched"
 TIMEOUT_S = 30.0
@@ -40,7 +39,7 @@ class Loki:
         self._headers = {"Content-Type": "application/json", "User-Agent": agent}
         if config.tenant:
             self._headers["X-Scope-OrgID"] = config.tenant
-        self._tls = tls_context(config.ca) if self._url.startswith("https:") else None
+        self._trust = Trust(config.ca) if self._url.startswith("https:") else None
         self._session: aiohttp.ClientSession | None = None
 
     def pack(self, entry: Entry) -> bytes:
@@ -50,8 +49,9 @@ class Loki:
         """Raises NotTaken, Refused."""
         try:
             headers = await asyncio.to_thread(self._with_credentials)
+            tls = True if self._trust is None else await asyncio.to_thread(self._trust.context)
             async with self._http().post(
-                self._url, data=body_of(lines, self._node_id), headers=headers, allow_redirects=False
+                self._url, data=body_of(lines, self._node_id), headers=headers, allow_redirects=False, ssl=tls
             ) as answer:
                 said = await answer.content.read(ANSWER_MAX)
         except ConfigError as error:
@@ -73,7 +73,7 @@ class Loki:
 
     def _http(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=1, ssl=self._tls if self._tls is not None else True)
+            connector = aiohttp.TCPConnector(limit=1)
             timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False)
         return self._session
@@ -126,10 +126,3 @@ def seconds_of(retry_after: str | None) -> float:
     """Returns what Retry-After asks for (RFC 9110, 10.2.3); 0.0: nothing, or a date."""
     text = (retry_after or "").strip()
     return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0.0
-
-
-def tls_context(ca: Path | None) -> ssl.SSLContext:
-    """Raises OSError: the file of authorities cannot be used."""
-    context = ssl.create_default_context(cafile=ca)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context

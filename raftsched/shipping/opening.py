@@ -6,10 +6,11 @@ import sys
 
 from raftsched.config.shipping import ShipConfig
 from raftsched.errors import StartupError
-from raftsched.shipping.loki import Loki, tls_context
+from raftsched.shipping.loki import Loki
 from raftsched.shipping.shipper import Receiver
 from raftsched.shipping.standard_output import StandardOutput
 from raftsched.shipping.syslog import Datagrams, Stream
+from raftsched.shipping.trust import Trust
 
 
 def receiver_of(config: ShipConfig, node_id: str, host: str, agent: str) -> Receiver:
@@ -27,7 +28,8 @@ def receiver_of(config: ShipConfig, node_id: str, host: str, agent: str) -> Rece
         assert config.address is not None
         if config.kind == "udp":
             return Datagrams(config.address, node_id, host)
-        tls = tls_context(config.ca) if config.kind == "tls" else None
-        return Stream(config.address, node_id, host, tls)
-    except OSError as error:
-        raise StartupError(f"output_ship_ca {config.ca} cannot be used: {error.strerror or error}.") from None
+        trust = Trust(config.ca) if config.kind == "tls" else None
+        return Stream(config.address, node_id, host, trust)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise StartupError(f"output_ship_ca {config.ca} cannot be used: {why}.") from None

@@ -25,6 +25,7 @@ from raftsched.shipping.apart import apart
 from raftsched.shipping.batches import Entry, Packed
 from raftsched.shipping.shipper import NotTaken
 from raftsched.shipping.standard_output import time_text
+from raftsched.shipping.trust import Trust
 from raftsched.worker.whose import Whose
 
 FACILITY = 1  # user-level messages
@@ -202,9 +203,9 @@ def uncounted(data: bytes) -> Iterator[bytes]:
 class Stream:
     """By TCP, or TLS. A batch is taken when the other machine has acknowledged it."""
 
-    def __init__(self, to: Address, node_id: str, host: str, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, to: Address, node_id: str, host: str, trust: Trust | None) -> None:
         self._to = to
-        self._tls = tls
+        self._trust = trust
         self._format = Format(node_id, host, STREAM_MAX)
         self._socket: socket.socket | None = None
 
@@ -249,7 +250,9 @@ class Stream:
     def _connected(self) -> socket.socket:
         made = socket.create_connection(self._to, CONNECT_S)
         try:
-            return made if self._tls is None else self._tls.wrap_socket(made, server_hostname=self._to.host)
+            if self._trust is None:
+                return made
+            return self._trust.context().wrap_socket(made, server_hostname=self._to.host)
         except OSError:
             made.close()
             raise

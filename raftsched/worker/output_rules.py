@@ -50,6 +50,10 @@ class OutputRules:
         self._names: dict[str, str] = {}  # of namespaces, by the owner of their segments
         self._nobodys = _Nobodys(-1, frozenset())
 
+    def take(self, most_bytes: int | None, keep_most_ms: int | None) -> None:
+        """Goes by other options of this node from now on."""
+        self.most_bytes, self.keep_most_ms = most_bytes, keep_most_ms
+
     def max_of(self, view: ReadView, namespace: str) -> int:
         """Returns how many bytes are kept of an attempt that starts now. For the thread that applies: what it reads is
         remembered until `forget`, for this is asked at each start. So is the namespace's share: who asks for that in

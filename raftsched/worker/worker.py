@@ -187,6 +187,10 @@ class Worker:
             self._runner.wind_down(self._grace.grace_ms)
         await self._grace.wait(self._runs_on)
 
+    def take_grace(self, grace_ms: int) -> None:
+        """Gives runs so long when the node stops."""
+        self._grace.grace_ms = grace_ms
+
     def hurry(self) -> None:
         """Ends the waiting of `wind_down`."""
         self._grace.hurry()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -61,6 +62,10 @@ def test_a_node_says_when_it_serves_that_it_lives_and_that_it_stops(tmp_path: Pa
             assert "WATCHDOG" not in seen
 
         assert node.process is not None
+        node.process.send_signal(signal.SIGHUP)
+        manager.until("RELOADING=1".__eq__)
+        assert manager.said[-1].startswith("MONOTONIC_USEC="), "what Type=notify-reload asks for"
+        manager.until("READY=1".__eq__)
         node.process.terminate()
         manager.until("STOPPING=1".__eq__)
         assert "EXTEND_TIMEOUT_USEC=21000000" in manager.said, "its grace, and twenty seconds"

@@ -13,8 +13,7 @@ import os
 import ssl
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from hashlib import sha256
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ from raftsched.config.node import NodeConfig
 from raftsched.errors import StartupError
 from raftsched.regular_files import open_regular, read_regular
 from raftsched.security.certificates import Pair, load_pair, words_of
-from raftsched.watched_files import WatchedFiles, marks_of
+from raftsched.watched_files import Made, WatchedFiles, digest_of, marks_of
 
 log = logging.getLogger(__name__)
 
@@ -156,11 +155,7 @@ def read(files: TlsFiles) -> Shown:
         except (ssl.SSLError, ValueError):
             raise Unusable(f"{files.client_ca} holds no certificate of a CA in PEM") from None
         context.verify_mode = ssl.CERT_REQUIRED
-    return Shown(context, names, expires_ms, _digest_of(cert, key, client_ca), words_of(cert))
-
-
-def _digest_of(*contents: bytes | None) -> bytes:
-    return sha256(b"".join(sha256(content or b"").digest() for content in contents)).digest()
+    return Shown(context, names, expires_ms, digest_of(cert, key, client_ca), words_of(cert))
 
 
 def _text(pem: bytes) -> str:
@@ -238,12 +233,6 @@ def _why_not(error: Exception, files: TlsFiles) -> str:
     return f"{files.cert} and {files.key} are no pair in PEM ({reason.lower().replace('_', ' ') or error})"
 
 
-@dataclass(frozen=True)
-class _Trusted:
-    digest: bytes  # of all that the files hold
-    context: ssl.SSLContext = field(compare=False)
-
-
 class PeerTrust:
     """The authorities by which this node accepts another when it calls its API, and the certificate it shows there.
 
@@ -254,7 +243,7 @@ class PeerTrust:
         self._ca = ca
         self._raft_ca = raft_ca
         self._shown = next(((c, k) for c, k in shown if c is not None and k is not None), None)
-        self._files: WatchedFiles[_Trusted] | None = None
+        self._files: WatchedFiles[Made[ssl.SSLContext]] | None = None
 
     def context(self, *, again: bool = False) -> ssl.SSLContext:
         """Returns the context of the files as they are, or were when they could last be used; what is wrong with them
@@ -265,9 +254,18 @@ class PeerTrust:
             self._files = WatchedFiles(files, self._read, unusable=(OSError, ValueError), warn=self._warn)
         else:
             self._files.look(again=again)
-        return self._files.value.context
+        return self._files.value.value
 
-    def _read(self) -> _Trusted:
+    def look(self) -> bool:
+        """Reads the files again, also where they seem to be the same. Returns True when there is something new in
+        them."""
+        files = [str(file) for file in (self._ca, self._raft_ca, *(self._shown or ())) if file is not None]
+        if self._files is None or not files or not self._files.look(again=True):
+            return False  # who was never called reads them when that is needed
+        log.info("calls to other nodes: %s were read again", ", ".join(files))
+        return True
+
+    def _read(self) -> Made[ssl.SSLContext]:
         ca, raft_ca = (None if file is None else read_regular(file) for file in (self._ca, self._raft_ca))
         pair = None if self._shown is None else Pair(*(read_regular(path) for path in self._shown))
         context = ssl.create_default_context(cadata=None if ca is None else _text(ca))
@@ -277,7 +275,7 @@ class PeerTrust:
             context.load_verify_locations(cadata=_text(raft_ca))
         if pair is not None:
             load_pair(context, pair)
-        return _Trusted(_digest_of(ca, raft_ca, *(pair or ())), context)
+        return Made(context, digest_of(ca, raft_ca, *(pair or ())))
 
     def _warn(self, error: Exception) -> None:
         if self._shown is not None and "KEY_VALUES_MISMATCH" in str(error):

@@ -90,8 +90,8 @@ def run(
     behind than that of all nodes, a full backup is made instead, and it is said that no point between the two can be
     restored. Run it often enough, or let nodes keep more (--log-keep-bytes). It may be stopped at any moment, and run
     twice at once.
-    With --every a round that fails is said and made up for by the next one; without, the exit code says so, as a job
-    of the cluster itself needs it. An admin's token is needed.
+    With --every a round that fails is said and made up for by the next one, and SIGHUP ends nothing; without, the exit
+    code says so, as a job of the cluster itself needs it. An admin's token is needed.
 
     \b
       raftsched backup run /mnt/backups --every 5m --keep 14d
@@ -123,8 +123,10 @@ def run(
 
 
 def _go_on(client: Client, habit: _Habit, every_s: float) -> None:
-    """Never returns; SIGTERM ends it, with what is under way left out."""
+    """Never returns; SIGTERM ends it, with what is under way left out. SIGHUP does not: each round reads its files
+    anew."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGHUP, lambda *_: None)
     clock = SystemClock()
     while True:
         began = clock.monotonic()

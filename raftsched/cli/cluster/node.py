@@ -104,23 +104,35 @@ def node(config: str | None, **flags: Any) -> None:
     SIGTERM or Ctrl-C stops it in order: it takes nothing new, and what runs has --grace to come to an end; the rest is
     ended and handed back to the others. A second signal cuts that short.
 
+    SIGHUP has it read its certificates, its other files and --config again, and never ends it; its log says what has
+    changed, and what a restart takes.
+
     A member that was away goes on from the log that was kept, as far as that reaches back; one that lacks more gets a
     copy of everything.
 
     Each setting may also come from RAFTSCHED_ID, RAFTSCHED_DATA, RAFTSCHED_PEERS, RAFTSCHED_LABELS (k=v,k=v), ... or
     from the file given with --config; flags win over variables, variables over the file.
     """
-    from raftsched.config.node import load
+    from raftsched.config.node import SETTINGS, build
     from raftsched.config.values import ConfigError
+    from raftsched.config.work import merged
+    from raftsched.embedded.reload import Source, wait_until_ready
+
+    wait_until_ready()
+    environ = dict(os.environ)
+
+    def read() -> dict[str, Any]:
+        return merged(SETTINGS, flags, environ, Path(config) if config else None)
 
     try:
-        loaded = load(flags, os.environ, Path(config) if config else None)
+        source = Source(read, build, read(), config)
+        loaded = build(source.settings)
     except ConfigError as e:
         raise Failure(str(e), e.exit) from None
     from raftsched.embedded.process import run
 
     try:
-        code = run(loaded)
+        code = run(loaded, source)
     except StartupError as e:
         raise Failure(e.detail, Exit.ERROR) from None
     sys.exit(code)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +16,9 @@ from raftsched.cli.remote import client, options
 from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT
 from raftsched.client.trust import SYSTEM, from_environment
 from raftsched.errors import Exit, StartupError
+
+if TYPE_CHECKING:
+    from raftsched.config.worker import WorkerConfig
 
 
 @click.command()
@@ -59,6 +63,9 @@ def worker(ctx: click.Context, /, config: str | None, more_labels: str | None, *
     SIGTERM or Ctrl-C stops it in order: it takes nothing new, and what runs has --grace to come to an end; the rest is
     ended and handed back to others. A second signal cuts that short.
 
+    SIGHUP has it read its token, the files of TLS and --config again, and never ends it; its log says what has changed,
+    and what a restart takes.
+
     Each setting may also come from RAFTSCHED_SERVER, RAFTSCHED_NAME, RAFTSCHED_QUEUES, ... or from the file given with
     --config; flags win over variables, variables over the file. The cluster and the token may also be a context's
     ('raftsched contexts'), as for all commands.
@@ -66,25 +73,36 @@ def worker(ctx: click.Context, /, config: str | None, more_labels: str | None, *
     from raftsched.config.values import ConfigError
     from raftsched.config.work import merged
     from raftsched.config.worker import SETTINGS, build_worker
+    from raftsched.embedded.reload import Source, wait_until_ready
 
+    wait_until_ready()
     flags["server"] = flags["server"] or ctx.find_root().obj
     flags["labels"] = (*flags["labels"], *(more_labels.split(",") if more_labels else ()))
-    try:
-        settings = merged(SETTINGS, flags, os.environ, Path(config) if config else None)
-        found = _cluster(ctx, settings.pop("server", None))
-        loaded = build_worker(
-            settings,
-            os.environ,
+    environ = dict(os.environ)
+
+    def build(settings: Mapping[str, Any]) -> WorkerConfig:
+        rest = dict(settings)
+        found = _cluster(ctx, rest.pop("server", None))
+        return build_worker(
+            rest,
+            environ,
             servers=tuple(found.servers),
             token=found.token if isinstance(found.token, str) else None,
             trust=found.trust,
         )
+
+    def read() -> dict[str, Any]:
+        return merged(SETTINGS, flags, environ, Path(config) if config else None)
+
+    try:
+        source = Source(read, build, read(), config)
+        loaded = build(source.settings)
     except ConfigError as e:
         raise Failure(str(e), e.exit) from None
     from raftsched.embedded.worker_process import run
 
     try:
-        code = run(loaded)
+        code = run(loaded, source)
     except StartupError as e:
         raise Failure(e.detail, Exit.ERROR) from None
     sys.exit(code)

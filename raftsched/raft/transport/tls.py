@@ -23,7 +23,7 @@ from raftsched.errors import StartupError
 from raftsched.regular_files import open_regular
 from raftsched.security import certificates
 from raftsched.security.certificates import Pair
-from raftsched.watched_files import marks_of
+from raftsched.watched_files import digest_of, marks_of
 
 _RECORD = 1 << 14  # bytes of a TLS record's content, at most (RFC 8446, 5.1)
 _SHAKE_MAX_BYTES = 128 << 10  # from the other end, until the handshake is done
@@ -106,11 +106,12 @@ class MutualTls:
         self.look()
         return self._contexts
 
-    def look(self, *, again: bool = False) -> None:
-        """Reads files that have changed; with `again` also where none seems to have."""
+    def look(self, *, again: bool = False) -> bool:
+        """Reads files that have changed; with `again` also where none seems to have. Returns True when there is
+        something new in them."""
         seen = marks_of(self._files)
         if seen == self._seen and not again:
-            return
+            return False
         self._seen, before = seen, self._contexts
         try:
             self._contexts = self._read()
@@ -120,6 +121,8 @@ class MutualTls:
         else:
             if self._contexts.digest != before.digest:
                 log.info("the certificate in %s is used for new connections with other nodes", self._files[0])
+                return True
+        return False
 
     def tick(self) -> None:
         """Reads changed files, and reports once an hour that the certificate ends soon."""
@@ -162,8 +165,7 @@ class MutualTls:
                     f"The certificate in {self._files[0]} cannot be used with the key in {self._files[1]}:"
                     f" {_why(error)}."
                 ) from None
-        digest = sha256(b"\0".join(sha256(part).digest() for part in (certificate, key, authorities))).digest()
-        return Contexts(dialling, accepting, shown, mine[0], ends_ms, digest)
+        return Contexts(dialling, accepting, shown, mine[0], ends_ms, digest_of(certificate, key, authorities))
 
 
 def configured(config: NodeConfig, clock: Clock, report: Callable[[str], None]) -> MutualTls | None:

@@ -137,6 +137,27 @@ def test_credentials_come_from_the_environment_or_its_files_and_their_lack_is_sa
     assert list(open_store("s3://vault").list()) == []
 
 
+def test_credentials_that_are_replaced_in_their_file_are_used(
+    service: s3.S3, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By who holds the store open, as a node does: the service takes others now, and these are in the file."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    file = tmp_path / "credentials"
+    right = f"[default]\naws_access_key_id={s3.ACCESS_KEY}\naws_secret_access_key={s3.SECRET_KEY}\n"
+    file.write_text(right.replace(s3.SECRET_KEY, "what it was"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    store = open_store("s3://vault")
+    with pytest.raises(ObjectStoreError, match="SignatureDoesNotMatch"):
+        list(store.list())
+    file.write_text(right)
+    assert list(store.list()) == []
+    file.write_text("[default]\naws_access_key_id=half")
+    for _ in range(3):
+        assert list(store.list()) == []
+    assert ["stay in use" in said for said in caplog.messages] == [True]
+
+
 def test_a_service_of_credentials_does_not_say_how_long_is_waited(
     service: s3.S3, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

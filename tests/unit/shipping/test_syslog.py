@@ -22,7 +22,6 @@ from raftsched.config.addresses import Address
 from raftsched.shipping import syslog
 from raftsched.shipping.apart import apart
 from raftsched.shipping.batches import Packed
-from raftsched.shipping.loki import tls_context
 from raftsched.shipping.shipper import NotTaken
 from raftsched.shipping.syslog import (
     STREAM_MAX,
@@ -37,6 +36,7 @@ from raftsched.shipping.syslog import (
     unacknowledged,
     uncounted,
 )
+from raftsched.shipping.trust import Trust
 from tests.support import authority
 from tests.support.patience import patient, within
 from tests.unit.shipping.house import entry, packed, run
@@ -365,14 +365,40 @@ def test_messages_by_tls_to_a_server_that_an_authority_signed(tmp_path: Path) ->
 
     async def through() -> None:
         async with serving(tls=context) as server:
-            trusting = Stream(Address("localhost", server.port), "n1", "web-1", tls_context(authority.ca_file()))
+            trusting = Stream(Address("localhost", server.port), "n1", "web-1", Trust(authority.ca_file()))
             lines = [packed(entry("one"), trusting.pack(entry("one")))]
             await trusting.take(lines)
             assert read(await server.messages.get())[0]["msg"] == "one"
             await trusting.close()
-            other = Stream(Address("localhost", server.port), "n1", "web-1", tls_context(None))
+            other = Stream(Address("localhost", server.port), "n1", "web-1", Trust(None))
             with pytest.raises(NotTaken, match="certificate verify failed"):
                 await other.take(lines)
             assert server.messages.empty()
+
+    run(through())
+
+
+def test_another_authority_in_the_file_is_for_the_next_connection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*authority.put(tmp_path, authority.certificate()))
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(authority.ca_file("others").read_bytes())
+
+    async def through() -> None:
+        async with serving(tls=context) as server:
+            to = Stream(Address("localhost", server.port), "n1", "web-1", Trust(ca))
+            lines = [packed(entry("one"), to.pack(entry("one")))]
+            with pytest.raises(NotTaken, match="certificate verify failed"):
+                await to.take(lines)
+            ca.write_bytes(authority.ca_file().read_bytes())
+            await to.take(lines)
+            await to.close()
+            ca.write_text("-----BEGIN CERTIFICATE-----")  # half written
+            for _ in range(2):
+                await to.take(lines)
+                await to.close()
+            assert ["what was read before stays" in said for said in caplog.messages].count(True) == 1
 
     run(through())

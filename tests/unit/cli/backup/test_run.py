@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -269,3 +270,22 @@ def test_a_full_backup_says_what_nothing_leads_to(saved: Saved, tmp_path: Path) 
         assert "cannot be restored: entries 6 to 6 before them are missing\n" in gap.stderr
         assert "verified: the state after entry 8 was restored" in gap.stdout
         assert "deleted" not in gap.stdout
+
+
+def test_a_habit_is_not_ended_by_a_terminal_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: list[signal.Signals] = [signal.SIGHUP, signal.SIGHUP, signal.SIGTERM]
+
+    def one(client: Client, habit: Any) -> None:
+        signal.raise_signal(rounds.pop(0))
+
+    monkeypatch.setattr(run_module, "_round", one)
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(sleep=lambda seconds: None))
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)}
+    try:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)  # which is seen, where it is left
+        with pytest.raises(SystemExit) as ended:
+            run_module._go_on(Client(parse_servers("http://127.0.0.1:1")), None, 300.0)  # type: ignore[arg-type]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert (ended.value.code, rounds) == (0, [])
