@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         ConflictError,
         InvalidError,
         NotFoundError,
+        NotRaftschedError,
         UnavailableError,
         UnknownOutcomeError,
     )
@@ -44,6 +45,7 @@ _PUBLIC = {
     "Node": "raftsched.embedded.node",
     "NodeFailed": "raftsched.embedded.node",
     "NotFoundError": "raftsched.client.errors",
+    "NotRaftschedError": "raftsched.client.errors",
     "Snooze": "raftsched.run",
     "UnavailableError": "raftsched.client.errors",
     "UnknownOutcomeError": "raftsched.client.errors",
@@ -72,6 +74,7 @@ __all__ = [
     "Node",
     "NodeFailed",
     "NotFoundError",
+    "NotRaftschedError",
     "Snooze",
     "UnavailableError",
     "UnknownOutcomeError",

@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from raftsched.client.servers import Server
+from raftsched.client.strangers import not_http
 from raftsched.client.trust import SYSTEM, Trust, is_cut
 
 LINE_MAX = 65_536  # bytes
 HEADERS_MAX = 100
 CHUNK = 65_536  # bytes of a body at a time
+_HTTP = b"HTTP/"
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9][0-9])(?: (.*))?", re.DOTALL)
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?", re.DOTALL)
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -25,6 +27,10 @@ _NO_BODY = frozenset({204, 304})
 
 class BrokenAnswer(Exception):
     """The bytes that came are not proper HTTP, or ended too early."""
+
+
+class NotHttp(BrokenAnswer):
+    """Somebody else speaks there, in another way."""
 
 
 class NoAnswer(BrokenAnswer):
@@ -57,6 +63,10 @@ class Connection:
 
     def close(self) -> None:
         self._socket.close()
+
+    @property
+    def server(self) -> Server:
+        return self._server
 
     def wait_for(self, seconds: float | None) -> None:
         """Sets the seconds to wait for each piece from now on."""
@@ -102,12 +112,12 @@ class Connection:
 
     def _read_head(self, method: str) -> None:
         while True:
-            line = self._line()
+            line = self._line(_HTTP)
             if line is None:
                 raise NoAnswer("closed the connection without an answer")
             match = _STATUS.fullmatch(line)
             if match is None:
-                raise BrokenAnswer("does not speak HTTP")
+                raise NotHttp(not_http(line))
             self.status = int(match[1])
             self.reason = (match[2] or b"").decode("latin-1").strip()
             self.headers = self._read_headers()
@@ -187,9 +197,11 @@ class Connection:
         piece, self._buffer = self._buffer[:most], self._buffer[most:]
         return piece
 
-    def _line(self) -> bytes | None:
-        """Returns the next line without its end; None at the end."""
+    def _line(self, begins: bytes = b"") -> bytes | None:
+        """Returns the next line without its end; None at the end. Raises NotHttp: it begins otherwise."""
         while True:
+            if begins[: len(self._buffer)] != self._buffer[: len(begins)]:
+                raise NotHttp(not_http(self._buffer))
             line, found, rest = self._buffer.partition(b"\n")
             if found:
                 self._buffer = rest

@@ -23,7 +23,13 @@ _EXIT_OF_STATUS = {
     504: Exit.TIMEOUT,
     507: Exit.UNAVAILABLE,
 }
-_EXIT_OF_CODE = {"unreachable": Exit.UNAVAILABLE, "insecure": Exit.AUTH, "untrusted": Exit.ERROR}
+_EXIT_OF_CODE = {
+    "unreachable": Exit.UNAVAILABLE,
+    "not-raftsched": Exit.UNAVAILABLE,
+    "redirected": Exit.UNAVAILABLE,
+    "insecure": Exit.AUTH,
+    "untrusted": Exit.ERROR,
+}
 
 
 @dataclass(frozen=True)
@@ -39,9 +45,9 @@ class FieldError:
 class ClientError(RaftschedError):
     """A refusal by the cluster (`status` is the HTTP status), or no answer at all (`status` 0).
 
-    Codes without an answer: "unreachable" (nothing was sent anywhere), "unknown-outcome" (it was sent, and may have
-    happened), "insecure" (a token would have gone in clear) and "untrusted" (the files of TLS cannot be used; nothing
-    was sent).
+    Codes without an answer: "unreachable" (nothing was sent anywhere), "not-raftsched" (who answers is no node),
+    "unknown-outcome" (it was sent, and may have happened), "insecure" (a token would have gone in clear) and
+    "untrusted" (the files of TLS cannot be used; nothing was sent).
     """
 
     def __init__(self, code: str, detail: str, *, status: int = 0, errors: Sequence[FieldError] = ()) -> None:
@@ -79,6 +85,10 @@ class UnavailableError(ClientError):
     0)."""
 
 
+class NotRaftschedError(ClientError):
+    """Somebody else answers at the address: nothing was done."""
+
+
 class UnknownOutcomeError(ClientError):
     """Nobody knows whether it was done (504, or no answer)."""
 
@@ -93,8 +103,14 @@ _KIND_OF_STATUS: dict[int, type[ClientError]] = {
 }
 
 
-def error_of(status: int, reason: str, raw: bytes) -> ClientError:
-    """Returns the error in an answer's body: problem+json (RFC 9457), or anything else as far as it can be read."""
+def error_of(status: int, reason: str, raw: bytes, said: str = "") -> ClientError:
+    """Returns the error in an answer's body: problem+json (RFC 9457), or anything else as far as it can be read.
+    `said`: the words for what is no answer of a node; empty: it is one."""
+    if said:
+        first = raw.decode("utf-8", "replace").strip().split("\n", 1)[0][:200].strip()
+        if first and first[0] not in "<{" and first.isprintable():  # a page says nothing in its first line
+            said += f" It says: {first}"
+        return _KIND_OF_STATUS.get(status, ClientError)(f"http-{status}", said, status=status)
     try:
         problem = json.loads(raw)
     except ValueError:

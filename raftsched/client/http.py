@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from raftsched import __version__
-from raftsched.client.connection import BrokenAnswer, Connection
-from raftsched.client.errors import ClientError, error_of
+from raftsched.client.connection import BrokenAnswer, Connection, NotHttp
+from raftsched.client.errors import ClientError, NotRaftschedError, error_of
 from raftsched.client.nodes import Nodes
 from raftsched.client.policy import READS, REPEATABLE, Exchange, Rules
 from raftsched.client.servers import Server
+from raftsched.client.strangers import is_strange, of_proxy, sender_of
 from raftsched.client.trust import SYSTEM, Trust, check_clear, is_of_certificate, is_of_tls
 from raftsched.client.wire import log_index, own_key, query_text
 from raftsched.clock import SystemClock
@@ -36,15 +37,14 @@ class Answer(NamedTuple):
     status: int
     headers: Mapping[str, str]  # names in lower case
     body: bytes
+    server: str = ""  # whose it is
 
     def json(self) -> Any:
-        """Returns the decoded body. Raises ClientError "internal" when it is not JSON, which no node answers."""
+        """Returns the decoded body. Raises NotRaftschedError when it is not JSON, which no node answers."""
         try:
             return json.loads(self.body) if self.body else None
         except ValueError:
-            raise ClientError(
-                "internal", "The answer is not JSON; is this a raftsched node?", status=self.status
-            ) from None
+            raise NotRaftschedError("not-raftsched", f"{self.server} {is_strange(self.status, self.headers)}") from None
 
 
 class _NotSent(Exception):
@@ -107,7 +107,7 @@ class Client:
         while True:
             connection = self._head(exchange, method, path, query, body, headers)
             try:
-                return Answer(connection.status, connection.headers, connection.body())
+                return Answer(connection.status, connection.headers, connection.body(), str(connection.server))
             except (OSError, BrokenAnswer) as e:
                 exchange.unanswered(f"{_BROKE}: {_why(e)}", self._now())
             finally:
@@ -142,6 +142,8 @@ class Client:
         while left is None or left > 0:
             page = min(1000, left) if left is not None else 1000
             answer = self.get(path, {**query, "limit": page, "cursor": cursor})
+            if not isinstance(answer, dict) or not isinstance(answer.get("items"), list):
+                raise NotRaftschedError("not-raftsched", f"{self.servers[0]} is not raftsched: its answer has no items")
             for item in answer["items"]:
                 yield item
                 if left is not None:
@@ -183,8 +185,15 @@ class Client:
             except _NotSent as e:
                 exchange.not_sent(str(e), self._now())
                 continue
+            except NotHttp as e:
+                exchange.strange(str(e), self._now())
+                continue
             except _Unanswered as e:
                 exchange.unanswered(str(e), self._now())
+                continue
+            if sender_of(connection.status, connection.headers) == "stranger":
+                connection.close()
+                exchange.strange(is_strange(connection.status, connection.headers), self._now())
                 continue
             try:
                 verdict = exchange.answered(connection.status, connection.headers)
@@ -195,7 +204,7 @@ class Client:
                 if exchange.writes:
                     self._wrote = server, log_index(connection.headers)
                 return connection
-            error = _error(connection)
+            error = _error(connection, server)
             if verdict == "done before":
                 raise ClientError("not-found", f"{error.detail} (an earlier attempt may have deleted it)", status=404)
             exchange.refused(error, connection.headers)
@@ -218,6 +227,8 @@ class Client:
             connection.close()
             if isinstance(e, TimeoutError):
                 raise _Unanswered(f"did not answer within {self.timeout:g} s") from None
+            if isinstance(e, NotHttp):
+                raise
             if isinstance(e, BrokenAnswer):
                 raise _Unanswered(f"{e}{self.trust.hint(server)}") from None
             if isinstance(e, OSError) and is_of_certificate(e):
@@ -237,7 +248,7 @@ class Client:
         return query if server == other or not index else {**(query or {}), "min_index": index}
 
 
-def _error(connection: Connection) -> ClientError:
+def _error(connection: Connection, server: Server) -> ClientError:
     """Returns the error that an answer holds, and closes the connection."""
     try:
         raw = connection.body(_ERROR_MAX)
@@ -245,7 +256,9 @@ def _error(connection: Connection) -> ClientError:
         raw = b""
     finally:
         connection.close()
-    return error_of(connection.status, connection.reason, raw)
+    status, reason, headers = connection.status, connection.reason, connection.headers
+    said = "" if sender_of(status, headers) == "raftsched" else of_proxy(server, status, reason, headers)
+    return error_of(status, reason, raw, said)
 
 
 def _unreachable(failures: Mapping[Server, str], _: float) -> ClientError:

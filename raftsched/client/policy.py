@@ -5,6 +5,7 @@ it, and report what happened:
 
     not sent        the next server. Nothing has happened.
     no answer       the next server if the request may be repeated, else the outcome is unknown.
+    a stranger      the next server. Who answers is not raftsched.
     503             the next server. This node did nothing.
     504             as no answer: the node does not know either.
     429             the same server after the time that it names: the limit is the cluster's, not the node's.
@@ -19,9 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from raftsched.client.errors import ClientError
+from raftsched.client.errors import ClientError, NotRaftschedError
 from raftsched.client.nodes import Nodes
 from raftsched.client.servers import Server
+from raftsched.client.strangers import named
 from raftsched.client.wire import retry_after
 
 PAUSE_S = 0.05  # before the second round over all servers; doubled for each further one
@@ -94,11 +96,17 @@ class Exchange:
         self._waited = 0.0
         self._pause = PAUSE_S
         self._failures: dict[Server, str] = {}
+        self._strangers: set[Server] = set()  # servers that are no nodes
         self._uncertain: dict[Server, str] = {}  # servers that may have done it
         self._no_outcome: ClientError | None = None  # a 504
         self._refusal: ClientError | None = None
         self._same: Server | None = None  # asked again after the wait
         self._begin_round(now)
+
+    @property
+    def server(self) -> Server:
+        """The one that was asked last."""
+        return self._server
 
     def _begin_round(self, now: float) -> None:
         order = self._nodes.order(now, lead=self.writes)
@@ -150,6 +158,10 @@ class Exchange:
     def _given_up(self) -> ClientError:
         if self._uncertain and self.writes:
             return self._unknown()
+        nothing = self._refusal is None and self._no_outcome is None
+        if nothing and self._failures and self._strangers.issuperset(self._failures):
+            told = "; ".join(f"{server} {why}" for server, why in self._failures.items())
+            return NotRaftschedError("not-raftsched", told)
         return self._refusal or self._no_outcome or self._rules.unreachable(self._failures, self._rules.timeout)
 
     def _unknown(self, more: str = "") -> ClientError:
@@ -163,6 +175,11 @@ class Exchange:
         self._failures[self._server] = why
         self._nodes.failed(self._server, now)
         self._hopeless = self._hopeless and untrusted
+
+    def strange(self, why: str, now: float) -> None:
+        """Takes an answer of somebody who is no node: as far as the cluster goes, nothing has happened."""
+        self.not_sent(why, now, untrusted=True)
+        self._strangers.add(self._server)
 
     def unanswered(self, why: str, now: float) -> None:
         """Takes that the server got some of the request, and its answer did not come or broke off. Raises ClientError
@@ -182,7 +199,8 @@ class Exchange:
         self._nodes.answered(self._server, headers, lead=self.writes, able=status != 503)
         if 300 <= status < 400 and "location" in headers:
             to = "".join(c for c in headers["location"][:200] if c.isprintable())
-            detail = f"{self._server} redirects to {to}; say that address if it is meant"
+            who = named(headers) and f" (it answers{named(headers)})"
+            detail = f"{self._server} redirects to {to}{who}; say that address if it is meant"
             raise ClientError("redirected", detail, status=status)
         if status < 400:
             return "take"

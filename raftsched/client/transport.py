@@ -21,12 +21,13 @@ import msgspec
 import orjson
 
 from raftsched import __version__
-from raftsched.client.errors import ClientError, UnavailableError, UnknownOutcomeError, error_of
+from raftsched.client.errors import ClientError, NotRaftschedError, UnavailableError, UnknownOutcomeError, error_of
 from raftsched.client.models import Page
 from raftsched.client.models_cluster import ClusterView
 from raftsched.client.nodes import Nodes
 from raftsched.client.policy import Exchange, Rules, Verdict
 from raftsched.client.servers import Server
+from raftsched.client.strangers import is_named, is_strange, not_http, of_proxy, sender_of
 from raftsched.client.trust import SYSTEM, Trust, check_clear, in_clear, is_of_certificate, is_of_tls
 from raftsched.client.wire import log_index, own_key, query_text
 
@@ -59,12 +60,17 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    server: str = ""  # whose it is; empty: nobody asks
 
     def decoded(self, kind: type[_T]) -> _T:
-        """Returns the decoded body. Raises ClientError "internal" for a body that no node sends."""
+        """Returns the decoded body. Raises ClientError "internal" for a body that no node sends, NotRaftschedError for
+        one where nothing says that a node has sent it."""
         try:
             return msgspec.json.decode(self.body, type=kind)
         except (msgspec.DecodeError, ValueError) as error:
+            if self.server and not is_named(self.headers):
+                told = f"{self.server} {is_strange(self.status, self.headers)} Its answer cannot be read: {error}"
+                raise NotRaftschedError("not-raftsched", told) from None
             raise ClientError("internal", f"The answer cannot be read: {error}", status=self.status) from None
 
 
@@ -74,6 +80,10 @@ class _NotSent(Exception):
 
 class _NotTrusted(_NotSent):
     """Nor would it later: certificates are not what they should be."""
+
+
+class _Strange(_NotSent):
+    """Who answers is no node."""
 
 
 class _Unanswered(Exception):
@@ -187,7 +197,7 @@ class Transport:
                 response.release()
             if exchange.writes:
                 self.index = max(self.index, log_index(response.headers))
-            return Answer(response.status, response.headers, raw)
+            return Answer(response.status, response.headers, raw, str(exchange.server))
 
     async def ask(
         self,
@@ -257,17 +267,24 @@ class Transport:
                 continue
             try:
                 response = await self._ask(server, method, target, body, sent, seconds, read_timeout)
+            except _Strange as error:
+                exchange.strange(str(error), _now())
+                continue
             except _NotSent as error:
                 exchange.not_sent(str(error), _now(), untrusted=isinstance(error, _NotTrusted))
                 continue
             except _Unanswered as error:
                 exchange.unanswered(str(error), _now())
                 continue
+            if sender_of(response.status, response.headers) == "stranger":
+                response.close()  # nobody reads what it says
+                exchange.strange(is_strange(response.status, response.headers), _now())
+                continue
             verdict = None
             try:
                 verdict = exchange.answered(response.status, response.headers)
                 if verdict == "error":
-                    exchange.refused(await _error(response), response.headers)
+                    exchange.refused(await _error(response, server), response.headers)
                     continue
                 self._learn(server)
                 return response, verdict
@@ -307,6 +324,8 @@ class Transport:
             raise _NotSent("does not respond") from None
         except TimeoutError:
             raise _Unanswered(f"did not answer within {left:.3g} s") from None
+        except aiohttp.ClientResponseError:  # the head of the answer is none
+            raise _Strange(not_http(b"")) from None
         except (aiohttp.ClientError, OSError) as error:
             if is_of_certificate(found := _of_tls(error)):
                 raise _NotTrusted(self._trust.explain(found, server)) from None
@@ -380,12 +399,14 @@ class Transport:
             pass  # it is asked for again when the next answer comes
 
 
-async def _error(response: aiohttp.ClientResponse) -> ClientError:
+async def _error(response: aiohttp.ClientResponse, server: Server) -> ClientError:
     try:
         raw = await response.content.read(ERROR_MAX) if response.content_length is None else await response.read()
     except (aiohttp.ClientError, TimeoutError, OSError):
         raw = b""
-    return error_of(response.status, response.reason or "", raw)
+    status, reason, headers = response.status, response.reason or "", response.headers
+    said = "" if sender_of(status, headers) == "raftsched" else of_proxy(server, status, reason, headers)
+    return error_of(status, reason, raw, said)
 
 
 def _now() -> float:

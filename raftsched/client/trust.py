@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from raftsched.client.errors import ClientError
 from raftsched.client.servers import Server
-from raftsched.watched_files import marks_of
 
 if TYPE_CHECKING:
     import ssl  # it takes a third of the time of a short command
@@ -67,6 +66,8 @@ class Trust(NamedTuple):
 
     def marks(self) -> tuple[object, ...]:
         """Differ when a file was changed or replaced."""
+        from raftsched.watched_files import marks_of
+
         return marks_of((self.ca_file, self.client_cert, self.client_key))
 
     def hint(self, server: Server) -> str:

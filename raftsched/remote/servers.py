@@ -11,6 +11,7 @@ import msgspec
 from raftsched.client.errors import ClientError, error_of
 from raftsched.client.nodes import Nodes
 from raftsched.client.servers import Server as Address
+from raftsched.client.strangers import is_strange, sender_of
 from raftsched.client.token_file import TokenFile
 from raftsched.client.transport import Answer, Transport
 from raftsched.client.trust import SYSTEM, Trust, check_clear
@@ -103,10 +104,13 @@ class HttpServer:
         if token:
             headers["Authorization"] = f"Bearer {token}"
         try:
-            return await self._transport.ask(self._address, method, path, body, headers)
+            answer = await self._transport.ask(self._address, method, path, body, headers)
         except ClientError as error:
             # It speaks of all the nodes that a client has asked, and of its own patience; here it was one.
             raise NoAnswer(error.detail.rpartition(f" {self._address} ")[2].rstrip(".")) from None
+        if sender_of(answer.status, answer.headers) == "stranger":
+            raise NoAnswer(is_strange(answer.status, answer.headers))
+        return answer
 
 
 def _taken(answer: Answer) -> Answer:

@@ -56,8 +56,27 @@ def _unanswered(error: Any) -> Finding:
         )
     if error.status in (401, 403):
         return Finding("access", "fail", error.detail, "say who asks: RAFTSCHED_TOKEN, --token, or a context")
-    do = "is a node running? say --server URL, or 'raftsched dev'; on its machine: raftsched doctor --local DIR"
-    return Finding("reachable", "fail", error.detail, do)
+    return Finding("reachable", "fail", error.detail, _advice(error))
+
+
+def _advice(error: Any) -> str:
+    """Returns what to do, by the cause: who is there has a wrong certificate, or is no node; or nobody is there."""
+    said = error.detail
+    if "has expired" in said:
+        return "put a new certificate there (raftsched certs node): the node reads it by itself, at once at SIGHUP"
+    if "--ca-file" in said or "CA file" in said:
+        return "say --ca-file FILE of the authority that signed it (RAFTSCHED_CA_FILE, or a context)"
+    if "speak TLS" in said or "speaks TLS" in said:
+        return "say --server with http:// or https://, whichever the node was started for"
+    if error.code == "untrusted" or "certificate" in said or "is not trusted" in said:
+        return "compare the certificate with the address that is asked: raftsched certs, openssl x509 -text"
+    if error.code in ("not-raftsched", "redirected"):
+        return "something else listens there: say --server URL of a node, or of a proxy before the nodes"
+    if any(word in said for word in ("name or service not known", "resolution", "no address")):
+        return "is the name right, and does this machine's DNS know it? say --server URL"
+    if "does not respond" in said or "did not answer" in said:
+        return "does that machine run, and can this one reach the port (firewall, network)? say --server URL"
+    return "is a node running? say --server URL, or 'raftsched dev'; on its machine: raftsched doctor --local DIR"
 
 
 def _finding(item: dict[str, Any]) -> Finding:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.client.connection import BrokenAnswer, Connection, NoAnswer
+from raftsched.client.connection import BrokenAnswer, Connection, NoAnswer, NotHttp
 from raftsched.client.servers import Server
 from tests.support.patience import patient
 
@@ -234,3 +234,19 @@ def test_streaming_waits_no_longer_than_it_is_told() -> None:
         release.set()
         connection.close()
         thread.join(patient(30))
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"\x15\x03\x01\x00\x02\x02\x46", "speaks TLS; say https://"),
+        (b"\x00\x00\x12\x04\x00\x00\x00\x00\x00", "does not speak HTTP/1.1"),  # SETTINGS of HTTP/2, as of gRPC
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP/1.1"),
+        (b"-ERR unknown command\r\n", "does not speak HTTP/1.1"),
+        (b"HTP", "does not speak HTTP/1.1"),
+    ],
+)
+def test_who_speaks_otherwise_is_told_by_the_first_bytes(raw: bytes, said: str) -> None:
+    """Also where no line ever ends, and nothing follows."""
+    with pytest.raises(NotHttp, match=said):
+        answer(raw)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from raftsched.client import http
-from raftsched.client.errors import ClientError, FieldError, error_of_problem
+from raftsched.client.errors import (
+    AuthError,
+    ClientError,
+    FieldError,
+    InvalidError,
+    NotFoundError,
+    NotRaftschedError,
+    UnavailableError,
+    error_of_problem,
+)
 from raftsched.client.http import Client
 from raftsched.client.servers import Server, parse_servers
 from raftsched.client.wire import segment
@@ -185,17 +196,83 @@ def test_an_error_that_is_not_a_problem_still_reads_well() -> None:
     with serve(lambda r: (502, b"<html>proxy\nsad</html>")) as stub:
         error = failing(client(stub.url))
     assert (error.status, error.exit) == (502, Exit.UNAVAILABLE)
-    assert "502" in error.detail
-    assert "<html>proxy" in error.detail
-    assert "\n" not in error.detail
+    assert error.detail.startswith(f"{stub.url} answers as BaseHTTP/")
+    assert error.detail.endswith(": 502 Bad Gateway; that is not raftsched's: is it a proxy's?")
+    with serve(lambda r: (503, b"no healthy upstream\nmore")) as stub:
+        error = failing(client(stub.url))
+    assert (type(error), error.exit) == (UnavailableError, Exit.UNAVAILABLE)
+    assert error.detail.endswith("is it a proxy's? It says: no healthy upstream")
 
 
 def test_an_answer_that_is_not_json() -> None:
     with (
         serve(lambda r: (200, b"hello")) as stub,
-        pytest.raises(ClientError, match="is this a raftsched node"),
+        pytest.raises(NotRaftschedError, match=r"127.0.0.1:\d+ is not raftsched \(answers as BaseHTTP/.* with 200\)"),
     ):
         client(stub.url).get("/v1/jobs")
+
+
+STRANGERS = [
+    (404, b"<!DOCTYPE HTML>\n<title>File not found</title>"),
+    (404, b"404 page not found"),
+    (404, {"detail": "Not Found"}),
+    (405, b""),
+    (501, b"<!DOCTYPE HTML>\n<title>Unsupported method</title>"),
+    (400, {"kind": "Status", "code": 400}),
+]
+
+
+@pytest.mark.parametrize(("status", "body"), STRANGERS)
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
+def test_who_is_no_node_is_named_as_such(status: int, body: Any, method: str) -> None:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    with serve(lambda r: (status, raw)) as stub, pytest.raises(NotRaftschedError) as refused:
+        client(stub.url).request(method, "/v1/jobs")
+    assert (refused.value.code, refused.value.exit, refused.value.status) == ("not-raftsched", Exit.UNAVAILABLE, 0)
+    assert refused.value.detail.startswith(f"{stub.url} is not raftsched (answers as BaseHTTP/")
+    assert len(stub.requests) == 1
+
+
+@pytest.mark.parametrize("body", [{"items": "none"}, {"hello": 1}, [1]])
+def test_a_list_of_somebody_else_is_none(body: Any) -> None:
+    with serve(lambda r: (200, body)) as stub, pytest.raises(NotRaftschedError):
+        list(client(stub.url).items("/v1/jobs", {}, None))
+
+
+def test_a_page_that_answers_well_is_no_node() -> None:
+    page = {"Content-Type": "text/html; charset=utf-8"}
+    with serve(lambda r: (200, b"<html>Log in</html>"), headers=page) as stub, pytest.raises(NotRaftschedError):
+        client(stub.url).request("POST", "/v1/jobs")
+
+
+def test_a_node_is_asked_where_the_first_address_is_somebody_else_s() -> None:
+    with serve(lambda r: (404, b"<html>")) as other, serve(lambda r: (200, {"items": []})) as node:
+        assert client(other.url, node.url).get("/v1/jobs") == {"items": []}
+        assert len(other.requests) == 1
+
+
+def test_a_delete_is_not_done_because_somebody_else_knows_nothing_of_it() -> None:
+    """404 after an attempt without an answer means that it was that attempt which deleted: of a node alone."""
+    answers = iter([(0, None), (404, b"<html>")])
+    with serve(lambda r: next(answers)) as a, serve(lambda r: next(answers)) as b, pytest.raises(ClientError) as error:
+        client(a.url, b.url).request("DELETE", "/v1/jobs/x")
+    assert error.value.code == "unknown-outcome"
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, AuthError), (413, InvalidError), (429, UnavailableError)])
+def test_what_a_proxy_says_for_itself_is_told_as_its_own(status: int, kind: type[ClientError]) -> None:
+    with serve(lambda r: (status, b"<html>"), headers={"Server": "nginx/1.22.1"}) as stub:
+        error = failing(client(stub.url))
+    assert type(error) is kind
+    assert "is it a proxy's?" in error.detail
+
+
+def test_a_node_behind_a_proxy_is_known_by_its_problems_and_its_headers() -> None:
+    for headers in ({"Raftsched-Leader": "n1"}, {"RAFTSCHED-TERM": "3"}, {"Server": "raftsched"}):
+        with serve(lambda r: (404, b"gone"), headers=headers) as stub:
+            assert failing(client(stub.url)).code == "http-404"
+    with serve(lambda r: (404, {"code": "not-found", "detail": "No such job."})) as stub:
+        assert (type(found := failing(client(stub.url))), found.detail) == (NotFoundError, "No such job.")
 
 
 def test_nobody_there_is_one_line_that_names_everybody() -> None:

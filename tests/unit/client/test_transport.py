@@ -404,3 +404,58 @@ def test_whichever_node_is_asked_has_what_was_written_before() -> None:
         assert [r.path.partition("?")[2] for r in two.requests] == ["min_index=17"] * 2
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("raw", [(404, b"<html>"), (404, b"page not found"), (501, b""), (200, b"hello")])
+def test_who_is_no_node_is_named_at_once(raw: Reply) -> None:
+    async def main(url: str) -> None:
+        async with client(url) as found:
+            with pytest.raises(
+                raftsched.NotRaftschedError, match=r"is not raftsched \(answers as BaseHTTP/"
+            ) as refused:
+                await found.jobs.get("default/x")
+            assert url in refused.value.detail
+
+    with serve(lambda request: raw) as stub:
+        asyncio.run(main(stub.url))
+        assert len(stub.requests) == 1
+
+
+def test_who_speaks_no_http_is_no_node() -> None:
+    async def main() -> None:
+        async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"\x15\x03\x01\x00\x02\x02\x46\r\n\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(speak, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server, client(f"http://127.0.0.1:{port}") as found:
+            with pytest.raises(raftsched.NotRaftschedError, match="does not speak HTTP"):
+                await found.jobs.get("default/x")
+
+    asyncio.run(main())
+
+
+def test_a_node_is_asked_where_another_address_is_somebody_else_s() -> None:
+    with serve(lambda request: (404, b"<html>")) as other, serve(script((200, {"number": 1}))) as node:
+
+        async def main() -> None:
+            async with client(other.url, node.url) as found:
+                await found.transport.send("GET", "/v1/x")
+
+        asyncio.run(main())
+        assert (len(other.requests), len(node.requests)) == (1, 1)
+
+
+def test_a_proxy_that_reaches_no_node_is_asked_again() -> None:
+    """Its page is no answer of a node, and none that says that there is no node."""
+    with serve(script((502, b"<html>Bad Gateway"), (200, {}))) as stub:
+
+        async def main() -> None:
+            async with client(stub.url) as found:
+                with pytest.raises(raftsched.UnavailableError, match="is it a proxy's?") as refused:
+                    await found.transport.send("POST", "/v1/x", body=b"{}")
+                assert refused.value.status == 502
+
+        asyncio.run(main())

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from raftsched.cli.doctor.cluster import _unanswered
+from raftsched.client.errors import ClientError
 from tests.support.stub_server import Request, problem, serve
 from tests.unit.cli.house import run
 
@@ -134,3 +136,37 @@ def test_who_may_ask() -> None:
     assert result.exit_code == 1
     assert states(result)["access"][:2] == ("fail", "This cluster wants a token.")
     assert "RAFTSCHED_TOKEN" in (states(result)["access"][2] or "")
+
+
+@pytest.mark.parametrize(
+    ("error", "do"),
+    [
+        (("unreachable", "https://a:1 is not trusted: its certificate has expired, on 2024-01-31; it needs a new one"),
+         "put a new certificate there"),
+        (("unreachable", "https://a:1 is not trusted: its certificate is of an unknown authority; say --ca-file FILE"),
+         "say --ca-file FILE"),
+        (("untrusted", "the CA file x cannot be used: it is not PEM"), "say --ca-file FILE"),
+        (("unreachable", "https://a:1 is not trusted: its certificate is not for a"), "compare the certificate"),
+        (("unreachable", "https://a:1 does not speak TLS; say http://"), "say --server with http:// or https://"),
+        (("not-raftsched", "http://a:1 speaks TLS; say https://"), "say --server with http:// or https://"),
+        (("not-raftsched", "http://a:1 is not raftsched (answers as nginx with 404)"), "something else listens there"),
+        (("redirected", "http://a:1 redirects to https://a:2"), "something else listens there"),
+        (("unreachable", "http://a:1 name or service not known"), "is the name right"),
+        (("unreachable", "http://a:1 does not respond"), "does that machine run"),
+        (("unreachable", "http://a:1 refuses connections"), "is a node running?"),
+    ],
+)  # fmt: skip
+def test_what_to_do_goes_by_why_nobody_answers(error: tuple[str, str], do: str) -> None:
+    found = _unanswered(ClientError(*error))
+    assert (found.check, found.state, found.detail) == ("reachable", "fail", error[1])
+    assert found.do.startswith(do)
+
+
+def test_who_is_no_node_is_found_to_be_none() -> None:
+    with serve(lambda request: (404, b"<html>")) as stub:
+        result = run("--server", stub.url, "doctor", "-o", "json")
+    state, detail, do = states(result)["reachable"]
+    assert (result.exit_code, state) == (1, "fail")
+    assert f"{stub.url} is not raftsched" in detail
+    assert do is not None
+    assert do.startswith("something else listens there")
