@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -69,6 +69,7 @@ class Round:
         made: Full | None = None
         at, term, at_ms = 0, 0, 0
         if points.fulls:
+            self._fill(points)
             at, term, at_ms = self._end(points)
             try:
                 at, term, at_ms = self._log(at, term, at_ms)
@@ -92,9 +93,20 @@ class Round:
         way = points.on_from(newest)
         return (way[-1].last, way[-1].term, way[-1].to_ms) if way else (newest.index, newest.term, newest.at_ms)
 
-    def _log(self, at: int, term: int, at_ms: int) -> tuple[int, int, int]:
-        """Stores the log behind an entry, as far as it goes now. Returns the last entry, with its term and time."""
-        goal: int | None = None
+    def _fill(self, points: Points) -> None:
+        """Stores what is missing before entries that are kept and that nothing leads to, as far as the cluster still
+        has it. What is missing behind the newest backup comes by itself."""
+        waiting = {one.first for one in points.stranded()}
+        ends = {one.index: one.term for one in points.fulls} | {one.last: one.term for one in points.segments}
+        for first, last in points.missing():
+            if last + 1 in waiting and first - 1 in ends and first <= points.fulls[-1].index:
+                with suppress(LogGone):
+                    self._log(first - 1, ends[first - 1], 0, last)
+
+    def _log(self, at: int, term: int, at_ms: int, until: int | None = None) -> tuple[int, int, int]:
+        """Stores the log behind an entry, as far as it goes now, or to another entry. Returns the last entry, with its
+        term and time."""
+        goal = until
         while goal is None or at < goal:
             raw, newest = self._cluster.log(at)
             goal = newest if goal is None else goal  # else a busy cluster would be followed for ever

@@ -23,7 +23,7 @@ from raftsched.objectstore.store import ObjectStoreError, Source
 from raftsched.security.keyring import Keyring
 from raftsched.security.sealed_backup import MAGIC, new_identity
 from raftsched.store.backup import NotABackup
-from tests.unit.backups.house import CLUSTER, MAP, Saved, rows_in
+from tests.unit.backups.house import CLUSTER, ENTRIES, MAP, Saved, rows_in
 
 ID = CLUSTER.hex()
 NEVER = 10**12
@@ -117,6 +117,30 @@ def test_a_point_by_time_is_the_newest_entry_that_is_not_of_later(bed: Bed) -> N
     assert bed.repository.way_at(bed.points, NEVER * 1000).index == last
     with pytest.raises(NotKept, match="the oldest state is of 2025-11"):
         bed.repository.way_at(bed.points, bed.saved.at_ms(first) - 1)
+
+
+def test_what_is_missing_before_an_earlier_backup_is_fetched_again_while_the_log_has_it(bed: Bed) -> None:
+    bed.saved.jobs(1)
+    bed.round()
+    for _ in range(3):
+        bed.saved.jobs(ENTRIES)
+        bed.round()
+    bed.saved.jobs(1)
+    assert bed.round(0) == "FS"
+    (lost, _, _, _) = bed.points.segments
+    bed.repository.delete([lost])
+    hole = bed.points
+    assert [(one.first, one.last) for one in hole.stranded()] == [(lost.last + 1, hole.fulls[-1].index - 1)]
+    bed.saved.asked.clear()
+    bed.saved.jobs(1)
+    assert bed.round() == "SS"
+    assert bed.saved.asked == [lost.first - 1, hole.last_index], "no more than is missing"
+    assert (bed.points.stranded(), bed.points.missing()) == ([], [])
+    bed.same(bed.points.way_to(lost.first))
+    bed.repository.delete([lost])
+    bed.saved.drop_below(lost.last)
+    assert bed.round() == "", "it is gone, which is said by what lists and verifies"
+    assert len(bed.points.stranded()) == 1
 
 
 def test_a_log_that_no_longer_goes_back_makes_a_full_backup_and_says_so(bed: Bed) -> None:
