@@ -128,12 +128,18 @@ def _go_on(client: Client, habit: _Habit, every_s: float) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGHUP, lambda *_: None)
     clock = SystemClock()
+    first = True
     while True:
         began = clock.monotonic()
         try:
             _round(client, habit)
         except Failure as error:
             error.show()
+        except click.UsageError as error:
+            if first:
+                raise
+            Failure(error.message).show()  # credentials that are not there just now, for they are being changed
+        first = False
         time.sleep(max(0.0, began + every_s - clock.monotonic()))
 
 

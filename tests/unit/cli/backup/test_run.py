@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import click
 import pytest
 
 from raftsched.backups.making import LogGone, WentBack
@@ -234,7 +235,8 @@ def test_options_that_make_no_sense(tmp_path: Path, words: list[str], text: str)
 def test_a_habit_goes_on_after_a_round_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rounds: list[Any] = [None, Failure("no node answers"), None, KeyboardInterrupt()]
+    usage = click.UsageError("there are no credentials")
+    rounds: list[Any] = [None, Failure("no node answers"), None, usage, KeyboardInterrupt(), usage]
     slept: list[float] = []
 
     def one(client: Client, habit: Any) -> None:
@@ -247,10 +249,12 @@ def test_a_habit_goes_on_after_a_round_that_fails(
     monkeypatch.setattr(run_module.signal, "signal", lambda *of: None)
     with pytest.raises(KeyboardInterrupt):
         run_module._go_on(Client(parse_servers("http://127.0.0.1:1")), None, 300.0)  # type: ignore[arg-type]
-    assert capsys.readouterr().err == "raftsched: no node answers\n"
-    assert len(slept) == 3
+    assert capsys.readouterr().err == "raftsched: no node answers\nraftsched: there are no credentials\n"
+    assert len(slept) == 4
     assert all(0 < seconds <= 300 for seconds in slept)
     assert CLUSTER
+    with pytest.raises(click.UsageError):  # which no round after it would mend
+        run_module._go_on(Client(parse_servers("http://127.0.0.1:1")), None, 300.0)  # type: ignore[arg-type]
 
 
 def test_a_full_backup_says_what_nothing_leads_to(saved: Saved, tmp_path: Path) -> None:
