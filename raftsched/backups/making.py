@@ -94,12 +94,14 @@ class Round:
         return (way[-1].last, way[-1].term, way[-1].to_ms) if way else (newest.index, newest.term, newest.at_ms)
 
     def _fill(self, points: Points) -> None:
-        """Stores what is missing before entries that are kept and that nothing leads to, as far as the cluster still
-        has it. What is missing behind the newest backup comes by itself."""
-        waiting = {one.first for one in points.stranded()}
-        ends = {one.index: one.term for one in points.fulls} | {one.last: one.term for one in points.segments}
+        """Stores what was lost of the log before the newest backup, as far as the cluster still has it: what a segment
+        goes on from was there once. What is missing behind that backup comes by itself."""
+        fulls = {one.index: one.term for one in points.fulls}
+        ends = fulls | {one.last: one.term for one in points.segments}
+        begun = {one.first for one in points.segments}
         for first, last in points.missing():
-            if last + 1 in waiting and first - 1 in ends and first <= points.fulls[-1].index:
+            lost = last + 1 in begun and last not in fulls and first - 1 in ends
+            if lost and first <= points.fulls[-1].index:
                 with suppress(LogGone):
                     self._log(first - 1, ends[first - 1], 0, last)
 

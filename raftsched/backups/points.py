@@ -24,8 +24,8 @@ class Stretch(NamedTuple):
 
 
 class Stranded(NamedTuple):
-    """Entries that are kept and that nothing leads to: what is between them and the backup before them is missing, or
-    that backup is."""
+    """Entries of segments that nothing leads to: what is between them and the backup before them is missing, or that
+    backup is."""
 
     first: int
     last: int
@@ -111,11 +111,10 @@ class Points:
         return found
 
     def stranded(self) -> list[Stranded]:
-        """Returns the entries that are kept and cannot be restored, in order. What the segment that leads to the oldest
-        backup has of before is none of them, but whole segments of before are: that backup was another one's
-        successor."""
+        """Returns the entries of the segments that nothing leads to, in order. A segment from which a backup is gone on
+        is none of these, whatever it has of before."""
         stretches = self.stretches()
-        pieces: list[tuple[int, int]] = []
+        pieces: list[tuple[int, int]] = []  # that cannot be restored
         for first, last in self._runs():
             at = first
             for stretch in stretches:
@@ -127,11 +126,11 @@ class Points:
                 pieces.append((at, last))
         found = []
         for first, last in pieces:
-            held = tuple(one for one in self.segments if one.first <= last and first <= one.last)
-            if stretches and last < stretches[0].first and all(one.last > self.fulls[0].index for one in held):
-                continue
-            from_ms, to_ms = min(one.from_ms for one in held), max(one.to_ms for one in held)
-            found.append(Stranded(first, last, from_ms, to_ms, held))
+            # a backup may be that of the last entry of one
+            within = tuple(one for one in self.segments if first <= one.first and one.last <= last + 1)
+            if within:
+                from_ms, to_ms = min(one.from_ms for one in within), max(one.to_ms for one in within)
+                found.append(Stranded(first, min(last, max(one.last for one in within)), from_ms, to_ms, within))
         return found
 
     def missing(self) -> list[tuple[int, int]]:

@@ -64,16 +64,40 @@ def test_what_nothing_leads_to_is_named() -> None:
     assert seen(full(10), a, c, d) == ([(31, 50)], [(21, 30)])
     assert seen(full(10), b, d) == ([(21, 30), (41, 50)], [(11, 20), (31, 40)])
     assert seen(full(10), a, c, full(40), d) == ([(31, 39)], [(21, 30)]), "of 40 there is the backup"
-    assert seen(full(10), a, c, full(35), d) == ([(31, 34)], [(21, 30)]), "a part of a segment"
+    assert seen(full(10), a, c, full(41), log(41, 50)) == ([(31, 40)], [(21, 30)])
+    assert seen(full(10), a, c, d, full(45)) == ([(31, 40)], [(21, 30)])
+    assert seen(full(10), a, c, full(35), d) == ([], [(21, 30)]), "a backup goes on from that segment"
     assert seen(full(10), a, full(40), d) == ([], [(21, 40)])
     assert seen(full(10), a, log(25, 28), log(27, 33), d) == ([(25, 33), (41, 50)], [(21, 24), (34, 40)])
     assert seen(a, b, full(40), d) == ([(11, 30)], [(31, 40)])
-    assert seen(a, b, full(25), c) == ([(11, 24)], []), "the backup that they go on from was lost"
+    assert seen(a, b, full(25), c) == ([(11, 20)], []), "the backup that they go on from was lost"
     assert seen(b, full(25), c) == ([], []), "what is left of a segment that the oldest backup needs"
     assert seen(a, b, d) == ([(11, 30), (41, 50)], [(31, 40)])
     assert seen() == ([], [])
     (one,) = Points.of([full(10), a, c, d]).stranded()
     assert (one.from_ms, one.to_ms, one.segments) == (31 * S, 50 * S, (c, d))
+
+
+def test_at_random_what_nothing_leads_to_is_needed_by_nothing() -> None:
+    rng = random.Random(11)
+    found = 0
+    for _ in range(500):
+        kept: list[Full | Segment] = [full(at) for at in range(40) if rng.random() < 0.1]
+        for first in range(1, 40, 3):
+            if rng.random() < 0.7:
+                kept.append(log(max(1, first - rng.randrange(2)), first + rng.randrange(1, 5)))
+        points = Points.of(kept)
+        stranded = points.stranded()
+        found += len(stranded)
+        gone = {segment for one in stranded for segment in one.segments}
+        without = Points.of(set(kept) - gone)
+        assert (without.stretches(), without.stranded()) == (points.stretches(), [])
+        can = {index for s in points.stretches() for index in range(s.first, s.last + 1)}
+        assert can.isdisjoint(index for one in stranded for index in range(one.first, one.last + 1))
+        has = {index for one in points.segments for index in range(one.first, one.last + 1)}
+        lacks = {index for first, last in points.missing() for index in range(first, last + 1)}
+        assert has.isdisjoint(lacks)
+    assert found > 100
 
 
 def test_the_newest_state_is_none_where_later_entries_are_kept() -> None:
