@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from raftsched.cli.jobs.comparing import compare_all
+from raftsched.cli.jobs.comparing import compare, compare_all
 from raftsched.cli.jobs.files import Wanted
 
 if TYPE_CHECKING:
@@ -51,13 +51,26 @@ def _on_condition(client: Client, wanted: Wanted, condition: Mapping[str, str], 
             client.request("POST", f"/v1/jobs/{job['id']}/pause", body={}, headers=_match(job))
         return result
     except ClientError as e:
-        if e.status != 412 and e.code != "unknown-outcome":
-            raise
-        if _is_there(client, wanted):
-            return result  # by an attempt of this request that was not answered, or by another who wants the same
-        if e.status != 412:
-            raise
-        raise Changed(e, meanwhile(client, wanted.path)) from None
+        _require_there(client, wanted, e)
+        return result
+
+
+def _require_there(client: Client, wanted: Wanted, error: ClientError) -> None:
+    """Returns when the job is as the file says although a PUT on a condition was refused: by an attempt of the same PUT
+    that was not answered, or by another caller who wants the same. Else raises the error, or Changed."""
+    from raftsched.client.errors import ClientError
+
+    if error.status != 412 and error.code != "unknown-outcome":
+        raise error
+    try:
+        seen = compare_all(client, [wanted]).get(wanted.path) or compare(client, wanted)
+    except ClientError:
+        raise error from None
+    if seen["result"] == "unchanged":
+        return
+    if error.status != 412:
+        raise error
+    raise Changed(error, meanwhile(client, wanted.path)) from None
 
 
 def _put(client: Client, wanted: Wanted, condition: Mapping[str, str]) -> Answer:
@@ -75,10 +88,6 @@ def _match(job: Mapping[str, Any]) -> dict[str, str]:
     return {"If-Match": f'"{job["id"]}.{job["revision"]}"'}
 
 
-def _is_there(client: Client, wanted: Wanted) -> bool:
-    return compare_all(client, [wanted]).get(wanted.path, {}).get("result") == "unchanged"
-
-
 def _alone(client: Client, wanted: Wanted) -> str:
     """Puts a job that was not compared, or would have been refused, which its own PUT says best."""
     from raftsched.client.errors import ClientError
@@ -89,9 +98,8 @@ def _alone(client: Client, wanted: Wanted) -> str:
     try:
         answer = _put(client, wanted, condition)
     except ClientError as e:
-        if e.status != 412:
-            raise
-        raise Changed(e, meanwhile(client, wanted.path)) from None
+        _require_there(client, wanted, e)
+        return "created" if before is None else "changed"
     if answer.status == 201:
         return "created"
     job = answer.json()

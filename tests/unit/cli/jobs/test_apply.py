@@ -130,16 +130,24 @@ def test_who_changed_a_job_meanwhile_is_told(audited: bool) -> None:
     assert json.loads(shown.stdout) == {"items": [told]}
 
 
-def test_an_answer_that_was_lost_is_no_conflict() -> None:
-    """A node did what it was asked and ended; the next one refuses the same request."""
+@pytest.mark.parametrize("earlier", [False, True])
+def test_an_answer_that_was_lost_is_no_conflict(earlier: bool) -> None:
+    """A node did what it was asked and ended; the next one refuses the same request. `earlier`: both are of a version
+    that compares one job at a time."""
     put = threading.Event()
 
     def lost(request: Request) -> Reply | None:
+        request.path = request.path.removeprefix("/second")
+        if earlier and request.path == COMPARE:
+            return problem(405, "method-not-allowed", "no")
+        if earlier and request.method == "GET":
+            return problem(404, "not-found", "no")
+        if earlier and request.path.endswith("/compare"):
+            return 200, {"result": "unchanged"}
         if request.method == "PUT":
             first = not put.is_set()
             put.set()
             return (0, b"") if first else problem(412, "exists", "The name exists.")
-        request.path = request.path.removeprefix("/second")
         if request.path == COMPARE and put.is_set():
             return 200, {"items": [{"result": "unchanged", "etag": ETAG}]}
         return None
@@ -239,11 +247,16 @@ def test_directories_are_read_with_those_in_them(tmp_path: Path) -> None:
         (tmp_path / hidden).mkdir()
         (tmp_path / hidden / "e.yaml").write_text("name: e\n")
     (tmp_path / ".b.yaml.swp.yaml").write_text("no job")
+    mounted = team / "mounted"  # as a ConfigMap is
+    (mounted / "..2026_11_30").mkdir(parents=True)
+    (mounted / "..2026_11_30" / "f.yaml").write_text("name: f\n")
+    (mounted / "..data").symlink_to("..2026_11_30")
+    (mounted / "f.yaml").symlink_to("..data/f.yaml")
     names = dict.fromkeys("abcde", "created")
     with serve(answering(names)) as stub:
         words = ("--server", stub.url, "jobs", "apply", "-f", str(tmp_path))
         result = run(*words)
-        assert result.output == "created: d\ncreated: e\ncreated: a\ncreated: b\ncreated: x/c\n"
+        assert result.output == "created: d\ncreated: e\ncreated: f\ncreated: a\ncreated: b\ncreated: x/c\n"
         count = len(stub.requests)
 
         def refused(text: str) -> str:
