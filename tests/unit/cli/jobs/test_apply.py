@@ -252,7 +252,7 @@ def test_directories_are_read_with_those_in_them(tmp_path: Path) -> None:
     (mounted / "..2026_11_30" / "f.yaml").write_text("name: f\n")
     (mounted / "..data").symlink_to("..2026_11_30")
     (mounted / "f.yaml").symlink_to("..data/f.yaml")
-    names = dict.fromkeys("abcde", "created")
+    names = dict.fromkeys("abcdef", "created")
     with serve(answering(names)) as stub:
         words = ("--server", stub.url, "jobs", "apply", "-f", str(tmp_path))
         result = run(*words)
