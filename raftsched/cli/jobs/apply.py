@@ -79,9 +79,9 @@ def apply(
     paused stays paused; "suspended": true pauses one. What is read from an export and had expired there is left out,
     for it would run again.
 
-    --check sends nothing when the comparison finds a job that would be refused. That is all but a transaction: what
+    --check sends nothing when the comparison finds a job that would be refused. It is no transaction: what somebody
     changes while the jobs are sent, a limit that is reached on the way, and jobs that would wait for each other are
-    noticed by then only, and what was sent stays.
+    noticed by then only, and what was sent before stays.
 
     --prune also deletes: the jobs of all namespaces that carry --label and are in none of the files. It lists them and
     asks first, and deletes nothing when a job was refused. Files without any job are refused, for a template may have
