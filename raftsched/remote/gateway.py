@@ -298,16 +298,18 @@ class Gateway:
         refused: Sequence[RefusedReport] = (),
         check: Callable[[Session], None] = lambda row: None,
         gone: Callable[[], bool] = lambda: False,
+        ended: Callable[[], bool] = lambda: False,
         whose: str = "",
     ) -> PollOut:
         """Answers a poll that came at this time of the boot clock. `refused`: reports of it that could not be read.
         `check`: raises when the caller may not speak for the session. `gone`: whether nobody waits for the answer any
-        more. `whose`: the token's owner. Raises NoLeader, UnknownOutcome, Overloaded, and RaftschedError: session-over,
-        rate-limited, too-many, stopping, disk-full."""
+        more. `ended`: whether the caller sends nothing more, as one does that has gone, or that only waits for the
+        answer. `whose`: the token's owner. Raises NoLeader, UnknownOutcome, Overloaded, and RaftschedError:
+        session-over, rate-limited, too-many, stopping, disk-full."""
         self._check_running()
         held = await self._find(text, whose)
         check(held.row)
-        poll = self._enter(held, request, gone)
+        poll = self._enter(held, Poll(request, gone, ended), len(request.reports))
         lease = self._grants.ask(held.row.id, request.pause_ms, request.trouble, poll.event.set)
         try:
             taken = await self._take(held, request.reports) if request.reports else []
@@ -318,21 +320,19 @@ class Gateway:
         finally:
             self._grants.forget(lease)
             held.polls.remove(poll)
-            self._open_polls.left(held.row.id, held.row.ttl_ms, gone=poll.gone())
+            self._leave(held, poll)
             if held.over:
                 self._open_polls.forget(held.row.id)
 
-    def _enter(self, held: Held, request: PollIn, gone: Callable[[], bool]) -> Poll:
+    def _enter(self, held: Held, poll: Poll, reports: int) -> Poll:
         now = self._clock.boot_ms()
         held.left = min(RATE_BURST, held.left + (now - held.left_at_ms) * RATE_PER_S / 1000)
         held.left_at_ms = now
         if held.left < 1:
             raise RaftschedError("rate-limited", f"A session is for {RATE_PER_S} polls a second; come again shortly.")
-        held.left -= 1 + len(request.reports) / REPORTS_OF_POLL
-        answered = sum(not other.gone() for other in held.polls)
-        if answered >= POLLS_MAX or len(held.polls) >= LINGERING_MAX:
+        held.left -= 1 + reports / REPORTS_OF_POLL
+        if held.open_polls >= POLLS_MAX or len(held.polls) >= LINGERING_MAX:
             raise RaftschedError("too-many", f"{POLLS_MAX} polls of this session are being answered; wait for one.")
-        poll = Poll(request, gone)
         if poll.most:
             for other in held.polls:
                 if other.most:
@@ -341,6 +341,12 @@ class Gateway:
         held.polls.append(poll)
         self._open_polls.entered(held.row.id)
         return poll
+
+    def _leave(self, held: Held, poll: Poll) -> None:
+        """Nobody reads the poll's answer any more, or it is given."""
+        if poll.open:
+            poll.open = False
+            self._open_polls.left(held.row.id, held.row.ttl_ms, gone=poll.gone() or poll.ended())
 
     async def _answer(
         self, held: Held, poll: Poll, lease: Request, until: float, refused: list[RefusedReport], *, at_once: bool
@@ -398,6 +404,8 @@ class Gateway:
             for poll in held.polls:
                 if poll.gone():
                     poll.event.set()
+                elif poll.ended():  # it may be alive, and read the answer: that it is given as ever
+                    self._leave(held, poll)
         if self._waiting:
             self._look = asyncio.get_running_loop().call_later(LOOK_S, self._look_who_is_there)
 

@@ -1,4 +1,4 @@
-"""The sessions of remote workers as a node holds them: their rows, and the polls that are being answered."""
+"""An open session as a node has read it, and its polls that are being answered there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from raftsched.core.cluster import Session
 from raftsched.core.leasing import longest_poll_ms
 from raftsched.remote.protocol import PollIn
 
-RATE_BURST = 1_000  # polls that may come at once
+RATE_BURST = 1_000  # polls of one session that may come at once
 
 
 class Held:
@@ -28,6 +28,11 @@ class Held:
         """How long a poll waits at most."""
         return longest_poll_ms(self.row.ttl_ms)
 
+    @property
+    def open_polls(self) -> int:
+        """The number of those whose answers somebody reads, as far as can be seen now."""
+        return sum(not (poll.gone() or poll.ended()) for poll in self.polls)
+
     def wake(self) -> None:
         for poll in self.polls:
             poll.event.set()
@@ -36,13 +41,15 @@ class Held:
 class Poll:
     """A poll that is being answered."""
 
-    __slots__ = ("after", "event", "gone", "killing", "most", "replaced", "waits")
+    __slots__ = ("after", "ended", "event", "gone", "killing", "most", "open", "replaced")
 
-    def __init__(self, request: PollIn, gone: Callable[[], bool]) -> None:
+    def __init__(self, request: PollIn, gone: Callable[[], bool], ended: Callable[[], bool]) -> None:
+        """`gone`, `ended`: as of `Gateway.poll`."""
         self.after = request.after
         self.most = request.max_runs
         self.killing = frozenset(request.killing)
         self.event = asyncio.Event()  # there may be something for it
         self.gone = gone
-        self.waits = False
+        self.ended = ended
+        self.open = True  # as far as is known somebody reads its answer
         self.replaced = False  # a newer one takes the runs

@@ -64,6 +64,10 @@ class Fallback(web.RequestHandler):
             return bool(self._messages)
         return request.content.is_eof() and request.writer.output_size == 0
 
+    @property
+    def client_ended(self) -> bool:
+        return self._connection.ended
+
     # ------------------------------------------------------------ aiohttp's
 
     async def _handle_request(
@@ -118,6 +122,11 @@ class Fallback(web.RequestHandler):
         stamp(self._ctx, response.headers)
         response.force_close()
         return response
+
+
+def sends_no_more(request: web.BaseRequest) -> bool:
+    """Returns whether the client has closed its half of the connection, as it has when it was killed."""
+    return isinstance(request.protocol, Fallback) and request.protocol.client_ended
 
 
 def is_unroutable(request: web.BaseRequest) -> bool:

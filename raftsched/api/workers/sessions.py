@@ -14,6 +14,7 @@ from raftsched.api.auth.access import refused as not_accepted
 from raftsched.api.auth.callers import caller, note_proposed, request_state, served, signed
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
+from raftsched.api.http.fallback import sends_no_more
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.openapi.operation import BODIES, Reply, operation
@@ -106,6 +107,7 @@ async def poll(ctx: ApiContext, call: Call[PollIn]) -> web.Response:
             check=check_session,
             whose=who.whose,
             gone=lambda: request.transport is None or request.transport.is_closing(),
+            ended=lambda: sends_no_more(request),
         )
     except RaftschedError as error:
         if error.code in ("session-over", "rate-limited", "too-many"):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 from raftsched.core import commands as c
 from raftsched.core.ids import instance_key, parse_instance
+from raftsched.core.leasing import decode_beats
 from raftsched.core.model import Outcome
 from tests.support.local_api import Client, LocalCluster, run, serving
+from tests.support.local_raft import LocalRaft
+from tests.support.patience import until, within
 from tests.support.tokens import guarded, limited
 
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "overlap": "allow"}
@@ -188,6 +192,39 @@ def test_what_waits_says_what_workers_are_in_the_way(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_a_poll_whose_caller_was_killed_is_known_to_be_read_by_nobody(tmp_path: Path) -> None:
+    """The kernel says that nothing more comes, as for a caller that waits for the answer: which that one still gets."""
+
+    async def test(call: Client) -> None:
+        opening = {"name": "w1", "handlers": ["exec"], "incarnation": "i", "opening": 1}
+        status, session = await call("POST", "/v1/worker-sessions", opening)
+        assert status == 201
+        number, _, _ = session["session"].partition("-")
+        body = b'{"wait_ms": 1000}'
+        address = call.url.removeprefix("http://")
+        head = (
+            f"POST /v1/worker-sessions/{number}/poll HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n"
+            f"Raftsched-Session-Secret: {session['session']}\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        reader, writer = await asyncio.open_connection(*address.split(":"))
+        writer.write(head.encode() + body)
+        gateway = call.context.workers
+        assert isinstance(gateway._raft, LocalRaft)
+        sent = gateway._raft.sent
+        await until(lambda: any(kind == "worker_beats" for _, kind, _ in sent), "the poll")
+        writer.write_eof()
+
+        def told() -> list[int]:
+            beats = [decode_beats(raw) for _, kind, raw in sent if kind == "worker_beats"]
+            return [session for one in beats for session, _ in one.left]
+
+        assert await until(told, "the node to say so") == [int(number)]
+        assert (await within(reader.readline())).startswith(b"HTTP/1.1 200")
+        writer.close()
+
+    run(tmp_path, test)
+
+
 def test_a_follower_asks_the_leader_when_it_heard_of_them(tmp_path: Path) -> None:
     async def main() -> None:
         cluster = LocalCluster(tmp_path, ("n1", "n2"))
@@ -220,7 +257,5 @@ def test_a_follower_asks_the_leader_when_it_heard_of_them(tmp_path: Path) -> Non
                 assert "(worker_ttl and a quarter)" in why["text"]
         finally:
             cluster.close()
-
-    import asyncio
 
     asyncio.run(main())

@@ -35,7 +35,8 @@ from raftsched.core.tables import Table
 from raftsched.core.webhooks import PutWebhook, TestWebhook, WebhookSpec
 from raftsched.errors import NoLeader, RaftschedError
 from raftsched.nesting import DEPTH_MAX
-from raftsched.remote.gateway import PROPOSE_S, RATE_BURST, Gateway, NameTaken
+from raftsched.remote.gateway import PROPOSE_S, Gateway, NameTaken
+from raftsched.remote.held import RATE_BURST
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputPlace, PollIn, PollOut, Printed, Report
 from raftsched.remote.reports import not_valid
 from raftsched.worker.output_rules import OutputRules

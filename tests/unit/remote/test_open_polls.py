@@ -6,7 +6,7 @@ import asyncio
 
 from raftsched.core.commands import EndSession
 from raftsched.core.leasing import QUIET_AFTER_MS, decode_beats
-from raftsched.remote.gateway import LOOK_S
+from raftsched.remote.gateway import LOOK_S, POLLS_MAX
 from raftsched.remote.protocol import OpenOut, PollIn
 from tests.unit.remote.test_gateway import TTL_MS, World, number_of, run
 
@@ -47,6 +47,45 @@ def test_a_connection_that_ended_is_told_at_once() -> None:
         await asyncio.sleep(LOOK_S + MOMENT_S)
         ((number, silent_ms),) = told(world)
         assert (number, silent_ms <= QUIET_AFTER_MS / 2) == (number_of(session), True)
+
+    run(body)
+
+
+def test_a_caller_that_sends_nothing_more_may_have_gone_and_is_answered_all_the_same() -> None:
+    """Without TLS the end of a process that was killed looks like that of a request whose answer is waited for."""
+
+    async def body(world: World) -> None:
+        session = await world.open()
+        ended = False
+        request, now = PollIn(wait_ms=2_000), world.clock.boot_ms()
+        poll = asyncio.ensure_future(world.gateway.poll(session.session, request, now, ended=lambda: ended))
+        await asyncio.sleep(MOMENT_S)
+        ended = True
+        await asyncio.sleep(LOOK_S + MOMENT_S)
+        assert [number for number, _ in told(world)] == [number_of(session)]
+        assert not poll.done()
+        token = world.give(session)
+        assert [given.token for given in (await poll).runs] == [token]
+        assert (await world.poll(session, after=token, wait_ms=500)).runs == []
+        before = len(told(world))
+        await asyncio.sleep(MOMENT_S)
+        assert len(told(world)) == before, "it was alive: it has polled again"
+
+    run(body)
+
+
+def test_polls_that_nobody_reads_take_no_place_of_others() -> None:
+    async def body(world: World) -> None:
+        session = await world.open()
+        polls = []
+        for _ in range(2 * POLLS_MAX):
+            poll = world.gateway.poll(
+                session.session, PollIn(wait_ms=2_000, max_runs=0), world.clock.boot_ms(), ended=lambda: True
+            )
+            polls.append(asyncio.ensure_future(poll))
+            await asyncio.sleep(0)
+        assert (await world.poll(session)).lease_ms == TTL_MS
+        assert not any(poll.done() for poll in polls)
 
     run(body)
 
