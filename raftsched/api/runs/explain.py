@@ -47,7 +47,7 @@ from raftsched.core.model import FINAL, FOLLOWED, Attempt, Instance, InstanceSta
 from raftsched.core.tables import ReadView
 from raftsched.quantities import format_duration
 
-_OF_NODES = ("no_eligible_node", "no_free_slot", "turn")  # obstacles that may be other ones by what the leader knows
+_OF_NODES = ("no_eligible_node", "no_free_slot", "start", "turn")  # obstacles of which the leader may know more
 
 
 class MisfireShown(msgspec.Struct):

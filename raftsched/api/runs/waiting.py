@@ -117,9 +117,9 @@ def waits_for(
     if row.state in FINAL or row.state is InstanceState.RUNNING:
         return None
     if row.state is InstanceState.LAUNCHED:
-        return Obstacle(
-            "start", f"It was given to {in_words(row.attempts[-1].node)}, whose word that it started is awaited."
-        )
+        node = row.attempts[-1].node
+        why = f"; {troubles[node]}" if node in troubles else ""
+        return Obstacle("start", f"It was given to {in_words(node)}, whose word that it started is awaited{why}.")
     if status.leader is None:
         return _NO_LEADER
     if row.state is InstanceState.RETRYING:

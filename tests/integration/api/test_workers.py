@@ -247,10 +247,17 @@ def test_a_follower_asks_the_leader_when_it_heard_of_them(tmp_path: Path) -> Non
                     for path in (f"/v1/instances/{made['id']}/explain", f"/v1/jobs/{job['id']}/explain"):
                         _, why = await call("GET", path)
                         assert "the worker w1 (it has had no poll open for 1s)" in why["text"], (call.url, path)
+                launched = await given_to(first, session)
+                for call in (first, second):
+                    _, why = await call("GET", f"/v1/instances/{launched}/explain")
+                    assert why["waiting_for"]["text"] == (
+                        "It was given to the worker w1, whose word that it started is awaited; it has had no poll open "
+                        "for 1s."
+                    ), call.url
                 cluster.quiet_workers, cluster.troubles = {}, {}
                 cluster.heartbeat_ages = {"worker/w1": 7_000}
                 instance = await given_to(first, session)
-                (run_of_it,) = (await second("GET", "/v1/workers/w1"))[1]["runs"]
+                _, run_of_it = (await second("GET", "/v1/workers/w1"))[1]["runs"]
                 cluster.apply(c.Started(session, run_of_it["token"], cluster.clock.wall))
                 _, why = await second("GET", f"/v1/instances/{instance}/explain")
                 assert "The leader last heard of the worker w1 7s ago." in why["text"]
