@@ -76,10 +76,10 @@ class Lost:
         yield f"Empty no data directory. {self.most}. Save that, and begin a new cluster with it ({SEE}):"
         yield f"  {self.backup}"
         yield "  raftsched cluster verify raftsched.backup --cluster-key-file cluster.key"
-        yield f"Stop all nodes, and move their data directories away. On {best}, DIR being the one of its flags:"
+        yield f"Stop all nodes, and move their data directories away. On {best}, whose DIR is in OLD now:"
         yield (
             "  raftsched cluster restore raftsched.backup --cluster-key-file cluster.key"
-            f" --data DIR --id {best} --raft {self.raft.get(best, 'HOST:PORT')}"
+            f" --log OLD --data DIR --id {best} --raft {self.raft.get(best, 'HOST:PORT')}"
         )
         yield f"Start {best} as always, and the others with empty data directories; let them in:"
         for node in sorted(set(self.voters) - {best}):

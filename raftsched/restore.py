@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -25,6 +25,7 @@ from raftsched.store.backup import Contents, NotABackup
 from raftsched.store.environment import Environment
 from raftsched.store.rebuild import Rebuilt, rebuild
 from raftsched.store.store import MAP_BYTES
+from raftsched.store.tail import entries_behind
 from raftsched.store.view import WriteView
 from raftsched.store.write_batch import LogEntry
 from raftsched.unfinished import RESTORING, said_of
@@ -39,6 +40,7 @@ class Restored:
     cluster_id: str
     index: int  # where the new cluster's log begins
     settled: Settled
+    behind: int = 0  # entries of the log that were applied to the backup
 
 
 @contextmanager
@@ -80,11 +82,12 @@ def restore(
     now_ms: int,
     keys: Keyring | None = None,
     entries: Iterable[list[LogEntry]] = (),
+    log: Path | None = None,
 ) -> Restored:
     """Makes the directory. `raft`: host:port by which other nodes reach this one. `work`: what `reserved` gave, where
     the caller has reserved the directory before. `skip`: what was due since the backup was made is recorded as skipped,
     and not run. `now_ms`: the wall clock. `keys`: see backup.verify. `entries` of the
-    log, the first of which follows the backup's, are applied to it.
+    log, the first of which follows the backup's, are applied to it; or those that the log of a store has, `log`.
 
     Raises StartupError; then the directory is as it was."""
     with reserved(data) if work is None else nullcontext(work) as place:
@@ -92,6 +95,8 @@ def restore(
             with open_regular(source) as opened:
                 label = backup.read_label(opened, str(source))
             require_room(data, 2 * label.size, _RESERVE)
+            if log is not None:
+                entries = [entries_behind(log, label.index, label.term)]
             rebuilt = rebuild(
                 source,
                 place,
@@ -109,7 +114,7 @@ def restore(
             raise StartupError(f"{error}.") from error
         except (OSError, ValueError) as error:
             raise StartupError(f"{source} cannot be restored to {data}: {_why(error)}.") from None
-    return found
+    return replace(found, behind=rebuilt.index - label.index)
 
 
 def _why(error: OSError | ValueError) -> str:

@@ -116,7 +116,8 @@ def test_what_is_said_brings_all_acknowledged_jobs_back(
         stop_all(cluster)
         for node in cluster.nodes:
             shutil.move(node.data, tmp_path / f"moved-{node.id}")
-        done = run(*(str(survivor.data) if word == "DIR" else word for word in restore))
+        places = {"DIR": str(survivor.data), "OLD": str(tmp_path / "moved-n3")}
+        done = run(*(places.get(word, word) for word in restore))
         assert done.exit_code == 0, done.output
         survivor.start()
         cluster.wait("the restored node to lead", survivor.ready)

@@ -47,7 +47,7 @@ def test_the_node_that_has_most_is_named_with_what_saves_it() -> None:
     assert lost.most == "n3 has most, up to entry 17 (n1 12, n2 13)"
     commands = [line.strip() for line in lost.steps() if line.startswith("  ")]
     assert commands[0] == "raftsched --server n3:7401 cluster backup --local raftsched.backup"
-    assert commands[2].endswith("--data DIR --id n3 --raft n3:7501")
+    assert commands[2].endswith("--log OLD --data DIR --id n3 --raft n3:7501")
     assert [line.split()[-2] for line in commands[3:]] == ["n1", "n2"]
 
 

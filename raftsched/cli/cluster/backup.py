@@ -294,6 +294,13 @@ new_node_options = options(
 @identity_option
 @key_file_option
 @unsigned_option
+@click.option(
+    "--log",
+    "old",
+    metavar="OLD",
+    type=click.Path(path_type=Path),
+    help="Also what the log of this data directory has beyond; of the node that made FILE, stopped.",
+)
 @new_node_options
 @progress_option
 @ending_in_order()
@@ -302,6 +309,7 @@ def restore(
     identity: Path | None,
     key_file: Path | None,
     unsigned: bool,
+    old: Path | None,
     data: Path,
     node: str,
     raft: str,
@@ -315,6 +323,9 @@ def restore(
     counts as lost, and runs again; what was due since is treated as each job's misfire policy says, or recorded as
     SKIPPED with --due skip, for the old cluster has run it. What is to run at most once is never run again. Fencing
     tokens go on far above those that the old cluster gave.
+
+    Where a majority of the disks is lost, FILE is of the node that has most ('raftsched cluster status'). --log OLD
+    adds what the log of that node has beyond: what was acknowledged just before, and perhaps the newest that never was.
 
     What is sealed in it needs the cluster key of its time: give the nodes the same key file, or put it into DIR as
     cluster.key. The same key tells who made it: it is taken from DIR, or from --cluster-key-file.
@@ -359,12 +370,15 @@ def restore(
                 rng=chance,
                 now_ms=now_ms,
                 keys=keys,
+                log=None if old is None else old / "store",
             )
     except OSError as error:
         raise Failure(f"cannot open {file}: {(error.strerror or str(error)).lower()}") from None
     except StartupError as error:
         raise Failure(error.detail.rstrip(".")) from None
     when = f"of {_time(found.contents.label.at_ms)}"
+    if found.behind:
+        when += f", and {_counted(found.behind, 'entry', 'entries')} of the log behind it"
     tell_restored(found, data, node, when, paused=paused, unsigned=unsigned)
 
 
@@ -383,8 +397,8 @@ def _settled(found: Settled) -> Iterator[str]:
         yield f"to be run again, unless at most once: {_counted(found.live, 'run')} that ran, and count as lost"
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
+def _counted(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def raft_address(node: str, raft: str) -> str:

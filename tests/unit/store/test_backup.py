@@ -24,7 +24,7 @@ from raftsched.core.tables import Table
 from raftsched.errors import StartupError
 from raftsched.restore import restore
 from raftsched.security.keyring import Keyring
-from raftsched.store import LogEntry, Store
+from raftsched.store import LogEntry, Store, WriteBatch
 from raftsched.store.backup import TRAILER, NotABackup, NotWhole, label_of, look, trailer, verify
 from tests.support.invariants import violations
 from tests.support.memory_view import T0, World
@@ -256,3 +256,38 @@ def test_what_somebody_changed_ends_no_process(saved: Saved, world: World, tmp_p
         found = subprocess.run(words, capture_output=True, text=True, check=False)
         print(found.stdout[-100:])
         assert found.returncode == 0, f"{found.returncode}: {found.stdout[-100:]} {found.stderr[-2000:]}"
+
+
+def test_what_the_log_has_beyond_the_backup_is_brought_back(saved: Saved, world: World, tmp_path: Path) -> None:
+    """The node had it on disk, and was not told any more that a majority had."""
+    world.create(name="saved")
+    saved.apply(world)
+    path = saved.save(tmp_path / "b")
+    told = world.create(name="told")
+    saved.apply(world)
+    kept = world.create(name="acknowledged")
+    saved.store.write(WriteBatch(append=[LogEntry(saved.index + 1, 1, world.log[-1])]))
+    assert saved.store.applied_index == saved.index, "it is not known to be committed"
+    with pytest.raises(StartupError, match="old/store is in use; stop its node first"):
+        restored(path, tmp_path / "new", log=saved.directory / "store")
+    saved.store.close()
+    done = restored(path, tmp_path / "new", log=saved.directory / "store")
+    assert done.behind == 2
+    store = Store.open(tmp_path / "new" / "store", sync=False)
+    with store.read() as view:
+        assert not violations(view)
+        assert all(view.get(Table.JOBS, job.id.to_bytes(8, "big")) for job in (told, kept))
+    store.close()
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(StartupError, match="no such file"):
+        restored(path, tmp_path / "other", log=tmp_path / "none")
+
+
+def test_the_log_of_another_past_is_refused(saved: Saved, tmp_path: Path) -> None:
+    path = saved.save(tmp_path / "b")
+    other = Store.open(tmp_path / "other" / "store", sync=False)
+    other.write(WriteBatch(append=[LogEntry(n, 7, b"") for n in range(1, 9)], hard_state=(7, None)))
+    other.close()
+    with pytest.raises(StartupError, match=r"does not go on from entry 2: entry 2: its term is 7, but one of 1 was"):
+        restored(path, tmp_path / "new", log=tmp_path / "other" / "store")
+    assert not (tmp_path / "new").exists()
