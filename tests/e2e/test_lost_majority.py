@@ -119,6 +119,7 @@ def test_what_is_said_brings_all_acknowledged_jobs_back(
         places = {"DIR": str(survivor.data), "OLD": str(tmp_path / "moved-n3")}
         done = run(*(places.get(word, word) for word in restore))
         assert done.exit_code == 0, done.output
+        assert "start n3 with --cluster-key-file, or copy it to" in done.output
         survivor.start()
         cluster.wait("the restored node to lead", survivor.ready)
         for node, words in zip(cluster.nodes, adds, strict=False):

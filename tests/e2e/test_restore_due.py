@@ -59,6 +59,7 @@ def test_what_ran_after_the_backup(due: str, tmp_path: Path) -> None:
         shutil.copy(tmp_path / "old" / "cluster.key", node.data)
         done = command("cluster", "restore", str(file), *new, "--due", due)
         assert done.exit_code == 0, done.output
+        assert "needs that key" not in done.output, "it is there"
         assert "skipped, and on record with the reason restored: " in done.output
         assert "ended, for they may have run and are to run at most once: 1 run\n" in done.output
         node.start()

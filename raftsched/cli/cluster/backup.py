@@ -426,6 +426,11 @@ def tell_restored(found: Restored, data: Path, node: str, when: str, *, paused: 
         if unsigned
         else f"the backup was signed with the cluster key {old.label.key}"
     )
+    if not unsigned and not (data / KEY_FILE).exists():
+        click.echo(
+            f"what is sealed in it needs that key: start {node} with --cluster-key-file, or copy it to"
+            f" {data / KEY_FILE} before; else it makes one of its own"
+        )
     for line in _settled(found.settled):
         click.echo(line)
     others = [name for name in old.members if name != node]

@@ -7,14 +7,17 @@ import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from raftsched.backups.making import Round
 from raftsched.backups.repository import Repository, time_text
 from raftsched.core.model import MINUTE_MS
+from raftsched.errors import StartupError
 from raftsched.objectstore.directory import Directory
 from raftsched.security.sealed_backup import new_identity
+from raftsched.unfinished import require_restored
 from tests.unit.backups.house import CLUSTER, Saved
 from tests.unit.cli.house import run
 
@@ -203,6 +206,24 @@ def test_where_no_full_backup_is_left_it_is_said_what_is(saved: Saved, tmp_path:
     assert (verified.exit_code, verified.stderr) == (
         3, "raftsched: there is no full backup, and nothing leads to entries 6 to 8 of the log\n"
     )  # fmt: skip
+
+
+def test_no_node_begins_while_a_backup_is_fetched(
+    saved: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch, data, said = Repository.fetch, tmp_path / "new", []
+
+    def fetched(*args: Any) -> None:
+        with pytest.raises(StartupError, match="remove it and restore again"):
+            require_restored(data)
+        said.append(1)
+        fetch(*args)
+
+    monkeypatch.setattr(Repository, "fetch", fetched)
+    more = ["--data", str(data), "--id", "n1", "--raft", "127.0.0.1:1", "--due", "skip"]
+    result = run("backup", "restore", "--unsigned", str(tmp_path / "vault"), *more)
+    assert (result.exit_code, said) == (0, [1]), result.output
+    require_restored(data)
 
 
 def test_restore_makes_a_node_of_a_point_in_time(saved: Saved, tmp_path: Path) -> None:
