@@ -78,6 +78,7 @@ AUDIT_BY_SUBJECT = 6  # rings of their own for jobs and secrets; no note of what
 DELAYS_FOLLOW_EACH_RUN = 6  # a fixed delay counts from the end of each run of its job, also of one that was asked for
 HASHED_BY_NAME = 6  # `H` in the cron expressions of a named job that is made now is hashed from namespace and name
 JITTER_ENDS_BEFORE_NEXT = 6  # of each trigger, also of times that were missed
+FAILING_IS_NOTED = 6  # of webhooks, since when none of their attempts has succeeded
 BACKUPS_ARE_NOTED = 6  # how far the log is kept elsewhere is a part of the state
 MISSED_RUN_WAITS = 6  # the one run that makes up for missed times waits for the run that goes on
 FIRST_START_COUNTS = 6  # a run starts with the first attempt that does, also where one before it was lost unstarted

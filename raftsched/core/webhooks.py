@@ -124,6 +124,7 @@ class Webhook(msgspec.Struct, array_like=True, kw_only=True):
     counted_from_ms: int = 0  # WebhookSpec.most: since then
     counted: int = 0  # so many were sent,
     left_out: int = 0  # and so many events were not, of which the next message says so
+    failing_since_ms: int | None = None  # an attempt failed then, and none has succeeded since
 
 
 class Noted(msgspec.Struct, array_like=True, kw_only=True):

@@ -22,6 +22,7 @@ SWAPPED, STALLED = "raftsched_swapped_bytes", "raftsched_memory_stalled_ratio"
 FILES = "raftsched_open_files_max"
 OLDEST, QUEUE_PAUSED = "raftsched_queue_oldest_wait_seconds", "raftsched_queue_paused"
 FAILURES, ACTIVE = "raftsched_webhook_failures_in_a_row", "raftsched_webhook_active"
+FAILING = "raftsched_webhook_failing_seconds"
 UNSENT, GONE = "raftsched_webhook_oldest_wait_seconds", "raftsched_webhook_gone"
 UNCOMMITTED, OVERDUE = "raftsched_raft_uncommitted_seconds", "raftsched_due_overdue_seconds"
 BACKUP, UNCOPIED = "raftsched_backup_log_time_seconds", "raftsched_output_uncopied_seconds"
@@ -33,7 +34,7 @@ SLOTS, RUNNING = "raftsched_executor_slots", "raftsched_executor_running"
 _LOOKED_AT = frozenset({
     *(DAYS_LEFT, RAFT_DAYS_LEFT, FREE, STORE, STORE_FREE, UNPLACEABLE, DEAD, LOG_ENTRIES, LATELY, NODE, SYNCHRONISED),
     *(MEMORY, AVAILABLE, SWAPPED, STALLED, FILES, OLDEST, QUEUE_PAUSED, FAILURES, ACTIVE, SLOTS, RUNNING),
-    *(UNSENT, GONE, UNCOMMITTED, OVERDUE, BACKUP, BACKUP_INDEX, UNCOPIED, OUTPUT_STORE, UNSHIPPED, STRETCH),
+    *(FAILING, UNSENT, GONE, UNCOMMITTED, OVERDUE, BACKUP, BACKUP_INDEX, UNCOPIED, OUTPUT_STORE, UNSHIPPED, STRETCH),
 })  # fmt: skip
 _SAMPLE = re.compile(r"([a-z_]+)(\{.*\})? ([0-9.e+-]+)", re.ASCII)
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', re.ASCII)

@@ -10,6 +10,7 @@ from raftsched.doctor.facts import Facts
 from raftsched.doctor.telling import (
     ACTIVE,
     DEAD,
+    FAILING,
     FAILURES,
     GONE,
     LATELY,
@@ -29,6 +30,7 @@ WAIT_S = 900
 FAILING_SHARE, FAILING_LEAST = 0.5, 10  # of the attempts of a namespace that ended lately
 WEBHOOK_FAILURES = 3  # in a row
 OVERDUE_S = 60  # of a due time that was not fired, as the alert has it
+FAILING_S = 900  # without one that succeeds
 UNSENT_S = 300  # of a delivery, as the alert has it (deploy/prometheus/alerts.yml)
 _SHOWN = 5  # of a kind
 _SYSTEM = "_system"  # the namespace of deliveries, which have a check of their own
@@ -199,6 +201,15 @@ def webhooks(facts: Facts) -> Iterator[Finding]:
         said = ", ".join(f"{name} {int(count):,}" for name, count in sorted(dropped.items())[:_SHOWN])
         do = "its receiver is too slow: mend it, or narrow the events that the webhook asks for"
         yield Finding("webhooks", "warn", f"not sent within 15 minutes, for too many waited: {said}", do)
+    deaf = {
+        name: s
+        for name, s in _by(facts, FAILING, "webhook").items()
+        if s > FAILING_S and active.get(name) and name not in failing_ones
+    }
+    if deaf:
+        said = ", ".join(name + lasting(int(s) * 1000) for name, s in sorted(deaf.items())[:_SHOWN])
+        do = f"raftsched webhooks deliveries {min(deaf)} shows the errors; mend the receiver, then webhooks test"
+        yield Finding("webhooks", "warn", f"nothing was delivered: {said}", do)
     slow = sorted(((s, n) for n, s in _by(facts, UNSENT, "webhook").items() if s > UNSENT_S and active.get(n)))[::-1]
     if slow:
         said = ", ".join(f"{name} {format_duration(int(s) * 1000)}" for s, name in slow[:_SHOWN])
@@ -208,7 +219,7 @@ def webhooks(facts: Facts) -> Iterator[Finding]:
     if gone:
         do = f"its receiver answered 410: raftsched webhooks edit {gone[0]} --active, or webhooks delete"
         yield Finding("webhooks", "warn", f"nothing is sent to {', '.join(gone[:_SHOWN])}", do)
-    if active and not (failing_ones or dropped or slow or gone):
+    if active and not (failing_ones or dropped or deaf or slow or gone):
         yield Finding("webhooks", "ok", f"{len(active)}, and none fails")
 
 

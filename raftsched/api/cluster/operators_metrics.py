@@ -82,7 +82,7 @@ class OperatorsMetrics(Collector):
                 most.add_metric([queue.name], queue.max_running)
         yield from (running, most, paused)
         yield from _of_namespaces(quotas)
-        yield from _of_webhooks(webhooks, jobs_of, waits_ms)
+        yield from _of_webhooks(webhooks, jobs_of, waits_ms, self._ctx.now_ms())
 
 
 def _of_namespaces(quotas: list[Queue]) -> Iterator[Metric]:
@@ -98,7 +98,9 @@ def _of_namespaces(quotas: list[Queue]) -> Iterator[Metric]:
     yield from (running, most)
 
 
-def _of_webhooks(webhooks: list[Webhook], jobs: dict[str, Job | None], waits_ms: dict[str, int]) -> Iterator[Metric]:
+def _of_webhooks(
+    webhooks: list[Webhook], jobs: dict[str, Job | None], waits_ms: dict[str, int], now_ms: int
+) -> Iterator[Metric]:
     labels = ["webhook"]
     active = GaugeMetricFamily("raftsched_webhook_active", "1 while events are sent to it.", labels=labels)
     words = "1 while nothing is sent to it because its receiver answered 410, until somebody activates it."
@@ -111,6 +113,10 @@ def _of_webhooks(webhooks: list[Webhook], jobs: dict[str, Job | None], waits_ms:
     failures = GaugeMetricFamily("raftsched_webhook_failures_in_a_row", words, labels=labels)
     words = "Events that were not sent, because too many waited."
     dropped = CounterMetricFamily("raftsched_webhook_dropped", words, labels=labels)
+    words = (
+        "For how long attempts to send something have failed, and none succeeded; 0: there are none, or the newest did."
+    )
+    failing = GaugeMetricFamily("raftsched_webhook_failing_seconds", words, labels=labels)
     for webhook in webhooks:
         job = jobs[webhook.name]
         active.add_metric([webhook.name], webhook.spec.active)
@@ -119,4 +125,6 @@ def _of_webhooks(webhooks: list[Webhook], jobs: dict[str, Job | None], waits_ms:
         waiting.add_metric([webhook.name], 0 if job is None else job.active)
         failures.add_metric([webhook.name], 0 if job is None else job.failures_in_a_row)
         dropped.add_metric([webhook.name], webhook.dropped)
-    yield from (active, gone, oldest, waiting, failures, dropped)
+        since_ms = webhook.failing_since_ms
+        failing.add_metric([webhook.name], 0 if since_ms is None else max(0, now_ms - since_ms) / 1000)
+    yield from (active, gone, oldest, waiting, failures, dropped, failing)

@@ -9,7 +9,7 @@ from raftsched.core.apply.checks import wake_checking
 from raftsched.core.apply.conditions import span
 from raftsched.core.apply.finish import finish, settle
 from raftsched.core.apply.indexes import reindex, waits_in_ready
-from raftsched.core.apply.notices import GONE, deactivate_if_gone
+from raftsched.core.apply.notices import GONE, deactivate_if_gone, note_attempt
 from raftsched.core.apply.parts import advance
 from raftsched.core.apply.queues import (
     NO_QUEUES,
@@ -411,10 +411,12 @@ def _failed(
     it does not run again."""
     retry = tx.policy_of(job, instance).retry
     instance.tried += 1
-    if instance.notice is not None and deactivate_if_gone(tx, job, instance.attempts[-1]):
-        instance.reason = GONE
-        finish(tx, job, instance, "fail")
-        return
+    if instance.notice is not None:
+        note_attempt(tx, job, failed=True)
+        if deactivate_if_gone(tx, job, instance.attempts[-1]):
+            instance.reason = GONE
+            finish(tx, job, instance, "fail")
+            return
     if for_good:
         instance.reason = NO_RETRY
         finish(tx, job, instance, "fail")

@@ -7,7 +7,7 @@ from raftsched.core.apply.due import is_unscheduled, set_due
 from raftsched.core.apply.ends import tell_at_the_end
 from raftsched.core.apply.history import BAD, count, keep
 from raftsched.core.apply.indexes import reindex
-from raftsched.core.apply.notices import notify_webhooks
+from raftsched.core.apply.notices import note_attempt, notify_webhooks
 from raftsched.core.apply.run_keys import give_back
 from raftsched.core.apply.several import (
     all_over,
@@ -86,6 +86,8 @@ def end(tx: Tx, job: Job, instance: Instance, event: str) -> None:
     elif instance.state is _SUCCEEDED:
         job.failures_in_a_row = 0
         job.last_success_at_ms = tx.now
+        if instance.notice is not None:
+            note_attempt(tx, job, failed=False)
         if job.policy.notify:
             note_success(job, instance)
         if tx.meta.awaited:

@@ -11,6 +11,7 @@ from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
 from raftsched.core.changes import ClusterChange, ClusterEvent
 from raftsched.core.commands import Rejected
+from raftsched.core.levels import FAILING_IS_NOTED
 from raftsched.core.model import Attempt, Instance, InstanceState, Job, Policy, StepKind
 from raftsched.core.notices import SYSTEM_NAMESPACE, Event, Notice, encode_notice
 from raftsched.core.rows import decode_webhook, encode_row
@@ -256,6 +257,17 @@ def deactivate_if_gone(tx: Tx, job: Job, attempt: Attempt) -> bool:
         tx.events.cluster(ClusterChange(ClusterEvent.WEBHOOK_CHANGED, webhook.name))
         limit_queue(tx, webhook)
     return True
+
+
+def note_attempt(tx: Tx, job: Job, *, failed: bool) -> None:
+    """Notes since when the receiver of a webhook has taken nothing: its row is put when that begins, and ends."""
+    if tx.meta.level < FAILING_IS_NOTED:
+        return
+    webhook = webhooks(tx).get(job.name or "")
+    if webhook is None or webhook.job_id != job.id or (webhook.failing_since_ms is not None) == failed:
+        return
+    webhook.failing_since_ms = tx.now if failed else None
+    put_webhook_row(tx, webhook)
 
 
 def limit_queue(tx: Tx, webhook: Webhook) -> None:

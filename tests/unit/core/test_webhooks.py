@@ -11,6 +11,7 @@ from raftsched.core.actions import QueueChanged
 from raftsched.core.apply import apply_entry
 from raftsched.core.apply.retention import ROWS_MAX
 from raftsched.core.entry import encode_entry
+from raftsched.core.levels import FAILING_IS_NOTED
 from raftsched.core.model import (
     DAY_MS,
     HOUR_MS,
@@ -257,6 +258,29 @@ def test_one_that_is_not_active_keeps_what_waits() -> None:
     world.ok(PutWebhook("ops", WebhookSpec(url=URL, on=ALL)))
     world.run_once(delivery.key, session)
     assert world.instance(delivery.key).state is I.SUCCEEDED
+
+
+@pytest.mark.parametrize("level", [FAILING_IS_NOTED - 1, FAILING_IS_NOTED])
+def test_it_is_noted_since_when_a_receiver_takes_nothing(level: int) -> None:
+    """Long before a delivery fails for good."""
+    world = World(level=level)
+    session = world.session()
+    hook(world, on=ALL, delays_ms=(1_000, 60_000, DAY_MS))
+    job = world.create()
+    world.run_once(world.run_now(job), session)
+    (delivery,) = deliveries(world)
+    assert row(world).failing_since_ms is None
+    began_ms = None
+    for _ in range(3):
+        world.run_once(delivery.key, session, Outcome.FAILED)
+        began_ms = began_ms or world.now
+        delivery = world.instance(delivery.key)
+        assert delivery.wake_at_ms is not None
+        world.now = delivery.wake_at_ms
+        world.ok(c.Wake(delivery.key, delivery.wake_at_ms))
+        assert row(world).failing_since_ms == (began_ms if level >= FAILING_IS_NOTED else None)
+    world.run_once(delivery.key, session)
+    assert row(world).failing_since_ms is None
 
 
 def test_a_receiver_that_is_gone_is_left_alone() -> None:

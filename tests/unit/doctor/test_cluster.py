@@ -327,6 +327,10 @@ TROUBLES: list[tuple[Callable[[Seen], Any], str, str, str, str]] = [
         "webhooks", "warn", "ops 5m1s", "max_running",
     ),
     (
+        lambda c: c.samples["n2"].update({series("raftsched_webhook_failing_seconds", webhook="ops"): 901}),
+        "webhooks", "warn", "nothing was delivered: ops for 15m1s", "webhooks deliveries ops",
+    ),
+    (
         lambda c: c.samples["n2"].update({series("raftsched_webhook_gone", webhook="ops"): 1}),
         "webhooks", "warn", "nothing is sent to ops", "edit ops --active",
     ),
