@@ -37,8 +37,6 @@ _ALLOWED = "Rerun and KillWorkflow: in which namespaces their caller may do that
 _LEVEL = "Meta, Form and Settings: the level of the cluster"
 _COPIES = "Settings, Namespace and PutNamespace: on how many nodes output is"
 _VARIABLES = "Policy and Allowed: variables that a job sets, and those that a node takes; Webhook: how long it fails"
-    "Policy and Allowed: the variables that a job sets, and those that a node takes; Webhook: how long it fails"
-)
 _NEWER = f"{_MOVES}; {_ALLOWED}; {_LEVEL}; {_COPIES}; {_VARIABLES}"
 GROWN: dict[str, str] = {
     "0001-first": f"{_WORKERS}; {_FAR}; {_TRIGGERS}; {_NOTICES}; {_OUTCOMES}; {_WORKFLOWS}; {_OUTPUT}; {_NEWER}",
