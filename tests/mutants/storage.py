@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 _FAST = ("synced", "log", "snapshot", "state", "datafile", "checkpoint", "swap_killed")
 _STORE = tuple(f"unit/store/test_{name}.py" for name in _FAST)
+_COMPACTION = ("unit/store/test_compaction.py",)
 
 STORAGE = (
     Mutant(
@@ -48,9 +49,9 @@ STORAGE = (
         "swap_forgets_own",
         "a received state leaves this node its own records",
         "store/store.py",
-        "                txn.drop(self._env.log, delete=False)\n",
-        "                txn.drop(self._env.log, delete=False)\n"
-        "                txn.drop(self._env.own, delete=False)\n",
+        "                    txn.drop(self._env.log, delete=False)\n",
+        "                    txn.drop(self._env.log, delete=False)\n"
+        "                    txn.drop(self._env.own, delete=False)\n",
         _STORE,
         "snapshots",
     ),
@@ -58,8 +59,8 @@ STORAGE = (
         "swap_keeps_log",
         "a received state leaves nothing of the log before it",
         "store/store.py",
-        "                txn.drop(self._env.log, delete=False)\n",
-        "",
+        "                    txn.drop(self._env.log, delete=False)\n",
+        "                    pass\n",
         _STORE,
         "snapshots",
     ),
@@ -322,6 +323,42 @@ STORAGE = (
         "if made.number < self._newest:",
         "if False:",
         _STORE,
+        None,
+    ),
+    Mutant(
+        "compacted_tables_are_not_compared",
+        "tables that were written anew have the rows that there were",
+        "store/compaction.py",
+        "if _rows_in(copied) != _rows_in(env):",
+        "if False:",
+        _COMPACTION,
+        None,
+    ),
+    Mutant(
+        "compaction_nodirsync",
+        "the name of tables that were written anew is on the disk before the log names them",
+        "store/store.py",
+        "            if self._sync:\n                snapshot.sync_directory(self._directory)\n",
+        "",
+        _COMPACTION,
+        None,
+    ),
+    Mutant(
+        "checkpoint_beside_other_tables",
+        "a checkpoint is of the tables that lie beside it",
+        "store/tables.py",
+        "            require_at(self.directory / DATA, os.fstat(self._data))\n",
+        "",
+        ("unit/store/test_removed.py",),
+        None,
+    ),
+    Mutant(
+        "checkpoint_without_a_log",
+        "no checkpoint is made whose log is not there",
+        "store/store.py",
+        "                require_at(self._directory / LOG / DATA, self._log_file)\n",
+        "",
+        ("unit/store/test_removed.py",),
         None,
     ),
 )
