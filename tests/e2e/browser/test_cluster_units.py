@@ -78,6 +78,7 @@ def cluster(*nodes: dict[str, Any], **changes: Any) -> dict[str, Any]:
         (cluster(node("n1", clock_offset_ms=-400)), ["clock of n1 is 400 ms off"]),
         (cluster(node("n1", disk={"free": 5, "total": 10, "store": 1, "output": 1})), ["disk of n1 has 5 B left"]),
         (cluster(node("n1", disk=None, lag=None, clock_offset_ms=None)), []),
+        (cluster(node("n1", raft="a:1", raft_announced="b:2")), ["n1 is at b:2, and the members have a:1"]),
         (cluster(node("n1", drained=True), node("n2", drained=True)), ["n1, n2 are drained"]),
         (cluster(node("n1"), waiting=[{"id": "n4", "why": "other-disk"}]), ["n4 asks to be let in (other disk)"]),
     ],

@@ -35,6 +35,7 @@ export function troubles(cluster) {
         `The disk of ${node.id} has ${bytes(node.disk.free)} left, of ${bytes(node.disk.total)}.`,
       );
     }
+    if (node.raft_announced) say(false, `${node.id} is at ${node.raft_announced}, and the members have ${node.raft}.`);
     if (!node.voter && cluster.formed) say(false, `${node.id} is catching up, and votes when it is done.`);
   }
   const drained = nodes.filter((node) => node.drained);
