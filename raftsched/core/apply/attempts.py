@@ -303,7 +303,7 @@ def _close(
         return None
     if attempt.started_at_ms is not None:
         job.last_start_at_ms = attempt.started_at_ms
-    if begun:
+    if begun and (attempt.started_at_ms is not None or tx.meta.level < FIRST_START_COUNTS):
         job.last_end_at_ms = attempt.ended_at_ms
         job.last_node = attempt.node
     instance.error = attempt.error
@@ -381,7 +381,8 @@ def _lost(tx: Tx, job: Job, instance: Instance) -> None:
     else:
         instance.state = instance_after(instance.state, "requeue")
         instance.reason = "worker_lost"
-        instance.ready_at_ms = tx.now
+        if instance.attempts[-1].started_at_ms is not None or tx.meta.level < FIRST_START_COUNTS:
+            instance.ready_at_ms = tx.now  # else it has waited all the time, and keeps its place in the queue
         rank(tx, job, instance)
 
 

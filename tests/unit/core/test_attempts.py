@@ -6,6 +6,7 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.actions import AttemptAssigned, InstanceReady, KillAsked
+from raftsched.core.levels import FIRST_START_COUNTS
 from raftsched.core.limits import HANDED_BACK_MAX
 from raftsched.core.model import Delivery, JobState, Outcome, Overlap, Retention, Retry
 from raftsched.core.model import InstanceState as I
@@ -226,9 +227,28 @@ class TestLost:
         world.forward(10)
         world.ok(c.EndSession(session, 1))
         row = world.instance(key)
-        assert (row.state, row.reason, row.lost, row.ready_at_ms) == (I.WAITING, "worker_lost", 1, world.now)
+        assert (row.state, row.reason, row.lost) == (I.WAITING, "worker_lost", 1)
         assert row.attempts[0].outcome is Outcome.LOST
         assert world.assign(key, world.session()) > token
+
+    @pytest.mark.parametrize("level", [FIRST_START_COUNTS - 1, FIRST_START_COUNTS])
+    @pytest.mark.parametrize("started", [True, False])
+    def test_it_keeps_its_place_where_it_had_not_started(self, level: int, started: bool) -> None:
+        """And the job has no last run by it."""
+        world = World(level=level)
+        session = world.session()
+        key = ready(world)
+        waits_since = world.instance(key).ready_at_ms
+        token = world.assign(key, session)
+        if started:
+            world.ok(c.Started(session, token, world.now))
+        world.forward(10)
+        world.ok(c.EndSession(session, 1))
+        row = world.instance(key)
+        kept = not started and level >= FIRST_START_COUNTS
+        assert row.ready_at_ms == (waits_since if kept else world.now)
+        job = world.job(row.job_id)
+        assert (job.last_end_at_ms, job.last_node) == ((None, None) if kept else (world.now, "n2"))
 
     def test_at_most_max_lost_times(self) -> None:
         world = World()

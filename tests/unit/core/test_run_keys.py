@@ -220,13 +220,17 @@ def test_one_that_waits_for_its_retry_has_no_permit() -> None:
     assert row(world) is None
 
 
-def test_one_whose_worker_was_lost_waits_in_its_line_again() -> None:
+@pytest.mark.parametrize("started", [True, False])
+def test_one_whose_worker_was_lost_waits_in_its_line_again(started: bool) -> None:
+    """Behind the others where it had started, else at its place."""
     world, session, runs = house(by_key(1))
     a, _ = runs.ask(2)
-    world.assign(a, session)
+    token = world.assign(a, session)
+    if started:
+        world.ok(c.Started(session, token, world.now))
     world.forward(1)
     world.ok(c.EndSession(session, 1))
-    assert states(world) == ["WAITING...", "WAITING+"]
+    assert states(world) == (["WAITING...", "WAITING+"] if started else ["WAITING+", "WAITING..."])
 
 
 def test_one_that_was_handed_back_keeps_its_place() -> None:
