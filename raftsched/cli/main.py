@@ -102,6 +102,7 @@ class _Root(LazyGroup):
     metavar="SECRET",
     help="Your token, where one is needed (better: RAFTSCHED_TOKEN, or a context).",
 )
+@click.option("--token-file", metavar="FILE", help="Or the file where it is (RAFTSCHED_TOKEN_FILE).")
 @click.option("--ca-file", metavar="FILE", help="For https: the authorities to trust.  [default: those of the system]")
 @click.option("--client-cert", metavar="FILE", help="The certificate to show to nodes that ask for one,")
 @click.option("--client-key", metavar="FILE", help="and its private key.")
@@ -112,6 +113,7 @@ def cli(
     server: str | None,
     context: str | None,
     token: str | None,
+    token_file: str | None,
     ca_file: str | None,
     client_cert: str | None,
     client_key: str | None,
@@ -133,6 +135,10 @@ def cli(
     """
     ctx.obj = server
     ctx.meta[TOKEN] = token
+    if token_file is not None and not token:
+        from raftsched.client.token_file import token_file as found_in
+
+        ctx.meta[TOKEN] = found_in(token_file)
     if insecure or ca_file or client_cert or client_key:
         from raftsched.client.trust import Trust
 

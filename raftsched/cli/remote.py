@@ -19,7 +19,7 @@ from raftsched.client.trust import SYSTEM, Trust, from_environment
 
 if TYPE_CHECKING:
     from raftsched.client.contexts import Context
-    from raftsched.client.http import Client
+    from raftsched.client.http import Client, Token
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _DEV = ".raftsched/dev/dev.json"  # where dev_state keeps what runs in this directory
@@ -78,7 +78,7 @@ def remote(function: _F) -> _F:
         own_insecure: bool,
         **kwargs: Any,
     ) -> Any:
-        token = ctx.meta.get(TOKEN) or os.environ.get("RAFTSCHED_TOKEN")
+        token = said_token(ctx)
         trust = Trust(own_ca, own_cert, own_key, own_insecure).over(ctx.meta.get(TRUST, SYSTEM))
         trust = trust.over(from_environment(os.environ))
         if server is None:
@@ -89,7 +89,18 @@ def remote(function: _F) -> _F:
     return wrapped  # type: ignore[return-value]
 
 
-def client(given: str | None, token: str | None = None, trust: Trust = SYSTEM) -> Client:
+def said_token(ctx: click.Context) -> Token:
+    """Returns what --token and --token-file say, else RAFTSCHED_TOKEN and RAFTSCHED_TOKEN_FILE. Raises ClientError
+    "no-token"."""
+    token: Token = ctx.meta.get(TOKEN) or os.environ.get("RAFTSCHED_TOKEN")
+    if not token and os.environ.get("RAFTSCHED_TOKEN_FILE"):
+        from raftsched.client.token_file import of_environment
+
+        token = of_environment(os.environ)
+    return token
+
+
+def client(given: str | None, token: Token = None, trust: Trust = SYSTEM) -> Client:
     """Returns a client of --server (or --context), else RAFTSCHED_SERVER, else RAFTSCHED_CONTEXT or the context in use,
     else the dev cluster of this directory, else this machine's usual ports. `token` None: the context's. What `trust`
     leaves open is taken from the context, or the dev cluster.

@@ -21,6 +21,8 @@ from raftsched.client.operations import Operations
 from raftsched.client.resources import Calendars, Namespaces, Queues, Webhooks
 from raftsched.client.servers import parse_servers
 from raftsched.client.spec import EventFilter, Moment, StatsFilter, Trigger
+from raftsched.client.token_file import TokenFile, of_environment
+from raftsched.client.token_file import token_file as found_in
 from raftsched.client.transport import TIMEOUT_S, Connector, Transport
 from raftsched.client.trust import Trust, from_environment
 from raftsched.client.watching import watch
@@ -42,6 +44,7 @@ class AsyncClient:
         discover: bool = True,
         connector: Connector | None = None,
         token: str | None = None,
+        token_file: str | PathLike[str] | None = None,
         ca_file: str | PathLike[str] | None = None,
         client_cert: str | PathLike[str] | None = None,
         client_key: str | PathLike[str] | None = None,
@@ -52,7 +55,8 @@ class AsyncClient:
         that is in use, else this machine's ports 7401 to 7403. `timeout`: seconds for one request with all its repeats.
         `discover`: ask the nodes for the others' addresses, and prefer the leader for what changes something.
         `connector`: how they are reached, when not by TCP (an embedded node reaches itself without a socket). `token`:
-        sent with each request; None: RAFTSCHED_TOKEN, else that of the context that the servers are from.
+        sent with each request; None: what is in `token_file`, which is read again when it changes and when its token is
+        refused, else RAFTSCHED_TOKEN, RAFTSCHED_TOKEN_FILE, else that of the context that the servers are from.
 
         For https: `ca_file` holds the authorities whose certificates are taken (None: RAFTSCHED_CA_FILE, that of the
         context, else those of the system); `client_cert` and `client_key` are shown to nodes that ask for a certificate
@@ -61,15 +65,16 @@ class AsyncClient:
         A token goes to other machines by https only: else ClientError "insecure" before anything is sent, unless
         `insecure` (RAFTSCHED_INSECURE=1) says that it is meant. Raises ValueError for what is no address, LookupError
         for a context that is not there."""
-        token = token or os.environ.get("RAFTSCHED_TOKEN")
+        shown: str | TokenFile | None = token or (None if token_file is None else found_in(fspath(token_file)))
+        shown = shown or of_environment(os.environ)
         files = [None if file is None else fspath(file) for file in (ca_file, client_cert, client_key)]
         trust = Trust(files[0], files[1], files[2], insecure).over(from_environment(os.environ))
         if servers is None:
             context = usual()
-            servers, token, trust = context.server, token or context.token, trust.over(context.trust)
+            servers, shown, trust = context.server, shown or context.token, trust.over(context.trust)
         given = parse_servers(servers if isinstance(servers, str) else ",".join(servers))
         nodes = Nodes(given, discover=discover)
-        transport = Transport(nodes, timeout=timeout, connector=connector, token=token, trust=trust)
+        transport = Transport(nodes, timeout=timeout, connector=connector, token=shown, trust=trust)
         self._speak(transport, Creates(transport))
 
     def _speak(self, transport: Transport, creates: Creates) -> None:

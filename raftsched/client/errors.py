@@ -28,6 +28,7 @@ _EXIT_OF_CODE = {
     "not-raftsched": Exit.UNAVAILABLE,
     "redirected": Exit.UNAVAILABLE,
     "insecure": Exit.AUTH,
+    "no-token": Exit.AUTH,
     "untrusted": Exit.ERROR,
 }
 
@@ -46,7 +47,8 @@ class ClientError(RaftschedError):
     """A refusal by the cluster (`status` is the HTTP status), or no answer at all (`status` 0).
 
     Codes without an answer: "unreachable" (nothing was sent anywhere), "not-raftsched" (who answers is no node),
-    "unknown-outcome" (it was sent, and may have happened), "insecure" (a token would have gone in clear) and
+    "unknown-outcome" (it was sent, and may have happened), "insecure" (a token would have gone in clear), "no-token" (a
+    file has none) and
     "untrusted" (the files of TLS cannot be used; nothing was sent).
     """
 

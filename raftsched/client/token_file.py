@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
+from raftsched.client.errors import ClientError
 from raftsched.regular_files import open_regular
 from raftsched.watched_files import WatchedFiles
 
 TOKEN_MAX = 64 * 1024  # bytes of such a file
 
 log = logging.getLogger(__name__)
+
+
+def token_file(path: Path | str) -> TokenFile:
+    """Returns the token in a file. Raises ClientError "no-token"."""
+    try:
+        return TokenFile(path)
+    except ValueError as error:
+        raise ClientError("no-token", f"the token file {error}") from None
+
+
+def of_environment(environ: Mapping[str, str]) -> str | TokenFile | None:
+    """Returns RAFTSCHED_TOKEN, else what is in RAFTSCHED_TOKEN_FILE; None: neither is said. Raises ClientError
+    "no-token"."""
+    if found := environ.get("RAFTSCHED_TOKEN"):
+        return found
+    path = environ.get("RAFTSCHED_TOKEN_FILE")
+    return token_file(path) if path else None
 
 
 def read_token(file: Path | str) -> str:
@@ -37,6 +56,11 @@ class TokenFile:
     @property
     def token(self) -> str:
         return self._watched.value
+
+    def __call__(self, server: object) -> str:
+        """Returns the token that is in the file now, to whichever server it goes: for who asks seldom."""
+        self.look()
+        return self.token
 
     def look(self, *, again: bool = False) -> bool:
         """Reads the file if it has changed, and with `again` in any case. Returns True when there is another token. For

@@ -28,6 +28,7 @@ from raftsched.client.nodes import Nodes
 from raftsched.client.policy import Exchange, Rules, Verdict
 from raftsched.client.servers import Server
 from raftsched.client.strangers import is_named, is_strange, not_http, of_proxy, sender_of
+from raftsched.client.token_file import TokenFile
 from raftsched.client.trust import SYSTEM, Trust, check_clear, in_clear, is_of_certificate, is_of_tls
 from raftsched.client.wire import log_index, own_key, query_text
 
@@ -83,7 +84,7 @@ class _NotTrusted(_NotSent):
 
 
 class _Strange(_NotSent):
-    """Who answers is no node."""
+    """This server is no node."""
 
 
 class _Unanswered(Exception):
@@ -101,6 +102,7 @@ class _Shared:
     tls: ssl.SSLContext | None = None
     tls_marks: tuple[object, ...] = ()  # of the files that it is made of,
     tls_looked: float = float("-inf")  # which were looked at then
+    token_looked: float = float("-inf")  # the same of the file with the token
 
 
 class Transport:
@@ -112,15 +114,15 @@ class Transport:
         *,
         timeout: float = TIMEOUT_S,
         connector: Connector | None = None,
-        token: str | None = None,
+        token: str | TokenFile | None = None,
         trust: Trust = SYSTEM,
     ) -> None:
         """`timeout`: seconds for a request, with all its repeats. `connector`: how nodes are reached; None: by TCP.
-        `token`: sent with each request. `trust`: who is spoken to by TLS."""
+        `token`: sent with each request; or the file where it is. `trust`: who is spoken to by TLS."""
         self._token = token
         self._trust = trust
         self._headers = {"Accept": "application/json, */*", "User-Agent": f"raftsched-python/{__version__}"}
-        if token:
+        if isinstance(token, str) and token:
             self._headers["Authorization"] = f"Bearer {token}"
         self.nodes = nodes
         self._connector = connector
@@ -304,18 +306,27 @@ class Transport:
     ) -> aiohttp.ClientResponse:
         """`left`: seconds until the head of the answer has to be there. Raises _NotSent, _Unanswered."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=min(left, CONNECT_TIMEOUT_S), sock_read=read_timeout)
+        file = self._token if isinstance(self._token, TokenFile) else None
         try:
             async with asyncio.timeout(left):
                 tls = True if server.scheme == "http" else await self._tls()
-                return await self._http().request(
-                    method,
-                    f"{server}{target}",
-                    data=body,
-                    headers=headers,
-                    timeout=limits,
-                    allow_redirects=False,
-                    ssl=tls,
-                )
+                while True:
+                    if file is not None:
+                        await self._look_at_token(file)
+                        headers = {**headers, "Authorization": f"Bearer {file.token}"}
+                    response = await self._http().request(
+                        method,
+                        f"{server}{target}",
+                        data=body,
+                        headers=headers,
+                        timeout=limits,
+                        allow_redirects=False,
+                        ssl=tls,
+                    )
+                    # It was refused for its token, and another one may be there by now: nothing was done.
+                    if response.status != 401 or file is None or not await asyncio.to_thread(file.look, again=True):
+                        return response
+                    response.release()
         except aiohttp.ClientSSLError as error:
             raise _NotTrusted(await asyncio.to_thread(self._trust.explain, _of_tls(error), server)) from None
         except aiohttp.ClientConnectorError as error:
@@ -331,6 +342,13 @@ class Transport:
                 raise _NotTrusted(self._trust.explain(found, server)) from None
             hint = "" if self.nodes.knows(server) else self._trust.hint(server)
             raise _Unanswered(f"broke the connection: {error or type(error).__name__}{hint}") from None
+
+    async def _look_at_token(self, file: TokenFile) -> None:
+        """Reads it if it has changed, every few seconds."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._shared.token_looked + FILES_EVERY_S:
+            self._shared.token_looked = now
+            await asyncio.to_thread(file.look)
 
     async def _tls(self) -> ssl.SSLContext:
         """Returns a context of the current files, which are looked at every few seconds. Raises ClientError

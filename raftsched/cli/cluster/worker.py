@@ -70,6 +70,7 @@ def worker(ctx: click.Context, /, config: str | None, more_labels: str | None, *
     --config; flags win over variables, variables over the file. The cluster and the token may also be a context's
     ('raftsched contexts'), as for all commands.
     """
+    from raftsched.client.token_file import TokenFile
     from raftsched.config.values import ConfigError
     from raftsched.config.work import merged
     from raftsched.config.worker import SETTINGS, build_worker
@@ -83,6 +84,8 @@ def worker(ctx: click.Context, /, config: str | None, more_labels: str | None, *
     def build(settings: Mapping[str, Any]) -> WorkerConfig:
         rest = dict(settings)
         found = _cluster(ctx, rest.pop("server", None))
+        if isinstance(found.token, TokenFile):
+            rest.setdefault("token_file", str(found.token.path))
         return build_worker(
             rest,
             environ,
@@ -110,7 +113,7 @@ def worker(ctx: click.Context, /, config: str | None, more_labels: str | None, *
 
 def _cluster(ctx: click.Context, server: Any) -> Any:
     """Returns a client of the cluster to work for, which knows where it is and who asks."""
-    token = ctx.meta.get(TOKEN) or os.environ.get("RAFTSCHED_TOKEN")
+    token: Any = ctx.meta.get(TOKEN) or os.environ.get("RAFTSCHED_TOKEN")
     trust = ctx.meta.get(TRUST, SYSTEM).over(from_environment(os.environ))
     if server is None or server == ctx.find_root().obj:
         token = token or ctx.meta.get(TOKEN_OF_CONTEXT)

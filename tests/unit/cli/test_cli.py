@@ -11,7 +11,7 @@ from typing import cast
 
 import click
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
 from raftsched.cli.dev.state import DevState, Member, Process
 from raftsched.cli.main import cli
@@ -288,3 +288,18 @@ def test_node_beyond_loopback_says_both_ways_to_be_shut() -> None:
     assert result.stderr.count("\n") == 1
     assert "--tls-cert" in result.stderr
     assert "--insecure-http" in result.stderr
+
+
+@pytest.mark.parametrize("way", ["option", "variable"])
+def test_the_token_may_be_in_a_file(tmp_path: Path, way: str) -> None:
+    file = tmp_path / "token"
+    file.write_text("rs_1\n")
+    with serve(lambda request: (200, {"items": []})) as stub:
+        words = ["--token-file", str(file)] if way == "option" else []
+        env = {"RAFTSCHED_TOKEN_FILE": str(file)} if way == "variable" else {}
+        result = CliRunner().invoke(cli, ["--server", stub.url, *words, "jobs", "list"], env=env)
+        assert result.exit_code == 0, result.output
+        assert [request.headers["authorization"] for request in stub.requests] == ["Bearer rs_1"]
+    file.write_text("")
+    result = CliRunner().invoke(cli, ["--server", "http://127.0.0.1:1", "--token-file", str(file), "jobs", "list"])
+    assert (result.exit_code, "has no token" in result.output) == (5, True), result.output

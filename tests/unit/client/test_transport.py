@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import raftsched
 from raftsched.client import creates
+from raftsched.client.errors import ClientError
+from raftsched.errors import Exit
 from tests.support import ports
 from tests.support.patience import patient
 from tests.support.stub_server import Reply, Request, problem, serve
@@ -454,8 +457,50 @@ def test_a_proxy_that_reaches_no_node_is_asked_again() -> None:
 
         async def main() -> None:
             async with client(stub.url) as found:
-                with pytest.raises(raftsched.UnavailableError, match="is it a proxy's?") as refused:
+                with pytest.raises(raftsched.UnavailableError, match=r"is it a proxy's\?") as refused:
                     await found.transport.send("POST", "/v1/x", body=b"{}")
                 assert refused.value.status == 502
 
         asyncio.run(main())
+
+
+@pytest.mark.parametrize("way", ["argument", "variable"])
+def test_a_token_that_is_replaced_in_its_file_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Sooner than anybody looks: the first was refused. What is refused with the newest, too, is refused."""
+    file = tmp_path / "token"
+    file.write_text("old\n")
+    good = ["old"]
+
+    def answer(request: Request) -> Reply:
+        if request.headers["authorization"] != f"Bearer {good[0]}":
+            return problem(401, "unauthorized", "No such token.")
+        return 200, {}
+
+    async def main(url: str) -> None:
+        more: dict[str, Any] = {"token_file": file} if way == "argument" else {}
+        async with raftsched.AsyncClient(url, discover=False, **more) as found:
+            await found.transport.send("GET", "/v1/x")
+            good[0] = "new"
+            file.write_text("new\n")
+            await found.transport.send("POST", "/v1/x", body=b"{}")
+            good[0] = "newer"
+            with pytest.raises(raftsched.AuthError):
+                await found.transport.send("GET", "/v1/x")
+            file.write_text("")
+            with pytest.raises(raftsched.AuthError):
+                await found.transport.send("GET", "/v1/x")
+
+    if way == "variable":
+        monkeypatch.setenv("RAFTSCHED_TOKEN_FILE", str(file))
+    with serve(answer) as stub:
+        asyncio.run(main(stub.url))
+        shown = [request.headers["authorization"].removeprefix("Bearer ") for request in stub.requests]
+        assert shown == ["old", "old", "new", "new", "new"]
+
+
+def test_a_file_without_a_token_is_said_before_anything_is_sent(tmp_path: Path) -> None:
+    with pytest.raises(ClientError, match=r"missing cannot be read: no such file") as refused:
+        raftsched.AsyncClient("http://127.0.0.1:1", token_file=tmp_path / "missing")
+    assert (refused.value.code, refused.value.exit) == ("no-token", Exit.AUTH)
