@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,17 +77,29 @@ def test_another_content_is_taken_however_it_came(house: House, change: Callable
     assert not house.warnings
 
 
-def test_a_link_that_leads_elsewhere_is_another_content(tmp_path: Path) -> None:
-    """Kubernetes has the files of a secret in a directory, to which `..data` leads: that link is replaced."""
-    for number in "12":
-        (tmp_path / number).mkdir()
-        (tmp_path / number / "number").write_text(number)
-    (tmp_path / "..data").symlink_to("1")
-    (tmp_path / "number").symlink_to("..data/number")
+def test_a_link_that_leads_elsewhere_is_another_content_each_time(tmp_path: Path) -> None:
+    """Kubernetes has the files of a secret in a directory, to which `..data` leads: that link is replaced, and the
+    directory before it is deleted. What is configured may be a link to such a file in its turn."""
+    secret = tmp_path / "secret"
+    secret.mkdir()
+
+    def publish(number: str) -> None:
+        (secret / f"..{number}").mkdir()
+        (secret / f"..{number}" / "number").write_text(number)
+        (secret / "..data_tmp").symlink_to(f"..{number}")
+        before = os.readlink(secret / "..data") if (secret / "..data").is_symlink() else None
+        (secret / "..data_tmp").rename(secret / "..data")
+        if before is not None:
+            shutil.rmtree(secret / before)
+
+    publish("1")
+    (secret / "number").symlink_to("..data/number")
+    (tmp_path / "number").symlink_to("secret/number")
     house = House(tmp_path / "number")
-    (tmp_path / "..new").symlink_to("2")
-    (tmp_path / "..new").rename(tmp_path / "..data")
-    assert (house.watched.look(), house.watched.value) == (True, 2)
+    for number in "234":
+        publish(number)
+        assert (house.watched.look(), house.watched.value) == (True, int(number))
+    assert not house.warnings
 
 
 def test_what_cannot_be_used_is_said_once_and_looked_at_until_it_is_right(house: House) -> None:
