@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.importers.kinds import KINDS
-from raftsched.cli.remote import by_name, check_namespace, format_option, remote
+from raftsched.cli.remote import check_namespace, format_option, remote
 from raftsched.cli.terminal.output import print_json
 from raftsched.cli.terminal.progress import progress, progress_option
 
@@ -226,31 +226,39 @@ def _foreign(source: Source, zone: str, prefix: str, template: Template, namespa
 def _send(
     client: Client, reading: Reading, report: SourceReport, namespace: str | None, more: dict[str, Any], dry_run: bool
 ) -> None:
-    """PUT by name for each job; a refusal is about that job, anything else ends the import. `more`: "suspended", and
-    "timeout" where the job has none."""
+    """PUT by name for each job that is not there as it is; a refusal is about that job, anything else ends the import.
+    `more`: "suspended", and "timeout" where the job has none."""
     from raftsched.cli.importers.report import where
+    from raftsched.cli.jobs.comparing import compare_all, reason_of
+    from raftsched.cli.jobs.files import Wanted
     from raftsched.client.errors import ClientError
 
-    with progress(reading.entries, "importing") as entries:
-        for entry in entries:
-            target = namespace or entry.namespace or "default"
-            done = {**where(entry.place), "name": entry.name, "namespace": target, "result": "read"}
-            job = {**entry.job}
-            if more["suspended"]:
-                job["suspended"] = True
-            if more["timeout"]:
-                job.setdefault("timeout", more["timeout"])
-            report.unlimited = report.unlimited or "timeout" not in job
+    found = []
+    for entry in reading.entries:
+        job = {**entry.job, "name": entry.name}
+        if more["suspended"]:
+            job["suspended"] = True
+        if more["timeout"]:
+            job.setdefault("timeout", more["timeout"])
+        report.unlimited = report.unlimited or "timeout" not in job
+        found.append(Wanted(str(entry.place), namespace or entry.namespace or "default", job, False))
+    seen = {} if dry_run else compare_all(client, found)
+    with progress(list(zip(reading.entries, found, strict=True)), "importing") as entries:
+        for entry, wanted in entries:
+            done = {**where(entry.place), "name": entry.name, "namespace": wanted.namespace, "result": "read"}
+            job = {field: value for field, value in wanted.job.items() if field != "name"}
             if dry_run:
                 report.imported.append({**done, "job": job})
                 continue
+            if seen.get(wanted.path, {}).get("result") == "unchanged":
+                report.imported.append({**done, "result": "known"})
+                continue
             try:
-                answer = client.request("PUT", by_name(target, entry.name), body=job)
+                answer = client.request("PUT", wanted.path, body=job)
             except ClientError as e:
                 if e.status not in (400, 409, 413, 422):
                     raise
-                reason = "; ".join([e.detail, *(f"{f.pointer}: {f.detail}" for f in e.errors if len(e.errors) > 1)])
-                report.refused.append({**where(entry.place), "text": entry.text, "reason": reason})
+                report.refused.append({**where(entry.place), "text": entry.text, "reason": reason_of(e)})
                 continue
             report.created += answer.status == 201
             report.imported.append({**done, "result": "created" if answer.status == 201 else "known"})

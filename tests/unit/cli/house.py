@@ -44,6 +44,19 @@ def routes(table: dict[str, Any]) -> Callable[[Request], tuple[int, Any]]:
     return answer
 
 
+def taking(status: int) -> Callable[[Request], tuple[int, Any]]:
+    """Answers so to each PUT of a job, and compares as nodes of earlier versions do: not at all."""
+
+    def answer(request: Request) -> tuple[int, Any]:
+        return (status, JOB) if request.method == "PUT" else problem(404, "not-found", "no")
+
+    return answer
+
+
+def puts(stub: Stub) -> list[Request]:
+    return [request for request in stub.requests if request.method == "PUT"]
+
+
 def asked(stub: Stub) -> list[str]:
     return [f"{r.method} {r.path}" for r in stub.requests]
 

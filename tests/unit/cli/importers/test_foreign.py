@@ -12,7 +12,7 @@ from raftsched.cli.importers.foreign import Reading
 from raftsched.cli.importers.kubernetes import memory_size, read_cronjobs
 from raftsched.cli.terminal.documents import Document, read_documents
 from tests.support.stub_server import serve
-from tests.unit.cli.house import JOB, run
+from tests.unit.cli.house import puts, run, taking
 from tests.unit.cli.importers.house import NOW_MS, accepted, reasons, said
 
 SHELL = {"executor": "shell", "executor_config": {"shell": "true", "command": "date"}}
@@ -401,13 +401,13 @@ def test_two_of_one_name_are_one_too_many() -> None:
 
 def test_the_command_sends_reports_and_ends_with_1_when_something_was_refused() -> None:
     jobs = [{"name": "a", "schedule": "@daily", **SHELL}, {"name": "b", "schedule": "@daily", "ephemeral": True}]
-    with serve(lambda r: (201, JOB)) as stub:
+    with serve(taking(201)) as stub:
         result = run("--server", stub.url, "jobs", "import", "--from", "dkron", "-", "-z", "UTC", "--timeout", "2h",
                      "--suspended", input=json.dumps(jobs))  # fmt: skip
         assert result.exit_code == 1
-        assert [r.path for r in stub.requests] == ["/v1/namespaces/default/jobs/a"]
-        assert stub.requests[0].json["timeout"] == "2h"
-        assert stub.requests[0].json["suspended"] is True
+        assert [r.path for r in puts(stub)] == ["/v1/namespaces/default/jobs/a"]
+        assert puts(stub)[0].json["timeout"] == "2h"
+        assert puts(stub)[0].json["suspended"] is True
         assert (
             result.stdout == "dkron: 1 imported, 1 with a note, 1 refused; times in UTC unless a job says otherwise\n"
         )
@@ -419,7 +419,7 @@ def test_the_command_sends_reports_and_ends_with_1_when_something_was_refused() 
         item = json.loads(found.stdout)["items"][0]
         assert item["imported"][0] == {"place": "CronJob nightly", "name": "nightly", "namespace": "billing",
                                        "result": "created"}  # fmt: skip
-        assert [r.path for r in stub.requests] == ["/v1/namespaces/billing/jobs/nightly"]
+        assert [r.path for r in puts(stub)] == ["/v1/namespaces/billing/jobs/nightly"]
         run("--server", stub.url, "jobs", "import", "--from", "kubernetes", "-", "-N", "x", input=MANIFESTS)
-        assert stub.requests[-1].path == "/v1/namespaces/x/jobs/nightly"
+        assert puts(stub)[-1].path == "/v1/namespaces/x/jobs/nightly"
     assert run("jobs", "import", "--from", "dkron", "-", "--seconds", input="[]").exit_code == 2

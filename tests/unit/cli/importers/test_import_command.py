@@ -10,13 +10,15 @@ import pytest
 
 from raftsched.cli.importers.hostzone import host_zone
 from tests.support.stub_server import Request, problem, serve
-from tests.unit.cli.house import JOB, asked, run
+from tests.unit.cli.house import JOB, asked, puts, run, taking
 
 TAB = "MAILTO=x\n@daily run a\n@reboot run b\n0 0 * * * run c\n"
 
 
 def test_import_sends_what_it_can_and_lists_the_rest() -> None:
     def answer(request: Request) -> tuple[int, Any]:
+        if request.method == "POST":
+            return problem(404, "not-found", "no")
         if "run c" in request.json["handler"]["shell"]:
             return problem(422, "invalid-trigger", "The server does not like it.")
         return 201, JOB
@@ -25,11 +27,11 @@ def test_import_sends_what_it_can_and_lists_the_rest() -> None:
         result = run("--server", stub.url, "jobs", "import", "--from", "crontab", "-", "-N", "web", "--timeout", "2h",
                      "--suspended", "-z", "Asia/Tokyo", "--prefix", "w1-", input=TAB)  # fmt: skip
     assert result.exit_code == 1
-    assert [r.path.rpartition("-")[0] for r in stub.requests] == [
+    assert [r.path.rpartition("-")[0] for r in puts(stub)] == [
         "/v1/namespaces/web/jobs/w1-crontab-run-a",
         "/v1/namespaces/web/jobs/w1-crontab-run-c",
     ]
-    assert stub.requests[0].json == {
+    assert puts(stub)[0].json == {
         "trigger": {"cron": "0 0 * * *", "timezone": "Asia/Tokyo"},
         "handler": {"shell": "run a", "env": {"MAILTO": "x"}},
         "overlap": "allow",
@@ -45,12 +47,29 @@ def test_import_sends_what_it_can_and_lists_the_rest() -> None:
 def test_import_again_is_the_same_and_everything_in_is_exit_0(tmp_path: Path) -> None:
     tab = tmp_path / "tab"
     tab.write_text("@daily run a\n@hourly run b")
-    with serve(lambda r: (200, JOB)) as stub:
+    with serve(taking(200)) as stub:
         for _ in range(2):
             result = run("--server", stub.url, "jobs", "import", "--from", "crontab", str(tab), "-z", "UTC")
             assert result.exit_code == 0
-    assert asked(stub)[:2] == asked(stub)[2:]
+    assert asked(stub)[:3] == asked(stub)[3:]
     assert "2 known before" in result.stdout
+
+
+def test_what_is_there_as_it_is_imported_is_not_sent() -> None:
+    def answer(request: Request) -> tuple[int, Any]:
+        if request.method == "PUT":
+            return 200, JOB
+        results = {True: "changed", False: "unchanged"}
+        return 200, {"items": [{"result": results["run b" in job["handler"]["shell"]]} for job in request.json]}
+
+    with serve(answer) as stub:
+        result = run("--server", stub.url, "jobs", "import", "--from", "crontab", "-", "-N", "web", "-z", "UTC",
+                     input="@daily run a\n@hourly run b\n@daily run c\n")  # fmt: skip
+    assert (result.exit_code, "3 known before" in result.stdout) == (0, True)
+    (compared, sent) = stub.requests
+    assert compared.path == "/v1/jobs:compare?consistency=leader"
+    assert {job["namespace"] for job in compared.json} == {"web"}
+    assert (sent.method, sent.json["handler"]["shell"], "name" in sent.json) == ("PUT", "run b", False)
 
 
 def test_import_dry_run_sends_nothing_and_json_has_everything() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.stub_server import serve
-from tests.unit.cli.house import JOB, run
+from tests.unit.cli.house import JOB, puts, run, taking
 
 TAB = "@daily run a\n@reboot run b\n"
 BEAT = "beat_schedule = {'a': {'task': 'shop.add', 'schedule': 5}, 'b': {'task': 'x', 'schedule': f()}}\n"
@@ -23,10 +23,10 @@ def files(tmp_path: Path) -> tuple[str, str]:
 
 
 def test_one_report_for_all_files(files: tuple[str, str]) -> None:
-    with serve(lambda r: (201, JOB)) as stub:
+    with serve(taking(201)) as stub:
         result = run("--server", stub.url, "jobs", "import", *files, "-z", "UTC")
     assert result.exit_code == 1
-    assert [r.method for r in stub.requests] == ["PUT", "PUT"]
+    assert len(puts(stub)) == 2
     tab, beat, total = result.stdout.splitlines()
     assert tab.startswith(f"{files[0]}: 1 imported, 1 refused; read without a user column")
     assert beat.startswith(f"{files[1]}: 1 imported, 1 with a note, 1 refused; times in UTC")
