@@ -157,7 +157,6 @@ class ApiMachine(ApiSteps):
         job = self.named(namespace, name)
         headers = {"If-None-Match": "*"} if tag == "only" else {}
         if tag in ("right", *REFUSED):
-            suspended = False  # with If-Match it is an edit, which does not say that
             gone = {"If-Match": self.past.get((namespace, name), NEVER)}
             headers = gone if job is None else self.tag(job, tag)
         body = {**content, "suspended": suspended}
