@@ -3,8 +3,10 @@ connection has ended. Leases do not depend on it."""
 
 from __future__ import annotations
 
+import msgspec
+
 from raftsched.core.executors import worker_key
-from raftsched.core.leasing import QUIET_AFTER_MS, longest_poll_ms
+from raftsched.core.leasing import QUIET_AFTER_MS, WorkerBeat, WorkerBeats, decode_beats, encode, longest_poll_ms
 from raftsched.core.model import InstanceState as I
 from raftsched.leader.quiet import SLACK_MS, Quiet
 from tests.support.memory_view import T0, at
@@ -64,6 +66,17 @@ class TestQuiet:
         quiet.forget(1)
         assert not quiet.is_quiet(1)
         assert (quiet._polled, quiet._since) == ({}, {})
+
+
+class TestTheMessage:
+    def test_nodes_of_an_earlier_version_take_it_and_say_nothing_of_who_left(self) -> None:
+        class Earlier(msgspec.Struct, array_like=True):
+            beats: tuple[WorkerBeat, ...]
+
+        beats = (WorkerBeat(1, 2),)
+        raw = encode(WorkerBeats(beats, left=((3, 4),)))
+        assert msgspec.msgpack.decode(raw, type=Earlier).beats == beats
+        assert decode_beats(msgspec.msgpack.encode(Earlier(beats))) == WorkerBeats(beats)
 
 
 class TestAssignments:
