@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from raftsched.core.commands import EndSession
-from raftsched.core.leasing import QUIET_AFTER_MS, decode_beats
+from raftsched.core.leasing import QUIET_AFTER_MS, decode_beats, longest_poll_ms
 from raftsched.remote.gateway import LOOK_S, POLLS_MAX
 from raftsched.remote.protocol import OpenOut, PollIn
 from tests.unit.remote.test_gateway import TTL_MS, World, number_of, run
@@ -70,6 +70,23 @@ def test_a_caller_that_sends_nothing_more_may_have_gone_and_is_answered_all_the_
         before = len(told(world))
         await asyncio.sleep(MOMENT_S)
         assert len(told(world)) == before, "it was alive: it has polled again"
+
+    run(body)
+
+
+def test_where_no_connection_ends_the_poll_and_a_second_are_waited_for() -> None:
+    """A machine without power, a worker that stands still, a proxy that holds on: docs/nodes.md says 3.5 s."""
+
+    async def body(world: World) -> None:
+        session = await world.open()
+        poll = world.poll(session, wait_ms=30_000)
+        bound_s = (longest_poll_ms(TTL_MS) + QUIET_AFTER_MS) / 1_000
+        assert bound_s == 3.5
+        await asyncio.sleep(bound_s - MOMENT_S)
+        assert poll.done()
+        assert told(world) == []
+        await asyncio.sleep(2 * MOMENT_S)
+        assert [number for number, _ in told(world)] == [number_of(session)]
 
     run(body)
 
