@@ -17,6 +17,7 @@ WAITED_FOR = {
     "api/cluster/snapshot.py": "a download waits for its file",
     "api/context.py": "its callback answers the request with the error",
     "api/http/streams.py": "both are gathered by who waits for either",
+    "api/runs/output_stream.py": "the reader's answer waits for it, and says meanwhile that it is there",
     "embedded/node.py": "start and stop wait for them",
     "embedded/process.py": "the process waits for them",
     "embedded/worker.py": "stop waits for it",
