@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count, islice
 
+import msgspec
 from msgspec.structs import replace
 
 from raftsched.core.apply import restored
@@ -18,7 +19,7 @@ from raftsched.core.calendars import RescheduleJob
 from raftsched.core.commands import Fire, ScheduleJob
 from raftsched.core.limits import KEY_SIZE
 from raftsched.core.model import Delivery, Job, JobState
-from raftsched.core.tables import ASSIGNED, DUE, FAR, READY, TIMERS, Table, day_key, far_day, from_u64, u64
+from raftsched.core.tables import ASSIGNED, DUE, FAR, JOBS, READY, TIMERS, Table, day_key, far_day, from_u64, u64
 from raftsched.leader.firing import fire_command
 from raftsched.leader.scheduling import schedule_command
 from raftsched.leader.triggers import with_calendars
@@ -46,11 +47,16 @@ def settle(tx: Tx, index: int, term: int, now_ms: int, *, skip: bool) -> Settled
     now_ms = max(now_ms, tx.meta.now_ms)
     done = Settled()
     entries = count(index + 1)  # few: those of the new cluster are far above (new_cluster.ahead)
-    for ids in _parts(_due_ids(tx, now_ms)):
+    due, owed = _due_ids(tx, now_ms), _owed_ids(tx)
+    if not skip:
+        at_most_once = {job_id for job_id in (*due, *owed) if _is_at_most_once(tx, job_id)}
+        done.due_jobs = len(set(due) - at_most_once)
+        due, owed = [one for one in due if one in at_most_once], [one for one in owed if one in at_most_once]
+    for ids in _parts(list(dict.fromkeys((*due, *owed)))):
         index = next(entries)
         restored.begin(tx, index, term, now_ms)
         for job_id in ids:
-            _settle_job(tx, job_id, now_ms, skip, done)
+            _settle_job(tx, job_id, now_ms, done)
         restored.end(tx, index)
     for _ in range(_ROUNDS_MAX):
         before = done.ended
@@ -66,14 +72,12 @@ def settle(tx: Tx, index: int, term: int, now_ms: int, *, skip: bool) -> Settled
     return done
 
 
-def _settle_job(tx: Tx, job_id: int, now_ms: int, skip: bool, done: Settled) -> None:
+def _settle_job(tx: Tx, job_id: int, now_ms: int, done: Settled) -> None:
+    """Records all of the job's times up to now as skipped."""
     counted = 0
     for _ in range(_STEPS_MAX):
         job = tx.job(job_id)
         if job is None or job.state is not JobState.SCHEDULED:
-            return
-        if not skip and job.policy.delivery is not Delivery.AT_MOST_ONCE:
-            done.due_jobs += job.fire_at_ms is not None and job.fire_at_ms <= now_ms
             return
         command = _next_command(tx, job, now_ms)
         if isinstance(command, Fire):
@@ -102,14 +106,47 @@ def _next_command(tx: Tx, job: Job, now_ms: int) -> Fire | ScheduleJob | Resched
     return command if isinstance(command, Fire | ScheduleJob | RescheduleJob) else None
 
 
+class _PolicyHead(msgspec.Struct, array_like=True):
+    """The first fields of a Policy."""
+
+    trigger: msgspec.Raw
+    priority: int
+    queue: str
+    timeout_ms: int
+    delivery: Delivery
+
+
+class _JobHead(msgspec.Struct, array_like=True):
+    """The first fields of a Job."""
+
+    id: int
+    namespace: msgspec.Raw
+    name: msgspec.Raw
+    revision: int
+    state: JobState
+    policy: _PolicyHead
+
+
+_head = msgspec.msgpack.Decoder(_JobHead)
+
+
+def _is_at_most_once(tx: Tx, job_id: int) -> bool:
+    """Decodes no more than it has to: this is asked of all jobs that are due."""
+    raw = tx.view.get(JOBS, u64(job_id))
+    return raw is not None and _head.decode(raw).policy.delivery is Delivery.AT_MOST_ONCE
+
+
 def _due_ids(tx: Tx, now_ms: int) -> list[int]:
-    """Returns the jobs that are due, and those whose next time a leader owes, which may be due as well."""
+    """Returns the jobs that are due."""
     view = tx.view
     ids = [from_u64(key[8:]) for key, _ in view.scan(DUE, b"", u64(now_ms + 1))]
     far = view.scan(FAR, b"", day_key(far_day(now_ms) + 1))
-    ids += [from_u64(key[4:]) for key, at_ms in far if from_u64(at_ms) <= now_ms]
-    ids += [from_u64(key) for key, _ in view.scan(Table.UNSCHEDULED)]
-    return list(dict.fromkeys(ids))
+    return ids + [from_u64(key[4:]) for key, at_ms in far if from_u64(at_ms) <= now_ms]
+
+
+def _owed_ids(tx: Tx) -> list[int]:
+    """Returns the jobs whose next time a leader owes: they may be due as well."""
+    return [from_u64(key) for key, _ in tx.view.scan(Table.UNSCHEDULED)]
 
 
 def _waiting_keys(tx: Tx) -> list[bytes]:

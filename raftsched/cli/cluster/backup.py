@@ -318,11 +318,12 @@ def restore(
 ) -> None:
     """Make the data directory of a node that begins a new cluster with the state of a backup.
 
-    The node is the only member at first; let the others in as new ones, with empty data directories. Stop the old
-    cluster before: its nodes cannot join this one, but what they run would run twice. What ran when the backup was made
-    counts as lost, and runs again; what was due since is treated as each job's misfire policy says, or recorded as
-    SKIPPED with --due skip, for the old cluster has run it. What is to run at most once is never run again. Fencing
-    tokens go on far above those that the old cluster gave.
+    The node is the only member at first; let the others in as new ones, with empty data directories. Restore on one
+    node only: each would begin a cluster of its own, and run all the jobs. Stop the old cluster before: its nodes
+    cannot join this one, but what they run would run twice. What ran when the backup was made counts as lost, and runs
+    again; what was due since is treated as each job's misfire policy says, or recorded as SKIPPED with --due skip, for
+    the old cluster has run it. What is to run at most once is never run again. Fencing tokens go on far above those
+    that the old cluster gave.
 
     Where a majority of the disks is lost, FILE is of the node that has most ('raftsched cluster status'). --log OLD
     adds what the log of that node has beyond: what was acknowledged just before, and perhaps the newest that never was.
@@ -436,7 +437,12 @@ def tell_restored(found: Restored, data: Path, node: str, when: str, *, paused: 
     others = [name for name in old.members if name != node]
     click.echo(
         f"start {node} as always"
-        + (", then with empty data directories the others, and let them in:" if others else "")
+        + (
+            ", and restore on no other node, which would be a cluster of its own with all the jobs; then start the"
+            " others with empty data directories, and let them in:"
+            if others
+            else ""
+        )
     )
     for name in others:
         click.echo(f"  raftsched cluster members add {name} --wait")
