@@ -128,6 +128,8 @@ class Formation:
                 f"This node was forming a cluster of {', '.join(sorted(self.remembered))}; "
                 "start it with that peer list."
             )
+        if self.is_member and meta.members:
+            self._tell_strangers(meta.members)
         if not self.is_member and not self.formed and len(self.addresses) == 1:
             fresh.update(self.remember_disks({}))
             self.is_member = True
@@ -135,6 +137,16 @@ class Formation:
             fresh.update(AGREED)
             self.agreed = True
         return fresh
+
+    def _tell_strangers(self, members: tuple[Member, ...]) -> None:
+        """Says which nodes of the peer list this one never meets: it dials members alone."""
+        strangers = self.addresses.keys() - {member.node for member in members}
+        if strangers:
+            log.warning(
+                "the peer list has %s, no member of this cluster: let it in ('raftsched cluster members add'), or take "
+                "it off the list; restored from a backup, too, it is a cluster of its own, and runs the same jobs",
+                ", ".join(sorted(strangers)),
+            )
 
     def follow_state(self, meta: Meta) -> None:
         """Takes the cluster's id from the applied state, which is the authority once it names a cluster."""

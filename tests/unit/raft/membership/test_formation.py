@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from pathlib import Path
 
@@ -374,3 +375,14 @@ def test_a_node_that_could_not_be_a_member_does_not_knock(changes: dict[str, obj
     peer = stranger("d", raft="127.0.0.1:9")
     assert formed().may_join(peer)
     assert not formed().may_join(msgspec.structs.replace(peer, **changes))
+
+
+@pytest.mark.parametrize("members, said", [("a", "the peer list has b, c, no member"), ("abc", ""), ("abcd", "")])
+def test_who_is_on_the_list_and_no_member_is_told(members: str, said: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A restored node is the only member; those that were restored as well it never meets."""
+    formation = Formation("a", {n: f"{n}:1" for n in "abc"}, "", random.Random(), ALL, False)
+    rows = tuple(Member(n, f"{n}:1", disk(n)) for n in members)
+    own = {"node_id": b"a", "store_id": disk("a"), "remembered": msgspec.msgpack.encode({n: disk(n) for n in members})}
+    with caplog.at_level(logging.WARNING):
+        formation.load(own.get, Meta(cluster_id=b"x", members=rows))
+    assert (said in caplog.text) if said else not caplog.text
