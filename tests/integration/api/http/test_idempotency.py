@@ -18,7 +18,9 @@ from tests.support.local_api import Client, LocalCluster, serving
 from tests.support.posts import HOURLY, MANUAL, PREPARED, Post, dead, make, waiting
 
 POSTS = [route for route in ROUTES if route.method == "POST"]
-REPEATABLE = {f"/v1/worker-sessions{rest}" for rest in ("", "/{session}/poll", "/{session}/close")}
+REPEATABLE = {
+    f"/v1/worker-sessions{rest}" for rest in ("", *(f"/{{session}}/{one}" for one in ("poll", "close", "token")))
+}
 CHANGING = [
     route.path for route in POSTS if not OPERATIONS[route.handler].changes_nothing and route.path not in REPEATABLE
 ]
