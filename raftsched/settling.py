@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from raftsched.core.apply import restored
 from raftsched.core.apply.tx import Tx
 from raftsched.core.calendars import RescheduleJob
-from raftsched.core.commands import Fire, ScheduleJob
+from raftsched.core.commands import Fire, ResumeJob, ScheduleJob
 from raftsched.core.limits import KEY_SIZE
 from raftsched.core.model import Delivery, Job, JobState
+from raftsched.core.operations import ROWS_MAX, BulkAction, Operation, StepOperation
 from raftsched.core.tables import ASSIGNED, DUE, FAR, JOBS, READY, TIMERS, Table, day_key, far_day, from_u64, u64
 from raftsched.leader.firing import fire_command
 from raftsched.leader.scheduling import schedule_command
@@ -26,6 +27,7 @@ from raftsched.leader.triggers import with_calendars
 
 _AT_ONCE = 1_000  # jobs or instances of which the rows are held in memory
 _STEPS_MAX = 16  # of one job, until what is due next of it is known: its calendar may have been changed
+_MAKE_RUNS = (BulkAction.RUN, BulkAction.RESUME)
 _ROUNDS_MAX = 100  # each run that ends may start one that follows it
 
 
@@ -47,12 +49,15 @@ def settle(tx: Tx, index: int, term: int, now_ms: int, *, skip: bool) -> Settled
     now_ms = max(now_ms, tx.meta.now_ms)
     done = Settled()
     entries = count(index + 1)  # few: those of the new cluster are far above (new_cluster.ahead)
-    due, owed = _due_ids(tx, now_ms), _owed_ids(tx)
+    for operation in restored.operations(tx):
+        if operation.action in _MAKE_RUNS:
+            _end_operation(tx, operation, entries, term, now_ms)
+    due, owed, paused = _due_ids(tx, now_ms), _owed_ids(tx), _resumed_ids(tx, now_ms)
     if not skip:
-        at_most_once = {job_id for job_id in (*due, *owed) if _is_at_most_once(tx, job_id)}
+        at_most_once = {job_id for job_id in (*due, *owed, *paused) if _is_at_most_once(tx, job_id)}
         done.due_jobs = len(set(due) - at_most_once)
-        due, owed = [one for one in due if one in at_most_once], [one for one in owed if one in at_most_once]
-    for ids in _parts(list(dict.fromkeys((*due, *owed)))):
+        due, owed, paused = ([one for one in ids if one in at_most_once] for ids in (due, owed, paused))
+    for ids in _parts(list(dict.fromkeys((*due, *owed, *paused)))):
         index = next(entries)
         restored.begin(tx, index, term, now_ms)
         for job_id in ids:
@@ -72,8 +77,23 @@ def settle(tx: Tx, index: int, term: int, now_ms: int, *, skip: bool) -> Settled
     return done
 
 
+def _end_operation(tx: Tx, operation: Operation, entries: Iterator[int], term: int, now_ms: int) -> None:
+    """Takes all steps of the operation that are left, as the old cluster may have: what it runs waits then, or is
+    due."""
+    for step in count(operation.steps):
+        index = next(entries)
+        restored.begin(tx, index, term, now_ms)
+        going = restored.step(tx, StepOperation(operation.id, step, ROWS_MAX, _AT_ONCE))
+        restored.end(tx, index)
+        if not going:
+            return
+
+
 def _settle_job(tx: Tx, job_id: int, now_ms: int, done: Settled) -> None:
-    """Records all of the job's times up to now as skipped."""
+    """Records all of the job's times up to now as skipped. One that was paused until now, or before, is resumed."""
+    paused = tx.job(job_id)
+    if paused is not None and paused.resume_at_ms is not None and paused.resume_at_ms <= now_ms:
+        restored.take_up(tx, ResumeJob(job_id, paused.resume_at_ms))
     counted = 0
     for _ in range(_STEPS_MAX):
         job = tx.job(job_id)
@@ -147,6 +167,11 @@ def _due_ids(tx: Tx, now_ms: int) -> list[int]:
 def _owed_ids(tx: Tx) -> list[int]:
     """Returns the jobs whose next time a leader owes: they may be due as well."""
     return [from_u64(key) for key, _ in tx.view.scan(Table.UNSCHEDULED)]
+
+
+def _resumed_ids(tx: Tx, now_ms: int) -> list[int]:
+    """Returns the jobs that were paused until now, or before: what was due since then is owed."""
+    return [from_u64(key[8:]) for key, _ in tx.view.scan(Table.RESUMES, b"", u64(now_ms + 1))]
 
 
 def _waiting_keys(tx: Tx) -> list[bytes]:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from raftsched.core import commands as c
+from raftsched.core.apply.operations import running
 from raftsched.core.apply.tx import Tx
 from raftsched.core.cluster import PauseCluster
+from raftsched.core.filters import JobFilter
 from raftsched.core.model import (
     After,
     AfterOn,
@@ -26,6 +28,7 @@ from raftsched.core.model import (
     Trigger,
     TriggerKind,
 )
+from raftsched.core.operations import BulkAction, OperationState, StepOperation
 from raftsched.core.run_keys import Concurrency
 from raftsched.core.tables import Table
 from raftsched.settling import Settled, settle
@@ -148,6 +151,56 @@ def test_what_a_paused_cluster_held_back_is_skipped_too() -> None:
     world.ok(PauseCluster(True))
     assert restored(world, skip=True).skipped == 10
     assert gaps(world, job) == [("restored", 3_600, 36_000, 10)]
+
+
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("skip", [False, True])
+def test_what_was_due_behind_a_pause_that_is_over_is_skipped_too(skip: bool, once: bool) -> None:
+    """The old cluster resumed them by itself."""
+    world = World()
+    more: dict[str, Any] = {"misfire": Misfire(MisfirePolicy.ALL), "overlap": Overlap.ALLOW, **(ONCE if once else {})}
+    jobs = [made(world, trigger, **more) for trigger in (every(HOUR), at(T0 + 2 * HOUR), at(T0 + 6 * HOUR))]
+    still = made(world, every(HOUR), **more)
+    for job in jobs:
+        world.ok(c.SetJobState(job.id, JobState.SUSPENDED, resume_at_ms=T0 + 5 * HOUR))
+    world.ok(c.SetJobState(still.id, JobState.SUSPENDED, resume_at_ms=LATER + HOUR))
+    done = restored(world, skip=skip)
+    go_on(world, LATER)
+    runs = [len(ran(world, job)) for job in jobs]
+    if not skip and not once:
+        assert runs == [6, 1, 1]
+        return
+    assert runs == [0, 0, 0]
+    assert (done.skipped, done.skipped_jobs) == (8, 3)
+    assert gaps(world, jobs[0]) == [("restored", 18_000, 36_000, 6)]
+    assert [world.job(job.id).state for job in jobs] == [JobState.SCHEDULED, JobState.EXPIRED, JobState.EXPIRED]
+    assert world.job(still.id).state is JobState.SUSPENDED
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_an_operation_that_was_under_way_is_ended_first(skip: bool) -> None:
+    """The old cluster went on with it: what it runs is to run at most once, as anything else."""
+    world = World()
+    jobs = [world.create(**(ONCE if n % 2 else {})) for n in range(10)]
+    paused = [made(world, at(T0 + HOUR), **policy) for policy in ({}, ONCE)]
+    for job in paused:
+        world.ok(c.SetJobState(job.id, JobState.SUSPENDED))
+    started = [
+        c.StartOperation(BulkAction.RUN, None, tuple(job.id for job in jobs)),
+        c.StartOperation(BulkAction.RESUME, JobFilter(states=(JobState.SUSPENDED,))),
+        c.StartOperation(BulkAction.PAUSE, JobFilter(namespace="none")),
+    ]
+    run, _, pause = (world.ok(command).operation.id for command in started)
+    world.ok(StepOperation(run, 0, 3, 3))
+    done = restored(world, skip=skip)
+    assert (done.ended, done.waiting) == (5, 5)
+    states = {one.id: one.state for one in running(Tx(world.view))}
+    assert states == {pause: OperationState.RUNNING}
+    go_on(world, LATER)
+    for number, job in enumerate(jobs):
+        (row,) = world.instances(job.id)
+        assert row.state is (InstanceState.SKIPPED if number % 2 else InstanceState.WAITING)
+    assert [len(ran(world, job)) for job in paused] == [0 if skip else 1, 0]
 
 
 @pytest.mark.parametrize("skip", [False, True])

@@ -9,11 +9,13 @@ from raftsched.core.apply import end_entry
 from raftsched.core.apply.dispatch import HANDLERS
 from raftsched.core.apply.finish import finish, settle
 from raftsched.core.apply.firing import fire
+from raftsched.core.apply.operations import running, step_operation
 from raftsched.core.apply.parts import ask_to_end
 from raftsched.core.apply.tx import Tx
 from raftsched.core.calendars import RescheduleJob
-from raftsched.core.commands import Accepted, Fire, ScheduleJob
+from raftsched.core.commands import Accepted, Fire, ResumeJob, ScheduleJob
 from raftsched.core.model import FINAL, Delivery, InstanceState, Job
+from raftsched.core.operations import Operation, OperationState, StepOperation
 
 RESTORED = "restored"
 _MAY_HAVE_RUN = "It may have run after the backup was made, and the job is to run at most once."
@@ -31,9 +33,21 @@ def end(tx: Tx, index: int) -> None:
     tx.save()
 
 
-def take_up(tx: Tx, c: ScheduleJob | RescheduleJob) -> None:
+def take_up(tx: Tx, c: ScheduleJob | RescheduleJob | ResumeJob) -> None:
     """Does what a leader would do about a job whose next time is not known, so that what was due of it is."""
     HANDLERS[type(c)](tx, c)
+
+
+def operations(tx: Tx) -> list[Operation]:
+    """Returns those that are under way."""
+    return running(tx)
+
+
+def step(tx: Tx, c: StepOperation) -> bool:
+    """Takes a step of an operation. Returns whether there are more."""
+    answer = step_operation(tx, c)
+    operation = answer.operation if isinstance(answer, Accepted) else None
+    return operation is not None and operation.state is OperationState.RUNNING
 
 
 def skip(tx: Tx, c: Fire) -> int:
