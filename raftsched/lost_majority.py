@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 SEE = 'docs/runbook.md, "A majority is lost"'
 HEALTHY = "with a majority of the members healthy"
@@ -31,20 +31,29 @@ def said_of(voters: Collection[str], unfit: Collection[str]) -> str:
     )
 
 
+class Has(NamedTuple):
+    """How far a node is. Its log may have more than it has applied: what was acknowledged before it heard of
+    the commit. Versions before 0.3.0 do not say of which entry, and of which term, the newest in the log is."""
+
+    applied: int
+    entry: int = 0
+    term: int = 0
+
+
 @dataclass(frozen=True)
 class Lost:
-    """A lost majority. `applied`: the last entry that nodes have, by node."""
+    """A lost majority. `has`: how far nodes are, by node."""
 
     voters: Collection[str]
     unfit: Collection[str]
-    applied: Mapping[str, int]
+    has: Mapping[str, Has]
     http: Mapping[str, str]
     raft: Mapping[str, str]
 
     @property
     def best(self) -> str:
         """The node that has most; of several the one whose disk is the member's."""
-        return max(self.applied, key=lambda node: (self.applied[node], node not in self.unfit, node))
+        return max(self.has, key=lambda node: (_most(self.has, node), node not in self.unfit, node))
 
     @property
     def says(self) -> str:
@@ -53,11 +62,16 @@ class Lost:
     @property
     def most(self) -> str:
         """Says which node has most, of those that could be asked, without a full stop."""
-        others = [f"{node} {at}" for node, at in sorted(self.applied.items()) if node != self.best]
-        silent = sorted(set(self.voters) - self.applied.keys())
+        terms = len({_most(self.has, node)[0] for node in self.has}) > 1
+        upto = {
+            node: f"{index} of term {term}" if terms else f"{index}"
+            for node, (term, index, _) in ((node, _most(self.has, node)) for node in sorted(self.has))
+        }
+        others = [f"{node} {at}" for node, at in upto.items() if node != self.best]
+        silent = sorted(set(self.voters) - self.has.keys())
         compared = f" ({', '.join(others)})" if others else ""
         unknown = f"; what {', '.join(silent)} has is not known" if silent else ""
-        return f"{self.best} has most, up to entry {self.applied[self.best]}{compared}{unknown}"
+        return f"{self.best} has most, up to entry {upto[self.best]}{compared}{unknown}"
 
     @property
     def do(self) -> str:
@@ -86,16 +100,24 @@ class Lost:
             yield f"  raftsched cluster members add {node} --wait"
 
 
-def lost_majority(views: Sequence[Mapping[str, Any]], applied: Mapping[str, int] | None = None) -> Lost | None:
-    """Returns what is known of a lost majority. None: a leader is there, or may come. `applied`: what else is known of
-    the last entries that nodes have."""
+def _most(has: Mapping[str, Has], node: str) -> tuple[int, int, int]:
+    """Returns the order of nodes by what they have: term and index of the newest entry in the log, as in an election,
+    then what is applied. All are compared by what they applied where one does not say what its log has."""
+    applied, entry, term = has[node]
+    return (term, entry, applied) if all(one.entry for one in has.values()) else (0, applied, applied)
+
+
+def lost_majority(views: Sequence[Mapping[str, Any]], known: Mapping[str, Has] | None = None) -> Lost | None:
+    """Returns what is known of a lost majority. None: a leader is there, or may come. `known`: how far nodes are,
+    beside what they say in their views."""
     views = [view for view in views if view.get("nodes")]
     if not views or any(view.get("leader") for view in views):
         return None
-    has: dict[str, int] = dict(applied or {})
+    has: dict[str, Has] = dict(known or {})
     for view in views:
-        has.update({node: at for node, at in [_own(view)] if at is not None and view.get("formed", True)})
-    views = sorted(views, key=lambda view: has.get(view.get("node", ""), 0), reverse=True)
+        has.update({node: own for node, own in [_own(view)] if own is not None and view.get("formed", True)})
+    order = {node: _most(has, node) for node in has}
+    views = sorted(views, key=lambda view: order.get(view.get("node", ""), (0, 0, 0)), reverse=True)
     rows = views[0]["nodes"]
     voters = [row["id"] for row in rows if row.get("voter")]
     unfit: set[str] = set()
@@ -111,7 +133,10 @@ def lost_majority(views: Sequence[Mapping[str, Any]], applied: Mapping[str, int]
     return Lost(voters, sorted(unfit.intersection(voters)), has, http, raft)
 
 
-def _own(view: Mapping[str, Any]) -> tuple[str, int | None]:
-    """Returns the node that gave the view, and the last entry that it has."""
+def _own(view: Mapping[str, Any]) -> tuple[str, Has | None]:
+    """Returns the node that gave the view, and how far it is."""
     node = view.get("node") or ""
-    return node, next((row.get("applied_index") for row in view["nodes"] if row["id"] == node), None)
+    own: Mapping[str, Any] = next((row for row in view["nodes"] if row["id"] == node), {})
+    applied = own.get("applied_index")
+    has = None if applied is None else Has(applied, own.get("log_index") or 0, own.get("log_term") or 0)
+    return node, has

@@ -69,6 +69,8 @@ class ClusterStatus:
     applied_index: int
     formed: bool
     waits_for: str | None = None  # what a node without a leader waits for, and what its operator should do
+    log_index: int = 0  # of the newest entry of its log, committed or not, and its term
+    log_term: int = 0
 
 
 @dataclass(slots=True)

@@ -39,6 +39,8 @@ class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
     disk: DiskUse | None = None  # None: not known to the node that answered
     level: int | None = None  # the newest that its version knows, as the leader has heard
     raft_announced: str | None = None  # where it says that its Raft port is, while the members have another address
+    log_index: int | None = None  # of the newest entry in its log, committed or not; None: of another node
+    log_term: int | None = None
 
 
 class WaitingNode(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from raftsched.doctor.checks import Finding, lasting
 from raftsched.doctor.facts import Facts
-from raftsched.doctor.telling import LATELY, STRETCH, labelled, lately
-from raftsched.lost_majority import ELSE, HEALTHY, SEE, Lost, lost_majority
+from raftsched.doctor.telling import LATELY, LOG_INDEX, LOG_TERM, STRETCH, labelled, lately
+from raftsched.lost_majority import ELSE, HEALTHY, SEE, Has, Lost, lost_majority
 from raftsched.quantities import format_duration
 
 ELECTIONS_MS = 15 * 60_000
 ELECTIONS = 3  # within that
 REFUSED = 10  # within what is lately
+APPLIED = "raftsched_raft_applied_index"
 HELD_S = 0.25  # as the alert has it (deploy/prometheus/alerts.yml)
 
 
@@ -79,8 +80,14 @@ def quorum(facts: Facts) -> Iterator[Finding]:
 
 
 def _lost(facts: Facts) -> Lost | None:
-    name = "raftsched_raft_applied_index"
-    return lost_majority([facts.cluster], {node: int(told[name]) for node, told in facts.told.items() if name in told})
+    return lost_majority(
+        [facts.cluster],
+        {
+            node: Has(int(told[APPLIED]), int(told.get(LOG_INDEX, 0)), int(told.get(LOG_TERM, 0)))
+            for node, told in facts.told.items()
+            if APPLIED in told
+        },
+    )
 
 
 def waiting(facts: Facts) -> Iterator[Finding]:

@@ -111,6 +111,8 @@ def _of_raft(seen: Measured) -> Iterator[Metric]:
     ):
         yield _histogram(name, words, times)
     yield GaugeMetricFamily("raftsched_raft_log_entries", "Entries of the log on this node.", seen.log_entries)
+    yield GaugeMetricFamily("raftsched_raft_log_index", "Newest entry of the log, committed or not.", seen.log_index)
+    yield GaugeMetricFamily("raftsched_raft_log_term", "Term of the newest entry of the log.", seen.log_term)
     yield GaugeMetricFamily("raftsched_raft_voters", "Members that vote.", seen.voters)
     words = "Members that vote and are connected with this node, itself among them."
     yield GaugeMetricFamily("raftsched_raft_voters_connected", words, seen.voters_connected)

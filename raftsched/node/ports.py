@@ -112,6 +112,8 @@ class NodePorts:
             applied_index=raft.applied_index,
             formed=raft.formed,
             waits_for=raft.waits_for,
+            log_index=raft.last_index,
+            log_term=raft.last_term,
         )
 
     def _on_applied(self, results: Sequence[EntryResult]) -> None:

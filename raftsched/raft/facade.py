@@ -260,6 +260,10 @@ class Raft:
     def last_index(self) -> int:
         return self._replica.journal.last_index
 
+    @property
+    def last_term(self) -> int:
+        return self._replica.journal.last_term
+
     def refused(self) -> dict[str, int]:
         """Returns the number of refused connections and messages since this node started, by reason (refusals.WHY)."""
         return {**self._transport.refusals.counts, "no-command": self._replica.forwarding.rejected}

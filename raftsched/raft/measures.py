@@ -58,6 +58,8 @@ class Measured(NamedTuple):
     voters_connected: int = 0  # with this node, itself among them
     uncommitted_s: float = 0.0  # that the oldest entry of this leader has waited for its commit
     writing_s: float = 0.0  # that the write batch has taken which is written now
+    log_index: int = 0  # of the newest entry of the log, and its term
+    log_term: int = 0
 
 
 def measured(replica: Replica, writing_ms: int = 0) -> Measured:
@@ -76,4 +78,6 @@ def measured(replica: Replica, writing_ms: int = 0) -> Measured:
         voters_connected=sum(voter == me or engine.is_connected(voter) for voter in voters),
         uncommitted_s=engine.uncommitted_s(),
         writing_s=writing_ms / 1000,
+        log_index=journal.last_index,
+        log_term=journal.last_term,
     )

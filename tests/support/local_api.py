@@ -174,6 +174,8 @@ class LocalCluster:
             applied_index=index,
             formed=True,
             waits_for=self.waits_for,
+            log_index=index,
+            log_term=1,
         )
 
     def configure(self, members: Members) -> None:

@@ -39,7 +39,9 @@ class NodeOut(msgspec.Struct):
     of another node the leader knows, too; null where it is not known. `level`: the newest that its version knows, which
     of another node the leader knows; the cluster's rises to the lowest of them (docs/upgrading.md). `raft_announced`:
     where a member says that its Raft port is, while the members have another address of it (`raft`): the leader takes
-    that over (docs/runbook.md, a node's address that changes)."""
+    that over (docs/runbook.md, a node's address that changes). `log_index`, `log_term`: of the newest entry in the log
+    of the node that answers, committed or not; null of others. By term, then index, they say who has most where a
+    majority is lost."""
 
     id: str
     role: str
@@ -61,6 +63,8 @@ class NodeOut(msgspec.Struct):
     disk: DiskOut | None = None
     level: int | None = None
     raft_announced: str | None = None
+    log_index: int | None = None
+    log_term: int | None = None
 
 
 class WaitingOut(msgspec.Struct):
@@ -215,6 +219,8 @@ def _node(
         drained=rule.drained,
         trouble=ctx.cluster.troubles().get(name),
         raft_announced=member.announced if member else None,
+        log_index=status.log_index if own else None,
+        log_term=status.log_term if own else None,
     )
 
 
