@@ -150,7 +150,8 @@ class Points:
         """Raises NotKept when later entries are stranded than those of the newest state that there is a way to."""
         beyond = [one for one in self.stranded() if one.first > self.last_index]
         if self.fulls and beyond:
-            lacking = [one for one in self.missing() if one[0] > self.last_index]
+            at = self.last_index  # a hole may begin before the newest backup, and go on behind it
+            lacking = [(max(first, at + 1), last) for first, last in self.missing() if last > at]
             later = _entries((one.first, one.last) for one in beyond)
             raise NotKept(
                 f"{later} of the log are kept and nothing leads to them, for {_entries(lacking)} are missing. Look for"

@@ -111,6 +111,13 @@ def test_the_newest_state_is_none_where_later_entries_are_kept() -> None:
     with pytest.raises(NotKept, match="nothing is kept of that time; the nearest that can is --at 20"):
         points.require_no_gap(20, 25 * S)
     Points.of([full(10), log(11, 20), log(31, 40), full(60)]).require_newest()
+
+
+def test_a_hole_may_reach_across_the_newest_backup() -> None:
+    points = Points.of([full(3), full(10), log(13, 16)])
+    assert points.missing() == [(4, 12)]
+    with pytest.raises(NotKept, match=r"for entries 11 to 12 are missing\. .* \(log-0{14}11-\.\.\.\); .*--at 10$"):
+        points.require_newest()
     with pytest.raises(NotKept, match="no full backup, and nothing leads to entries 11 to 20 of the log"):
         Points.of([log(11, 20)]).way_to(None)
 
