@@ -24,7 +24,7 @@ _LONGEST = 1 << 46  # bytes of address space, as the file says itself
 
 def entries_behind(store: Path, index: int, term: int) -> list[LogEntry]:
     """Returns the entries that follow the one of this index and term. Raises NotABackup: a node runs there, or its log
-    is damaged, or none that goes on from there; OSError."""
+    is damaged, or none that goes on from there, or is not there; OSError."""
     where = store / LOG
     try:
         with examination.held(store):
@@ -32,6 +32,10 @@ def entries_behind(store: Path, index: int, term: int) -> list[LogEntry]:
             return list(_read(where, index, term))
     except examination.InUse:
         raise NotABackup(f"{store} is in use; stop its node first") from None
+    except OSError as error:
+        raise NotABackup(
+            f"there is no log of a node that can be read in {where}: {(error.strerror or str(error)).lower()}"
+        ) from None
     except DamagedEntry as error:
         raise NotABackup(
             f"the log in {where} does not go on from entry {index}: entry {error.index}: {error}"

@@ -279,7 +279,7 @@ def test_what_the_log_has_beyond_the_backup_is_brought_back(saved: Saved, world:
         assert all(view.get(Table.JOBS, job.id.to_bytes(8, "big")) for job in (told, kept))
     store.close()
     assert not (tmp_path / "none").exists()
-    with pytest.raises(StartupError, match="no such file"):
+    with pytest.raises(StartupError, match=r"no log of a node that can be read in \S+/none/log: no such file"):
         restored(path, tmp_path / "other", log=tmp_path / "none")
 
 
