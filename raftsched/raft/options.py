@@ -85,10 +85,12 @@ class RaftOptions:
 
 def elections(timeout_ms: int) -> dict[str, int]:
     """Returns the times of elections, by their fields, that follow from the one that a cluster is given. Heartbeats
-    stay as they are: a leader that was given less than its followers must not be too quiet for them."""
+    stay as they are: a leader that was given less than its followers must not be too quiet for them. A silent
+    connection is not given up before: its end would begin an election."""
     return {
         "election_min_ms": timeout_ms,
         "election_max_ms": 2 * timeout_ms,
         "election_lost_min_ms": timeout_ms // 5,
         "election_lost_max_ms": timeout_ms // 2,
+        "dead_peer_ms": max(RaftOptions.dead_peer_ms, timeout_ms),
     }

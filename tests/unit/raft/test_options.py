@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from raftsched.raft.options import KIB, RaftOptions
+from raftsched.config.node import ELECTION_TIMEOUT_MS
+from raftsched.raft.options import KIB, RaftOptions, elections
 
 SMALL = {"append_max_bytes": 32 * KIB, "entry_max_bytes": 16 * KIB, "snapshot_chunk_bytes": 16 * KIB}
 
@@ -18,3 +19,12 @@ def test_one_that_does_not_is_refused() -> None:
     """A leader that had gathered such a message would have stopped."""
     with pytest.raises(ValueError, match="append_bytes must be at most half of frame_max_bytes"):
         RaftOptions(**SMALL, append_bytes=33 * KIB, frame_max_bytes=64 * KIB)
+
+
+@pytest.mark.parametrize("timeout_ms", [ELECTION_TIMEOUT_MS.min, 3_700, 4_000, ELECTION_TIMEOUT_MS.max])
+def test_no_silence_shorter_than_the_election_timeout_begins_an_election(timeout_ms: int) -> None:
+    """Nor by the end of a connection on which nothing was heard."""
+    options = RaftOptions(**elections(timeout_ms))
+    assert options.election_min_ms == timeout_ms
+    assert options.dead_peer_ms + options.election_lost_min_ms >= timeout_ms
+    assert options.dead_peer_ms >= RaftOptions.dead_peer_ms
