@@ -128,6 +128,7 @@ def test_a_node_that_was_moved_says_so_while_it_has_no_leader() -> None:
     rows = tuple(Member(n, PEERS[n], disk(n)) for n in "abc")
     formation.load({"node_id": b"c", "store_id": disk("c")}.get, Meta(cluster_id=CLUSTER, members=rows))
     formation.follow(rows, 5)
-    said = Admission(formation, ManualClock()).waits_for([], ["a", "b", "c"])
+    clock = ManualClock()
+    said = Admission(formation, clock, JoinRequests(clock)).waits_for([], ["a", "b", "c"])
     assert f"c is at 127.0.0.1:9001, and the members know it at {PEERS['c']}" in said
     assert "--peers" in said
