@@ -14,7 +14,7 @@ from raftsched.config.changes import TAKEN_BY_NODE
 from raftsched.config.node import NodeConfig
 from raftsched.embedded.logs import configure, write_as
 from raftsched.embedded.node import Node, NodeFailed
-from raftsched.embedded.reload import Reload, Source
+from raftsched.embedded.reload import Reload, Source, hear, hear_no_more
 from raftsched.embedded.systemd import Systemd
 from raftsched.errors import StartupError
 
@@ -35,11 +35,14 @@ def run(config: NodeConfig, source: Source | None = None) -> int:
     descriptors.raise_limit()
     sys.setswitchinterval(SWITCH_S)
     try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(serve(config, systemd, source, handler))
-    code: int = uvloop.run(serve(config, systemd, source, handler))
-    return code
+        try:
+            import uvloop
+        except ImportError:
+            return asyncio.run(serve(config, systemd, source, handler))
+        code: int = uvloop.run(serve(config, systemd, source, handler))
+        return code
+    finally:
+        hear_no_more()
 
 
 async def serve(
@@ -68,7 +71,7 @@ async def serve(
         node.take(new)
 
     reload = Reload(source, TAKEN_BY_NODE, take, node.read_files_again, systemd)
-    loop.add_signal_handler(signal.SIGHUP, reload.ask)
+    hear(reload.ask)
     stopping = asyncio.create_task(asked.wait())
     systemd.status("starts")
     try:

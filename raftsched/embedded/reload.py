@@ -7,6 +7,7 @@ import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from raftsched import background
@@ -120,6 +121,24 @@ def wait_until_ready() -> None:
     """Keeps SIGHUP from ending a process that is not there yet to take it: what was asked for is done once it is."""
     if threading.current_thread() is threading.main_thread():  # Python lets no other one set handlers
         signal.signal(signal.SIGHUP, _note)
+
+
+def hear(ask: Callable[[], None]) -> None:
+    """Has SIGHUP call `ask` in the event loop that runs. Not by that loop's own means: when it closes it would leave
+    the signal to the kernel, which ends the process, and what it answers with to whoever stops it."""
+    loop = asyncio.get_running_loop()
+
+    def on_signal(*_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(ask)
+
+    signal.signal(signal.SIGHUP, on_signal)
+
+
+def hear_no_more() -> None:
+    """Keeps SIGHUP from ending a process that has stopped. Nothing is started by it any more."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the interpreter, as it ends, takes back any other handler
 
 
 def _note(*_: object) -> None:

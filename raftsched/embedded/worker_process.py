@@ -13,7 +13,7 @@ from raftsched import background, descriptors
 from raftsched.config.changes import TAKEN_BY_WORKER
 from raftsched.config.worker import WorkerConfig
 from raftsched.embedded.logs import configure, write_as
-from raftsched.embedded.reload import Reload, Source
+from raftsched.embedded.reload import Reload, Source, hear, hear_no_more
 from raftsched.embedded.systemd import Systemd
 from raftsched.errors import StartupError
 from raftsched.remote.process import RemoteWorker
@@ -30,11 +30,14 @@ def run(config: WorkerConfig, source: Source | None = None) -> int:
     systemd = Systemd.of(os.environ)
     descriptors.raise_limit()
     try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(serve(config, systemd, source, handler))
-    code: int = uvloop.run(serve(config, systemd, source, handler))
-    return code
+        try:
+            import uvloop
+        except ImportError:
+            return asyncio.run(serve(config, systemd, source, handler))
+        code: int = uvloop.run(serve(config, systemd, source, handler))
+        return code
+    finally:
+        hear_no_more()
 
 
 async def serve(
@@ -63,7 +66,7 @@ async def serve(
         worker.take(new)
 
     reload = Reload(source, TAKEN_BY_WORKER, take, worker.read_files_again, systemd)
-    loop.add_signal_handler(signal.SIGHUP, reload.ask)
+    hear(reload.ask)
     stopping = asyncio.create_task(asked.wait())
     systemd.status("starts")
     try:
