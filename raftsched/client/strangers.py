@@ -13,6 +13,9 @@ _PROBLEM = "application/problem+json"
 _NAME_MAX = 80  # characters of what a server calls itself
 # What a proxy says for itself. Any other error of somebody who does not name raftsched is none of a node.
 _OF_PROXIES = frozenset({401, 403, 407, 408, 413, 414, 429, 431, 500, 502, 503, 504})
+# And all from here on, where each has numbers of its own for nodes that did not answer (524, 561): what was asked for
+# may have been done then.
+_OWN = 506
 
 Sender = Literal["raftsched", "proxy", "stranger"]
 
@@ -25,7 +28,7 @@ def sender_of(status: int, headers: Mapping[str, str]) -> Sender:
         return "stranger" if _kind(headers) == "text/html" else "raftsched"  # what a proxy has left of it
     if status < 400:
         return "raftsched" if "location" in headers else "stranger"  # it is told where it leads
-    return "proxy" if status in _OF_PROXIES else "stranger"
+    return "proxy" if status in _OF_PROXIES or status >= _OWN else "stranger"
 
 
 def is_named(headers: Mapping[str, str]) -> bool:

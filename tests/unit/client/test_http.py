@@ -204,6 +204,16 @@ def test_an_error_that_is_not_a_problem_still_reads_well() -> None:
     assert error.detail.endswith("is it a proxy's? It says: no healthy upstream")
 
 
+@pytest.mark.parametrize("status", [504, 520, 524, 561, 599])
+def test_what_a_proxy_lost_on_its_way_is_not_sent_to_the_next(status: int) -> None:
+    with serve(lambda r: (status, b"<html>a timeout occurred</html>")) as proxy, serve(lambda r: (202, {})) as other:
+        with pytest.raises(ClientError) as raised:
+            Client(parse_servers(f"{proxy.url},{other.url}")).request("POST", "/v1/jobs/j/run", body={})
+        assert not other.requests, "it may have been done"
+    assert (raised.value.code, raised.value.status) == (f"http-{status}", status)
+    assert raised.value.detail.startswith(f"{proxy.url} answers as BaseHTTP/")
+
+
 def test_an_answer_that_is_not_json() -> None:
     with (
         serve(lambda r: (200, b"hello")) as stub,
