@@ -10,6 +10,7 @@ A namespace that may have so many bytes has segments of its own, a sixteenth of 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ from raftsched.worker.segment_table import SegmentTable, Synced
 from raftsched.worker.segments import newest_ms, owner_of
 from raftsched.worker.whose import Whose, body_of
 
+log = logging.getLogger(__name__)
 _RECENT_MAX = 1_000
 _OPEN_MAX = 64  # segments of namespaces that are open between two batches
 _OWN_SEGMENTS = 16  # that a share is divided into: so much of it goes at once
@@ -258,8 +260,12 @@ class OutputStore:
         os.ftruncate(at.fd, end)
 
     def discard(self, token: int) -> None:
-        """Removes the spool file of an attempt, if it has one."""
-        self._live_path(token).unlink(missing_ok=True)
+        """Removes the spool file of an attempt, if it has one. Where that cannot be it stays, and the log says so:
+        whatever is the matter with the disk, the end of the run is told."""
+        try:
+            self._live_path(token).unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("%s cannot be removed: %s", self._live_path(token), error.strerror)
         self._held.discard(token)
         self.forget(token)
 

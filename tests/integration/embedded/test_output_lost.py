@@ -41,3 +41,21 @@ def test_a_node_notices_that_its_output_was_removed(
             assert await node.instances.output(new) == b"new\n"
 
     asyncio.run(main())
+
+
+def test_a_run_ends_where_its_output_can_neither_be_kept_nor_discarded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As on a disk that the kernel made read-only."""
+
+    async def main() -> None:
+        async with cluster(1, directory=tmp_path) as (node,):
+            await printed(node.client, "old")
+            (directory,) = tmp_path.glob("*/output")
+            shutil.rmtree(directory)
+            directory.touch()
+            run = await node.client.instances.get(await printed(node.client, "new"))
+            assert "the output could not be kept" in (run.attempts[-1].error or "")
+            assert "cannot be removed: Not a directory" in caplog.text
+
+    asyncio.run(main())
