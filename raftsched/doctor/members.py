@@ -118,7 +118,8 @@ def moved(facts: Facts) -> Iterator[Finding]:
         says = ", ".join(f"{node} is at {new}, and the members have {old}" for node, (old, new) in away.items())
         do = (
             "the leader takes that over as soon as it and the member are connected, unless it is of a version before"
-            " 0.3.0 (upgrade it) or the address is one that only the member's own machine reaches (--advertise-raft)"
+            " 0.3.0 (upgrade it) or the address is one that only the member's own machine reaches, or that of another"
+            " member (--advertise-raft)"
         )
         yield Finding("moved", "warn", says, do, tuple(away))
     else:

@@ -94,6 +94,12 @@ class Moves:
                 f"{told}: {self.own} is an address of its own machine only, which is not taken over. Start it with "
                 "--peers or --advertise-raft that say where the others reach it."
             )
+        taken = next((m.node for m in self._members if m.raft == self.own), None)
+        if taken is not None:
+            return (
+                f"{told}. There they have {taken}: if that one is not to be elsewhere, correct --advertise-raft, or "
+                "this node's place in --peers."
+            )
         return (
             f"{told}: it dials them and tells them, by the addresses that it knows and those in its --peers. If they "
             f"are elsewhere, too, start it with --peers that say where; if they are of a version before 0.3.0, start "
@@ -117,11 +123,18 @@ class Moves:
 
 def moved(members: Members, present: Iterable[tuple[str, str]]) -> Members | None:
     """Returns the members with the address of the first of `present`, (node, announced address), that the configuration
-    has another one of; None: there is none. Nobody gains a vote by it, or loses one."""
+    has another one of; None: there is none. Nobody gains a vote by it, or loses one, and nobody gets the address of a
+    member that is there: one of the two is mistaken."""
+    present = tuple(present)
     for node, address in present:
         member = find(members, node)
         if member is None or address == member.raft or not is_sound(node, address):
             continue
-        if may_be_reached(node, address, members):
+        if may_be_reached(node, address, members) and not _is_taken(address, members, present):
             return tuple(msgspec.structs.replace(m, raft=address) if m is member else m for m in members)
     return None
+
+
+def _is_taken(address: str, members: Members, present: tuple[tuple[str, str], ...]) -> bool:
+    """Returns whether the member that the configuration has at this address says that it is there."""
+    return any(member.raft == address and (member.node, address) in present for member in members)

@@ -130,6 +130,25 @@ def test_only_an_address_changes() -> None:
     assert moved(before, [("x", ELSEWHERE), ("a", ""), ("b", address("b"))]) is None
 
 
+def test_the_address_of_another_member_is_taken_only_when_that_one_is_not_there() -> None:
+    before = members("abc")
+    a, b, c = (address(node) for node in "abc")
+    assert moved(before, [("a", a), ("b", c), ("c", c)]) is None, "a mistake"
+    assert moved(before, [("c", c), ("b", c)]) is None
+    after = moved(before, [("a", a), ("b", c)])
+    assert after is not None
+    assert at(after, "b") == c, "c may never come back"
+    after = moved(before, [("a", a), ("b", c), ("c", b)])
+    assert after is not None
+    assert at(after, "b") == c
+    after = moved(after, [("a", a), ("b", c), ("c", b)])
+    assert after is not None
+    assert (at(after, "b"), at(after, "c")) == (c, b), "they have changed places"
+    said = moves(c).advice
+    assert said is not None
+    assert "they have c" in said
+
+
 def test_an_address_that_only_its_own_machine_reaches_is_not_taken() -> None:
     apart = tuple(Member(n, f"10.0.0.{ord(n)}:7501", disk(n)) for n in "abc")
     assert moved(apart, [("a", "127.0.0.1:7501")]) is None
