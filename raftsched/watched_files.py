@@ -76,16 +76,16 @@ class WatchedFiles(Generic[_T]):
         self._seen, self._unsettled = self._marks()
         self.value = read()
 
-    def look(self, *, again: bool = False) -> bool:
+    def look(self, *, again: bool = False, aloud: bool = False) -> bool:
         """Reads files that have changed; with `again` also where none seems to. Returns True when there is another
-        value. For a thread."""
+        value. `aloud`: what cannot be used is passed on also where it was before. For a thread."""
         seen, unsettled = self._marks()
         if not again and seen == self._seen and self._said is None and not self._unsettled:
             return False
         try:
             value = self._read()
         except self._unusable as error:
-            if str(error) != self._said:
+            if aloud or str(error) != self._said:
                 self._said = str(error)
                 self._warn(error)
             return False

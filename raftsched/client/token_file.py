@@ -62,6 +62,11 @@ class TokenFile:
         self.look()
         return self.token
 
+    @property
+    def wrong(self) -> str | None:
+        """The reason why the file has no token now; None: it has one."""
+        return self._watched.wrong
+
     def look(self, *, again: bool = False) -> bool:
         """Reads the file if it has changed, and with `again` in any case. Returns True when there is another token. For
         a thread."""

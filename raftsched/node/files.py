@@ -54,14 +54,14 @@ class NodeFiles:
 
     async def read_again(self) -> int:
         """Reads all files again, also those that seem to be as they were; what is new in them, and what cannot be used,
-        is said in the log. Returns how many hold something new."""
+        is said in the log. Returns how many hold something new, or something that cannot be used."""
         new = 0
         if self.wire is not None:
-            new += self.wire.look(again=True)  # in the event loop, as by itself
+            new += self.wire.look(again=True) or self.wire.wrong  # in the event loop, as by itself
         reads = [*self.others]
         if self.certificates is not None:
             certificates = self.certificates
-            reads.insert(0, lambda: certificates.look(again=True))
+            reads.insert(0, lambda: certificates.look(again=True) or certificates.wrong)
         for read in [*reads, self.trust.look, self._look_at_keys]:
             new += await asyncio.to_thread(read)
         return new

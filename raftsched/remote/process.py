@@ -199,8 +199,11 @@ class RemoteWorker:
 
     async def read_files_again(self) -> int:
         """Reads the token and the files of TLS again, as the worker does by itself when they change, and says in the
-        log what is new. Returns how many are."""
+        log what is new, or cannot be used. Returns how many are."""
         new = int(await self._look_at_token())
+        if self._servers and (why := self._servers[0].token_waits):
+            log.warning("%s", why)
+            new += 1
         return new + (0 if self._transport is None else await self._transport.read_files_again())
 
     def take(self, config: WorkerConfig) -> None:

@@ -70,6 +70,11 @@ class HttpServer:
         """Goes over to the token that is in the worker's file. Returns True when that is another one than before."""
         return await self._token.renew(session, self.bind, self._token.in_use)
 
+    @property
+    def token_waits(self) -> str:
+        """What is to be said where the worker's file holds a token that is not in use; empty: it is."""
+        return self._token.waits
+
     async def poll(self, session: str, request: PollIn) -> PollOut:
         answer = await self._send("POST", f"{_address(session)}/poll", _encode(request), session)
         return _decoded(answer, PollOut)

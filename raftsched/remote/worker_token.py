@@ -66,6 +66,15 @@ class WorkerToken:
             log.info("the token in %s is used from now on%s", self._file.path, goes_on)
             return True
 
+    @property
+    def waits(self) -> str:
+        """What is to be said where the file holds another token than is in use, or none; else empty."""
+        if self._file is None:
+            return ""
+        if self._file.wrong is not None:
+            return f"{self._file.wrong}; the token that was read before stays in use"
+        return self._words() if self._file.token != self.in_use and self._said else ""
+
     async def _is_taken(self, session: str, found: str, bind: Bind, refused: bool) -> bool:
         """Returns whether the session can go on with the token that was found, or cannot go on with the earlier one
         either."""
@@ -88,5 +97,8 @@ class WorkerToken:
     def _say(self, what: str) -> None:
         if what != self._said:
             self._said = what
-            assert self._file is not None
-            log.warning("the token in %s %s; the one before stays in use", self._file.path, what)
+            log.warning("%s", self._words())
+
+    def _words(self) -> str:
+        assert self._file is not None
+        return f"the token in {self._file.path} {self._said}; the one before stays in use"

@@ -124,6 +124,10 @@ def test_a_node_reads_its_files_and_its_settings_again_under_load(tmp_path: Path
             (tmp_path / "n1.key").write_bytes(certificate("n2").key)
             hang_up(node.process)
             until_said(log, "is not TOML", "is not that of the certificate")
+            config.write_text("slots = 8\n")
+            hang_up(node.process)
+            until_said(log, "is not that of the certificate", times=2)
+            assert "nothing has changed" not in log.read_text(), "what is wrong is said each time"
             config.write_text('log_format = "xml"\n')
             hang_up(node.process)
             until_said(log, "log_format must be text or json")
@@ -214,6 +218,11 @@ def test_a_worker_goes_over_to_its_new_token_and_keeps_its_runs(tmp_path: Path) 
             there = {"trigger": {"manual": True}, "placement": {"labels": {"at": "w"}}}
             going = run(node, create(node, {**there, "handler": waits})["id"])
             cluster.wait("it runs", lambda: node.find(f"/v1/instances/{going}")["started_at"])
+            file.write_text("rs_" + "x" * 43)
+            for times in (2, 3):
+                hang_up(worker)
+                until_said(log, "The token is not known", times=times)
+            assert "nothing has changed" not in log.read_text()
             file.write_text(new["secret"])
             config.write_text('grace = "2s"\nslots = 3\n')
             hang_up(worker)

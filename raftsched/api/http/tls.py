@@ -92,8 +92,8 @@ class Certificates:
 
     def look(self, *, again: bool = False) -> bool:
         """Takes what is in the files when it is new; True when there is something new. What cannot be used is said, at
-        most once a minute, and what there was goes on. `again`: they are read where they seem to be the same, too.
-        Reads files: for a thread."""
+        most once a minute, and what there was goes on. `again`: they are read where they seem to be the same, too, and
+        what is wrong is said in any case. Reads files: for a thread."""
         marks = marks_of(self.files)
         if marks == self._seen and not self._failing and not again:
             return False
@@ -104,7 +104,7 @@ class Certificates:
         except Unusable as error:
             self._failing = True
             now = self._clock.monotonic()
-            if self._said_at is None or now - self._said_at >= SAY_EVERY_S:
+            if again or self._said_at is None or now - self._said_at >= SAY_EVERY_S:
                 self._said_at = now
                 log.warning("TLS: %s; the certificate that was read before stays in use.", error)
             return False
@@ -117,6 +117,11 @@ class Certificates:
             self.files.cert, ", ".join(shown.names) or "nobody", shown.words,
         )  # fmt: skip
         return True
+
+    @property
+    def wrong(self) -> bool:
+        """Whether what the files hold now is not in use, since it cannot be."""
+        return self._failing
 
     def remind(self) -> None:
         """Says that the certificate expires soon, at most once an hour."""
@@ -258,10 +263,12 @@ class PeerTrust:
 
     def look(self) -> bool:
         """Reads the files again, also where they seem to be the same. Returns True when there is something new in
-        them."""
+        them, or wrong with them, which is said."""
         files = [str(file) for file in (self._ca, self._raft_ca, *(self._shown or ())) if file is not None]
-        if self._files is None or not files or not self._files.look(again=True):
+        if self._files is None or not files:
             return False  # who was never called reads them when that is needed
+        if not self._files.look(again=True, aloud=True):
+            return self._files.wrong is not None
         log.info("calls to other nodes: %s were read again", ", ".join(files))
         return True
 

@@ -100,6 +100,7 @@ class MutualTls:
         self._files = (certificate, key, authorities)
         self._report = report
         self._seen = marks_of(self._files)
+        self.wrong = False  # what the files hold now cannot be used
         self._contexts = self._read()
 
     def contexts(self) -> Contexts:
@@ -113,12 +114,14 @@ class MutualTls:
         if seen == self._seen and not again:
             return False
         self._seen, before = seen, self._contexts
+        self.wrong = True
         try:
             self._contexts = self._read()
         except Exception as error:  # whatever is in the files, the node goes on
             detail = error.detail if isinstance(error, StartupError) else f"{self._files[0]}: {error}."
             self._report(f"{detail} What was read before is used until they are right.")
         else:
+            self.wrong = False
             if self._contexts.digest != before.digest:
                 log.info("the certificate in %s is used for new connections with other nodes", self._files[0])
                 return True
