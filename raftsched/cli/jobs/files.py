@@ -16,6 +16,7 @@ from raftsched.cli.terminal.documents import read_jobs
 from raftsched.regular_files import read_regular
 
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
+_PARTS_MAX = 200  # of the path of a directory that is read
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,8 @@ def _below(folder: Path, entered: set[tuple[int, int]]) -> Iterator[Path]:
     status = os.stat(folder)
     if (status.st_dev, status.st_ino) in entered:
         return
+    if len(folder.parts) > _PARTS_MAX:
+        raise click.UsageError(f"{str(folder)[:80]}... is {len(folder.parts):,} directories deep; no jobs are there")
     entered.add((status.st_dev, status.st_ino))
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):  # .git, what an editor keeps, the ..data of a ConfigMap that is mounted

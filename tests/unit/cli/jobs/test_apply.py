@@ -233,6 +233,13 @@ def test_check_sends_nothing_when_one_would_be_refused() -> None:
         assert (pruned.exit_code, sent(stub.requests, "DELETE")) == (5, [])
 
 
+def test_directories_that_never_end_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "jobs"
+    folder.joinpath(*["d"] * 600).mkdir(parents=True)
+    refused = run("jobs", "apply", "-f", str(folder))
+    assert (refused.exit_code, "directories deep" in refused.stderr) == (2, True)
+
+
 def test_directories_are_read_with_those_in_them(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text("name: b\n---\nname: c\nnamespace: x\n")
     (tmp_path / "a.json").write_text('{"name": "a"}')
