@@ -69,6 +69,8 @@ def watched() -> Iterator[Watched]:
         once = create(node, {"trigger": {"in": "0s"}, "handler": {"shell": "true"}})
         waits = create(node, {"trigger": manual, "handler": {"shell": "true"}, "queue": "shut"})
         run(node, waits["id"])
+        hourly = create(node, {"trigger": {"every": "1h"}, "handler": {"shell": "true"}})
+        assert node.request("POST", f"/v1/jobs/{hourly['id']}/skip-next", {}).status == 200
         ends = [wait_final(cluster, node, run(node, job["id"]))["state"] for job in (good, bad, slow)]
         assert ends == ["SUCCEEDED", "FAILED", "TIMED_OUT"]
         with socket.create_connection(("127.0.0.1", node.http_port), 30) as plain:  # where TLS is spoken

@@ -80,6 +80,7 @@ ELSEWHERE = {  # lines that are not run here -> what tries them
     "raftsched backup restore": "tests/e2e/test_backup.py",
     "raftsched cluster transfer --to": "tests/e2e/test_operators.py",
     "rm -r /var/lib/raftsched": "tests/e2e/test_membership.py",
+    "mv /var/lib/raftsched": "tests/e2e/test_lost_majority.py",
     "curl -sN": "tests/integration/api/runs/test_events.py",  # goes on without end
     "raftsched tokens bootstrap": "tests/e2e/test_tokens.py",  # the other examples have none
     "raftsched login": "tests/unit/cli/auth/test_login.py",  # wants an issuer

@@ -44,6 +44,7 @@ DRAWN = {
     "raft/transport/transport.py": "numbers that are good once",
     "remote/gateway.py": "session",
     "remote/process.py": "incarnation",
+    "security/files.py": "the name of a file",
     "security/keyring.py": "cluster key",
     "security/local_token.py": "local token",
     "security/sealing.py": "a number that is good once",
