@@ -83,7 +83,8 @@ def tell_moved(nodes: list[dict[str, Any]]) -> None:
     for node in nodes:
         if node.get("raft_announced"):
             click.echo(f"\n{node['id']} says that its Raft port is at {node['raft_announced']}; the members have")
-            click.echo(f"  {node['raft']}. The leader takes that over, if it is of version 0.3.0 or later")
+            click.echo(f"  {node['raft']}. The leader takes that over once it is connected with it. Where it does not,")
+            click.echo("  'raftsched doctor --only moved' says what may be wrong")
 
 
 def tell_waiting(waiting: list[dict[str, Any]], views: list[dict[str, Any]]) -> None:

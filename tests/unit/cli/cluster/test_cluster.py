@@ -95,6 +95,7 @@ def test_a_member_that_moved_is_shown_with_both_addresses() -> None:
             said = run("--server", stub.url, *words).output
         assert "n3 says that its Raft port is at 10.0.0.9:7501" in said
         assert "10.0.0.3:7501. The leader takes that over" in said
+        assert "'raftsched doctor --only moved' says what may be wrong" in said
 
 
 def test_a_member_whose_disk_went_back_is_told_with_what_to_do() -> None:
