@@ -7,6 +7,7 @@ it, and report what happened:
     no answer       the next server if the request may be repeated, else the outcome is unknown.
     a stranger      the next server. Who answers is not raftsched.
     503             the next server. This node did nothing.
+    a proxy's 503   the next server if the request may be repeated, else the answer: the proxy may not know either.
     504             as no answer: the node does not know either.
     429             the same server after the time that it names: the limit is the cluster's, not the node's.
     any other 4xx   the answer. Another node would give the same.
@@ -215,6 +216,8 @@ class Exchange:
         if error.status == 429 and after is not None and (codes is None or error.code in codes):
             self._refusal, self._same = error, self._server
             self._retry_after = after
+        elif error.status == 503 and not self._may_repeat and error.code == "http-503":
+            raise error  # by a proxy, perhaps for a connection that broke when the node had the request
         elif error.status == 503:
             self._refusal = error
             if error.code not in _PASSING:

@@ -204,7 +204,7 @@ def test_an_error_that_is_not_a_problem_still_reads_well() -> None:
     assert error.detail.endswith("is it a proxy's? It says: no healthy upstream")
 
 
-@pytest.mark.parametrize("status", [504, 520, 524, 561, 599])
+@pytest.mark.parametrize("status", [503, 504, 520, 524, 561, 599])
 def test_what_a_proxy_lost_on_its_way_is_not_sent_to_the_next(status: int) -> None:
     with serve(lambda r: (status, b"<html>a timeout occurred</html>")) as proxy, serve(lambda r: (202, {})) as other:
         with pytest.raises(ClientError) as raised:
