@@ -72,7 +72,7 @@ class HttpServer:
 
     @property
     def token_waits(self) -> str:
-        """What is to be said where the worker's file holds a token that is not in use; empty: it is."""
+        """The words for the operator where the worker's file holds a token that is not in use; empty: it is."""
         return self._token.waits
 
     async def poll(self, session: str, request: PollIn) -> PollOut:

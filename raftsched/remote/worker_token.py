@@ -68,7 +68,7 @@ class WorkerToken:
 
     @property
     def waits(self) -> str:
-        """What is to be said where the file holds another token than is in use, or none; else empty."""
+        """The words for the operator where the file holds another token than is in use, or none; else empty."""
         if self._file is None:
             return ""
         if self._file.wrong is not None:
