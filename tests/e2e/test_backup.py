@@ -70,6 +70,7 @@ def test_a_new_cluster_from_a_backup_that_was_made_under_load(tmp_path: Path) ->
     new = Cluster(3, directory=tmp_path / "new")
     for node, before in zip(new.nodes, old.nodes, strict=True):  # where the old nodes look for one another
         node.http_port, node.raft_port = before.http_port, before.raft_port
+        node.reached_port = before.reached_port
     first, second, third = new.nodes
     raft = f"127.0.0.1:{first.raft_port}"
     command("restore", "--unsigned", str(file), "--data", str(first.data), "--id", "n1", "--raft", raft)
@@ -160,7 +161,7 @@ def test_a_habit_of_backups_goes_on_through_kills_and_leads_back_to_any_point(tm
     assert made.returncode == 0, made.stderr
     again = Cluster(1, directory=new)
     (first,) = again.nodes
-    first.raft_port = raft
+    first.raft_port = first.reached_port = raft
     try:
         first.start()
         again.wait("n1 to lead alone", first.ready)

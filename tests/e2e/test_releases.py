@@ -30,7 +30,7 @@ def test_a_node_goes_on_with_its_data(release: Release, tmp_path: Path) -> None:
     cluster = Cluster(1, directory=tmp_path)
     (node,) = cluster.nodes
     cluster.flags += ["--raft", f"127.0.0.1:{node.raft_port}", "--advertise-raft", member.raft]
-    node.raft_port = int(member.raft.rpartition(":")[2])  # which may be another one's now
+    node.raft_port = node.reached_port = int(member.raft.rpartition(":")[2])  # which may be another one's now
     with cluster:
         for path in LISTS:
             assert _has(node.get(path), answers[path]), path
