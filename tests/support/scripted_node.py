@@ -48,7 +48,7 @@ class ScriptedNode:
             def _reply(self, status: int, said: Any) -> None:
                 raw = b"" if said is None else json.dumps(said).encode()
                 self.send_response(status)
-                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Type", "application/json" if status < 400 else "application/problem+json")
                 self.send_header("Content-Length", str(len(raw)))
                 with suppress(ConnectionError):  # the worker would rather say something else
                     self.end_headers()
