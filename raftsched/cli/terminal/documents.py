@@ -109,6 +109,11 @@ def _of_yaml(text: str, source: str) -> list[Document]:
 
 def _objects(value: Any, source: str, place: str) -> Iterator[Document]:
     if isinstance(value, dict) and isinstance(value.get("items"), list):
+        if value.get("next"):  # what is left out would count as deleted
+            raise click.UsageError(
+                f"{source} is the beginning of a list, its first {len(value['items'])} jobs: write all of them, with"
+                " 'jobs export' or 'jobs list --all -o json'"
+            )
         value = value["items"]
     single = not isinstance(value, list)
     for n, item in enumerate([value] if single else value, 1):

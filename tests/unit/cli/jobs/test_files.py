@@ -45,6 +45,14 @@ def test_what_is_written_as_yaml_is_read_back(value: dict[str, Any]) -> None:
         assert {str(k) for k in d} == {str(k) for k in value}
 
 
+@pytest.mark.parametrize("text", [json.dumps({"items": [JOB], "next": "c"}), yaml_text({"items": [JOB], "next": "c"})])
+def test_the_beginning_of_a_list_is_not_taken_for_all_of_it(text: str) -> None:
+    """What it leaves out would be pruned."""
+    with pytest.raises(click.UsageError, match=r"the beginning of a list, its first 1 jobs: .*--all"):
+        read_jobs(text.encode(), "f")
+    assert len(read_jobs(text.replace('"c"', "null").replace("next: c", "next: null").encode(), "f")) == 1
+
+
 def test_yaml_has_the_rules_of_1_2() -> None:
     text = """
 name: a
