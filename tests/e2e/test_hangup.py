@@ -132,8 +132,8 @@ def test_a_node_reads_its_files_and_its_settings_again_under_load(tmp_path: Path
             hang_up(node.process)
             until_said(log, "log_format must be text or json")
             config.write_text('log_format = "json"\nslots = 4\n')
+            now = serial(node)  # before the file is there: a node looks by itself, too
             put(tmp_path, certificate("n1", days=40), "n1")
-            now = serial(node)
             hang_up(node.process)
             wait_until(lambda: serial(node) != now, "the newest certificate is shown")
             hang_up(node.process)
