@@ -144,10 +144,8 @@ async def put_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
 
 
 async def _put_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    job = _named(ctx, call)
-    content = await _named_content(ctx, call, job)
-    if job is not None:
-        call.must_not_exist()
+    content = await _named_content(ctx, call, _named(ctx, call))
+    # Whether there is one the log alone says: what is read here may be deleted.
     accepted = await propose_one(ctx, create_command(content, replace=True, if_none=call.create_only))
     if accepted.created:
         return reply_job(ctx, job_of(accepted), 201, location=True)

@@ -174,6 +174,21 @@ def test_a_put_of_whatever_is_there_finds_what_was_made_meanwhile(tmp_path: Path
     run(tmp_path, test)
 
 
+def test_a_put_of_what_must_not_be_there_is_refused_by_the_log_alone(tmp_path: Path) -> None:
+    """A node that is behind shows a job that is deleted."""
+
+    async def test(call: Client) -> None:
+        _, job = await call("PUT", NAMED, JOB)
+        create_only = {"If-None-Match": "*"}
+        status, problem = await call("PUT", NAMED, {**JOB, "owner": "me"}, create_only)
+        assert (status, problem["code"]) == (412, "exists"), problem
+        call.cluster.before = lambda: deleted(call, job)
+        status, other = await call("PUT", NAMED, {**JOB, "owner": "me"}, create_only)
+        assert status == 201 and other["id"] != job["id"], other
+
+    run(tmp_path, test)
+
+
 def test_a_put_by_name_takes_no_name_back(tmp_path: Path) -> None:
     """The job was given another name after it was looked up by this one."""
 
