@@ -184,7 +184,8 @@ def test_a_put_of_what_must_not_be_there_is_refused_by_the_log_alone(tmp_path: P
         assert (status, problem["code"]) == (412, "exists"), problem
         call.cluster.before = lambda: deleted(call, job)
         status, other = await call("PUT", NAMED, {**JOB, "owner": "me"}, create_only)
-        assert status == 201 and other["id"] != job["id"], other
+        assert status == 201, other
+        assert other["id"] != job["id"]
 
     run(tmp_path, test)
 
