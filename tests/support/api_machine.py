@@ -56,7 +56,7 @@ class ApiMachine(ApiSteps):
     @rule(n=numbers, content=contents, key=st.integers(0, 4))
     def create_with_key(self, n: int, content: dict[str, Any], key: int) -> None:
         """A key that is new, one that came with this, one that came with something else."""
-        name = f"{id(self)}-{key}"
+        name = f"{self.own}-{key}"
         reply = self.caller(self.node(n), "POST", "/v1/jobs", content, {"Idempotency-Key": name})
         self.answered_under(name, content, reply)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 
@@ -25,6 +26,7 @@ class ApiSteps(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.own = uuid4().hex  # in the names of keys: the address of an object comes again
         self.jobs: dict[str, ModelJob] = {}
         self.past: dict[tuple[str, str | None], str] = {}  # namespace, name -> the last ETag of a job that is deleted
         self.keys: dict[str, tuple[dict[str, Any], str]] = {}  # Idempotency-Key -> body, id of the job
