@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from raftsched.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from raftsched.client.aio import AsyncClient
     from raftsched.client.errors import (
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from raftsched.embedded.worker import Worker
     from raftsched.handlers import handler, run_variables
     from raftsched.run import Cancel, Fail, Snooze, progress, save_state, state, trace_context
-
-__version__ = "0.3.0.dev0"
 
 # Loaded when they are asked for: the command line starts without them.
 _PUBLIC = {

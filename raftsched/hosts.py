@@ -1,6 +1,6 @@
 """The names by which hosts are asked for: IDNA (RFC 3490), by which many spellings are one name, such as letters of
-full width, or with a soft hyphen. The core reads names in ASCII only (`core.hosts`), so whoever takes a host, or a rule
-about hosts, from people names it so."""
+full width, or with a soft hyphen. The core reads names in ASCII only (`core.rules.hosts`), so whoever takes a host, or
+a rule about hosts, from people names it so."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def asked_for(host: str) -> str:
 
 
 def rule_asked_for(rule: str) -> str:
-    """Returns a rule about hosts (`core.allowed.Rule`) with the names in it as they are asked for."""
+    """Returns a rule about hosts (`core.rules.allowed.Rule`) with the names in it as they are asked for."""
     return rule if rule.isascii() else ".".join(map(asked_for, rule.split(".")))
 
 

@@ -25,8 +25,8 @@ from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
 
-from raftsched.clock import SystemClock
 from raftsched.quantities import parse_duration
+from raftsched.system.clock import SystemClock
 
 FAIL, CANCEL, SNOOZE = 3, 4, 5  # numbers of core.model.Verdict, which a process for functions does not load
 SNOOZE_MIN_MS, SNOOZE_MAX_MS = 1_000, 30 * 24 * 3_600_000  # this and what follows as core.limits has it

@@ -25,9 +25,9 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from raftsched.bounds import URL_MAX
-from raftsched.core.braces import pieces
 from raftsched.core.limits import RUN_MAX
-from raftsched.core.references import SECRET
+from raftsched.core.rules.braces import pieces
+from raftsched.core.rules.references import SECRET
 
 TEMPLATE = b'"template"'  # is in every handler that has any
 FORMAT_MAX = 64  # characters

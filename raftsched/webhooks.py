@@ -18,7 +18,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from raftsched.clock import SystemClock
+from raftsched.system.clock import SystemClock
 
 PREFIX = "whsec_"
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"

@@ -19,9 +19,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from raftsched import __version__
 from raftsched.api.openapi.description import describe
 from raftsched.api.routes import ROUTES
+from raftsched.version import __version__
 
 NPM = {"@stoplight/spectral-cli": "6.16.3", "openapi-typescript": "7.13.0", "typescript": "5.9.3"}
 OAPI_CODEGEN = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from raftsched import background
+from raftsched.system import background
 
 pytest_plugins = ["tests.support.costs"]
 

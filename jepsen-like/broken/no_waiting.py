@@ -2,7 +2,7 @@
 what it ran is given to others. The harness has to see two runs of an instance at once."""
 
 from raftsched.cli.main import main
-from raftsched.leader import leases
+from raftsched.leader.liveness import leases
 
 IMPATIENT_MS = 1_000
 

@@ -8,11 +8,11 @@ go on repeating all of them, which does no harm where tokens are looked at.
 from typing import Any
 
 from raftsched.cli.main import main
-from raftsched.core.apply import attempts
+from raftsched.core.apply.runs import attempts
 from raftsched.core.apply.tx import Tx
 from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table
-from raftsched.worker.reports import REPEAT_MS, Reports
+from raftsched.worker.session.reports import REPEAT_MS, Reports
 
 real = attempts._live
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-GUARD = b"raftsched.worker.sentinel"  # in the command line of a supervisor and its keepers
+GUARD = b"raftsched.worker.processes.sentinel"  # in the command line of a supervisor and its keepers
 
 
 @dataclass(frozen=True)

@@ -21,24 +21,24 @@ from raftsched.api.auth.refusals import Refusals
 from raftsched.api.http.failures import failed
 from raftsched.api.jobs.defaults import NamespaceDefaults, read_defaults
 from raftsched.api.ports import ClusterPort, CopyPort, LogPort, Reply, Security
-from raftsched.clock import Clock
 from raftsched.config.bounds import Bounds
-from raftsched.core.access import Access, Oidc, Token
-from raftsched.core.calendars import CALENDAR_NAME_MAX
-from raftsched.core.cluster import Meta, Settings
 from raftsched.core.commands import Answer
 from raftsched.core.model import Attempt, Job, JobState
 from raftsched.core.rows import META_KEY, decode_calendar, decode_instance, decode_meta
+from raftsched.core.subjects.access import Access, Oidc, Token
+from raftsched.core.subjects.calendar import CALENDAR_NAME_MAX
+from raftsched.core.subjects.cluster import Meta, Settings
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import RaftschedError
+from raftsched.system.clock import Clock
 
 if TYPE_CHECKING:
-    from raftsched.outputs.copies import CopyStore
-    from raftsched.outputs.stored import StoredOutputs
+    from raftsched.output.following.copies import CopyStore
+    from raftsched.output.keeping.store import OutputStore
+    from raftsched.output.reading.stored import StoredOutputs
     from raftsched.remote.gateway import Gateway
     from raftsched.remote.outputs import Outputs
     from raftsched.tracing.requests import RequestTrace, RequestTraces
-    from raftsched.worker.output import OutputStore
 
 log = logging.getLogger(__name__)
 

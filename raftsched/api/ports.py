@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from raftsched.core.commands import Answer
-from raftsched.core.leasing import DiskUse
+from raftsched.core.subjects.leasing import DiskUse
 from raftsched.errors import RaftschedError
 from raftsched.security.keyring import Keyring
 

@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from raftsched.api.auth import audit, oidc, tokens, whoami
-from raftsched.api.cluster import cluster, doctor, health, log_segments, members, snapshot, terms
+from raftsched.api.cluster import doctor, health, log_segments, members, overview, snapshot, terms
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.jobs import (
     actions,
     backfill,
     batch,
+    bulk,
     checking,
     compare,
     crontabs,
     forecast,
     graph,
-    operations,
     revisions,
     schedules,
 )
@@ -88,11 +88,11 @@ _BY_NAME = "/v1/namespaces/{ns}/jobs/{name}"
 ROUTES: list[Route] = [
     Route("POST", "/v1/jobs", jobs.create, "jobs_create"),
     Route("GET", "/v1/jobs", jobs_list.list_jobs, "jobs_list_list_jobs"),
-    Route("DELETE", "/v1/jobs", operations.delete_matching, "operations_delete_matching"),
+    Route("DELETE", "/v1/jobs", bulk.delete_matching, "operations_delete_matching"),
     Route("POST", "/v1/jobs:batch", batch.create_batch, "batch_create_batch"),
     Route("POST", "/v1/jobs:compare", compare.compare_all, "compare_compare_all"),
     Route("POST", "/v1/jobs:check", checking.check_new, "checking_check_new"),
-    Route("POST", "/v1/jobs:actions", operations.act, "operations_act"),
+    Route("POST", "/v1/jobs:actions", bulk.act, "operations_act"),
     Route("GET", "/v1/jobs:graph", graph.get, "jobs_graph"),
     *_of_job(_BY_ID),
     Route("PUT", _BY_ID, jobs.put, "jobs_put"),
@@ -103,9 +103,9 @@ ROUTES: list[Route] = [
     Route("GET", "/v1/stats/now", now.get, "now_get"),
     Route("GET", "/v1/stats/minutes", minutes.get, "minutes_get"),
     Route("GET", "/v1/forecast", forecast.get, "forecast_get"),
-    Route("GET", "/v1/operations", operations.list_all, "operations_list_all"),
-    Route("GET", "/v1/operations/{id}", operations.get, "operations_get"),
-    Route("POST", "/v1/operations/{id}/cancel", operations.cancel, "operations_cancel"),
+    Route("GET", "/v1/operations", bulk.list_all, "operations_list_all"),
+    Route("GET", "/v1/operations/{id}", bulk.get, "operations_get"),
+    Route("POST", "/v1/operations/{id}/cancel", bulk.cancel, "operations_cancel"),
     Route("GET", "/v1/instances", instances.list_all, "instances_list_all"),
     Route("GET", "/v1/instances:recent", recent.get, "recent_get"),
     Route("GET", "/v1/instances:search", searching.get, "instances_search"),
@@ -126,7 +126,7 @@ ROUTES: list[Route] = [
     Route("GET", "/v1/changes", changes.get, "changes_get"),
     Route("POST", "/v1/schedules/crontab", crontabs.convert, "crontabs_convert"),
     Route("POST", "/v1/schedules/preview", schedules.preview, "schedules_preview"),
-    Route("GET", "/v1/cluster", cluster.get, "cluster_get"),
+    Route("GET", "/v1/cluster", overview.get, "cluster_get"),
     Route("GET", "/v1/cluster/doctor", doctor.get, "doctor_get"),
     Route("GET", "/v1/cluster/members", members.list_all, "members_list_all"),
     Route("POST", "/v1/cluster/members", members.add, "members_add"),

@@ -13,10 +13,10 @@ from raftsched.api.http.problems import Problem
 from raftsched.api.http.requests import Addressed, job_id_of
 from raftsched.api.http.slices import Slices
 from raftsched.api.ports import Peer
-from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.ids import instance_key, instance_text, parse_job, split_instance
 from raftsched.core.model import Instance, InstanceState, Job, JobState, TriggerKind
 from raftsched.core.rows import decode_instance, decode_job, decode_node_rule, decode_session
+from raftsched.core.subjects.cluster import NodeRule, Session
 from raftsched.core.tables import ReadView, Table, by_job_key, from_by_job, from_u64, name_key, u64
 
 T = TypeVar("T")

@@ -12,29 +12,29 @@ from typing import Any
 
 import click
 
-from raftsched import __version__
 from raftsched.cli.failures import failure
 from raftsched.cli.lazy import LazyGroup
 from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT
 from raftsched.errors import Exit, RaftschedError
+from raftsched.version import __version__
 
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 # in the order of --help
 _CLUSTER = {
-    "dev": ("dev.command", "dev", "Start a whole cluster on this machine, with sample jobs."),
-    "node": ("cluster.node", "node", "Run one node of a cluster."),
-    "worker": ("cluster.worker", "worker", "Run jobs for a cluster, on a machine that is no node of it."),
-    "cluster": ("cluster.cluster", "cluster", "Status, members, settings, leadership, backup."),
+    "dev": ("dev.dev_command", "dev", "Start a whole cluster on this machine, with sample jobs."),
+    "node": ("cluster.node_command", "node", "Run one node of a cluster."),
+    "worker": ("cluster.worker_command", "worker", "Run jobs for a cluster, on a machine that is no node of it."),
+    "cluster": ("cluster.status", "cluster", "Status, members, settings, leadership, backup."),
     "health": ("cluster.health", "health", "Check that one node is alive or ready; for health checks."),
-    "backup": ("backup.command", "backup", "Backups as a habit: to a directory or S3, to any point in time."),
+    "backup": ("backup.group", "backup", "Backups as a habit: to a directory or S3, to any point in time."),
     "ui": ("cluster.page", "ui", "Open the web page of the cluster."),
     "nodes": ("resources.nodes", "nodes", "Nodes and what runs there: list, drain, undrain, label."),
     "workers": ("resources.workers", "workers", "Remote workers, which run jobs without voting: list, get."),
     "bench": ("cluster.bench", "bench", "Measure how fast a running cluster takes jobs and runs them."),
     "keys": ("auth.keys", "keys", "Cluster keys: make one, check a file."),
     "certs": ("auth.certs", "certs", "Certificates of nodes: make an authority, and sign them."),
-    "doctor": ("doctor.command", "doctor", "Find what is wrong, or soon will be, and what to do about it."),
+    "doctor": ("doctor.doctor_command", "doctor", "Find what is wrong, or soon will be, and what to do about it."),
 }
 _WORK = {
     "jobs": ("jobs.commands", "jobs", "List, create, run, pause, import, ... jobs."),

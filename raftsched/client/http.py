@@ -10,16 +10,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from raftsched import __version__
 from raftsched.client.connection import BrokenAnswer, Connection, NotHttp
 from raftsched.client.errors import ClientError, NotRaftschedError, error_of
-from raftsched.client.nodes import Nodes
 from raftsched.client.policy import READS, REPEATABLE, Exchange, Rules
+from raftsched.client.server_order import Nodes
 from raftsched.client.servers import Server
 from raftsched.client.strangers import is_strange, of_proxy, sender_of
 from raftsched.client.trust import SYSTEM, Trust, check_clear, is_of_certificate, is_of_tls
 from raftsched.client.wire import log_index, own_key, query_text
-from raftsched.clock import SystemClock
+from raftsched.system.clock import SystemClock
+from raftsched.version import __version__
 
 CONNECT_TIMEOUT_S = 3.0
 TIMEOUT_S = 30.0

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from raftsched.client.errors import ClientError, NotRaftschedError
-from raftsched.client.nodes import Nodes
+from raftsched.client.server_order import Nodes
 from raftsched.client.servers import Server
 from raftsched.client.strangers import named
 from raftsched.client.wire import retry_after

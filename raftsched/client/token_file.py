@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from raftsched.client.errors import ClientError
-from raftsched.regular_files import open_regular
-from raftsched.watched_files import WatchedFiles
+from raftsched.system.regular_files import open_regular
+from raftsched.system.watched_files import WatchedFiles
 
 TOKEN_MAX = 64 * 1024  # bytes of such a file
 

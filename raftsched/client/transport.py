@@ -20,17 +20,17 @@ import aiohttp
 import msgspec
 import orjson
 
-from raftsched import __version__
 from raftsched.client.errors import ClientError, NotRaftschedError, UnavailableError, UnknownOutcomeError, error_of
 from raftsched.client.models import Page
 from raftsched.client.models_cluster import ClusterView
-from raftsched.client.nodes import Nodes
 from raftsched.client.policy import Exchange, Rules, Verdict
+from raftsched.client.server_order import Nodes
 from raftsched.client.servers import Server
 from raftsched.client.strangers import is_named, is_strange, not_http, of_proxy, sender_of
 from raftsched.client.token_file import TokenFile
 from raftsched.client.trust import SYSTEM, Trust, check_clear, in_clear, is_of_certificate, is_of_tls
 from raftsched.client.wire import log_index, own_key, query_text
+from raftsched.version import __version__
 
 CONNECT_TIMEOUT_S = 3.0
 TIMEOUT_S = 30.0

@@ -45,7 +45,7 @@ class Trust(NamedTuple):
         """Returns a new context. Raises ClientError "untrusted" when a file cannot be used."""
         import ssl
 
-        from raftsched.regular_files import require_regular
+        from raftsched.system.regular_files import require_regular
 
         try:
             context = ssl.create_default_context(cadata=_authorities(self.ca_file) if self.ca_file else None)
@@ -66,7 +66,7 @@ class Trust(NamedTuple):
 
     def marks(self) -> tuple[object, ...]:
         """Differ when a file was changed or replaced."""
-        from raftsched.watched_files import marks_of
+        from raftsched.system.watched_files import marks_of
 
         return marks_of((self.ca_file, self.client_cert, self.client_key))
 
@@ -213,7 +213,7 @@ def _seen(server: Server) -> tuple[str, str]:
 def _authorities(file: str) -> str:
     """Returns what a CA file holds. Comments between certificates may be in any encoding; an empty file is not the
     authorities of the system. Raises OSError."""
-    from raftsched.regular_files import read_regular
+    from raftsched.system.regular_files import read_regular
 
     return read_regular(file).decode("ascii", "ignore") + "\n"
 

@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 
 from raftsched.client.errors import ClientError, error_of_problem
-from raftsched.client.events import Parser, Said
+from raftsched.client.event_stream import Parser, Said
 from raftsched.client.models import Changes, Event, OutputPiece
 from raftsched.client.transport import Transport
 

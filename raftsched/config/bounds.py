@@ -17,7 +17,7 @@ STREAMS_MAX = Range(1, 200, 100_000)
 TOKEN_STREAMS_MAX = Range(1, 20, 100_000)
 TOKEN_PROCESSOR_MS = Range(0, 500, 1_000_000)
 RESERVE = 256  # descriptors for Raft, store, output and the processes of runs,
-HANDSHAKES = 256  # and for connections that are not the API's yet (api/http/entrance.py)
+HANDSHAKES = 256  # and for connections that are not the API's yet (api/http/tls_acceptor.py)
 SHARE = 4  # one address has at most this fraction: a quarter
 SETTINGS = ("connections_max", "streams_max", "token_streams_max", "token_processor_ms", "proxies")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 
-from raftsched.clock import Clock
 from raftsched.config.node import NodeConfig
-from raftsched.core.allowed import any_variable
+from raftsched.core.rules.allowed import any_variable
+from raftsched.system.clock import Clock
 
 log = logging.getLogger("raftsched.node")
 

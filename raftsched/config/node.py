@@ -46,9 +46,9 @@ from raftsched.config.work import (
     required,
     rules_of,
 )
-from raftsched.core.allowed import Allowed
 from raftsched.core.limits import WEIGHT_MAX
-from raftsched.core.namespaces import OUTPUT_KEEP_MS
+from raftsched.core.rules.allowed import Allowed
+from raftsched.core.subjects.namespace import OUTPUT_KEEP_MS
 
 LOG_ENTRIES = Range(1_000, 50_000, 10_000_000)
 LOG_BYTES = Range(1 << 20, 64 << 20, 64 << 30)

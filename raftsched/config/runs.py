@@ -8,7 +8,7 @@ from typing import Any
 
 from raftsched import names
 from raftsched.config.values import ConfigError, Range, flag, size_of, whole_number
-from raftsched.core.eligibility import EVERY
+from raftsched.core.rules.eligibility import EVERY
 
 NAMES = ("run_as", "jobs_as_node", "users_allowed", "pids_max", "memory_max", "allow_new_privileges", "nice")
 PIDS = Range(16, 4_000_000, 4_000_000)
@@ -24,7 +24,9 @@ class RunsConfig:
     run_as: Mapping[str, str] = field(default_factory=dict)  # namespace, or "default" -> user
     jobs_as_node: bool = False  # programs of jobs may run as the node's own user, who reaches its data and its keys
     users_allowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # users that jobs may name, too
-    pids_max: int | None = None  # processes of a run, or of a user where runs have no cgroups; None: worker.users
+    pids_max: int | None = (
+        None  # processes of a run, or of a user where runs have no cgroups; None: worker.processes.users
+    )
     memory_max: int | None = None  # bytes that a run may have at most; None: as much as there is
     allow_new_privileges: bool = False  # of programs with the set-user-ID bit, such as sudo
     nice: int = NICE.default  # of runs, beyond that of the node

@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 from raftsched import names
 from raftsched.config.addresses import Address
 from raftsched.config.values import ConfigError, Unprotected, file_of, list_of, text_of
-from raftsched.regular_files import open_regular
+from raftsched.system.regular_files import open_regular
 
 NAMES = (
     "output_ship",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from raftsched import quantities
 from raftsched.errors import Exit
-from raftsched.regular_files import open_regular
+from raftsched.system.regular_files import open_regular
 
 _YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
 

@@ -12,11 +12,11 @@ from typing import Any
 from raftsched import names
 from raftsched.bounds import SLOTS_MAX
 from raftsched.config.values import ConfigError, Range, list_of, pairs_of, text_of
-from raftsched.core.allowed import Allowed, allowed_of
-from raftsched.core.namespaces import OUTPUT_MAX_BYTES
+from raftsched.core.rules.allowed import Allowed, allowed_of
+from raftsched.core.subjects.namespace import OUTPUT_MAX_BYTES
 from raftsched.handlers import KINDS
 from raftsched.hosts import rule_asked_for
-from raftsched.regular_files import open_regular
+from raftsched.system.regular_files import open_regular
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 GRACE_MS = Range(0, 10_000, 3_600_000)

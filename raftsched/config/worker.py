@@ -46,8 +46,8 @@ from raftsched.config.work import (
     paths_of,
     rules_of,
 )
-from raftsched.core.allowed import Allowed
 from raftsched.core.limits import SERVED_MAX, WEIGHT_MAX
+from raftsched.core.rules.allowed import Allowed
 from raftsched.names import NameRule
 
 SETTINGS = (

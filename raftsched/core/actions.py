@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from raftsched.core.cluster import Member, Settings
 from raftsched.core.model import Outcome
+from raftsched.core.subjects.cluster import Member, Settings
 
 
 class JobDue(msgspec.Struct, frozen=True, gc=False):

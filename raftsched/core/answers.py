@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from raftsched.core.model import Instance, Job
-from raftsched.core.operations import Operation
+from raftsched.core.subjects.operations import Operation
 
 
 class Rejected(msgspec.Struct, frozen=True, gc=False):

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, Union
 
 import msgspec
 
-from raftsched.core.access import (
+from raftsched.core.answers import UNKNOWN, Accepted, Answer, Rejected
+from raftsched.core.model import JobState, Outcome, OutputRef, Placement, Policy, Verdict
+from raftsched.core.rules.run_keys import WakeKey
+from raftsched.core.subjects.access import (
     Attributed,
     CreateToken,
     CreateWorkerToken,
@@ -23,10 +26,9 @@ from raftsched.core.access import (
     SetAccess,
     SetOidc,
 )
-from raftsched.core.answers import UNKNOWN, Accepted, Answer, Rejected
-from raftsched.core.backups import NoteBackup
-from raftsched.core.calendars import DeleteCalendar, PutCalendar, RescheduleJob
-from raftsched.core.cluster import (
+from raftsched.core.subjects.backups import NoteBackup
+from raftsched.core.subjects.calendar import DeleteCalendar, PutCalendar, RescheduleJob
+from raftsched.core.subjects.cluster import (
     Barrier,
     BindSession,
     CloseSession,
@@ -40,20 +42,25 @@ from raftsched.core.cluster import (
     PutSettings,
     RaiseLevel,
 )
-from raftsched.core.command import Command
-from raftsched.core.firing import Fire, ScheduleJob, TriggerFire, TriggerSchedule
-from raftsched.core.keyed import Idempotent, StoredResponse
-from raftsched.core.model import JobState, Outcome, OutputRef, Placement, Policy, Verdict
-from raftsched.core.namespaces import DeleteNamespace, PutNamespace
-from raftsched.core.operations import CancelOperation, StartOperation, StepOperation
-from raftsched.core.queues import DeleteQueue, PutQueue
-from raftsched.core.run_keys import WakeKey
-from raftsched.core.saying import ReportProgress, Said
-from raftsched.core.secrets import DeleteSecret, PutSecret
-from raftsched.core.watches import Watch
-from raftsched.core.webhooks import DeleteWebhook, NoteDisk, PutWebhook, ResealWebhook, RotateSecret, TestWebhook
-from raftsched.core.workflows import KillWorkflow
-from raftsched.core.zones import MoveJob, SettleZones, UseZones
+from raftsched.core.subjects.command import Command
+from raftsched.core.subjects.firing import Fire, ScheduleJob, TriggerFire, TriggerSchedule
+from raftsched.core.subjects.keyed import Idempotent, StoredResponse
+from raftsched.core.subjects.namespace import DeleteNamespace, PutNamespace
+from raftsched.core.subjects.operations import CancelOperation, StartOperation, StepOperation
+from raftsched.core.subjects.queue import DeleteQueue, PutQueue
+from raftsched.core.subjects.secret import DeleteSecret, PutSecret
+from raftsched.core.subjects.self_report import ReportProgress, Said
+from raftsched.core.subjects.watches import Watch
+from raftsched.core.subjects.webhook import (
+    DeleteWebhook,
+    NoteDisk,
+    PutWebhook,
+    ResealWebhook,
+    RotateSecret,
+    TestWebhook,
+)
+from raftsched.core.subjects.workflow import KillWorkflow
+from raftsched.core.subjects.zones import MoveJob, SettleZones, UseZones
 
 __all__ = [  # beside what is defined here
     "UNKNOWN",
@@ -336,19 +343,19 @@ class Discard(Command, frozen=True, tag=43):
 
 # Number -> the command, and its handler in core.apply. A number is never changed, and never used again.
 COMMANDS: dict[int, tuple[type[Command], str]] = {
-    1: (Form, "cluster.form"),
-    2: (OpenLeadership, "cluster.open_leadership"),
-    3: (Barrier, "cluster.barrier"),
-    4: (PutSettings, "cluster.put_settings"),
-    5: (OpenSession, "cluster.open_session"),
-    6: (EndSession, "cluster.end_session"),
-    7: (PauseCluster, "nodes.pause_cluster"),
-    8: (PutQueue, "queues.put_queue"),
-    9: (DeleteQueue, "queues.delete_queue"),
-    10: (CreateJob, "jobs.create_job"),
-    11: (EditJob, "jobs.edit_job"),
-    12: (SetJobState, "jobs.set_job_state"),
-    13: (DeleteJob, "jobs.delete_job"),
+    1: (Form, "membership.form"),
+    2: (OpenLeadership, "membership.open_leadership"),
+    3: (Barrier, "membership.barrier"),
+    4: (PutSettings, "membership.put_settings"),
+    5: (OpenSession, "membership.open_session"),
+    6: (EndSession, "membership.end_session"),
+    7: (PauseCluster, "node_edits.pause_cluster"),
+    8: (PutQueue, "queue_edits.put_queue"),
+    9: (DeleteQueue, "queue_edits.delete_queue"),
+    10: (CreateJob, "lifecycle.create_job"),
+    11: (EditJob, "lifecycle.edit_job"),
+    12: (SetJobState, "lifecycle.set_job_state"),
+    13: (DeleteJob, "lifecycle.delete_job"),
     14: (RunNow, "manual.run_now"),
     15: (SkipNext, "manual.skip_next"),
     16: (Backfill, "manual.backfill"),
@@ -357,56 +364,56 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     22: (Assign, "attempts.assign"),
     23: (Wake, "attempts.wake"),
     24: (Prune, "retention.prune"),
-    25: (NoteUnplaceable, "queues.note_unplaceable"),
+    25: (NoteUnplaceable, "queue_edits.note_unplaceable"),
     26: (Recheck, "checks.recheck"),
-    27: (SortReady, "queues.sort_ready"),
+    27: (SortReady, "queue_edits.sort_ready"),
     28: (Split, "parts.split"),
     30: (Started, "attempts.started"),
     31: (Ended, "attempts.ended"),
     32: (ReportConditions, "checks.report_conditions"),
-    33: (CloseSession, "cluster.close_session"),
+    33: (CloseSession, "membership.close_session"),
     34: (LoseAttempt, "attempts.lose_one"),
-    40: (Kill, "instances.kill"),
-    41: (Rerun, "instances.rerun"),
-    42: (Requeue, "instances.requeue"),
-    43: (Discard, "instances.discard"),
-    44: (ResumeJob, "jobs.resume_job"),
-    50: (PutNodeRule, "nodes.put_node_rule"),
-    53: (OpenWorker, "cluster.open_worker"),
-    54: (BindSession, "cluster.bind_session"),
-    60: (PutCalendar, "calendars.put_calendar"),
-    61: (DeleteCalendar, "calendars.delete_calendar"),
-    62: (RescheduleJob, "calendars.reschedule_job"),
+    40: (Kill, "by_hand.kill"),
+    41: (Rerun, "by_hand.rerun"),
+    42: (Requeue, "by_hand.requeue"),
+    43: (Discard, "by_hand.discard"),
+    44: (ResumeJob, "lifecycle.resume_job"),
+    50: (PutNodeRule, "node_edits.put_node_rule"),
+    53: (OpenWorker, "membership.open_worker"),
+    54: (BindSession, "membership.bind_session"),
+    60: (PutCalendar, "calendar_edits.put_calendar"),
+    61: (DeleteCalendar, "calendar_edits.delete_calendar"),
+    62: (RescheduleJob, "calendar_edits.reschedule_job"),
     65: (Idempotent, "dispatch.keyed"),
     66: (StoredResponse, "keys.note"),
-    70: (StartOperation, "operations.start_operation"),
-    71: (StepOperation, "operations.step_operation"),
-    72: (CancelOperation, "operations.cancel_operation"),
-    80: (PutNamespace, "namespaces.put_namespace"),
-    81: (DeleteNamespace, "namespaces.delete_namespace"),
-    82: (PutSecret, "secrets.put_secret"),
-    83: (DeleteSecret, "secrets.delete_secret"),
-    90: (PutWebhook, "webhooks.put_webhook"),
-    91: (DeleteWebhook, "webhooks.delete_webhook"),
-    92: (RotateSecret, "webhooks.rotate_secret"),
-    93: (TestWebhook, "webhooks.send_test"),
-    94: (ResealWebhook, "webhooks.reseal_webhook"),
+    70: (StartOperation, "bulk.start_operation"),
+    71: (StepOperation, "bulk.step_operation"),
+    72: (CancelOperation, "bulk.cancel_operation"),
+    80: (PutNamespace, "namespace_edits.put_namespace"),
+    81: (DeleteNamespace, "namespace_edits.delete_namespace"),
+    82: (PutSecret, "secret_edits.put_secret"),
+    83: (DeleteSecret, "secret_edits.delete_secret"),
+    90: (PutWebhook, "webhook_edits.put_webhook"),
+    91: (DeleteWebhook, "webhook_edits.delete_webhook"),
+    92: (RotateSecret, "webhook_edits.rotate_secret"),
+    93: (TestWebhook, "webhook_edits.send_test"),
+    94: (ResealWebhook, "webhook_edits.reseal_webhook"),
     100: (Attributed, "dispatch.attributed"),
-    101: (CreateToken, "access.create_token"),
-    102: (RevokeToken, "access.revoke_token"),
-    103: (SetAccess, "access.set_access"),
-    104: (SeedTokens, "access.seed_tokens"),
-    105: (SetOidc, "access.set_oidc"),
-    109: (ForgetSecrets, "access.forget_secrets"),
-    110: (CreateWorkerToken, "access.create_worker_token"),
-    122: (KillWorkflow, "workflows.kill_workflow"),
+    101: (CreateToken, "access_edits.create_token"),
+    102: (RevokeToken, "access_edits.revoke_token"),
+    103: (SetAccess, "access_edits.set_access"),
+    104: (SeedTokens, "access_edits.seed_tokens"),
+    105: (SetOidc, "access_edits.set_oidc"),
+    109: (ForgetSecrets, "access_edits.forget_secrets"),
+    110: (CreateWorkerToken, "access_edits.create_worker_token"),
+    122: (KillWorkflow, "following.kill_workflow"),
     130: (EndedSaying, "attempts.ended_saying"),
     131: (ReportProgress, "attempts.report_progress"),
     140: (WakeKey, "run_keys.wake_key"),
     150: (Watch, "watches.look"),
     151: (NoteDisk, "cluster_notices.note_disk"),
     170: (BringNear, "far.bring_near"),
-    171: (RaiseLevel, "cluster.raise_level"),
+    171: (RaiseLevel, "membership.raise_level"),
     180: (UseZones, "zones.use_zones"),
     181: (SettleZones, "zones.settle_zones"),
     182: (MoveJob, "zones.move_job"),

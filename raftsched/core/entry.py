@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 
 from raftsched.core.actions import Action
-from raftsched.core.cluster import Member
 from raftsched.core.commands import UNDECODABLE, Answer, AnyCommand, Unknown, decode
 from raftsched.core.levels import FIRST_LEVEL, any_later, level_of, newest_level
+from raftsched.core.subjects.cluster import Member
 
 
 class Batch(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -21,9 +21,6 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from raftsched.core.allowed import Allowed
-from raftsched.core.backups import NoteBackup
-from raftsched.core.cluster import Settings
 from raftsched.core.commands import (
     Attributed,
     BindSession,
@@ -49,8 +46,11 @@ from raftsched.core.commands import (
     encode,
 )
 from raftsched.core.model import Policy
-from raftsched.core.namespaces import PutNamespace
-from raftsched.core.zones import MoveJob, SettleZones, UseZones
+from raftsched.core.rules.allowed import Allowed
+from raftsched.core.subjects.backups import NoteBackup
+from raftsched.core.subjects.cluster import Settings
+from raftsched.core.subjects.namespace import PutNamespace
+from raftsched.core.subjects.zones import MoveJob, SettleZones, UseZones
 
 _S = TypeVar("_S", bound=msgspec.Struct)
 
@@ -73,7 +73,7 @@ HISTORY = {
 PAUSES_BEGIN_FIRST = 4
 NODES_DELIVER = 6  # no session of a remote worker is assigned a run of the cluster's own namespace
 DROPPED_IS_TOLD = 6  # to runs that results are passed to, and in their steps
-HOSTS_ARE_ASCII = 6  # hosts are read by ASCII, and by networks that are named here (core.hosts)
+HOSTS_ARE_ASCII = 6  # hosts are read by ASCII, and by networks that are named here (core.rules.hosts)
 AUDIT_BY_SUBJECT = 6  # rings of their own for jobs and secrets; no note of what changes nothing
 DELAYS_FOLLOW_EACH_RUN = 6  # a fixed delay counts from the end of each run of its job, also of one that was asked for
 HASHED_BY_NAME = 6  # `H` in the cron expressions of a named job that is made now is hashed from namespace and name

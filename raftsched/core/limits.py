@@ -8,12 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from raftsched.bounds import COUNT_MAX, SLOTS_MAX, TIME_MAX_MS
-from raftsched.core.allowed import rules_error
-from raftsched.core.calendars import CALENDAR_NAME_MAX
-from raftsched.core.cluster import NodeRule, OpenWorker, Settings
-from raftsched.core.executors import EXECUTOR_MAX, WORKER_PREFIX, is_worker
-from raftsched.core.hosts import Reading
-from raftsched.core.key_templates import JOB_MARK, VALUE_MAX, KeyTemplateError, parse
 from raftsched.core.model import (
     DAY_MS,
     HOUR_MS,
@@ -26,13 +20,19 @@ from raftsched.core.model import (
     Trigger,
     TriggerKind,
 )
-from raftsched.core.namespaces import OUTPUT_COPIES, OUTPUT_KEEP_MS, OUTPUT_MAX_BYTES
-from raftsched.core.notices import NOTIFY_MAX, SYSTEM_QUEUES
-from raftsched.core.run_keys import Concurrency
+from raftsched.core.rules.allowed import rules_error
+from raftsched.core.rules.executors import EXECUTOR_MAX, WORKER_PREFIX, is_worker
+from raftsched.core.rules.hosts import Reading
+from raftsched.core.rules.key_templates import JOB_MARK, VALUE_MAX, KeyTemplateError, parse
+from raftsched.core.rules.run_keys import Concurrency
+from raftsched.core.subjects.calendar import CALENDAR_NAME_MAX
+from raftsched.core.subjects.cluster import NodeRule, OpenWorker, Settings
+from raftsched.core.subjects.namespace import OUTPUT_COPIES, OUTPUT_KEEP_MS, OUTPUT_MAX_BYTES
+from raftsched.core.subjects.notices import NOTIFY_MAX, SYSTEM_QUEUES
 
 if TYPE_CHECKING:
-    from raftsched.core.access import CreateToken, CreateWorkerToken
     from raftsched.core.commands import PutQueue
+    from raftsched.core.subjects.access import CreateToken, CreateWorkerToken
 
 NOW_MAX_MS = 2**43  # the year 2248: ids are a time and 20 bits more, and fit in 64
 STORED_DURATION_MAX_MS = 40_000 * DAY_MS  # logs may hold more than can be asked for (bounds.DURATION_MAX_MS)

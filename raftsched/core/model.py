@@ -12,9 +12,9 @@ from enum import IntEnum
 import msgspec
 
 from raftsched.core.ids import pack_instance
-from raftsched.core.notices import Notify
-from raftsched.core.run_keys import Concurrency, Permit
-from raftsched.core.zones import Moved
+from raftsched.core.rules.run_keys import Concurrency, Permit
+from raftsched.core.subjects.notices import Notify
+from raftsched.core.subjects.zones import Moved
 
 GRACE_MS = 5_000  # from SIGTERM to SIGKILL, where a job does not say
 MINUTE_MS = 60_000
@@ -265,7 +265,7 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fals
     notify: tuple[Notify, ...] = ()
     grace_ms: int | None = None  # from SIGTERM to SIGKILL; None: GRACE_MS, or as its node says when that stops
     user: str = ""  # as whom it runs, as "namespace:user": what a node must announce; "": whom its node runs it as
-    # What a node may refuse to touch (core.allowed). exec: the program; python: "module:function"; http: "host:port".
+    # What a node may refuse to touch (rules.allowed). exec: the program; python: "module:function"; http: "host:port".
     target: str = ""  # empty: nothing that has a rule, or made before this was written down
     cwd: str = ""  # the working directory that the job names
     prefer: tuple[tuple[str, str], ...] = ()  # placement: of the free ones those that carry most of these come first
@@ -275,7 +275,9 @@ class Policy(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fals
     expires_ms: int = 0  # a run that has not started so long after it was due is skipped; 0: it waits on
     outcomes: Outcomes | None = None  # None: an exit code or a status means what it usually does
     concurrency: Concurrency | None = None  # limits by key
-    env: tuple[str, ...] = ()  # variables that the job sets, as far as core.allowed looks at them; from level 6 on
+    env: tuple[
+        str, ...
+    ] = ()  # variables that the job sets, as far as core.rules.allowed looks at them; from level 6 on
 
     @property
     def all_triggers(self) -> tuple[Trigger, ...]:
@@ -342,17 +344,19 @@ class Job(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     last_success_at_ms: int | None = None
     skipped_until_ms: int | None = None  # nominal times up to here are left out: somebody asked for that
     counted: int = 0  # the state in which Meta.jobs counts it; 0: not yet
-    tags: bytes = b""  # of its content (core.selection): the keys of its TAGS rows, but for that of its state
+    tags: bytes = b""  # of its content (core.rules.selection): the keys of its TAGS rows, but for that of its state
     by: str = ""  # name of the token with which this revision was made
     never_fires: bool = False  # it has no next time because its calendar excludes all there are
     triggers: tuple[TriggerState, ...] = ()  # of those in Policy.triggers; its times above are those of the first due
     resume_at_ms: int | None = None  # the key of its RESUMES row: it was paused until then
     watch_at_ms: int | None = None  # the key of its WATCHES row (it has not succeeded for so long then)
     not_run_told_ms: int = 0  # up to this time its watches were told; 0: none since its last success
-    recent_ms: tuple[int, ...] = ()  # what its last successes took, where it asks for that (core.watches)
+    recent_ms: tuple[int, ...] = ()  # what its last successes took, where it asks for that (core.subjects.watches)
     follows: bool = False  # Meta.followers counts it
     seed: int = 0  # what `H` in its cron expressions is hashed from: its namespace and name; 0: its id
-    zones: int = 0  # number of the time zone data that its next time was computed with, if a leader did (core.zones)
+    zones: int = (
+        0  # number of the time zone data that its next time was computed with, if a leader did (core.subjects.zones)
+    )
     moved: Moved | None = None  # when new time zone data last gave it another next time
     dropped_ms: int = 0  # the newest of its due times whose row was dropped from history; from level 6 on
 
@@ -419,7 +423,7 @@ class Step(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 class Attempt(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     number: int
-    node: str  # or the key of a remote worker (core.executors)
+    node: str  # or the key of a remote worker (core.rules.executors)
     session: int
     token: int  # fencing token: raised at each assignment, cluster-wide
     assigned_at_ms: int
@@ -520,7 +524,7 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     steps: list[Step] = msgspec.field(default_factory=list)
     jitter_ms: int = 0  # by which its fire was put off after the nominal time
     handed_back: int = 0  # by nodes that stopped
-    notice: bytes | None = None  # it delivers this to a webhook (core.notices)
+    notice: bytes | None = None  # it delivers this to a webhook (core.subjects.notices)
     overdue_ms: int = 0  # by which its time was past when the job was taken: a one-shot with a time `at` in the past
     parent: bytes | None = None  # it is a part of the run with this key
     shard_index: int = 0  # of a part: its place, from 0 on
@@ -534,7 +538,7 @@ class Instance(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     progress: Progress | None = None
     kept: bytes | None = None  # JSON that a run keeps for its next attempts
     permit: Permit | None = None  # its key, of a job with limits by key; a part has none, its parent has
-    cause: bytes | None = None  # the instance by whose end it was started (core.workflows)
+    cause: bytes | None = None  # the instance by whose end it was started (core.subjects.workflow)
     root: bytes | None = None  # the first of its workflow, itself included; None: it is of none
     joined: tuple[bytes, ...] = ()  # of one that waited for several: the ends that it waited for
     passed: bytes | None = None  # JSON: their results, by the names of their jobs

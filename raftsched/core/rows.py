@@ -11,22 +11,22 @@ from typing import Any, Generic, TypeVar, TypeVarTuple
 
 import msgspec
 
-from raftsched.core.access import Access, Oidc, Record, Token, record_key
-from raftsched.core.backups import BackupNote
-from raftsched.core.calendars import Calendar
-from raftsched.core.cluster import LedTerm, Meta, NodeRule, Origin, Session
-from raftsched.core.keyed import KeyUse
-from raftsched.core.minutes import Minute, OpenMinute, minute_key
 from raftsched.core.model import Instance, Job, PastRevision
-from raftsched.core.namespaces import Namespace
-from raftsched.core.operations import Operation
-from raftsched.core.queues import Queue
-from raftsched.core.run_keys import RunKey
-from raftsched.core.secrets import Secret
+from raftsched.core.rules.run_keys import RunKey
+from raftsched.core.subjects.access import Access, Oidc, Record, Token, record_key
+from raftsched.core.subjects.backups import BackupNote
+from raftsched.core.subjects.calendar import Calendar
+from raftsched.core.subjects.cluster import LedTerm, Meta, NodeRule, Origin, Session
+from raftsched.core.subjects.keyed import KeyUse
+from raftsched.core.subjects.minutes import Minute, OpenMinute, minute_key
+from raftsched.core.subjects.namespace import Namespace
+from raftsched.core.subjects.operations import Operation
+from raftsched.core.subjects.queue import Queue
+from raftsched.core.subjects.secret import Secret
+from raftsched.core.subjects.webhook import Noted, Secrets, Webhook
+from raftsched.core.subjects.workflow import Join, Workflow, join_key
+from raftsched.core.subjects.zones import ZoneData
 from raftsched.core.tables import ReadView, Table, View, from_u64, name_key, noted_key, revision_key, u64
-from raftsched.core.webhooks import Noted, Secrets, Webhook
-from raftsched.core.workflows import Join, Workflow, join_key
-from raftsched.core.zones import ZoneData
 
 T = TypeVar("T")
 Names = TypeVarTuple("Names")

@@ -18,7 +18,9 @@ LANE_NOBODY = 2**32 - 1  # what no node there is could take, busy or not: out of
 
 
 class Table(IntEnum):
-    META = 1  # b"meta" -> Meta, b"minute" -> OpenMinute (core.minutes), b"zones" -> ZoneData, b"backup" -> BackupNote
+    META = (
+        1  # b"meta" -> Meta, b"minute" -> OpenMinute (subjects.minutes), b"zones" -> ZoneData, b"backup" -> BackupNote
+    )
     JOBS = 2  # job id (8) -> Job
     NAMES = 3  # namespace \0 name -> job id (8)
     DUE = 4  # fire_at_ms (8) job id (8) -> b""
@@ -42,29 +44,33 @@ class Table(IntEnum):
     AWAITED = 22  # namespace \0 name \0 instance key (24) -> b"": waits for a success of that job
     OPERATIONS = 24  # operation (8) -> Operation
     OPERATIONS_RUNNING = 25  # operation (8) -> b"": those that are to go on
-    TAGS = 26  # tag (8) job id (8) -> b"": namespace, owner, labels, calendar and rare states of jobs (core.selection)
+    TAGS = 26  # tag (8) job id (8) -> b"": namespace, owner, labels, calendar and rare states of jobs (rules.selection)
     HISTORY = 27  # job id (8) revision (8) -> PastRevision: contents that a job had before
-    NAMESPACES = 28  # name -> Namespace: those that are declared, or hold something (core.namespaces)
-    SECRETS = 29  # namespace \0 name -> Secret (core.secrets)
+    NAMESPACES = 28  # name -> Namespace: those that are declared, or hold something (core.subjects.namespace)
+    SECRETS = 29  # namespace \0 name -> Secret (core.subjects.secret)
     CALENDARS = 40  # name -> Calendar
     MINUTES = 41  # at_ms (8) namespace -> Minute: what runs came to; without a namespace: all of them
     TERMS = 42  # term (8) -> LedTerm: the newest leaderships
-    CHANGES = 30  # index (8) position (4) -> events of one entry (core.changes)
+    CHANGES = 30  # index (8) position (4) -> events of one entry (core.subjects.changes)
     TOKENS = 35  # sha256 of the secret (32) -> Token
     TOKEN_IDS = 36  # token (8) -> the same hash (32)
-    AUDIT = 37  # ring (1) index (8) position (4) -> Record (core.access)
-    ACCESS = 38  # b"access" -> Access, b"oidc" -> Oidc (core.access)
+    AUDIT = 37  # ring (1) index (8) position (4) -> Record (core.subjects.access)
+    ACCESS = 38  # b"access" -> Access, b"oidc" -> Oidc (core.subjects.access)
     RESUMES = 43  # at_ms (8) job id (8) -> b"": jobs that were paused until then
     WEBHOOKS = 31  # name -> Webhook
     WEBHOOK_SECRETS = 32  # name of a webhook -> Secrets
-    RUN_KEYS = 50  # namespace \0 key -> RunKey (core.run_keys): keys of runs that are in use
+    RUN_KEYS = 50  # namespace \0 key -> RunKey (core.rules.run_keys): keys of runs that are in use
     KEY_LINES = 51  # namespace \0 key \0 score_ms (8) instance key (24) -> b"": waits for a permit of its key
     KEY_TIMERS = 52  # at_ms (8) namespace \0 key -> b"": when the line of a key is looked at again
     WATCHES = 56  # at_ms (8) job id (8) or instance key (24) -> b"": when webhooks are to be told that it is late
-    NOTED = 57  # event (1) node id -> Noted (core.webhooks): events of the cluster, so that they are told seldom
+    NOTED = (
+        57  # event (1) node id -> Noted (core.subjects.webhook): events of the cluster, so that they are told seldom
+    )
     FAR = 58  # day (4) job id (8) -> fire_at_ms (8): in the place of a row of DUE, from Meta.far_from on
     WORKFLOWS = 45  # instance key of the root (24) -> Workflow; with the key of an instance of it (24) -> state (1)
-    JOINS = 46  # scope (24) job id (8) -> Join: which of the runs have ended that a job waits for (core.workflows)
+    JOINS = (
+        46  # scope (24) job id (8) -> Join: which of the runs have ended that a job waits for (core.subjects.workflow)
+    )
 
 
 # By themselves, for the way of every create and every run: Python 3.11 takes 70 ns to look a member up in its class.

@@ -4,10 +4,10 @@
 those of one machine too (cli/doctor), with why each matters and where the documents say more.
 """
 
+from raftsched.doctor.all_checks import examine
 from raftsched.doctor.checks import CHECKS, STATES, Check, Finding, State, of_checks, worst
-from raftsched.doctor.cluster import examine
 from raftsched.doctor.facts import Facts, Pauses, Tokens, WorkerSeen
-from raftsched.doctor.telling import Told, samples_of
+from raftsched.doctor.samples import Told, samples_of
 
 __all__ = [
     "CHECKS",

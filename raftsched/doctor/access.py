@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from raftsched.doctor.checks import Finding, lasting
 from raftsched.doctor.facts import Facts
-from raftsched.doctor.telling import DAYS_LEFT, RAFT_DAYS_LEFT
+from raftsched.doctor.samples import DAYS_LEFT, RAFT_DAYS_LEFT
 
 DAYS_WARN = 14
 _DAY_MS = 86_400_000

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from raftsched.doctor.access import is_local
 from raftsched.doctor.checks import Finding, lasting
 from raftsched.doctor.facts import Facts
-from raftsched.doctor.telling import (
+from raftsched.doctor.samples import (
     BACKUP,
     BACKUP_INDEX,
     FREE,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from raftsched.doctor.telling import Told
+from raftsched.doctor.samples import Told
 
 
 @dataclass(frozen=True, kw_only=True)

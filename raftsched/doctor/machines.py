@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from raftsched.doctor.checks import Finding, State
 from raftsched.doctor.facts import Facts
-from raftsched.doctor.telling import AVAILABLE, FILES, MEMORY, NODE, STALLED, SWAPPED, SYNCHRONISED, labelled
-from raftsched.machine import GONE_AT_RESTART, OF_NETWORK
+from raftsched.doctor.samples import AVAILABLE, FILES, MEMORY, NODE, STALLED, SWAPPED, SYNCHRONISED, labelled
 from raftsched.quantities import size_text
+from raftsched.system.machine import GONE_AT_RESTART, OF_NETWORK
 
 FILES_FAIL, FILES_WARN = 1_024, 8_192  # descriptors
 AVAILABLE_SHARE = 0.05  # of memory

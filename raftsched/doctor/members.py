@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from raftsched.doctor.checks import Finding, lasting
 from raftsched.doctor.facts import Facts
-from raftsched.doctor.telling import LATELY, LOG_INDEX, LOG_TERM, STRETCH, labelled, lately
+from raftsched.doctor.samples import LATELY, LOG_INDEX, LOG_TERM, STRETCH, labelled, lately
 from raftsched.lost_majority import ELSE, HEALTHY, SEE, Has, Lost, lost_majority
 from raftsched.quantities import format_duration
 

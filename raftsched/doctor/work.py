@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from raftsched.doctor.checks import Finding, lasting
 from raftsched.doctor.disks import SLOW_LEAST, SLOW_SHARE
 from raftsched.doctor.facts import Facts
-from raftsched.doctor.telling import (
+from raftsched.doctor.samples import (
     ACTIVE,
     DEAD,
     FAILING,

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from raftsched import background
 from raftsched.config.addresses import parse_peers
 from raftsched.config.node import SETTINGS, NodeConfig, build
 from raftsched.embedded.functions import Functions, import_path
 from raftsched.errors import Exit, RaftschedError, StartupError
+from raftsched.system import background
 
 if TYPE_CHECKING:
     from raftsched.client.aio import AsyncClient
@@ -188,7 +188,7 @@ class Node:
         return 0 if self._member is None else await self._member.read_files_again()
 
     def take(self, config: NodeConfig) -> None:
-        """Takes from another configuration what can be taken while it runs (config.changes), and nothing else."""
+        """Takes from another configuration what can be taken while it runs (config.differences), and nothing else."""
         if self._member is not None:
             self._member.take(config)
 

@@ -9,14 +9,14 @@ import os
 import signal
 import sys
 
-from raftsched import background, descriptors
-from raftsched.config.changes import TAKEN_BY_NODE
+from raftsched.config.differences import TAKEN_BY_NODE
 from raftsched.config.node import NodeConfig
 from raftsched.embedded.logs import configure, write_as
 from raftsched.embedded.node import Node, NodeFailed
 from raftsched.embedded.reload import Reload, Source, hear, hear_no_more
 from raftsched.embedded.systemd import Systemd
 from raftsched.errors import StartupError
+from raftsched.system import background, descriptors
 
 log = logging.getLogger("raftsched.node")
 

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from raftsched import background
-from raftsched.config.changes import changes
+from raftsched.config.differences import changes
 from raftsched.config.values import ConfigError
 from raftsched.embedded.systemd import Systemd
+from raftsched.system import background
 
 log = logging.getLogger("raftsched.reload")
 

@@ -16,8 +16,8 @@ import socket
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 
-from raftsched import background
-from raftsched.clock import Clock, SystemClock
+from raftsched.system import background
+from raftsched.system.clock import Clock, SystemClock
 
 LOOK_S = 5.0  # between two looks how it stands; with a watchdog a third of its time where that is less
 STOP_SLACK_S = 20.0  # beyond the grace: what is left then is ended, handed back and cleared away

@@ -9,14 +9,14 @@ import os
 import signal
 import sys
 
-from raftsched import background, descriptors
-from raftsched.config.changes import TAKEN_BY_WORKER
+from raftsched.config.differences import TAKEN_BY_WORKER
 from raftsched.config.worker import WorkerConfig
 from raftsched.embedded.logs import configure, write_as
 from raftsched.embedded.reload import Reload, Source, hear, hear_no_more
 from raftsched.embedded.systemd import Systemd
 from raftsched.errors import StartupError
 from raftsched.remote.process import RemoteWorker
+from raftsched.system import background, descriptors
 
 TOKEN_FROM = "--token-file (or RAFTSCHED_TOKEN, --token)"  # as --help has it  # nosec B105
 

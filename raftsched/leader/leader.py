@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from raftsched import background
-from raftsched.clock import Clock
 from raftsched.core.entry import EntryResult
-from raftsched.core.executors import is_worker
-from raftsched.core.leasing import DiskUse, Grant, WorkerGrants, decode_beats, decode_heartbeat, decode_over
-from raftsched.core.leasing import encode as encode_message
-from raftsched.leader.ports import RaftFacade
+from raftsched.core.rules.executors import is_worker
+from raftsched.core.subjects.leasing import DiskUse, Grant, WorkerGrants, decode_beats, decode_heartbeat, decode_over
+from raftsched.core.subjects.leasing import encode as encode_message
+from raftsched.leader.due.window import COUNT_MAX
+from raftsched.leader.raft_port import RaftFacade
 from raftsched.leader.state import TICK_MS, LeaderState
-from raftsched.leader.window import COUNT_MAX
-from raftsched.machine import ZoneFiles
 from raftsched.store import StoreView
+from raftsched.system import background
+from raftsched.system.clock import Clock
+from raftsched.system.machine import ZoneFiles
 
 if TYPE_CHECKING:
-    from raftsched.leader.fire_traces import FireTraces
+    from raftsched.leader.due.fire_traces import FireTraces
 
 STALLED_MS = 20 * TICK_MS  # so long the loop never sleeps
 
@@ -150,7 +150,7 @@ class Leader:
         self._state.assigning.assign()
 
     def on_heartbeat(self, peer: str, payload: bytes) -> None:
-        """Answers a worker's heartbeat (core.leasing.Heartbeat) with a grant."""
+        """Answers a worker's heartbeat (core.subjects.leasing.Heartbeat) with a grant."""
         self._look_after_the_loop()
         state = self._state
         if state is None or not state.is_current() or peer not in state.cluster.members:
@@ -171,7 +171,7 @@ class Leader:
             state.assigning.assign()
 
     def on_worker_beats(self, peer: str, payload: bytes) -> None:
-        """Answers what remote workers asked of a node (core.leasing.WorkerBeats) with grants."""
+        """Answers what remote workers asked of a node (core.subjects.leasing.WorkerBeats) with grants."""
         self._look_after_the_loop()
         state = self._state
         if state is None or not state.is_current() or peer not in state.cluster.members:
@@ -188,7 +188,8 @@ class Leader:
             state.assigning.assign()
 
     def on_over(self, peer: str, payload: bytes) -> None:
-        """Frees the slots of runs that a worker has ended, before its reports are in the log: core.leasing.Over."""
+        """Frees the slots of runs that a worker has ended, before its reports are in the log:
+        core.subjects.leasing.Over."""
         state = self._state
         if state is None or not state.is_current():
             return

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from raftsched.clock import Clock
 from raftsched.core.commands import RaiseLevel
 from raftsched.core.levels import newest_level
 from raftsched.core.rows import read_meta
 from raftsched.core.tables import ReadView
-from raftsched.leader.cluster import Cluster
+from raftsched.leader.cluster_view import Cluster
+from raftsched.leader.liveness.vitals import Vitals
 from raftsched.leader.pacing import Proposals
-from raftsched.leader.vitals import Vitals
+from raftsched.system.clock import Clock
 
 EVERY_MS = 1_000
 

@@ -6,10 +6,10 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from raftsched import background
 from raftsched.core.commands import Assign, Command, Fire, Rejected, encode
 from raftsched.errors import RaftschedError
-from raftsched.leader.ports import Host
+from raftsched.leader.raft_port import Host
+from raftsched.system import background
 
 log = logging.getLogger("raftsched.leader")
 

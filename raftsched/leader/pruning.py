@@ -8,7 +8,7 @@ from collections.abc import Callable
 from raftsched.core.commands import Accepted, Prune, encode
 from raftsched.core.tables import Table, from_u64
 from raftsched.errors import RaftschedError
-from raftsched.leader.ports import Host
+from raftsched.leader.raft_port import Host
 
 ROWS = 250  # of one command: the write batch that drops them keeps all others waiting
 EVERY_MS = 1_000

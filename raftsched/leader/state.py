@@ -26,34 +26,34 @@ from raftsched.core.actions import (
     WatchSet,
     ZonesUsed,
 )
-from raftsched.core.cluster import Settings
 from raftsched.core.commands import Command, ResumeJob, Wake, WakeKey, Watch
-from raftsched.core.executors import is_worker
-from raftsched.core.leasing import Heartbeat, WorkerBeats
 from raftsched.core.rows import META_KEY, decode_meta, decode_session
+from raftsched.core.rules.executors import is_worker
+from raftsched.core.subjects.cluster import Settings
+from raftsched.core.subjects.leasing import Heartbeat, WorkerBeats
+from raftsched.core.subjects.zones import MoveJob, SettleZones, UseZones
 from raftsched.core.tables import Table, u64
-from raftsched.core.zones import MoveJob, SettleZones, UseZones
-from raftsched.leader.assigning import Assigning
-from raftsched.leader.clock_watch import ClockWatch
-from raftsched.leader.cluster import Cluster
-from raftsched.leader.condition_probes import ConditionProbes
-from raftsched.leader.disk_notes import DiskNotes
-from raftsched.leader.dispatcher import Dispatcher, count_running
-from raftsched.leader.far_times import FarTimes
-from raftsched.leader.firing import Firing
-from raftsched.leader.handover import Handover
-from raftsched.leader.lease_watch import LeaseWatch
-from raftsched.leader.leases import Leases
+from raftsched.leader.bulk_steps import Operations
+from raftsched.leader.cluster_view import Cluster
+from raftsched.leader.dispatch.assigning import Assigning
+from raftsched.leader.dispatch.condition_probes import ConditionProbes
+from raftsched.leader.dispatch.dispatcher import Dispatcher, count_running
+from raftsched.leader.due.far_times import FarTimes
+from raftsched.leader.due.firing import Firing
+from raftsched.leader.due.scheduling import Scheduling
+from raftsched.leader.due.time_zones import TimeZones
+from raftsched.leader.due.timers import Timers, look, resume, wake, wake_key
 from raftsched.leader.level import Level
-from raftsched.leader.operations import Operations
+from raftsched.leader.liveness.clock_watch import ClockWatch
+from raftsched.leader.liveness.disk_notes import DiskNotes
+from raftsched.leader.liveness.handover import Handover
+from raftsched.leader.liveness.lease_watch import LeaseWatch
+from raftsched.leader.liveness.leases import Leases
+from raftsched.leader.liveness.quiet import Quiet
+from raftsched.leader.liveness.vitals import Vitals
 from raftsched.leader.pacing import Proposals
-from raftsched.leader.ports import Host
 from raftsched.leader.pruning import Pruning
-from raftsched.leader.quiet import Quiet
-from raftsched.leader.scheduling import Scheduling
-from raftsched.leader.time_zones import TimeZones
-from raftsched.leader.timers import Timers, look, resume, wake, wake_key
-from raftsched.leader.vitals import Vitals
+from raftsched.leader.raft_port import Host
 
 CLOCK_LOOK_MS = 20  # while the clock is in doubt
 TICK_MS = 100  # leases, and the longest sleep of the loop: a wall clock may jump

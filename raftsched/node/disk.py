@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from raftsched.clock import Clock
-from raftsched.core.leasing import DiskUse
+from raftsched.core.subjects.leasing import DiskUse
 from raftsched.store import Store
+from raftsched.system.clock import Clock
 
 RESERVE = 64 * 2**20  # bytes that stay free: below, nothing is proposed, so that a write batch never meets a full disk
 LOOK_MS = 500

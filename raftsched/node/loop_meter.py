@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from raftsched.clock import Clock, thread_s
+from raftsched.system.clock import Clock, thread_s
 
 BEAT_S = 0.025
 SETTLES_S = 1.0  # what a start takes until then is not measured

@@ -8,9 +8,9 @@ from platform import python_version
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from raftsched import descriptors, machine
 from raftsched.config.node import NodeConfig
 from raftsched.quantities import format_duration
+from raftsched.system import descriptors, machine
 
 _DAY_MS = 86_400_000
 

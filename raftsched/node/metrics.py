@@ -9,12 +9,13 @@ from math import inf
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from raftsched import __version__, background
-from raftsched.core.leasing import DiskUse
 from raftsched.core.rows import decode_webhook
+from raftsched.core.subjects.leasing import DiskUse
 from raftsched.core.tables import ReadView, Table
 from raftsched.raft import Measured, Times
 from raftsched.store import Usage
+from raftsched.system import background
+from raftsched.version import __version__
 
 SINCE = "Since this node started."
 WRITE_SLOW_S, COMMIT_SLOW_S = 0.25, 0.5  # as the alerts have it (deploy/prometheus/alerts.yml)

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from raftsched import __version__, background, descriptors, machine
 from raftsched.api.auth.access import is_locked
 from raftsched.api.auth.peer_proof import PURPOSE
 from raftsched.api.context import ApiContext
@@ -31,25 +30,26 @@ from raftsched.api.http.server import ApiServer
 from raftsched.api.ports import ClusterStatus, Security
 from raftsched.api.resources.kept import unreadable
 from raftsched.bounds import SLOTS_MAX
-from raftsched.clock import Clock, SystemClock
 from raftsched.config.cautions import Cautions
 from raftsched.config.node import NodeConfig
-from raftsched.core.allowed import PROGRAMS
+from raftsched.core.rules.allowed import PROGRAMS
 from raftsched.errors import StartupError
 from raftsched.leader.leader import Leader
 from raftsched.metrics import RunMetrics
+from raftsched.node.configured_files import NodeFiles, look_at_credentials
 from raftsched.node.disk import DiskSpace
-from raftsched.node.files import NodeFiles, look_at_credentials
-from raftsched.node.lately import Lately
 from raftsched.node.loop_meter import LoopMeter
 from raftsched.node.machine_metrics import MachineMetrics, info_of
 from raftsched.node.metrics import NodeMetrics, counts_of
 from raftsched.node.output_care import OutputCare
-from raftsched.node.ports import NodePorts, boot_of, store_moves
+from raftsched.node.recent_counts import Lately
 from raftsched.node.second_copies import SecondCopies, copies_of
 from raftsched.node.shipping import ShipMetrics, given_up, shipper_of
 from raftsched.node.stored_copies import StoredCopies, output_store_of
 from raftsched.node.traces import fire_traces, request_traces
+from raftsched.node.wiring import NodePorts, boot_of, store_moves
+from raftsched.output.keeping.output_rules import OutputRules, output_of
+from raftsched.output.keeping.store import OutputStore
 from raftsched.raft import Raft, RaftOptions, elections
 from raftsched.remote.gateway import Gateway
 from raftsched.remote.outputs import Outputs
@@ -58,21 +58,22 @@ from raftsched.security.local_token import LocalToken
 from raftsched.security.private import UMASK, make_private
 from raftsched.security.sealing import Sealer
 from raftsched.store import Store, make_directory
+from raftsched.system import background, descriptors, machine
+from raftsched.system.clock import Clock, SystemClock
 from raftsched.tracing.starting import start_tracing
 from raftsched.unfinished import require_restored
-from raftsched.worker import cgroup, interpreters
-from raftsched.worker.condition_probes import ConditionProbes
-from raftsched.worker.discovery import discover
-from raftsched.worker.environment import base_environment
-from raftsched.worker.in_process import Handler, InProcessRunner, inside_alone, with_in_process_handlers
-from raftsched.worker.kept_ends import KeptEnds
-from raftsched.worker.no_runs import NoRuns
-from raftsched.worker.output import OutputStore
-from raftsched.worker.output_rules import OutputRules, output_of
-from raftsched.worker.processes import boot_id
-from raftsched.worker.run_as import SHARED, RunAs, confines_of, held_back, offered, users_of
-from raftsched.worker.runner import Runner
-from raftsched.worker.worker import Worker
+from raftsched.version import __version__
+from raftsched.worker.conditions.probes import ConditionProbes
+from raftsched.worker.processes import cgroup, interpreters
+from raftsched.worker.processes.environment import base_environment
+from raftsched.worker.processes.linux import boot_id
+from raftsched.worker.processes.no_runs import NoRuns
+from raftsched.worker.processes.run_as import SHARED, RunAs, confines_of, held_back, offered, users_of
+from raftsched.worker.processes.runner import Runner
+from raftsched.worker.session.unsent_reports import KeptEnds
+from raftsched.worker.session.worker import Worker
+from raftsched.worker.tasks.discovery import discover
+from raftsched.worker.tasks.in_process import Handler, InProcessRunner, inside_alone, with_in_process_handlers
 
 if TYPE_CHECKING:
     from raftsched.tracing.tracer import Tracer
@@ -321,7 +322,7 @@ class Node:
         if self.config.slots and self._inside:
             runs = InProcessRunner(runs, self._inside, self.clock)
         if self.config.slots and tracer is not None:
-            from raftsched.worker.run_traces import TracedRuns
+            from raftsched.worker.tasks.run_traces import TracedRuns
 
             runs = TracedRuns(runs, tracer)
         return runs
@@ -388,7 +389,7 @@ class Node:
         return await self._files.read_again()
 
     def take(self, config: NodeConfig) -> None:
-        """Takes what can be taken of another configuration while this node runs (config.changes)."""
+        """Takes what can be taken of another configuration while this node runs (config.differences)."""
         self.config = replace(self.config, **{name: getattr(config, name) for name in TAKEN_FIELDS})
         if self._worker is not None:
             self._worker.take_grace(config.grace_ms)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from raftsched.clock import Clock
 from raftsched.errors import RaftschedError
 from raftsched.node.metrics import SINCE
-from raftsched.outputs.copies import CopyStore
-from raftsched.worker.output import OutputStore
-from raftsched.worker.output_rules import OutputRules
+from raftsched.output.following.copies import CopyStore
+from raftsched.output.keeping.output_rules import OutputRules
+from raftsched.output.keeping.store import OutputStore
+from raftsched.system.clock import Clock
 
 log = logging.getLogger("raftsched.node")
 

@@ -11,22 +11,22 @@ import aiohttp
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from raftsched import background
 from raftsched.api.context import ApiContext
 from raftsched.api.runs.output_copies import push
-from raftsched.clock import Clock
 from raftsched.config.node import NodeConfig
 from raftsched.core.rows import read_meta
 from raftsched.node.disk import DiskSpace
 from raftsched.node.metrics import SINCE
 from raftsched.node.stored_copies import StoredCopies, metrics_of
-from raftsched.outputs.copies import CopyStore
-from raftsched.outputs.copying import LOOK_S, Copier
-from raftsched.outputs.places import STORE_BYTES
-from raftsched.outputs.sent import Sent
-from raftsched.outputs.storing import Storer
-from raftsched.worker.output import OutputStore
-from raftsched.worker.output_rules import OutputRules
+from raftsched.output.following.copies import CopyStore
+from raftsched.output.following.copying import LOOK_S, Copier
+from raftsched.output.following.places import STORE_BYTES
+from raftsched.output.following.sent import Sent
+from raftsched.output.following.storing import Storer
+from raftsched.output.keeping.output_rules import OutputRules
+from raftsched.output.keeping.store import OutputStore
+from raftsched.system import background
+from raftsched.system.clock import Clock
 
 
 def copies_of(config: NodeConfig, rules: OutputRules, disk: DiskSpace) -> CopyStore:

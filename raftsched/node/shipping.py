@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from raftsched import __version__
-from raftsched.clock import Clock
 from raftsched.config.node import NodeConfig
 from raftsched.node.metrics import SINCE
-from raftsched.worker.output import OutputStore
+from raftsched.output.keeping.store import OutputStore
+from raftsched.system.clock import Clock
+from raftsched.version import __version__
 
 if TYPE_CHECKING:
-    from raftsched.shipping.shipper import Shipper
+    from raftsched.output.receivers.shipper import Shipper
 
 log = logging.getLogger("raftsched.node")
 
@@ -29,9 +29,9 @@ def shipper_of(config: NodeConfig, output: OutputStore, store_id: bytes, clock: 
     if ship is None:
         return None
     # Most nodes ship nothing, and start without it.
-    from raftsched.shipping.marks import Marks
-    from raftsched.shipping.opening import receiver_of
-    from raftsched.shipping.shipper import Shipper
+    from raftsched.output.receivers.marks import Marks
+    from raftsched.output.receivers.opening import receiver_of
+    from raftsched.output.receivers.shipper import Shipper
 
     receiver = receiver_of(ship, config.id, socket.gethostname(), f"raftsched/{__version__}")
     ends = {segment.number: segment.size for segment in output.synced()}

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from raftsched import background
 from raftsched.api.context import ApiContext
 from raftsched.config.node import NodeConfig
 from raftsched.core.rows import read_meta
 from raftsched.errors import StartupError
 from raftsched.node.metrics import SINCE
 from raftsched.objectstore.store import NotUsable, ObjectStore
-from raftsched.outputs.copying import LOOK_S
-from raftsched.outputs.places import STORE_BYTES
-from raftsched.outputs.pruning import Pruner
-from raftsched.outputs.sent import Sent
-from raftsched.outputs.stored import StoredOutputs
-from raftsched.outputs.storing import Storer
-from raftsched.worker.output import OutputStore
-from raftsched.worker.output_rules import OutputRules
+from raftsched.output.following.copying import LOOK_S
+from raftsched.output.following.places import STORE_BYTES
+from raftsched.output.following.pruning import Pruner
+from raftsched.output.following.sent import Sent
+from raftsched.output.following.storing import Storer
+from raftsched.output.keeping.output_rules import OutputRules
+from raftsched.output.keeping.store import OutputStore
+from raftsched.output.reading.stored import StoredOutputs
+from raftsched.system import background
 
 CONFIRM_S = 10.0
 

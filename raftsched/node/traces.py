@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from raftsched.leader.fire_traces import FireTraces
+    from raftsched.leader.due.fire_traces import FireTraces
     from raftsched.store import Store
     from raftsched.tracing.requests import RequestTraces
     from raftsched.tracing.tracer import Tracer
@@ -15,7 +15,7 @@ def fire_traces(tracer: Tracer | None, store: Store) -> FireTraces | None:
     """Returns None where there are no traces."""
     if tracer is None:
         return None
-    from raftsched.leader.fire_traces import FireTraces
+    from raftsched.leader.due.fire_traces import FireTraces
 
     return FireTraces(tracer, store.read)
 

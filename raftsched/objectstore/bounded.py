@@ -19,8 +19,8 @@ from typing import Any
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
-from raftsched.clock import SystemClock
 from raftsched.objectstore import waiting
+from raftsched.system.clock import SystemClock
 
 MOST = 4 << 20  # bytes of an answer that is no object: a list of 1,000 objects with the longest keys has 1.5 MiB
 MARKS_MAX = 100_000  # of < and of quotes in one: such a list has 30,000, and each may become an object of Python

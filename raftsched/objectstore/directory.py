@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from raftsched.objectstore.store import PIECE, Found, NoSuchObject, ObjectStoreError, Source, require_key
-from raftsched.regular_files import open_regular
+from raftsched.system.regular_files import open_regular
 
 _COMING = ".coming"  # in the directory: what is being written
 _REASONS = {

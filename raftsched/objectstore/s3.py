@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import parse_qs, urlsplit
 
 from raftsched.objectstore.store import PIECE, Found, NoSuchObject, NotUsable, ObjectStoreError, Source, require_key
-from raftsched.watched_files import Made, WatchedFiles, digest_of
+from raftsched.system.watched_files import Made, WatchedFiles, digest_of
 
 if TYPE_CHECKING:
     from minio import Minio

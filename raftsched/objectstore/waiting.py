@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from raftsched.clock import Clock, SystemClock
+from raftsched.system.clock import Clock, SystemClock
 
 
 class NobodyWaits(Exception):

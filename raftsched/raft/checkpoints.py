@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from raftsched.clock import Clock
 from raftsched.raft.writer import Writer
+from raftsched.system.clock import Clock
 
 EVERY_S = 1.0  # between the begins of two, and at the least as long as the last one took
 

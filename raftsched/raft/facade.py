@@ -15,13 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from raftsched import background
-from raftsched.clock import Clock
 from raftsched.core.commands import UNKNOWN, Answer
 from raftsched.core.entry import EntryResult
 from raftsched.errors import RaftschedError, StartupError
 from raftsched.raft import codec, snapshots
-from raftsched.raft.consensus import audit
+from raftsched.raft.consensus import library_check
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.measures import Measured, measured
 from raftsched.raft.membership.admission import Admission
@@ -36,6 +34,8 @@ from raftsched.raft.transport.transport import Transport, only_loopback, split_a
 from raftsched.raft.writer import ThreadWriter, Writer
 from raftsched.security.keyring import Keyring
 from raftsched.store import Store
+from raftsched.system import background
+from raftsched.system.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Raft:
         nonce: Callable[[int], bytes] = secrets.token_bytes,
         wire: Wire | None = None,
     ) -> None:
-        audit.check()
+        library_check.check()
         self.node_id = node_id
         self.options = options or RaftOptions()
         addresses = dict(peers)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from raftsched.core.cluster import Member
+from raftsched.core.subjects.cluster import Member
 from raftsched.raft.codec import Answered, Frame
 from raftsched.raft.membership.configuration import Members
 from raftsched.raft.writer import Action

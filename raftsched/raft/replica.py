@@ -12,14 +12,12 @@ from pathlib import Path
 
 import msgspec
 
-from raftsched import background
-from raftsched.clock import Clock
 from raftsched.core.actions import ClusterFormed, LevelRaised, MembersChanged
-from raftsched.core.cluster import Meta
 from raftsched.core.commands import Form, OpenLeadership, encode
 from raftsched.core.entry import EntryResult, check_level, encode_entry
 from raftsched.core.levels import fitted, is_later, newest_level
 from raftsched.core.rows import read_meta
+from raftsched.core.subjects.cluster import Meta
 from raftsched.errors import NoLeader
 from raftsched.raft import codec
 from raftsched.raft.checkpoints import Checkpoints
@@ -40,6 +38,8 @@ from raftsched.raft.snapshots import Installer, Sender
 from raftsched.raft.timestamps import Timestamps
 from raftsched.raft.writer import Action, ContainedWriter, WriteDriver, Writer
 from raftsched.store import Store
+from raftsched.system import background
+from raftsched.system.clock import Clock
 
 log = logging.getLogger(__name__)
 

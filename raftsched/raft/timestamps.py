@@ -7,7 +7,7 @@ on from there, by boot clock, until its own was compared with the others'. So do
 
 from __future__ import annotations
 
-from raftsched.clock import Clock
+from raftsched.system.clock import Clock
 
 CLOCK_JUMP_MS = 500  # a wall clock that moved this far against the boot clock was set by somebody
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from raftsched.clock import Clock
 from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.guards import Guards
 from raftsched.raft.measures import Times
 from raftsched.store.write_batch import WriteBatch
+from raftsched.system.clock import Clock
 
 Action = Callable[[], None]
 Done = Callable[[Any, BaseException | None], None]

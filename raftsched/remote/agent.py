@@ -1,8 +1,8 @@
 """The worker's side: opens sessions, keeps the lease alive, starts what it is given, reports ends.
 
-It is the node's worker (worker/worker.py) without Raft and tables: what that one reads from the applied state, this one
-is told by whichever node it asks. The order that keeps two runs apart is the same: fence (nothing of the old session is
-left), open, be granted, start. docs/guarantees.md has the rules and what each is for.
+It is the node's worker (worker/session/worker.py) without Raft and tables: what that one reads from the applied state,
+this one is told by whichever node it asks. The order that keeps two runs apart is the same: fence (nothing of the old
+session is left), open, be granted, start. docs/guarantees.md has the rules and what each is for.
 """
 
 from __future__ import annotations
@@ -15,17 +15,14 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from raftsched import background
-from raftsched.clock import Clock
-from raftsched.core.allowed import Allowed
 from raftsched.core.commands import Said
-from raftsched.core.leasing import KILL_BEFORE_MS, POLL_MAX_MS
 from raftsched.core.model import Outcome, OutputRef
+from raftsched.core.rules.allowed import Allowed
+from raftsched.core.subjects.leasing import KILL_BEFORE_MS, POLL_MAX_MS
 from raftsched.errors import RaftschedError
-from raftsched.remote import words
+from raftsched.remote import log_texts
 from raftsched.remote.closing import close_session, end_of
 from raftsched.remote.outbox import Outbox
-from raftsched.remote.ports import NoAnswer, Outputs, Refused, Server, SessionOver
 from raftsched.remote.protocol import (
     REPORTS_MAX,
     RUNS_MAX,
@@ -41,18 +38,21 @@ from raftsched.remote.protocol import (
     Run,
 )
 from raftsched.remote.protocol import Outcome as Told
+from raftsched.remote.server_port import NoAnswer, Outputs, Refused, Server, SessionOver
+from raftsched.remote.server_rotation import Turns
 from raftsched.remote.tasks import WORKER_STOPPED, ended_report, said_report, spec_of
-from raftsched.remote.turns import Turns
-from raftsched.worker.grace import GracePeriod
-from raftsched.worker.lease_holder import HEARTBEAT_MS, LeaseHolder
-from raftsched.worker.outbox import FLUSH_S
+from raftsched.system import background
+from raftsched.system.clock import Clock
 from raftsched.worker.ports import Runs
-from raftsched.worker.run_as import RunAs
-from raftsched.worker.runner import RunEnd
-from raftsched.worker.sayings import Sayings
-from raftsched.worker.shortage import Pause
-from raftsched.worker.tasks import NODES_OWN, BadJob
-from raftsched.worker.worker import STOP_PAUSE_MS, STOPS, TICK_S, UNRESPONSIVE_MS
+from raftsched.worker.processes.run_as import RunAs
+from raftsched.worker.processes.runner import RunEnd
+from raftsched.worker.session.grace import GracePeriod
+from raftsched.worker.session.lease_holder import HEARTBEAT_MS, LeaseHolder
+from raftsched.worker.session.outbox import FLUSH_S
+from raftsched.worker.session.self_reports import Sayings
+from raftsched.worker.session.shortage import Pause
+from raftsched.worker.session.worker import STOP_PAUSE_MS, STOPS, TICK_S, UNRESPONSIVE_MS
+from raftsched.worker.tasks.tasks import NODES_OWN, BadJob
 
 OPEN_PATIENCE_S = 5.0  # for the answer of one node
 REFUSED_S = 2.0  # before a refused request is sent again, unless its answer names a time
@@ -260,7 +260,7 @@ class Agent:
                 self._errors.clear()
             self._errors.add(str(why))
             known = isinstance(why, RaftschedError | NoAnswer | Refused)
-            said = words.without_session(self._asked.name, why, self._token_from)
+            said = log_texts.without_session(self._asked.name, why, self._token_from)
             log.warning("%s: %s", self.name, said, exc_info=None if known else why)
         if isinstance(why, NoAnswer):
             return self._turns.failed(self._asked)
@@ -302,7 +302,7 @@ class Agent:
     def _lapse(self, why: str) -> None:
         if self._lease.lapsed:
             return
-        log.warning("%s: %s", self.name, words.lapsed(self._lease.session, why, stopping=self._stopping))
+        log.warning("%s: %s", self.name, log_texts.lapsed(self._lease.session, why, stopping=self._stopping))
         self._lease.lapse()
         if not self._ending:
             self._runner.set_lease(0, 0)
@@ -319,7 +319,7 @@ class Agent:
         self._grace.look()
 
     def _run_out(self) -> None:
-        self._lapse(words.because("its lease ran out", self._unrenewed))
+        self._lapse(log_texts.because("its lease ran out", self._unrenewed))
 
     def _on_died(self) -> None:
         if self._stopping:
@@ -413,10 +413,10 @@ class Agent:
             self._outbox.give_back(batch)
 
     def _unanswered(self, server: Server, why: Exception) -> float:
-        self._unrenewed = words.unanswered(server.name, why)
+        self._unrenewed = log_texts.unanswered(server.name, why)
         pause = self._turns.failed(server)
         left_ms = (self._lease.until_ms or 0) - self._clock.boot_ms()
-        log.info("%s: %s", self.name, words.goes_on(self._unrenewed, self._turns.first.name, left_ms))
+        log.info("%s: %s", self.name, log_texts.goes_on(self._unrenewed, self._turns.first.name, left_ms))
         return pause
 
     def _refused(self, server: Server, why: Refused, batch: Sequence[Report]) -> float:
@@ -425,9 +425,9 @@ class Agent:
                 log.warning("%s: the end of attempt %d cannot be reported: %s", self.name, report.token, why.detail)
                 self._settle(report)
             return EMPTY_S
-        self._unrenewed = words.refused(server.name, why)
+        self._unrenewed = log_texts.refused(server.name, why)
         left_ms = (self._lease.until_ms or 0) - self._clock.boot_ms()
-        log.warning("%s: %s", self.name, words.goes_on(self._unrenewed, self._turns.first.name, left_ms))
+        log.warning("%s: %s", self.name, log_texts.goes_on(self._unrenewed, self._turns.first.name, left_ms))
         return min(why.after_s or REFUSED_S, REFUSED_S) * (0.75 + 0.25 * self._rng.random())
 
     def _taken(self, number: int, sent: int, request: PollIn, out: PollOut) -> float:
@@ -540,7 +540,7 @@ class Agent:
                 return
             # Ended for the lease's sake, so this lease is not what we took it for. No report: only the session's end,
             # which the next opening brings, can give the attempt to somebody else.
-            self._lapse(words.because("a run was ended for the sake of the lease", self._unrenewed))
+            self._lapse(log_texts.because("a run was ended for the sake of the lease", self._unrenewed))
             return
         self._note_start(end)
         end = self._sayings.completed(token, end)

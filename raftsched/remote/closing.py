@@ -6,9 +6,9 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from raftsched.remote.ports import NoAnswer, Refused, SessionOver
 from raftsched.remote.protocol import CloseIn
-from raftsched.remote.turns import Turns
+from raftsched.remote.server_port import NoAnswer, Refused, SessionOver
+from raftsched.remote.server_rotation import Turns
 
 log = logging.getLogger(__name__)
 

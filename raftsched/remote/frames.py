@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from raftsched.worker.spool import HEAD, NOTE, STDERR, STDOUT, pack
+from raftsched.output.format.spool import HEAD, NOTE, STDERR, STDOUT, pack
 
 FRAMES = "application/vnd.raftsched.frames"
 LEFT_OUT_MAX = 2**53

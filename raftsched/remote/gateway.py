@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from secrets import token_bytes
 
-from raftsched.clock import Clock
 from raftsched.core.actions import (
     Action,
     AttemptAssigned,
@@ -27,15 +26,16 @@ from raftsched.core.actions import (
     SessionBound,
     SessionChanged,
 )
-from raftsched.core.cluster import Session
 from raftsched.core.commands import BindSession, CloseSession, OpenWorker, Rejected, encode
-from raftsched.core.executors import worker_key
-from raftsched.core.leasing import KILL_BEFORE_MS, AttemptsFinished, longest_poll_ms
-from raftsched.core.leasing import encode as encode_message
 from raftsched.core.model import Instance
 from raftsched.core.rows import META_KEY, SESSIONS, decode_meta, newest_session
+from raftsched.core.rules.executors import worker_key
+from raftsched.core.subjects.cluster import Session
+from raftsched.core.subjects.leasing import KILL_BEFORE_MS, AttemptsFinished, longest_poll_ms
+from raftsched.core.subjects.leasing import encode as encode_message
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import NoLeader, RaftschedError
+from raftsched.output.keeping.output_rules import OutputRules
 from raftsched.raft.proposals.barrier import Barriers
 from raftsched.remote.grants import Grants, Request
 from raftsched.remote.held import RATE_BURST, Held, Poll
@@ -46,7 +46,7 @@ from raftsched.remote.rules import allowed_of
 from raftsched.remote.runs import asked_to_end, given_runs
 from raftsched.remote.session_secrets import make_secret, nonce_of, parse, session_of, speaks_for
 from raftsched.security.sealing import Sealer
-from raftsched.worker.output_rules import OutputRules
+from raftsched.system.clock import Clock
 from raftsched.worker.ports import Applied, Raft
 
 POLLS_MAX = 4  # of one session at a time; of two that wait for runs the older one is answered

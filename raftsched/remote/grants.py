@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from raftsched.clock import Clock
-from raftsched.core.leasing import BEATS_MAX, WorkerBeat, WorkerBeats, decode_grants, encode
+from raftsched.core.subjects.leasing import BEATS_MAX, WorkerBeat, WorkerBeats, decode_grants, encode
+from raftsched.system.clock import Clock
 from raftsched.worker.ports import Raft
 
 GATHER_S = 0.02

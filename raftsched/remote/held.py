@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from raftsched.core.cluster import Session
-from raftsched.core.leasing import longest_poll_ms
+from raftsched.core.subjects.cluster import Session
+from raftsched.core.subjects.leasing import longest_poll_ms
 from raftsched.remote.protocol import PollIn
 
 RATE_BURST = 1_000  # polls of one session that may come at once

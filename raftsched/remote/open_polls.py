@@ -6,8 +6,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from raftsched.clock import Clock
-from raftsched.core.leasing import BEATS_MAX, QUIET_AFTER_MS, WorkerBeats, encode
+from raftsched.core.subjects.leasing import BEATS_MAX, QUIET_AFTER_MS, WorkerBeats, encode
+from raftsched.system.clock import Clock
 from raftsched.worker.ports import Raft
 
 GATHER_S = 0.02

@@ -18,21 +18,21 @@ from contextlib import AbstractContextManager
 
 import msgspec
 
-from raftsched import background, names
-from raftsched.clock import Clock
-from raftsched.core.cluster import Session
+from raftsched import names
 from raftsched.core.model import OutputRef
+from raftsched.core.subjects.cluster import Session
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError, WrongOffset
+from raftsched.output.format.spool import FLUSH_AFTER_MS, INLINE_MAX, NOTE, STDERR, STDOUT, Capture, pack
+from raftsched.output.keeping.output_rules import OutputRules
+from raftsched.output.keeping.owner_record import Whose, whose_of
+from raftsched.output.keeping.store import OutputStore, Record
+from raftsched.output.keeping.together import append_each
 from raftsched.remote.frames import Piece
 from raftsched.remote.protocol import OUTPUT_INLINE_MAX, OutputPlace, Printed, UploadOut
 from raftsched.remote.session_secrets import session_of
-from raftsched.worker.keeping import append_each
-from raftsched.worker.output import OutputStore, Record
-from raftsched.worker.output_rules import OutputRules
-from raftsched.worker.spool import FLUSH_AFTER_MS, NOTE, STDERR, STDOUT, Capture, pack
-from raftsched.worker.whose import Whose, whose_of
-from raftsched.worker.wire import INLINE_MAX
+from raftsched.system import background
+from raftsched.system.clock import Clock
 
 PIECE_MAX = 1024 * 1024  # bytes of one request
 HELD_MAX = 256 * 1024 * 1024  # bytes of the last parts of outputs that are in memory, all together

@@ -14,16 +14,15 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from raftsched import __version__, background
 from raftsched.bounds import SLOTS_MAX
 from raftsched.client.errors import ClientError
 from raftsched.client.token_file import TokenFile
 from raftsched.client.transport import Transport
-from raftsched.clock import Clock, SystemClock
 from raftsched.config.cautions import ANY_VARIABLE
 from raftsched.config.worker import WorkerConfig
-from raftsched.core.allowed import Allowed, any_variable, is_closed
+from raftsched.core.rules.allowed import Allowed, any_variable, is_closed
 from raftsched.errors import Exit, StartupError
+from raftsched.output.keeping.store import OutputStore
 from raftsched.remote.agent import Agent
 from raftsched.remote.closing import end_of
 from raftsched.remote.protocol import OpenIn, WorkerRules
@@ -32,17 +31,19 @@ from raftsched.remote.uploads import Uploads
 from raftsched.remote.worker_token import LOOK_S
 from raftsched.security.private import UMASK, make_private
 from raftsched.store import make_directory
+from raftsched.system import background
+from raftsched.system.clock import Clock, SystemClock
+from raftsched.system.whole_file import replace_whole
 from raftsched.tracing.starting import start_tracing
-from raftsched.whole_file import replace_whole
-from raftsched.worker import cgroup, interpreters
-from raftsched.worker.discovery import discover
-from raftsched.worker.environment import base_environment
-from raftsched.worker.in_process import Handler, InProcessRunner, inside_alone, with_in_process_handlers
-from raftsched.worker.output import OutputStore
+from raftsched.version import __version__
 from raftsched.worker.ports import Runs
-from raftsched.worker.processes import boot_id
-from raftsched.worker.run_as import SHARED, confines_of, held_back, offered, users_of
-from raftsched.worker.runner import Runner
+from raftsched.worker.processes import cgroup, interpreters
+from raftsched.worker.processes.environment import base_environment
+from raftsched.worker.processes.linux import boot_id
+from raftsched.worker.processes.run_as import SHARED, confines_of, held_back, offered, users_of
+from raftsched.worker.processes.runner import Runner
+from raftsched.worker.tasks.discovery import discover
+from raftsched.worker.tasks.in_process import Handler, InProcessRunner, inside_alone, with_in_process_handlers
 
 SEGMENT_BYTES = 16 << 20
 KEPT_BYTES = 256 << 20  # of output that nodes have: what is on its way is the newest
@@ -128,7 +129,7 @@ class RemoteWorker:
         )
         runs: Runs = InProcessRunner(runner, self._inside, self.clock) if self._inside else runner
         if started is not None:
-            from raftsched.worker.run_traces import TracedRuns
+            from raftsched.worker.tasks.run_traces import TracedRuns
 
             runs = TracedRuns(runs, started[0])
         unfit = await trying
@@ -207,7 +208,7 @@ class RemoteWorker:
         return new + (0 if self._transport is None else await self._transport.read_files_again())
 
     def take(self, config: WorkerConfig) -> None:
-        """Takes what can be taken of another configuration while this worker runs (config.changes)."""
+        """Takes what can be taken of another configuration while this worker runs (config.differences)."""
         self.config = replace(self.config, grace_ms=config.grace_ms)
         if self._agent is not None:
             self._agent.take_grace(config.grace_ms)

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Meta
 
 from raftsched.bounds import DURATION_MAX_MS, SLOTS_MAX, TIME_MAX_MS
-from raftsched.core.leasing import POLL_MAX_MS as WAIT_MAX_MS
 from raftsched.core.limits import BOOT_ID_MAX, ERROR_MAX, HANDLERS_MAX, PROGRESS_TEXT_MAX, SERVED_MAX, WEIGHT_MAX
-from raftsched.worker.wire import OUTPUT_MAX
+from raftsched.core.subjects.leasing import POLL_MAX_MS as WAIT_MAX_MS
+from raftsched.worker.processes.wire import OUTPUT_MAX
 
 RUNS_MAX = 500  # of one answer
 REPORTS_MAX = 1_000  # of one poll

@@ -10,18 +10,18 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from raftsched.clock import Clock
 from raftsched.core.commands import Ended, LoseAttempt, ReportProgress, Said, Started, encode
 from raftsched.core.limits import ERROR_MAX, RESULT_MAX, STATE_MAX
 from raftsched.core.model import Outcome, OutputRef, Verdict
-from raftsched.core.results import DROPPED
 from raftsched.core.rows import META_KEY, decode_meta
+from raftsched.core.rules.results import DROPPED
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError
-from raftsched.nesting import DEPTH_MAX, nests_deeper
+from raftsched.output.keeping.owner_record import Whose, whose_of
 from raftsched.remote.protocol import OutputPlace, Printed, RefusedReport, Report
-from raftsched.worker.reports import saying
-from raftsched.worker.whose import Whose, whose_of
+from raftsched.system.clock import Clock
+from raftsched.system.nesting import DEPTH_MAX, nests_deeper
+from raftsched.worker.session.reports import saying
 
 STALE = "The attempt is over already, or is not one of this session."
 TOO_LARGE = f"{DROPPED}: it has more than {RESULT_MAX:,} bytes of JSON"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raftsched.core.allowed import Allowed
+from raftsched.core.rules.allowed import Allowed
 from raftsched.hosts import rule_asked_for
 from raftsched.remote.protocol import WorkerRules
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from raftsched.client.errors import ClientError, error_of
-from raftsched.client.nodes import Nodes
+from raftsched.client.server_order import Nodes
 from raftsched.client.servers import Server as Address
 from raftsched.client.strangers import is_strange, sender_of
 from raftsched.client.token_file import TokenFile
@@ -17,8 +17,8 @@ from raftsched.client.transport import Answer, Transport
 from raftsched.client.trust import SYSTEM, Trust, check_clear
 from raftsched.client.wire import query_text, retry_after, segment
 from raftsched.remote.frames import FRAMES
-from raftsched.remote.ports import NoAnswer, Refused, SessionOver, WrongOffset
 from raftsched.remote.protocol import BindIn, CloseIn, OpenIn, OpenOut, PollIn, PollOut, UploadOut
+from raftsched.remote.server_port import NoAnswer, Refused, SessionOver, WrongOffset
 from raftsched.remote.session_secrets import HEADER, is_bound
 from raftsched.remote.worker_token import UNAUTHORIZED, WorkerToken
 

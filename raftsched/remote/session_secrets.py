@@ -14,10 +14,10 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from hashlib import sha256
 
-from raftsched.core.cluster import Session
-from raftsched.core.executors import is_worker
 from raftsched.core.levels import SESSIONS_ARE_BOUND
 from raftsched.core.rows import SESSIONS
+from raftsched.core.rules.executors import is_worker
+from raftsched.core.subjects.cluster import Session
 from raftsched.core.tables import ReadView
 
 HEADER = "Raftsched-Session-Secret"

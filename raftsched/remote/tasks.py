@@ -7,18 +7,18 @@ from typing import Any
 
 import msgspec
 
-from raftsched.core.allowed import Allowed
 from raftsched.core.commands import EndedSaying, LoseAttempt, Said
 from raftsched.core.model import Outcome, Verdict
+from raftsched.core.rules.allowed import Allowed
 from raftsched.remote.protocol import Outcome as Told
 from raftsched.remote.protocol import OutputPlace, Printed, Report, Run
 from raftsched.remote.protocol import Verdict as Judged
-from raftsched.worker.permits import permitted
-from raftsched.worker.reports import report_of, shown
-from raftsched.worker.run_as import UnknownUser
-from raftsched.worker.runner import RunEnd, RunSpec
-from raftsched.worker.tasks import BadJob, Resolved, task_of
-from raftsched.worker.wire import NODE_STOPPED
+from raftsched.worker.processes.run_as import UnknownUser
+from raftsched.worker.processes.runner import RunEnd, RunSpec
+from raftsched.worker.processes.wire import NODE_STOPPED
+from raftsched.worker.session.reports import report_of, shown
+from raftsched.worker.tasks.permits import permitted
+from raftsched.worker.tasks.tasks import BadJob, Resolved, task_of
 
 WORKER_STOPPED = "Its worker stopped, and handed it back."
 _encode = msgspec.json.Encoder().encode

@@ -12,16 +12,16 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-from raftsched import background
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
+from raftsched.output.format.spool import HEAD, NOTE, STDERR, live_name
+from raftsched.output.keeping.store import OutputStore
+from raftsched.output.reading.reading import Span, Text
 from raftsched.remote import frames
 from raftsched.remote.frames import Piece
-from raftsched.remote.ports import NoAnswer, Refused, Server, SessionOver, WrongOffset
 from raftsched.remote.protocol import PRINTED_MAX, OutputPlace, Printed
-from raftsched.worker.output import OutputStore
-from raftsched.worker.reading import Span, Text
-from raftsched.worker.spool import HEAD, NOTE, STDERR, live_name
+from raftsched.remote.server_port import NoAnswer, Refused, Server, SessionOver, WrongOffset
+from raftsched.system import background
 
 LOOK_S = 0.25  # how often is looked for more of what runs print
 LIVE_AFTER_S = 1.0  # a run that is over by then is not sent in pieces
@@ -57,7 +57,7 @@ class _Upload:
 
 
 class Uploads:
-    """The outputs of all runs of a worker (remote.ports.Outputs). `store`: the worker's own, of which nobody else
+    """The outputs of all runs of a worker (remote.server_port.Outputs). `store`: the worker's own, of which nobody else
     reads. To be used in one event loop."""
 
     def __init__(self, store: OutputStore, servers: Sequence[Server]) -> None:

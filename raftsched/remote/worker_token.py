@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from raftsched.client.token_file import TokenFile
-from raftsched.remote.ports import NoAnswer, Refused, SessionOver
+from raftsched.remote.server_port import NoAnswer, Refused, SessionOver
 
 LOOK_S = 1.0  # between two looks at the file
 UNAUTHORIZED, FORBIDDEN = 401, 403

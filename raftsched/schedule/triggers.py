@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from raftsched.bounds import TIME_MAX_MS
-from raftsched.core.intervals import grid_due, next_every
 from raftsched.core.model import EveryMode, Trigger, TriggerKind
+from raftsched.core.rules.intervals import grid_due, next_every
 from raftsched.schedule import cron
 from raftsched.schedule.budget import COUNT_STEPS_MAX, search
 from raftsched.schedule.exclusions import Exclusion, exclusion, not_given

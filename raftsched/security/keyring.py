@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from raftsched.errors import StartupError
-from raftsched.regular_files import open_regular
+from raftsched.system.regular_files import open_regular
 
 KEY_FILE = "cluster.key"  # in the data directory of a node that made its own
 KEY_BYTES = 32  # of randomness, of a key that is made here

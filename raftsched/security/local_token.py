@@ -9,8 +9,8 @@ import secrets
 from hashlib import sha256
 from pathlib import Path
 
-from raftsched.regular_files import read_regular
 from raftsched.security.files import write_private
+from raftsched.system.regular_files import read_regular
 
 FILE = "local.token"
 ADDRESS_FILE = "local.url"  # where the node listens, for who has its secret

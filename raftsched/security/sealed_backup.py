@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from raftsched.errors import StartupError
-from raftsched.regular_files import open_regular
+from raftsched.system.regular_files import open_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305

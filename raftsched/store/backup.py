@@ -17,18 +17,18 @@ from typing import Any, BinaryIO
 import lmdb
 import msgspec
 
-from raftsched.core.cluster import Meta
 from raftsched.core.entry import NewerLog, check_level
 from raftsched.core.levels import newest_level
 from raftsched.core.model import JobState
 from raftsched.core.rows import META_KEY, decode_meta
+from raftsched.core.subjects.cluster import Meta
 from raftsched.core.tables import Table
-from raftsched.regular_files import open_regular
 from raftsched.security.keyring import Keyring
 from raftsched.store.environment import table_name
 from raftsched.store.pages import require_sound
 from raftsched.store.records import STATE, UnknownFormat, decode_state
 from raftsched.store.snapshot import SnapshotMeta
+from raftsched.system.regular_files import open_regular
 
 MEDIA_TYPE = "application/vnd.raftsched.backup"
 TRAILER = 1024  # bytes, always

@@ -18,7 +18,7 @@ from zlib import crc32
 
 import msgspec
 
-from raftsched.regular_files import read_regular
+from raftsched.system.regular_files import read_regular
 
 CHECKPOINT = "checkpoint"  # the file, beside the environment's own
 META_BYTES = 512  # of each meta page: LMDB uses 152 (mdb.c, MDB_page and MDB_meta)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import lmdb
 
-from raftsched.regular_files import open_regular
+from raftsched.system.regular_files import open_regular
 
 # LMDB's two meta pages (mdb.c, MDB_page and MDB_meta): magic, version, address, map size, then page size within the
 # first database record, the last page used, and the transaction that wrote it.

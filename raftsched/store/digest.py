@@ -17,14 +17,14 @@ from typing import Any
 import msgspec
 
 from raftsched.core import rows
-from raftsched.core.access import OIDC_KEY
-from raftsched.core.backups import BACKUP_KEY
-from raftsched.core.changes import decode_row as decode_changes
-from raftsched.core.changes import encode_row as encode_changes
-from raftsched.core.minutes import OPEN_KEY
 from raftsched.core.rows import Row, encode_row
+from raftsched.core.subjects.access import OIDC_KEY
+from raftsched.core.subjects.backups import BACKUP_KEY
+from raftsched.core.subjects.changes import decode_row as decode_changes
+from raftsched.core.subjects.changes import encode_row as encode_changes
+from raftsched.core.subjects.minutes import OPEN_KEY
+from raftsched.core.subjects.zones import ZONES_KEY
 from raftsched.core.tables import Table
-from raftsched.core.zones import ZONES_KEY
 from raftsched.store.environment import Environment
 
 _LENGTH = 4

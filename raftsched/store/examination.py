@@ -19,11 +19,10 @@ from pathlib import Path
 import lmdb
 import msgspec
 
-from raftsched.core.cluster import Form, RaiseLevel
 from raftsched.core.entry import Entry, NewerLog, check_level, decode_entry
 from raftsched.core.rows import META_KEY, decode_meta
+from raftsched.core.subjects.cluster import Form, RaiseLevel
 from raftsched.core.tables import Table
-from raftsched.regular_files import open_regular
 from raftsched.store import checkpoint, records
 from raftsched.store.datafile import is_whole
 from raftsched.store.environment import BROKEN, DATA, table_name
@@ -31,6 +30,7 @@ from raftsched.store.layout import LOCK, LOG, LogMissing, require_none, tables_d
 from raftsched.store.one_row import Unreadable, row_at
 from raftsched.store.pages import Unsound, require_sound
 from raftsched.store.records import OWN, STATE, Damaged, LogState, UnknownFormat
+from raftsched.system.regular_files import open_regular
 
 NEWEST = 1_000  # entries whose commands are decoded, to find such as only a later version knows
 _LONGEST = 1 << 46  # bytes of address space, as the file says itself

@@ -11,9 +11,9 @@ import os
 import struct
 from pathlib import Path
 
-from raftsched.regular_files import open_regular
 from raftsched.store.checkpoint import Checkpoint
 from raftsched.store.environment import DATA
+from raftsched.system.regular_files import open_regular
 
 _META = struct.Struct("<128xQQQ")  # root of the main database, last page, transaction
 _PAGE = struct.Struct("<QHHHH")  # number, -, flags, end of the pointers, begin of the nodes

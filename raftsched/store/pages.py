@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from raftsched.regular_files import open_regular
+from raftsched.system.regular_files import open_regular
 
 _META = struct.Struct("<QHHHHIIQQ48s48sQQ")  # page, then magic, version, address, map size, two databases, last, number
 _DATABASE = struct.Struct("<IHHQQQQQ")  # -, flags, depth, pages: branch, leaf, overflow; entries, root

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
-from raftsched import __version__
-from raftsched.clock import Clock
 from raftsched.errors import StartupError
+from raftsched.system.clock import Clock
+from raftsched.version import __version__
 
 if TYPE_CHECKING:
     from raftsched.tracing.tracer import Tracer
@@ -43,7 +43,7 @@ def start_tracing(instance: str, clock: Clock, environ: Mapping[str, str]) -> tu
         from opentelemetry.sdk.resources import OTELResourceDetector, Resource
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SpanExporter
 
-        from raftsched.tracing.answers import bounded_session
+        from raftsched.tracing.collector_answers import bounded_session
         from raftsched.tracing.exporting import Exporting
         from raftsched.tracing.tracer import Tracer
     except ImportError as error:

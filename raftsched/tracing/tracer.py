@@ -26,10 +26,10 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
-from raftsched import __version__
-from raftsched.clock import Clock
 from raftsched.core.model import Instance
+from raftsched.system.clock import Clock
 from raftsched.tracing.ids import trace_ids
+from raftsched.version import __version__
 
 FIRE = "fire"
 DRIFT_NS = 20_000_000  # by so much the wall clock may differ from what was counted since it was last read

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from raftsched.core.actions import Action
 from raftsched.core.commands import Answer, Said
-from raftsched.worker.runner import RunEnd, RunSpec
+from raftsched.worker.processes.runner import RunEnd, RunSpec
 
 
 class Applied(Protocol):

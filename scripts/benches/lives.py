@@ -21,12 +21,12 @@ from pathlib import Path
 
 import msgspec
 
-from raftsched.core import cluster
 from raftsched.core import commands as c
 from raftsched.core.entry import encode_entry
 from raftsched.core.ids import instance_key
 from raftsched.core.model import Outcome, Placement, Policy, Trigger, TriggerKind
 from raftsched.core.rows import META_KEY, decode_meta
+from raftsched.core.subjects import cluster
 from raftsched.core.tables import Table
 from raftsched.raft.checkpoints import EVERY_S
 from raftsched.store import LogEntry, Store, WriteBatch

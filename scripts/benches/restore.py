@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 from random import Random
 
-from raftsched.core.cluster import Member
+from raftsched.backups.restore import restore
 from raftsched.core.commands import CreateJob, Form, OpenLeadership, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.levels import newest_level
 from raftsched.core.model import Policy, Trigger, TriggerKind
 from raftsched.core.rows import read_meta
-from raftsched.restore import restore
+from raftsched.core.subjects.cluster import Member
 from raftsched.store import LogEntry, Store, WriteBatch
 from raftsched.store.backup import label_of, trailer
 from scripts.benches.figures import emit, note

@@ -41,7 +41,7 @@ PARTS = (
     Part(
         "packages on every Python",
         ("tests/e2e/test_packages.py",),
-        ("scripts/build", "scripts/build.py", "scripts/bill_of_materials.py", "raftsched/__init__.py", "README.md"),
+        ("scripts/build", "scripts/build.py", "scripts/bill_of_materials.py", "raftsched/version.py", "README.md"),
     ),
     Part("Prometheus", ("tests/e2e/test_watch.py",), ("raftsched/metrics.py", "raftsched/node", "raftsched/doctor")),
     Part("Kubernetes", ("tests/e2e/test_kubernetes.py",), ("raftsched/config",)),

@@ -51,10 +51,11 @@ SUBJECTS = (
         "`./scripts/bench workers --seconds 60`, `./jepsen-like/run.py --workers 20 --run-on workers` for some minutes",
     ),
     Subject(
-        ("raftsched/outputs/",),
-        ("tests/unit/outputs", "tests/integration/api/runs", *_e2e("output_store", "worker_output")),
+        ("raftsched/output/",),
+        ("tests/unit/output", "tests/integration/api/runs", *_e2e("output_store", "worker_output", "shipping")),
     ),
-    Subject(("raftsched/shipping/",), ("tests/unit/shipping", *_e2e("shipping"))),
+    Subject(("raftsched/notices/",), ("tests/unit/notices", *_e2e("notifications", "webhooks"))),
+    Subject(("raftsched/system/",), ("tests/unit/system",)),
     Subject(("raftsched/tracing/",), ("tests/unit/tracing", *_e2e("tracing"))),
     Subject(
         ("raftsched/security/",),
@@ -77,6 +78,7 @@ SUBJECTS = (
         ("tests/unit/client", *_e2e("sdk", "webshop")),
         "`./scripts/make-sync`",
     ),
+    Subject(("raftsched/importers/",), ("tests/unit/importers",)),
     Subject(("raftsched/cli/",), ("tests/unit/cli", "tests/unit/docs", *_e2e("examples"))),
     Subject(("raftsched/ui/",), ("tests/unit/ui", "tests/e2e/browser"), "`./scripts/bench page`"),
     Subject(("deploy/",), ("tests/unit/docs", *_e2e("kubernetes", "virtual_machines", "proxies", "systemd", "watch"))),

@@ -21,10 +21,10 @@ from zlib import crc32
 
 import msgspec
 
-from raftsched.clock import SystemClock
 from raftsched.raft import Raft, codec
 from raftsched.raft.transport.link import Link, proof
 from raftsched.raft.transport.tls import Contexts, KeyTls, Plain, Seal
+from raftsched.system.clock import SystemClock
 from tests.sim.checks import state_hash
 from tests.support.raft_cluster import BARRIER, FAST, Cluster, until
 

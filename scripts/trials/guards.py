@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tests.support.cluster import NodeProcess
 
-MODULE = b"raftsched.worker.sentinel"  # in the command line of a supervisor and its keepers
+MODULE = b"raftsched.worker.processes.sentinel"  # in the command line of a supervisor and its keepers
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from raftsched.api.routes import ROUTES
-from raftsched.cli.terminal.documents import read_jobs
 from raftsched.config.node import load
+from raftsched.importers.documents import read_jobs
 from tests.e2e.steps import wait_final
 from tests.support.example_rows import rows
 from tests.support.examples import (
@@ -195,7 +195,7 @@ def test_triggers_in_the_text_are_accepted(place: Place) -> None:
 
 def test_every_block_is_tried_or_named_as_one_that_is_not() -> None:
     for block in BLOCKS:
-        # sql: tests/unit/cli/importers/test_quartz.py
+        # sql: tests/unit/importers/test_quartz.py
         known = (*SHELL, "json", "yaml", "ini", "toml", "python", "sql")
         assert block.file or block.language in known, (
             f"{block}: say in tests/support/examples.py how {block.language} is tried"

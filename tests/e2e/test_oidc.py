@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from raftsched.clock import SystemClock
+from raftsched.system.clock import SystemClock
 from tests.e2e.steps import command
 from tests.support.issuer import CLIENT, as_setting, issuing_beside, rsa_key
 from tests.support.local_cluster import LocalCluster

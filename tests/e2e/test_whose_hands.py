@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.worker.processes import descendants
+from raftsched.worker.processes.linux import descendants
 from tests.e2e.conftest import HANDLERS
 from tests.e2e.steps import FINAL
 from tests.support.api_nodes import Reply

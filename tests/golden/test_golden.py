@@ -13,7 +13,7 @@ from msgspec import inspect
 from raftsched.core import commands as c
 from raftsched.core.apply import Applier, apply_entry
 from raftsched.core.entry import decode_entry, encode_configuration, encode_entry
-from raftsched.core.minutes import OPEN_KEY
+from raftsched.core.subjects.minutes import OPEN_KEY
 from raftsched.core.tables import Table
 from tests.golden.goldenfile import GoldenEntry, GoldenLog, RecordingView, batches, files, raw_commands, read
 from tests.golden.record import accepted, answer_codes, command_types

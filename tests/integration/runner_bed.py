@@ -11,14 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from raftsched.clock import SystemClock
-from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import Outcome
-from raftsched.worker.keeper import REAP_MS
-from raftsched.worker.lease import LOOK_MS
-from raftsched.worker.output import OutputStore
-from raftsched.worker.runner import RunEnd, Runner, RunSpec
-from raftsched.worker.wire import Exec, Python, Task
+from raftsched.core.subjects.leasing import KILL_BEFORE_MS
+from raftsched.output.keeping.store import OutputStore
+from raftsched.system.clock import SystemClock
+from raftsched.worker.processes.keeper import REAP_MS
+from raftsched.worker.processes.lease import LOOK_MS
+from raftsched.worker.processes.runner import RunEnd, Runner, RunSpec
+from raftsched.worker.processes.wire import Exec, Python, Task
 from tests.support.patience import until, within
 
 LONG_MS = 600_000

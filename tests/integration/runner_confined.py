@@ -7,8 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from raftsched.worker import cgroup
-from raftsched.worker.wire import Exec, Limits
+from raftsched.worker.processes import cgroup
+from raftsched.worker.processes.wire import Exec, Limits
 from tests.integration.runner_bed import Bed
 
 MIB = 2**20

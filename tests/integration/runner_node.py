@@ -9,10 +9,10 @@ import os
 import sys
 from pathlib import Path
 
-from raftsched.clock import SystemClock
-from raftsched.worker.output import OutputStore
-from raftsched.worker.runner import Runner, RunSpec
-from raftsched.worker.wire import Exec
+from raftsched.output.keeping.store import OutputStore
+from raftsched.system.clock import SystemClock
+from raftsched.worker.processes.runner import Runner, RunSpec
+from raftsched.worker.processes.wire import Exec
 from tests.integration.runner_bed import LONG_MS, MARK, SCATTERED
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from raftsched.core.model import Outcome
-from raftsched.worker import cgroup
-from raftsched.worker.users import PIDS_MAX, Confines
-from raftsched.worker.wire import Exec, Limits, Python
+from raftsched.worker.processes import cgroup
+from raftsched.worker.processes.users import PIDS_MAX, Confines
+from raftsched.worker.processes.wire import Exec, Limits, Python
 from tests.integration.runner_bed import STAYS, Bed, death
 
 MIB = 2**20

@@ -12,8 +12,8 @@ import pytest
 from raftsched.core.commands import Said
 from raftsched.core.model import Outcome, Verdict
 from raftsched.errors import RaftschedError
-from raftsched.worker.users import Confines
-from raftsched.worker.wire import Exec, Limits, Python
+from raftsched.worker.processes.users import Confines
+from raftsched.worker.processes.wire import Exec, Limits, Python
 from tests.integration.runner_bed import LONG_MS, NODES_OWN, Bed
 from tests.support.patience import until, within
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.core.model import Outcome
-from raftsched.worker.wire import Exec, Python, Task
+from raftsched.worker.processes.wire import Exec, Python, Task
 from tests.integration.runner_bed import LONG_MS, STAYS, Bed
 from tests.support.patience import patient_ms, until
 

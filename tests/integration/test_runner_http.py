@@ -11,8 +11,8 @@ import pytest
 
 from raftsched.core.model import Outcome
 from raftsched.worker.executors.http import retry_after_of
-from raftsched.worker.runner import RunEnd
-from raftsched.worker.wire import Http
+from raftsched.worker.processes.runner import RunEnd
+from raftsched.worker.processes.wire import Http
 from tests.integration.runner_bed import Bed
 from tests.support.patience import patient_ms, within
 

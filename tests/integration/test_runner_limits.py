@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from raftsched.core.model import Outcome
-from raftsched.worker.limits import OOM_SCORE, blamed
-from raftsched.worker.wire import ERROR_MAX, Exec, Limits, Python, failure
+from raftsched.worker.processes.limits import OOM_SCORE, blamed
+from raftsched.worker.processes.wire import ERROR_MAX, Exec, Limits, Python, failure
 from tests.integration.runner_bed import STAYS, Bed
 from tests.support.patience import until
 
@@ -202,7 +202,7 @@ def test_what_happened_is_said_however_long_the_output_is() -> None:
 
 def test_runs_have_the_open_files_that_the_node_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not those that the node took for itself."""
-    monkeypatch.setattr("raftsched.descriptors._GIVEN", 300)
+    monkeypatch.setattr("raftsched.system.descriptors._GIVEN", 300)
 
     async def body() -> None:
         async with Bed(tmp_path) as bed:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.core.allowed import Allowed
 from raftsched.core.model import Outcome
-from raftsched.worker.runner import RunEnd
-from raftsched.worker.wire import TLS_LATER, TLS_NONE, Mail
+from raftsched.core.rules.allowed import Allowed
+from raftsched.worker.processes.runner import RunEnd
+from raftsched.worker.processes.wire import TLS_LATER, TLS_NONE, Mail
 from tests.integration.runner_bed import Bed
 from tests.support.mail_server import MailServer, mail_server
 from tests.support.patience import patient_ms, within

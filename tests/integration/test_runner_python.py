@@ -13,10 +13,10 @@ import pytest
 
 from raftsched.core.commands import Said
 from raftsched.core.model import Outcome, Verdict
-from raftsched.worker.environment import BASE_ENVIRONMENT
-from raftsched.worker.leftovers import VARIABLE
-from raftsched.worker.runner import RunEnd
-from raftsched.worker.wire import Python
+from raftsched.worker.processes.environment import BASE_ENVIRONMENT
+from raftsched.worker.processes.leftovers import VARIABLE
+from raftsched.worker.processes.runner import RunEnd
+from raftsched.worker.processes.wire import Python
 from tests.integration.runner_bed import MARK, NODES_OWN, Bed
 from tests.support.patience import patient_ms
 

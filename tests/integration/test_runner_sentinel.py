@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import Outcome
+from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.errors import StartupError
-from raftsched.worker import runner as runner_module
-from raftsched.worker.wire import Exec, Python
+from raftsched.worker.processes import runner as runner_module
+from raftsched.worker.processes.wire import Exec, Python
 from tests.integration.runner_bed import LONG_MS, SCATTERED, STAYS, Bed, death
 from tests.support.patience import patient_ms, within
 

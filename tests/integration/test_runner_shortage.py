@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.core.model import Outcome
-from raftsched.worker.wire import Exec, Http, Limits, Python, Task
+from raftsched.worker.processes.wire import Exec, Http, Limits, Python, Task
 from tests.integration.runner_bed import Bed
 
 FUNCTIONS = Path(__file__).parent / "runner_functions"

@@ -10,8 +10,8 @@ import pytest
 
 from raftsched.core.limits import RUN_MAX
 from raftsched.core.model import Outcome
-from raftsched.worker.tasks import VALUES_MAX
-from raftsched.worker.wire import PACKET_MAX, Exec, Http, Python, Task
+from raftsched.worker.processes.wire import PACKET_MAX, Exec, Http, Python, Task
+from raftsched.worker.tasks.tasks import VALUES_MAX
 from tests.integration.runner_bed import Bed
 from tests.integration.test_runner_http import Server
 

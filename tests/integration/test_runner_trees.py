@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import Outcome
+from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.errors import StartupError
-from raftsched.worker.keeper import BEGAN_AFTER_MS
-from raftsched.worker.wire import Exec, Python
+from raftsched.worker.processes.keeper import BEGAN_AFTER_MS
+from raftsched.worker.processes.wire import Exec, Python
 from tests.integration.runner_bed import (
     CLEANS_UP,
     COMET_C,

@@ -16,10 +16,10 @@ import pytest
 
 from raftsched.core.commands import Said
 from raftsched.core.model import Outcome
-from raftsched.worker.leftovers import VARIABLE, end_leftovers
-from raftsched.worker.run_as import look_up
-from raftsched.worker.users import Confines
-from raftsched.worker.wire import Exec, Limits, Python
+from raftsched.worker.processes.leftovers import VARIABLE, end_leftovers
+from raftsched.worker.processes.run_as import look_up
+from raftsched.worker.processes.users import Confines
+from raftsched.worker.processes.wire import Exec, Limits, Python
 from tests.integration.runner_bed import SCATTERED, STAYS, STUBBORN, Bed, death
 from tests.support.patience import patient, within
 

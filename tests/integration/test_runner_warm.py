@@ -15,7 +15,7 @@ import pytest
 
 from raftsched.core.model import Outcome
 from raftsched.worker.executors.remains import KEPT_MAX
-from raftsched.worker.wire import Python
+from raftsched.worker.processes.wire import Python
 from tests.integration.runner_bed import Bed
 from tests.integration.test_runner_python import HERE, bed, result
 

@@ -11,7 +11,7 @@ APPLYING = (
     Mutant(
         "dedupe_off",
         "a batch that comes again is not applied again",
-        "core/origins.py",
+        "core/subjects/origins.py",
         "    if bits & bit:\n        return False\n",
         "",
         _CORE,
@@ -20,7 +20,7 @@ APPLYING = (
     Mutant(
         "dedupe_floor_off",
         "nor one that is older than all that is remembered singly",
-        "core/origins.py",
+        "core/subjects/origins.py",
         "    if seq <= row.floor:\n        return False\n",
         "    if seq <= row.floor:\n        return True\n",
         _CORE,
@@ -29,7 +29,7 @@ APPLYING = (
     Mutant(
         "old_leadership_opens",
         "an older leadership does not become the newest again",
-        "core/apply/cluster.py",
+        "core/apply/cluster/membership.py",
         "    if c.epoch <= tx.meta.epoch:\n",
         "    if False:\n",
         _CORE,
@@ -38,7 +38,7 @@ APPLYING = (
     Mutant(
         "end_of_old_leadership",
         "the end of a session is the newest leadership's to say",
-        "core/apply/cluster.py",
+        "core/apply/cluster/membership.py",
         "    if c.epoch != tx.meta.epoch:\n",
         "    if False:\n",
         _CORE,
@@ -47,7 +47,7 @@ APPLYING = (
     Mutant(
         "session_of_another_boot",
         "only the same boot replaces an open session",
-        "core/apply/cluster.py",
+        "core/apply/cluster/membership.py",
         "if earlier.boot_id != c.boot_id:",
         "if False:",
         _CORE,
@@ -56,7 +56,7 @@ APPLYING = (
     Mutant(
         "session_replaced_twice",
         "a session replaces the newest one",
-        "core/apply/cluster.py",
+        "core/apply/cluster/membership.py",
         "    newest = tx.node_session(c.node)\n    if newest != c.replaces:\n",
         "    newest = tx.node_session(c.node)\n    if False:\n",
         _CORE,
@@ -65,7 +65,7 @@ APPLYING = (
     Mutant(
         "fire_of_another_time",
         "a fire is for the revision and the time that the job has",
-        "core/apply/firing.py",
+        "core/apply/jobs/firing.py",
         "if job.revision != c.revision or job.nominal_at_ms != c.nominal_at_ms or not plausible(c):",
         "if not plausible(c):",
         _CORE,
@@ -74,7 +74,7 @@ APPLYING = (
     Mutant(
         "trigger_of_another_time",
         "of several triggers each is fired for the time that it has",
-        "core/apply/firing.py",
+        "core/apply/jobs/firing.py",
         "if not 0 <= part.index < len(job.triggers) or job.triggers[part.index].nominal_at_ms != part.nominal_at_ms:",
         "if not 0 <= part.index < len(job.triggers):",
         _CORE,
@@ -83,7 +83,7 @@ APPLYING = (
     Mutant(
         "time_of_two_triggers_twice",
         "a time that two triggers have is run once",
-        "core/apply/firing.py",
+        "core/apply/jobs/firing.py",
         "        leave_out(tx, job, sources)\n",
         "",
         _CORE,
@@ -92,7 +92,7 @@ APPLYING = (
     Mutant(
         "missed_time_of_two_triggers_twice",
         "also where it is made up for, and the other one has a longer jitter",
-        "core/apply/firing.py",
+        "core/apply/jobs/firing.py",
         "if source is not None and _was_run(tx, job, nominal, source.trigger):",
         "if False:",
         _CORE,
@@ -101,7 +101,7 @@ APPLYING = (
     Mutant(
         "forbid_for_each_trigger",
         "overlap is about the runs of all triggers of a job",
-        "core/apply/firing.py",
+        "core/apply/jobs/firing.py",
         "if not (trigger.once or is_once(nominal, sources)):",
         "if not (trigger.once or sources):",
         _CORE,
@@ -110,7 +110,7 @@ APPLYING = (
     Mutant(
         "missed_run_of_once_left_out",
         "the run that makes up for missed times waits for the one that goes on",
-        "core/apply/firing.py",
+        "core/apply/jobs/firing.py",
         "return 1 if tx.meta.level >= MISSED_RUN_WAITS else 0",
         "return 0",
         _CORE,
@@ -119,7 +119,7 @@ APPLYING = (
     Mutant(
         "delay_counts_scheduled_runs_only",
         "a fixed delay counts from the end of runs by hand, too",
-        "core/apply/firing.py",
+        "core/apply/jobs/firing.py",
         "        _stop_delays(tx, job)\n",
         "        pass\n",
         _CORE,
@@ -128,7 +128,7 @@ APPLYING = (
     Mutant(
         "jitter_past_the_next_time",
         "a jitter ends before the next time",
-        "core/intervals.py",
+        "core/rules/intervals.py",
         "bound = min(bound, gap_ms - 1)",
         "pass",
         _CORE,
@@ -137,7 +137,7 @@ APPLYING = (
     Mutant(
         "jitter_past_that_of_another_trigger",
         "of several triggers it ends before the next time of any",
-        "core/apply/several.py",
+        "core/apply/jobs/several.py",
         "        _end_jitters(job)\n",
         "        pass\n",
         _CORE,
@@ -146,7 +146,7 @@ APPLYING = (
     Mutant(
         "renamed_to_other_times",
         "a new name moves no time that H stands for",
-        "core/creation.py",
+        "core/rules/creation.py",
         "    if job.seed or has_hash(job.policy):\n",
         "    if False:\n",
         _CORE,
@@ -155,7 +155,7 @@ APPLYING = (
     Mutant(
         "schedule_of_another_since",
         "a next time is for the trigger that is owed it since then",
-        "core/apply/firing.py",
+        "core/apply/jobs/firing.py",
         "if state.owed_since_ms is None or state.owed_since_ms != part.since_ms:",
         "if state.owed_since_ms is None:",
         _CORE,
@@ -164,7 +164,7 @@ APPLYING = (
     Mutant(
         "resumed_though_paused_anew",
         "a pause until a time is over then only while no other has replaced it",
-        "core/apply/jobs.py",
+        "core/apply/jobs/lifecycle.py",
         "if job is None or job.resume_at_ms is None or job.resume_at_ms != c.resume_at_ms:",
         "if job is None or job.resume_at_ms is None:",
         _CORE,
@@ -173,7 +173,7 @@ APPLYING = (
     Mutant(
         "resumed_from_when_it_is_noticed",
         "what is due from the end of a pause on is owed",
-        "core/apply/jobs.py",
+        "core/apply/jobs/lifecycle.py",
         "_resume(tx, job, max(0, min(tx.now, since_ms)))",
         "_resume(tx, job, tx.now)",
         _CORE,
@@ -182,7 +182,7 @@ APPLYING = (
     Mutant(
         "resumed_from_before_the_pause",
         "what was run before a pause is not owed again when its end is past already",
-        "core/apply/jobs.py",
+        "core/apply/jobs/lifecycle.py",
         "        resume_at_ms = max(resume_at_ms, min(tx.now + 1, TIME_MAX_MS))\n",
         "        pass\n",
         _CORE,
@@ -191,7 +191,7 @@ APPLYING = (
     Mutant(
         "told_again",
         "a webhook is told once that a run is late, or runs long",
-        "core/apply/notices.py",
+        "core/apply/runs/notices.py",
         "    if what in instance.told:\n",
         "    if False:\n",
         _CORE,
@@ -200,7 +200,7 @@ APPLYING = (
     Mutant(
         "look_of_another_time",
         "a look is for the limit that is the next one",
-        "core/apply/watches.py",
+        "core/apply/runs/watches.py",
         "if instance is None or job is None or instance.watch_at_ms != c.at_ms:",
         "if instance is None or job is None:",
         _CORE,
@@ -209,7 +209,7 @@ APPLYING = (
     Mutant(
         "not_run_told_again",
         "that a job has not succeeded for so long is told once until it does",
-        "core/apply/watches.py",
+        "core/apply/runs/watches.py",
         "    job.not_run_told_ms = c.at_ms\n",
         "",
         _CORE,
@@ -218,7 +218,7 @@ APPLYING = (
     Mutant(
         "cluster_told_again",
         "of one event about one node one is told in a time",
-        "core/apply/cluster_notices.py",
+        "core/apply/cluster/cluster_notices.py",
         "    if not noted.told_at_ms <= tx.now < until_ms:\n",
         "    if True:\n",
         _CORE,
@@ -227,7 +227,7 @@ APPLYING = (
     Mutant(
         "flood",
         "a webhook is sent no more messages in a time than it wants",
-        "core/apply/notices.py",
+        "core/apply/runs/notices.py",
         "    return webhook.counted < webhook.spec.most\n",
         "    return True\n",
         _CORE,
@@ -236,7 +236,7 @@ APPLYING = (
     Mutant(
         "secrets_to_workers",
         "what secrets of webhooks go with is for nodes alone",
-        "core/eligibility.py",
+        "core/rules/eligibility.py",
         '    if "http" in handlers and not is_worker(session.node):\n',
         '    if "http" in handlers:\n',
         _CORE,
@@ -245,7 +245,7 @@ APPLYING = (
     Mutant(
         "expired_is_assigned",
         "what has expired is not started any more",
-        "core/apply/attempts.py",
+        "core/apply/runs/attempts.py",
         "if instance.expires_at_ms is not None and instance.expires_at_ms <= tx.now:",
         "if False:",
         _CORE,
@@ -254,7 +254,7 @@ APPLYING = (
     Mutant(
         "snoozes_without_end",
         "a run puts itself off so often and no more",
-        "core/apply/attempts.py",
+        "core/apply/runs/attempts.py",
         "    if instance.snoozes > SNOOZES_MAX:\n",
         "    if False:\n",
         _CORE,
@@ -263,7 +263,7 @@ APPLYING = (
     Mutant(
         "verdict_of_what_was_ended",
         "a run that somebody ended does not say what becomes of it",
-        "core/apply/attempts.py",
+        "core/apply/runs/attempts.py",
         "if job is not None and outcome in _BY_ITSELF:",
         "if job is not None:",
         _CORE,
@@ -272,7 +272,7 @@ APPLYING = (
     Mutant(
         "start_without_a_permit",
         "a run that gave back the permit of its key is not given to a worker",
-        "core/apply/attempts.py",
+        "core/apply/runs/attempts.py",
         "    if instance.permit is not None and instance.permit.state is not _HELD:\n",
         "    if False:\n",
         ("unit/core/test_run_keys.py",),
@@ -281,7 +281,7 @@ APPLYING = (
     Mutant(
         "one_permit_too_many",
         "no more runs of a key go than its max",
-        "core/run_keys.py",
+        "core/rules/run_keys.py",
         "row.running >= limits.max:",
         "row.running > limits.max:",
         ("unit/core/test_run_keys.py",),
@@ -289,7 +289,7 @@ APPLYING = (
     Mutant(
         "first_in_line_is_passed",
         "a run that comes does not pass those that wait in the line of its key",
-        "core/apply/run_keys.py",
+        "core/apply/runs/run_keys.py",
         "if (head is None or own < head) and blocked_by",
         "if blocked_by",
         ("unit/core/test_run_keys.py",),
@@ -298,7 +298,7 @@ APPLYING = (
     Mutant(
         "starts_are_not_kept",
         "a permit keeps a start of its rate: what waits for workers does not start in a burst",
-        "core/run_keys.py",
+        "core/rules/run_keys.py",
         "    bucket.kept += 1\n",
         "    bucket.kept += 0\n",
         ("unit/core/test_run_keys.py",),
@@ -307,7 +307,7 @@ APPLYING = (
     Mutant(
         "taken_for_startable",
         "the leader takes no run for startable that finds no permit of its key",
-        "leader/firing.py",
+        "leader/due/firing.py",
         "    if policy.concurrency is not None and not permits.take(job):\n",
         "    if False:\n",
         ("unit/leader/test_firing.py",),
@@ -316,7 +316,7 @@ APPLYING = (
     Mutant(
         "lease_without_quorum_age",
         "a lease is shorter by the age of the round that a majority answered",
-        "leader/leases.py",
+        "leader/liveness/leases.py",
         "grant = lease.ttl_ms - (now_ms - quorum_ms)",
         "grant = lease.ttl_ms",
         _LEADER,
@@ -325,7 +325,7 @@ APPLYING = (
     Mutant(
         "no_margin",
         "a session is over a margin later than its lease",
-        "leader/leases.py",
+        "leader/liveness/leases.py",
         "Lease(session.id, session.node, ttl, now_ms + ttl + ttl // 4)",
         "Lease(session.id, session.node, ttl, now_ms + ttl)",
         _LEADER,
@@ -334,7 +334,7 @@ APPLYING = (
     Mutant(
         "granted_after_the_end",
         "a session whose end was proposed is granted nothing",
-        "leader/leases.py",
+        "leader/liveness/leases.py",
         "if lease is None or lease.node != node or lease.declared or quorum_ms is None:",
         "if lease is None or lease.node != node or quorum_ms is None:",
         _LEADER,
@@ -361,7 +361,7 @@ APPLYING = (
     Mutant(
         "border_behind_all_of_the_day",
         "what was not moved is still far",
-        "core/apply/far.py",
+        "core/apply/jobs/far.py",
         'rows[-1][0] + b"\\0" if len(rows) == limit else until',
         "until",
         _CORE,
@@ -370,7 +370,7 @@ APPLYING = (
     Mutant(
         "border_goes_back",
         "what has come near does not become far again",
-        "core/apply/far.py",
+        "core/apply/jobs/far.py",
         "    if until <= tx.meta.far_from:\n",
         "    if False:\n",
         _CORE,
@@ -388,7 +388,7 @@ APPLYING = (
     Mutant(
         "outage_bit_by_bit",
         "what is past or nearly due comes near at once",
-        "leader/far_times.py",
+        "leader/due/far_times.py",
         "if not at_once or not isinstance(done, Accepted)",
         "if True or not isinstance(done, Accepted)",
         _LEADER,
@@ -397,7 +397,7 @@ APPLYING = (
     Mutant(
         "circles_without_end",
         "one entry looks for circles in a bounded number of steps, whatever it writes",
-        "core/creation.py",
+        "core/rules/creation.py",
         "        if steps >= last:\n            break\n",
         "",
         _CORE,
@@ -415,7 +415,7 @@ APPLYING = (
     Mutant(
         "followers_started_again",
         "an end that comes again starts nothing that it started before",
-        "core/apply/workflows.py",
+        "core/apply/runs/following.py",
         "    elif come and not told_before:\n",
         "    elif come:\n",
         _CORE,
@@ -424,7 +424,7 @@ APPLYING = (
     Mutant(
         "follower_of_no_end",
         "a job follows the ends that it names, and no others",
-        "core/apply/workflows.py",
+        "core/apply/runs/following.py",
         "    come = wanted(after.on, instance.state)\n",
         "    come = True\n",
         _CORE,
@@ -433,7 +433,7 @@ APPLYING = (
     Mutant(
         "killed_workflow_goes_on",
         "nothing more starts in a workflow that was killed",
-        "core/apply/workflows.py",
+        "core/apply/runs/following.py",
         "    if workflow is not None and workflow.killed_at_ms is not None:\n        return\n",
         "",
         _CORE,
@@ -442,7 +442,7 @@ APPLYING = (
     Mutant(
         "followers_forgotten",
         "jobs that an entry has no room to start are started by a later one",
-        "core/apply/workflows.py",
+        "core/apply/runs/following.py",
         "    if len(ids) > room:\n        instance.wake_at_ms = tx.now\n        return room\n",
         "",
         _CORE,
@@ -451,7 +451,7 @@ APPLYING = (
     Mutant(
         "gone_before_followers_know",
         "an instance is kept until all that follow it were told of its end",
-        "core/apply/retention.py",
+        "core/apply/runs/retention.py",
         "            if instance is not None and instance.telling is not None:\n",
         "            if False:\n",
         _CORE,
@@ -460,7 +460,7 @@ APPLYING = (
     Mutant(
         "joined_too_early",
         "a job that waits for several runs when all have come",
-        "core/apply/workflows.py",
+        "core/apply/runs/following.py",
         "    if all(one in join.came for one in after.jobs):\n",
         "    if join.came:\n",
         _CORE,
@@ -469,7 +469,7 @@ APPLYING = (
     Mutant(
         "workflow_over_too_early",
         "a workflow is not over while a run at its end has jobs to start",
-        "core/workflows.py",
+        "core/subjects/workflow.py",
         "    over = instance.state in FINAL and instance.telling is None\n",
         "    over = instance.state in FINAL\n",
         _CORE,
@@ -478,7 +478,7 @@ APPLYING = (
     Mutant(
         "others_run_again",
         "whoever reruns what is behind a run does so in namespaces in which they may",
-        "core/apply/downstream.py",
+        "core/apply/runs/downstream.py",
         "    if any(one.row is not None and one.job.namespace not in allowed for one in found):\n",
         "    if False:\n",
         _CORE,
@@ -487,7 +487,7 @@ APPLYING = (
     Mutant(
         "kill_undone_by_others",
         "a killed workflow is set going again by those who may kill it",
-        "core/apply/downstream.py",
+        "core/apply/runs/downstream.py",
         "        if killed and first is not None and first.namespace not in allowed:\n",
         "        if False:\n",
         _CORE,
@@ -496,7 +496,7 @@ APPLYING = (
     Mutant(
         "others_killed",
         "whoever kills a workflow ends runs in namespaces in which they may",
-        "core/apply/workflows.py",
+        "core/apply/runs/following.py",
         "    if allowed is not None and job.namespace not in allowed:\n",
         "    if False:\n",
         _CORE,
@@ -505,7 +505,7 @@ APPLYING = (
     Mutant(
         "rerun_forgotten",
         "what was started again by an older rerun is started again by a newer one",
-        "core/apply/downstream.py",
+        "core/apply/runs/downstream.py",
         "    instance.rerun_id = tx.new_id()\n",
         "    instance.rerun_id = 1\n",
         _CORE,

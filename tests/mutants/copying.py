@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_COPYING = ("unit/outputs/test_copying.py",)
-_STORING = ("unit/outputs/test_storing.py",)
-_PRUNING = ("unit/outputs/test_pruning.py",)
+_COPYING = ("unit/output/test_copying.py",)
+_STORING = ("unit/output/test_storing.py",)
+_PRUNING = ("unit/output/test_pruning.py",)
 _API = ("integration/api/runs/test_output_copies.py",)
 
 COPYING = (
     Mutant(
         "copied_before_it_is_flushed",
         "only what is on the disk for good is sent: what a loss of power takes back is written otherwise",
-        "worker/output.py",
+        "output/keeping/store.py",
         "        os.fdatasync(at.fd)\n        self._table.segments[at.number].synced = at.end\n",
         "        self._table.segments[at.number].synced = at.end\n        os.fdatasync(at.fd)\n",
         _COPYING,
@@ -22,7 +22,7 @@ COPYING = (
     Mutant(
         "written_behind_a_torn_end",
         "a segment whose end is torn gets no more: its places may be in a copy already",
-        "worker/found_ends.py",
+        "output/keeping/segment_tails.py",
         "        self.torn.add(number)\n        if size",
         "        if size",
         ("unit/worker/test_found_ends.py", *_COPYING),
@@ -31,7 +31,7 @@ COPYING = (
     Mutant(
         "lost_output_is_copied_over",
         "what a disk has lost of a segment does not replace the copy that has it",
-        "outputs/sent.py",
+        "output/following/sent.py",
         "part.end == at and part.node in nodes and (number, part.start, part.node) not in self._shortened",
         "part.end == at and part.node in nodes",
         _COPYING,
@@ -40,7 +40,7 @@ COPYING = (
     Mutant(
         "copy_on_a_lost_disk_counts",
         "a copy on a disk that is not there any more is made again",
-        "outputs/sent.py",
+        "output/following/sent.py",
         "part.start < end and members.get(part.node) == part.store",
         "part.start < end and part.node in members",
         _COPYING,
@@ -49,7 +49,7 @@ COPYING = (
     Mutant(
         "copies_with_gaps",
         "a piece that does not begin where the copy ends is refused",
-        "outputs/copies.py",
+        "output/following/copies.py",
         "            if not 0 <= at <= size:\n",
         "            if at < 0:\n",
         _COPYING,
@@ -58,7 +58,7 @@ COPYING = (
     Mutant(
         "damaged_output_is_copied",
         "what is damaged is not sent",
-        "worker/records.py",
+        "output/format/records.py",
         "whole = stop <= end and _digest(fd, at + HEADER_SIZE, stop) == HEADER.unpack(head[: HEADER.size])[5]",
         "whole = stop <= end",
         _COPYING,
@@ -94,7 +94,7 @@ COPYING = (
     Mutant(
         "stored_output_is_not_checked",
         "output from an object store is held against the digests of the record and of the log",
-        "outputs/stored.py",
+        "output/reading/stored.py",
         "            end = checked(file.fileno(), replace(ref, offset=0), token)\n",
         "            end = HEADER_SIZE + size\n",
         _STORING,
@@ -103,7 +103,7 @@ COPYING = (
     Mutant(
         "stored_output_of_any_size",
         "an object makes nobody fetch more than the log says",
-        "outputs/stored.py",
+        "output/reading/stored.py",
         "size is None or size > _body_max(ref)",
         "size is None",
         _STORING,
@@ -112,7 +112,7 @@ COPYING = (
     Mutant(
         "stored_before_it_is_put",
         "output has a second copy when the store has taken it",
-        "outputs/storing.py",
+        "output/following/storing.py",
         "            self._note_failed(segment.number, error)\n            return False\n",
         "            self._note_put(put)\n            return False\n",
         _STORING,
@@ -121,7 +121,7 @@ COPYING = (
     Mutant(
         "copy_at_another_store_counts",
         "what was put at another place is put again",
-        "outputs/storing.py",
+        "output/following/storing.py",
         "hashlib.sha256(store.where.encode()).digest()[:STORE_BYTES]",
         "bytes(STORE_BYTES)",
         _STORING,
@@ -130,7 +130,7 @@ COPYING = (
     Mutant(
         "stored_output_goes_without_a_leader",
         "what is stored is deleted only by ages that a leader has just confirmed",
-        "outputs/pruning.py",
+        "output/following/pruning.py",
         "        await self._confirm()  # a list takes its time\n",
         "",
         _PRUNING,
@@ -139,7 +139,7 @@ COPYING = (
     Mutant(
         "the_leader_deletes_what_members_put",
         "each member sees to its own objects",
-        "outputs/pruning.py",
+        "output/following/pruning.py",
         "place is not None and place.node not in without:\n",
         "place is not None:\n",
         _PRUNING,
@@ -148,7 +148,7 @@ COPYING = (
     Mutant(
         "objects_of_other_clusters_go",
         "what another cluster put there stays",
-        "outputs/objects.py",
+        "output/following/objects.py",
         '    if found is None or found["cluster"] != cluster:\n',
         "    if found is None:\n",
         _STORING,

@@ -1,16 +1,16 @@
-"""Rules of raftsched/cli/importers by which no file does harm, and nothing runs that is not meant to."""
+"""Rules of raftsched/importers by which no file does harm, and nothing runs that is not meant to."""
 
 from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_IMPORTERS = ("unit/cli/importers",)
+_IMPORTERS = ("unit/importers",)
 
 IMPORTING = (
     Mutant(
         "xml_with_entities",
         "XML that declares an entity is refused",
-        "cli/importers/quartz/data_file.py",
+        "importers/quartz/data_file.py",
         "        self.parser.EntityDeclHandler = self._entity\n",
         "",
         _IMPORTERS,
@@ -19,7 +19,7 @@ IMPORTING = (
     Mutant(
         "lacking_and_scheduled",
         "a job that lacks something comes in suspended",
-        "cli/importers/foreign.py",
+        "importers/foreign.py",
         '            entry.job["suspended"] = True\n',
         "            pass\n",
         _IMPORTERS,
@@ -28,7 +28,7 @@ IMPORTING = (
     Mutant(
         "either_of_two_days",
         "a day of the month and a weekday have to match both",
-        "cli/importers/wall_fields.py",
+        "importers/wall_fields.py",
         "        if fields.from_end or (len(fields.weekdays) < 7 and len(fields.days) < 31):\n",
         "        if fields.from_end:\n",
         _IMPORTERS,
@@ -37,7 +37,7 @@ IMPORTING = (
     Mutant(
         "past_and_run_at_once",
         "what was due once and is past is not imported",
-        "cli/importers/wall_fields.py",
+        "importers/wall_fields.py",
         "    if at_ms <= now_ms:\n",
         "    if False:\n",
         _IMPORTERS,

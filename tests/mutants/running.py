@@ -14,7 +14,7 @@ RUNNING = (
     Mutant(
         "kill_of_the_log_not_seen",
         "whoever leads, a worker ends the run that the log asks to end",
-        "worker/worker.py",
+        "worker/session/worker.py",
         "                elif isinstance(action, KillAsked):\n"
         "                    if action.session == session and action.token in self._started:\n",
         "                elif isinstance(action, KillAsked):\n                    if False:\n",
@@ -24,7 +24,7 @@ RUNNING = (
     Mutant(
         "kill_before_the_snapshot_not_seen",
         "a worker that learns by a snapshot that its run was asked to end ends it",
-        "worker/worker.py",
+        "worker/session/worker.py",
         "if row is not None and decode_instance(row).kill_asked:",
         "if False:",
         ("unit/worker/test_worker_runs.py",),
@@ -33,7 +33,7 @@ RUNNING = (
     Mutant(
         "ends_forgotten_by_a_restart",
         "what an earlier process of a node could not report is reported by the next",
-        "worker/worker.py",
+        "worker/session/worker.py",
         "            self._reports.restore(await asyncio.to_thread(self._kept_ends.read))\n",
         "",
         _ENDS,
@@ -42,7 +42,7 @@ RUNNING = (
     Mutant(
         "ends_kept_by_a_stop_only",
         "an end that the log does not take is on the disk before a kill",
-        "worker/worker.py",
+        "worker/session/worker.py",
         "        self._keep_ends(now)\n",
         "",
         _ENDS,
@@ -51,7 +51,7 @@ RUNNING = (
     Mutant(
         "ends_of_another_store",
         "ends that were kept beside another store are of other runs",
-        "worker/kept_ends.py",
+        "worker/session/unsent_reports.py",
         "return found.commands if found.store_id == self._store_id else ()",
         "return found.commands",
         _ENDS,
@@ -60,7 +60,7 @@ RUNNING = (
     Mutant(
         "ends_held_against_old_tables",
         "tables that do not know an attempt yet do not say that it is over",
-        "worker/reports.py",
+        "worker/session/reports.py",
         "if not live and token <= known:",
         "if not live:",
         _ENDS,
@@ -69,7 +69,7 @@ RUNNING = (
     Mutant(
         "output_as_it_was_said_once",
         "a changed setting holds for the output of what starts from then on",
-        "worker/worker.py",
+        "worker/session/worker.py",
         "                    self._forget_output_rules()\n",
         "                    pass\n",
         ("unit/worker/test_worker_runs.py",),
@@ -78,7 +78,7 @@ RUNNING = (
     Mutant(
         "output_of_all_by_one_age",
         "a namespace that says how long output is kept is obeyed",
-        "worker/output.py",
+        "output/keeping/store.py",
         "newest < own.get(segment.owner, ms)",
         "newest < ms",
         _OUTPUT,
@@ -87,7 +87,7 @@ RUNNING = (
     Mutant(
         "output_young_with_its_segment",
         "a segment that is written to all the time does not keep what is too old",
-        "worker/segment_ages.py",
+        "output/keeping/segment_ages.py",
         "            self.finished.add(number)\n",
         "            pass\n",
         _OUTPUT,
@@ -96,7 +96,7 @@ RUNNING = (
     Mutant(
         "numbers_of_segments_come_twice",
         "what the log refers to on a disk that was replaced is not found on the new one with something else in it",
-        "worker/segment_table.py",
+        "output/keeping/segment_table.py",
         "max(last_of(directory, self.segments), now_ms // 1000 - 1)",
         "last_of(directory, self.segments)",
         _OUTPUT,
@@ -105,7 +105,7 @@ RUNNING = (
     Mutant(
         "writes_to_a_file_without_a_name",
         "a segment whose file was removed gets no more",
-        "worker/output.py",
+        "output/keeping/store.py",
         " or not has_name(at.fd)",
         "",
         _OUTPUT,
@@ -141,7 +141,7 @@ RUNNING = (
     Mutant(
         "traces_show_errors_of_runs",
         "what a run printed, and its error quotes, is in no span",
-        "worker/run_traces.py",
+        "worker/tasks/run_traces.py",
         "span.set_status(Status(StatusCode.ERROR, outcome))",
         "span.set_status(Status(StatusCode.ERROR, end.error))",
         ("unit/worker/test_run_traces.py",),

@@ -12,7 +12,7 @@ UPGRADING = (
     Mutant(
         "level_rises_though_held",
         "an operator can hold the level",
-        "core/apply/cluster.py",
+        "core/apply/cluster/membership.py",
         "    if tx.meta.settings.upgrade_hold:\n",
         "    if False:\n",
         _CORE,
@@ -21,7 +21,7 @@ UPGRADING = (
     Mutant(
         "level_goes_down",
         "the level only rises",
-        "core/apply/cluster.py",
+        "core/apply/cluster/membership.py",
         "    if c.level <= tx.meta.level:\n",
         "    if c.level == tx.meta.level:\n",
         _CORE,
@@ -30,7 +30,7 @@ UPGRADING = (
     Mutant(
         "too_old_goes_on",
         "a version that does not know the cluster's level stops",
-        "core/apply/cluster.py",
+        "core/apply/cluster/membership.py",
         "    check_level(c.level)\n    before, tx.meta.level =",
         "    before, tx.meta.level =",
         _CORE,
@@ -39,7 +39,7 @@ UPGRADING = (
     Mutant(
         "audit_of_a_later_level",
         "notes are as all members write them",
-        "core/apply/audit.py",
+        "core/apply/cluster/audit.py",
         "        by_subject = self._meta.level >= AUDIT_BY_SUBJECT\n",
         "        by_subject = True\n",
         ("unit/core/test_access.py",),
@@ -66,7 +66,7 @@ UPGRADING = (
     Mutant(
         "word_of_a_node_that_is_down",
         "a node that is down keeps the level where it is, for it may come back with the version before",
-        "leader/vitals.py",
+        "leader/liveness/vitals.py",
         "for node, level in self._levels.items() if now_ms - self._heard[node] < FRESH_MS}",
         "for node, level in self._levels.items()}",
         _LEADER,

@@ -10,14 +10,9 @@ import msgspec
 
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core import commands as c
-from raftsched.core.access import Grant, Role
 from raftsched.core.apply import apply_entry
-from raftsched.core.backups import NoteBackup
-from raftsched.core.calendars import DeleteCalendar, PutCalendar, RescheduleJob
-from raftsched.core.cluster import Member, NodeRule, Settings
 from raftsched.core.commands import Command, encode
 from raftsched.core.entry import encode_entry
-from raftsched.core.filters import JobFilter
 from raftsched.core.ids import instance_key
 from raftsched.core.model import (
     DAY_MS,
@@ -29,9 +24,6 @@ from raftsched.core.model import (
     Trigger,
     Verdict,
 )
-from raftsched.core.namespaces import DeleteNamespace, PutNamespace
-from raftsched.core.notices import SYSTEM_NAMESPACE, Notify
-from raftsched.core.operations import BulkAction
 from raftsched.core.rows import (
     META_KEY,
     decode_calendar,
@@ -41,10 +33,17 @@ from raftsched.core.rows import (
     decode_namespace,
     decode_operation,
 )
-from raftsched.core.run_keys import Concurrency
-from raftsched.core.secrets import DeleteSecret, PutSecret
-from raftsched.core.tables import Table, far_day, from_u64
-from raftsched.core.webhooks import (
+from raftsched.core.rules.filters import JobFilter
+from raftsched.core.rules.run_keys import Concurrency
+from raftsched.core.subjects.access import Grant, Role
+from raftsched.core.subjects.backups import NoteBackup
+from raftsched.core.subjects.calendar import DeleteCalendar, PutCalendar, RescheduleJob
+from raftsched.core.subjects.cluster import Member, NodeRule, Settings
+from raftsched.core.subjects.namespace import DeleteNamespace, PutNamespace
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE, Notify
+from raftsched.core.subjects.operations import BulkAction
+from raftsched.core.subjects.secret import DeleteSecret, PutSecret
+from raftsched.core.subjects.webhook import (
     DeleteWebhook,
     PutWebhook,
     Receiver,
@@ -53,7 +52,8 @@ from raftsched.core.webhooks import (
     TestWebhook,
     WebhookSpec,
 )
-from raftsched.core.zones import MoveJob, SettleZones, TriggerMove, UseZones
+from raftsched.core.subjects.zones import MoveJob, SettleZones, TriggerMove, UseZones
+from raftsched.core.tables import Table, far_day, from_u64
 from tests.property.jobs_at_random import CALENDARS, HOOKS, QUEUES, body, listened_to, notify, policy
 from tests.support.invariants import violations
 from tests.support.memory_view import NODES, T0, MemoryView

@@ -28,8 +28,8 @@ from raftsched.core.model import (
     TriggerKind,
     Verdict,
 )
-from raftsched.core.notices import ENDS, OF_CLUSTER, Event, Notify
-from raftsched.core.run_keys import Concurrency
+from raftsched.core.rules.run_keys import Concurrency
+from raftsched.core.subjects.notices import ENDS, OF_CLUSTER, Event, Notify
 from tests.support.memory_view import T0
 
 QUEUES = ("q", "r", "s")

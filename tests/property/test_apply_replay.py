@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from raftsched.core.apply import Applier, attempts, calendars, jobs, operations
+from raftsched.core.apply import Applier
+from raftsched.core.apply.jobs import bulk, lifecycle
+from raftsched.core.apply.resources import calendar_edits
+from raftsched.core.apply.runs import attempts
 from raftsched.core.apply.tx import Tx
 from raftsched.core.model import Instance
-from raftsched.core.run_keys import Concurrency
+from raftsched.core.rules.run_keys import Concurrency
 from raftsched.core.tables import ReadView, Table
 from raftsched.store import LogEntry, Store, WriteBatch
 from tests.property.author import Author
@@ -60,12 +63,12 @@ def test_invariants_hold_and_the_log_replays(seed: int) -> None:
 def test_invariants_hold_where_the_limits_of_the_code_bite(seed: int) -> None:
     note(f"seed {seed}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jobs, "REVISIONS_MAX", 2)
+        patch.setattr(lifecycle, "REVISIONS_MAX", 2)
         patch.setattr(attempts, "HANDED_BACK_MAX", 1)
-        patch.setattr(calendars, "AT_ONCE", 1)
-        patch.setattr(operations, "KEPT_MAX", 2)
-        patch.setattr(operations, "RUNNING_MAX", 1)
-        patch.setattr(operations, "REFUSALS_MAX", 1)
+        patch.setattr(calendar_edits, "AT_ONCE", 1)
+        patch.setattr(bulk, "KEPT_MAX", 2)
+        patch.setattr(bulk, "RUNNING_MAX", 1)
+        patch.setattr(bulk, "REFUSALS_MAX", 1)
         Author(seed).write(150)
 
 

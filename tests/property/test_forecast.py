@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from raftsched.api.auth.callers import Caller, RequestContext, begin_request, end_request
 from raftsched.api.jobs.forecast_jobs import Forecast
 from raftsched.api.jobs.forecast_load import Load
-from raftsched.core.access import Role
-from raftsched.core.calendars import Calendar
 from raftsched.core.model import Job, JobState, Policy, Trigger, TriggerKind, TriggerState
+from raftsched.core.subjects.access import Role
+from raftsched.core.subjects.calendar import Calendar
 from raftsched.core.tables import Table
 from raftsched.schedule import next_nominal
 from raftsched.schedule.due_counts import Window

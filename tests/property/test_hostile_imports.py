@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raftsched.api.http.problems import Problem
-from raftsched.cli.importers.foreign import Reading
-from raftsched.cli.importers.kinds import recognised
-from raftsched.cli.importers.reading import How, read_source
-from raftsched.cli.importers.sources import Source
-from raftsched.cli.importers.template import DEFAULT
-from raftsched.cli.terminal.documents import read_documents
+from raftsched.importers.documents import read_documents
+from raftsched.importers.foreign import Reading
+from raftsched.importers.kinds import recognised
+from raftsched.importers.reading import How, read_source
+from raftsched.importers.sources import Source
+from raftsched.importers.template import DEFAULT
 from tests.support.amounts import examples
-from tests.unit.cli.importers import test_celery, test_foreign, test_powerjob, test_quartz, test_xxl_job
-from tests.unit.cli.importers.house import NOW_MS, accepted
+from tests.unit.importers import test_celery, test_foreign, test_powerjob, test_quartz, test_xxl_job
+from tests.unit.importers.house import NOW_MS, accepted
 
 VALUES: list[Any] = [
     None, True, -1, 0, 1e308, 10**30, "", "x" * 300, [], {}, [[]], {"a": 1}, "0 0 * * ?", "\0", "é", "9" * 18,

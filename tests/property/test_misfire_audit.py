@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from raftsched import schedule
 from raftsched.core.commands import Fire
 from raftsched.core.model import Instance, InstanceState, Job, Misfire, MisfirePolicy, Overlap, Retention, Trigger
-from raftsched.leader.firing import fire_command
-from raftsched.leader.scheduling import schedule_command
-from raftsched.leader.triggers import CalendarJob
+from raftsched.leader.due.firing import fire_command
+from raftsched.leader.due.scheduling import schedule_command
+from raftsched.leader.due.triggers import CalendarJob
 from tests.support.amounts import examples
 from tests.support.memory_view import World, cron, every
 

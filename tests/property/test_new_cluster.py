@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from raftsched.core.apply import apply_entry
 from raftsched.core.apply.tx import Tx
-from raftsched.core.cluster import Member
 from raftsched.core.commands import Accepted, EndSession, OpenLeadership, encode
 from raftsched.core.entry import encode_entry
-from raftsched.core.new_cluster import INDEX_AHEAD, TOKENS_AHEAD, bootstrap_from_backup
 from raftsched.core.rows import decode_meta, decode_session
+from raftsched.core.rules.new_cluster import INDEX_AHEAD, TOKENS_AHEAD, bootstrap_from_backup
+from raftsched.core.subjects.cluster import Member
 from raftsched.core.tables import Table
 from tests.property.author import Author
 from tests.support.amounts import examples

@@ -9,14 +9,14 @@ from hypothesis import given, note, settings
 
 from raftsched.core.actions import Action
 from raftsched.core.apply.events import Events
-from raftsched.core.changes import Change, InstanceChange, InstanceEvent
 from raftsched.core.commands import Command
 from raftsched.core.ids import instance_key
 from raftsched.core.model import FINAL
-from raftsched.core.notices import ENDS, SYSTEM_NAMESPACE, decode_notice
 from raftsched.core.rows import decode_instance, decode_webhook
+from raftsched.core.subjects.changes import Change, InstanceChange, InstanceEvent
+from raftsched.core.subjects.notices import ENDS, SYSTEM_NAMESPACE, decode_notice
+from raftsched.core.subjects.webhook import PutWebhook, Webhook, WebhookSpec
 from raftsched.core.tables import Table
-from raftsched.core.webhooks import PutWebhook, Webhook, WebhookSpec
 from tests.property.author import Author
 from tests.property.test_apply_replay import SEEDS
 from tests.support.amounts import examples

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from raftsched import schedule
 from raftsched.api.jobs.parse import read_job
-from raftsched.cli.importers.foreign import Notes, Unmapped
-from raftsched.cli.importers.systemd.calendar import read_calendar
-from raftsched.cli.importers.wall_fields import wall_trigger
-from raftsched.core.cluster import Settings
 from raftsched.core.model import Trigger
+from raftsched.core.subjects.cluster import Settings
+from raftsched.importers.foreign import Notes, Unmapped
+from raftsched.importers.systemd.calendar import read_calendar
+from raftsched.importers.wall_fields import wall_trigger
 from tests.support.amounts import examples
 
 NOW_MS = 1_795_183_656_000

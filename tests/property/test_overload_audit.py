@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from raftsched.core import commands as c
 from raftsched.core.model import FINAL, Instance, InstanceState, Job, Outcome, Overlap, Retention, Retry
-from raftsched.core.run_keys import Concurrency
+from raftsched.core.rules.run_keys import Concurrency
 from tests.support.amounts import examples
 from tests.support.memory_view import World, every
 from tests.support.scheduler import go_on, schedule, several

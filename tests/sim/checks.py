@@ -14,8 +14,8 @@ from zlib import crc32
 
 import msgspec
 
-from raftsched.core.cluster import Member
 from raftsched.core.entry import EntryResult, members_of
+from raftsched.core.subjects.cluster import Member
 from raftsched.core.tables import Table
 from raftsched.store import Store, WriteBatch
 

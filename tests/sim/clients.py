@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from raftsched.core import commands as c
-from raftsched.core.cluster import Settings
 from raftsched.core.model import JobState, Policy, Trigger, TriggerKind
+from raftsched.core.subjects.cluster import Settings
 from raftsched.core.tables import Table, from_u64, name_key
 from raftsched.errors import RaftschedError, UnknownOutcome
 from raftsched.store import Store

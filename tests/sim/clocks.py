@@ -8,7 +8,7 @@ EPOCH_MS = 1_790_000_000_000
 
 
 class MachineClock:
-    """raftsched.clock.Clock on virtual time."""
+    """raftsched.system.clock.Clock on virtual time."""
 
     def __init__(
         self, scheduler: Scheduler, boot_s: float, rate: float, wall_offset_ms: int, wall_rate: float | None = None

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from raftsched.core.cluster import Member
+from raftsched.core.subjects.cluster import Member
 from raftsched.raft.facade import Raft
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.options import RaftOptions

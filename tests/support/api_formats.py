@@ -15,8 +15,8 @@ from raftsched.api.http.problems import FieldError
 from raftsched.api.jobs.handlers import url_error
 from raftsched.api.resources.webhooks_in import read_secret
 from raftsched.bounds import OutOfRange
-from raftsched.core.key_templates import KeyTemplateError
-from raftsched.core.key_templates import parse as parse_template
+from raftsched.core.rules.key_templates import KeyTemplateError
+from raftsched.core.rules.key_templates import parse as parse_template
 from raftsched.quantities import parse_duration, parse_size
 from raftsched.schedule import TriggerError, parse_cron_text
 from raftsched.schedule.exclusions import parse_date, parse_month_day

@@ -1,4 +1,4 @@
-"""The clock of tests: `raftsched.clock.Clock`, standing still until it is moved."""
+"""The clock of tests: `raftsched.system.clock.Clock`, standing still until it is moved."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class NodeProcess(ApiNode):
         self.source: Path | None = None  # holds the package that it runs; None: that of these tests
 
     def faults(self) -> list[str]:
-        """Returns what the log says of tasks that met faults (raftsched.background)."""
+        """Returns what the log says of tasks that met faults (raftsched.system.background)."""
         if not self.log.exists():
             return []
         return [line for line in self.log.read_text(errors="replace").splitlines() if " met a fault" in line]

@@ -26,7 +26,7 @@ SHOWN = (  # how blocks begin that show something instead of saying what to do
     "scrape_configs:",  # of Prometheus: tests/e2e/test_watch.py starts one
     "rule_files:",
     "receivers:",  # of a collector of OpenTelemetry
-    '{"type":"output"',  # lines of output, as they are shipped: tests/unit/shipping
+    '{"type":"output"',  # lines of output, as they are shipped: tests/unit/output
     "{service_name=",
     "<14>1 20",
     "caller's span",  # spans as a collector gets them: tests/e2e/test_tracing.py

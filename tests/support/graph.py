@@ -15,7 +15,7 @@ from raftsched.core.model import (
 )
 from raftsched.core.model import InstanceState as I
 from raftsched.core.rows import WORKFLOWS
-from raftsched.core.workflows import Workflow
+from raftsched.core.subjects.workflow import Workflow
 from tests.support.memory_view import World
 
 

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from raftsched.core.apply.indexes import waits_in_ready
-from raftsched.core.apply.several import has_all_runs
-from raftsched.core.cluster import NodeRule
-from raftsched.core.concurrency import can_start, concurrency_limit
+from raftsched.core.apply.jobs.several import has_all_runs
 from raftsched.core.ids import BACKFILL
 from raftsched.core.limits import HISTORY_MAX
 from raftsched.core.model import (
@@ -25,8 +23,6 @@ from raftsched.core.model import (
     TriggerKind,
 )
 from raftsched.core.model import InstanceState as I
-from raftsched.core.notices import QUOTA_QUEUE, quota_queue
-from raftsched.core.operations import OperationState
 from raftsched.core.rows import (
     decode_calendar,
     decode_instance,
@@ -38,7 +34,11 @@ from raftsched.core.rows import (
     decode_queue,
     decode_session,
 )
-from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
+from raftsched.core.rules.concurrency import can_start, concurrency_limit
+from raftsched.core.rules.selection import TAGGED_STATES, split_tags, state_tag, tags_of
+from raftsched.core.subjects.cluster import NodeRule
+from raftsched.core.subjects.notices import QUOTA_QUEUE, quota_queue
+from raftsched.core.subjects.operations import OperationState
 from raftsched.core.tables import (
     LANE_NOBODY,
     ReadView,

@@ -7,14 +7,9 @@ from itertools import pairwise
 
 import msgspec
 
-from raftsched.core.access import ACCESS_KEY, Role, split_record
-from raftsched.core.apply.cluster import TERMS_MAX
-from raftsched.core.apply.minutes import OPEN_MAX
-from raftsched.core.changes import PER_ROW, change_key, decode_row, row_head, split_change
-from raftsched.core.keyed import KeyUse
-from raftsched.core.minutes import ALL, LATE_MS, OPEN_KEY, Minute, add_up, minute_key
+from raftsched.core.apply.cluster.membership import TERMS_MAX
+from raftsched.core.apply.runs.minute_counts import OPEN_MAX
 from raftsched.core.model import MINUTE_MS, Instance, Job, JobState
-from raftsched.core.notices import SYSTEM_NAMESPACE, SYSTEM_QUEUE, decode_notice, encode_notice
 from raftsched.core.rows import (
     MINUTES,
     OPEN_MINUTE,
@@ -28,9 +23,14 @@ from raftsched.core.rows import (
     decode_token,
     decode_webhook,
 )
+from raftsched.core.subjects.access import ACCESS_KEY, Role, split_record
+from raftsched.core.subjects.changes import PER_ROW, change_key, decode_row, row_head, split_change
+from raftsched.core.subjects.keyed import KeyUse
+from raftsched.core.subjects.minutes import ALL, LATE_MS, OPEN_KEY, Minute, add_up, minute_key
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE, SYSTEM_QUEUE, decode_notice, encode_notice
+from raftsched.core.subjects.webhook import queue_of
+from raftsched.core.subjects.zones import ZONES_KEY
 from raftsched.core.tables import ReadView, Table, from_u64, name_key, u64
-from raftsched.core.webhooks import queue_of
-from raftsched.core.zones import ZONES_KEY
 
 
 def cluster_violations(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance], found: list[str]) -> None:

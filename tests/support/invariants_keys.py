@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from raftsched.core.model import FINAL, Instance, Job
 from raftsched.core.model import InstanceState as I
 from raftsched.core.rows import decode_run_key
-from raftsched.core.run_keys import (
+from raftsched.core.rules.run_keys import (
     HOLDERS_MAX,
     RATES_MAX,
     Blocked,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from raftsched.core.apply.cluster_notices import ABOUT
+from raftsched.core.apply.cluster.cluster_notices import ABOUT
 from raftsched.core.model import FINAL, Instance, Job
-from raftsched.core.notices import SYSTEM_NAMESPACE, Event
 from raftsched.core.rows import NOTED, decode_meta
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE, Event
+from raftsched.core.subjects.watches import RECENT_MAX, not_run_at
 from raftsched.core.tables import ReadView, Table, u64, watch_key
-from raftsched.core.watches import RECENT_MAX, not_run_at
 from tests.support.invariants_cluster import same
 
 

@@ -6,8 +6,8 @@ from raftsched.core.ids import split_instance
 from raftsched.core.model import FINAL, Instance, Job, JobState
 from raftsched.core.model import InstanceState as I
 from raftsched.core.rows import JOINS, decode_meta
+from raftsched.core.subjects.workflow import run_key
 from raftsched.core.tables import ReadView, Table
-from raftsched.core.workflows import run_key
 
 
 def workflow_violations(view: ReadView, jobs: dict[int, Job], rows: dict[bytes, Instance], found: list[str]) -> None:

@@ -20,8 +20,7 @@ from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.ports import ClusterPort, ClusterStatus, CopyPort, LogPort, MembersPort, Peer, Security
 from raftsched.api.routes import ROUTES
 from raftsched.config.bounds import Bounds
-from raftsched.core.apply.audit import RING_OF
-from raftsched.core.cluster import Member
+from raftsched.core.apply.cluster.audit import RING_OF
 from raftsched.core.commands import (
     Answer,
     Attributed,
@@ -36,13 +35,15 @@ from raftsched.core.commands import (
     unwrap,
 )
 from raftsched.core.entry import encode_configuration, encode_entry
-from raftsched.core.keyed import Idempotent
-from raftsched.core.leasing import DiskUse
 from raftsched.core.levels import newest_level
 from raftsched.core.rows import decode_operation
+from raftsched.core.subjects.cluster import Member
+from raftsched.core.subjects.keyed import Idempotent
+from raftsched.core.subjects.leasing import DiskUse
 from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError
-from raftsched.outputs.copies import CopyStore
+from raftsched.output.following.copies import CopyStore
+from raftsched.output.keeping.store import OutputStore
 from raftsched.raft import Change, JoinRequest, MemberStatus
 from raftsched.raft.membership.configuration import Members, added, removed
 from raftsched.raft.proposals.barrier import Barriers
@@ -53,7 +54,6 @@ from raftsched.security.sealing import Sealer
 from raftsched.store.store import Store
 from raftsched.store.write_batch import LogEntry
 from raftsched.tracing.requests import RequestTraces
-from raftsched.worker.output import OutputStore
 from raftsched.worker.ports import Applied
 from tests.support.clock import ManualClock
 from tests.support.documented import check

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from raftsched.core.commands import Answer
-from raftsched.core.leasing import WorkerGrants, decode_beats, encode
+from raftsched.core.subjects.leasing import WorkerGrants, decode_beats, encode
 from raftsched.worker.ports import Applied
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from raftsched.api.auth.access import role_of
 from raftsched.api.auth.callers import ROLES
 from raftsched.api.openapi.operation import HEALTH, OPERATIONS, Operation
 from raftsched.api.routes import ROUTES, Route
-from raftsched.core.access import Role
 from raftsched.core.ids import job_text
+from raftsched.core.subjects.access import Role
 from tests.support.places import BY_BODY, JOB, Place, body_of
 from tests.support.tokens import As
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from raftsched.clock import SystemClock
 from raftsched.core.commands import Barrier, encode
 from raftsched.raft import Raft, RaftOptions
 from raftsched.raft.transport.tls import Wire
 from raftsched.raft.writer import Done, ThreadWriter, Writer
 from raftsched.security.keyring import Keyring
 from raftsched.store import Store
+from raftsched.system.clock import SystemClock
 from tests.support.patience import patient_ms, until
 from tests.support.ports import free_ports, give_back
 

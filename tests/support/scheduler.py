@@ -5,9 +5,9 @@ from __future__ import annotations
 from raftsched.core.commands import Accepted, Fire, ResumeJob
 from raftsched.core.model import Job, JobState, Trigger, TriggerKind
 from raftsched.core.tables import Table, from_u64
-from raftsched.leader.firing import fire_command
-from raftsched.leader.scheduling import schedule_command, unscheduled_job
-from raftsched.leader.triggers import with_calendars
+from raftsched.leader.due.firing import fire_command
+from raftsched.leader.due.scheduling import schedule_command, unscheduled_job
+from raftsched.leader.due.triggers import with_calendars
 from tests.support.memory_view import World
 
 

@@ -22,12 +22,12 @@ from urllib.parse import quote, urlencode
 
 from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
-from raftsched.clock import SystemClock
 from raftsched.config.bounds import Bounds
 from raftsched.core.commands import Answer, Assign
 from raftsched.core.ids import parse_instance
 from raftsched.node.loop_meter import LoopMeter
 from raftsched.remote.session_secrets import HEADER
+from raftsched.system.clock import SystemClock
 from tests.support.documented import document
 from tests.support.local_api import Client, LocalCluster, serving
 from tests.support.stretches_corpus import DEAR, KNOWN, WORDS

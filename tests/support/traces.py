@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import DEFAULT_ON, Sampler
 
-from raftsched.clock import Clock
+from raftsched.system.clock import Clock
 from raftsched.tracing.tracer import Tracer
 from tests.support.clock import ManualClock
 

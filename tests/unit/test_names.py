@@ -8,8 +8,8 @@ import pytest
 
 from raftsched import names
 from raftsched.core import commands as c
-from raftsched.core.access import Role
-from raftsched.core.webhooks import PutWebhook, WebhookSpec
+from raftsched.core.subjects.access import Role
+from raftsched.core.subjects.webhook import PutWebhook, WebhookSpec
 from raftsched.names import NameRule
 from tests.support.memory_view import World, policy
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from raftsched import background, machine
-from raftsched.core.leasing import DiskUse
+from raftsched.core.subjects.leasing import DiskUse
 from raftsched.doctor import samples_of
-from raftsched.node.lately import MARKS, Lately
 from raftsched.node.machine_metrics import MachineMetrics, days_left
 from raftsched.node.metrics import NodeMetrics
+from raftsched.node.recent_counts import MARKS, Lately
 from raftsched.raft.measures import Measured, Measures
 from raftsched.store import Usage
+from raftsched.system import background, machine
 
 
 def lines(seen: Measured, use: DiskUse | None = None) -> list[str]:

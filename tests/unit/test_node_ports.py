@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from raftsched.core.entry import EntryResult
-from raftsched.node.ports import STORE_STUCK_MS, NodePorts, store_moves
+from raftsched.node.wiring import STORE_STUCK_MS, NodePorts, store_moves
 
 RESULT = cast(EntryResult, object())
 

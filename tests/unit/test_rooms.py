@@ -13,8 +13,8 @@ from tests.support.modules import MODULES, ROOT, each, name_of, nodes, parsed
 LINES_MAX = 500  # beyond it a module says in LONG why it is one subject
 LONG: dict[str, str] = {
     "core/model.py": "the rows of jobs and of their runs, which name each other's parts",
-    "worker/worker.py": "a session from its opening to its end, and what goes on under it",
-    "leader/dispatcher.py": "one walk over READY, and the counts that it and its answers keep together",
+    "worker/session/worker.py": "a session from its opening to its end, and what goes on under it",
+    "leader/dispatch/dispatcher.py": "one walk over READY, and the counts that it and its answers keep together",
     "remote/agent.py": "one session's order: fence, open, poll, start, report, close",
     "store/store.py": "the one door to log and tables: what is true of both, at a start, a swap and an end",
 }
@@ -28,19 +28,19 @@ ROOMS: dict[str, set[str]] = {
     "raft": {"core", "store", "config", "security"},
     "tracing": {"core"},
     "leader": {"core", "store", "raft", "schedule"},
-    "worker": {"core", "store", "raft", "config", "security", "tracing"},
-    "outputs": {"core", "worker", "objectstore"},
-    "shipping": {"worker", "config"},
-    "remote": {"core", "store", "raft", "config", "security", "worker", "client", "tracing"},
+    "output": {"core", "config", "objectstore"},
+    "notices": {"core"},
+    "worker": {"core", "store", "raft", "config", "security", "tracing", "output", "notices"},
+    "remote": {"core", "store", "raft", "config", "security", "worker", "output", "client", "tracing"},
     "api": {
         "core",
         "store",
         "raft",
         "schedule",
         "crontabs",
-        "worker",
         "remote",
-        "outputs",
+        "output",
+        "notices",
         "config",
         "security",
         "ui",
@@ -50,43 +50,46 @@ ROOMS: dict[str, set[str]] = {
     "ui": set(),
     "doctor": set(),
     "client": set(),
-    "cli": {"client", "doctor", "schedule", "crontabs", "embedded", "config", "security"},
+    "importers": {"schedule", "crontabs"},
+    "cli": {"client", "doctor", "schedule", "crontabs", "importers", "embedded", "config", "security"},
     "embedded": {"client", "config", "remote", "tracing"},
     "testing": {"client", "embedded", "security"},
     "config": {"client", "core", "security"},
     "security": set(),
     "objectstore": set(),
-    "backups": {"core", "store", "objectstore", "security"},
+    "backups": {"core", "store", "raft", "leader", "objectstore", "security"},
+    "system": set(),
     # the composition root
     "node": {
-        *("core", "store", "raft", "leader", "worker", "outputs", "objectstore", "shipping", "remote", "api", "config"),
+        *("core", "store", "raft", "leader", "worker", "output", "objectstore", "remote", "api", "config"),
         "security",
         "tracing",
     },
 }
 LEAVES = {
-    *("background", "bounds", "clock", "errors", "metrics", "names", "quantities", "samples", "handlers", "webhooks"),
-    *("cloudevents", "mails", "notice_texts", "descriptors", "machine", "nesting", "regular_files", "run", "templates"),
-    *("error_texts", "hosts", "lost_majority", "unfinished", "watched_files", "whole_file"),
+    *("bounds", "error_texts", "errors", "handlers", "hosts", "lost_majority", "metrics", "names", "quantities", "run"),
+    *("samples", "system", "templates", "unfinished", "version", "webhooks"),
 }
 LEAVES_OF = {
     "core": {"bounds"},
     "schedule": {"errors", "bounds"},
     "crontabs": set(),
-    "client": {"errors", "names", "bounds", "clock", "regular_files", "watched_files"},
+    "system": set(),
+    "client": {"errors", "names", "bounds", "system", "version"},
+    "importers": {"bounds", "names", "quantities", "system"},
     "cli": {
-        *("errors", "error_texts", "samples", "clock", "quantities", "names", "bounds", "machine", "regular_files"),
-        *("lost_majority", "unfinished"),
+        *("bounds", "error_texts", "errors", "lost_majority", "names", "quantities", "samples", "system"),
+        *("unfinished", "version"),
     },
     "ui": set(),
-    "doctor": {"lost_majority", "machine", "quantities"},
+    "doctor": {"lost_majority", "quantities", "system"},
 }
 # Files directly in a folder with rooms of its own: more of them, and nobody sees the plan.
 DIRECTLY_MAX = 12
 # Who starts a node imports it when it is started, not before.
 NODE_STARTERS = {
-    "cli/dev/command.py",
-    "cli/dev/cluster.py",
+    "cli/dev/dev_command.py",
+    "cli/dev/processes.py",
     "cli/main.py",
     "embedded/node.py",
     "embedded/process.py",
@@ -95,7 +98,7 @@ NODE_STARTERS = {
 
 # What works without a node reads the store itself, and says so by importing it late.
 OFFLINE = {
-    "cli/cluster/backup.py": {"restore", "settling", "store"},
+    "cli/cluster/backup.py": {"backups", "store"},
     "cli/doctor/configured.py": {"objectstore"},
     "cli/doctor/directory.py": {"store"},
     "cli/backup/place.py": {"backups", "objectstore", "store"},
@@ -103,15 +106,15 @@ OFFLINE = {
     "cli/backup/run.py": {"backups"},
     "cli/backup/source.py": {"backups"},
     "cli/backup/verify.py": {"backups"},
-    "cli/backup/restore.py": {"backups", "restore", "store"},
+    "cli/backup/restore.py": {"backups", "store"},
     "cli/backup/show.py": {"backups", "store", "core", "api"},
 }
 
 # apply is private to core: its rows are in core/rows.py, its pure rules beside their subjects
 APPLY_USERS = {
     "store/tables.py": {"Applier"},  # applies the entries of the log
-    "restore.py": {"Tx"},  # changes the rows of a store that no node has open
-    "settling.py": {"Tx", "restored"},  # the same
+    "backups/restore.py": {"Tx"},  # changes the rows of a store that no node has open
+    "backups/settling.py": {"Tx", "restored"},  # the same
 }
 
 # core computes with what commands carry, and with nothing else
@@ -170,8 +173,6 @@ def test_imports_go_one_way(path: Path) -> None:
         if top != "raftsched" or not rest:
             continue
         target = rest.split(".")[0]
-        if target == "__version__":
-            continue
         if (target == "node" and name_of(path) in NODE_STARTERS) or target in OFFLINE.get(name_of(path), ()):
             assert name not in imports(path, lazy=False), f"{name} has to be imported when it is needed"
             continue
@@ -218,12 +219,12 @@ def test_only_the_clock_reads_time(path: Path) -> None:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             read = f"{node.value.id}.{node.attr}"
             if node.value.id == "time" and node.attr in TIME_READERS:
-                assert name_of(path) == "clock.py", f"{name_of(path)} reads {read}"
+                assert name_of(path) == "system/clock.py", f"{name_of(path)} reads {read}"
             if node.value.id in {"datetime", "date"}:
                 assert node.attr not in {"now", "utcnow", "today"}, f"{name_of(path)} reads {read}"
         if isinstance(node, ast.ImportFrom) and node.module == "time":
             taken = {alias.name for alias in node.names} & TIME_READERS
-            assert not taken or name_of(path) == "clock.py", f"{name_of(path)} reads {taken}"
+            assert not taken or name_of(path) == "system/clock.py", f"{name_of(path)} reads {taken}"
 
 
 @each(MODULES)

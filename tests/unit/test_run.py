@@ -11,11 +11,11 @@ import pytest
 
 import raftsched
 from raftsched import run
-from raftsched.clock import SystemClock
 from raftsched.core import limits
 from raftsched.core.model import Verdict
-from raftsched.worker.said_lines import SaidLines
-from raftsched.worker.wire import Said
+from raftsched.system.clock import SystemClock
+from raftsched.worker.processes.report_lines import SaidLines
+from raftsched.worker.processes.wire import Said
 
 
 def test_the_numbers_are_those_of_the_core() -> None:
@@ -41,7 +41,8 @@ def test_they_cost_next_to_nothing() -> None:
     code = "import sys; import raftsched.run; print([m for m in sys.modules if m.startswith('raftsched')])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert sorted(eval(found)) == [
-        *("raftsched", "raftsched.bounds", "raftsched.clock", "raftsched.quantities", "raftsched.run")
+        *("raftsched", "raftsched.bounds", "raftsched.quantities", "raftsched.run", "raftsched.system"),
+        *("raftsched.system.clock", "raftsched.version"),
     ]
 
 

@@ -17,21 +17,21 @@ TESTS = Path(__file__).parent
 
 # module -> what a start, or the next writer, does with what was left
 RULES = {
-    "restore.py": "a start refuses",
+    "backups/restore.py": "a start refuses",
     "store/layout.py": "a start removes log.new, and makes or converts it again",
     "store/store.py": "a start removes next, and the tables that the log does not name",
     "store/snapshot.py": "a start removes what was received",
-    "whole_file.py": "the next writer writes over it",
+    "system/whole_file.py": "the next writer writes over it",
     "security/files.py": "the next writer removes it",
     "security/keyring.py": "the next start removes it",
     "objectstore/directory.py": "the next put removes it",
 }
 SHOWN = {
-    "restore.py": "store/test_restore_killed.py::test_a_restore_that_is_killed_at_any_line",
+    "backups/restore.py": "store/test_restore_killed.py::test_a_restore_that_is_killed_at_any_line",
     "store/layout.py": "store/test_conversion.py::test_ended_at_any_line",
     "store/store.py": "store/test_swap_killed.py::test_old_or_new",
     "store/snapshot.py": "raft/snapshots/test_installer.py::test_a_node_that_is_killed_on_the_way",
-    "whole_file.py": "test_whole_file.py::test_what_a_killed_writer_left",
+    "system/whole_file.py": "system/test_whole_file.py::test_what_a_killed_writer_left",
     "security/files.py": "security/test_files.py::test_what_a_killed_writer_leaves",
     "security/keyring.py": "security/test_keyring.py::test_killed_at_any_line",
     "objectstore/directory.py": "objectstore/test_directory.py::test_what_a_killed_put_left",

@@ -10,10 +10,10 @@ import json
 import pytest
 
 from raftsched import webhooks
-from raftsched.cloudevents import cloud_event, event_id
 from raftsched.core.ids import instance_key
 from raftsched.core.model import InstanceState
-from raftsched.core.notices import Event, Notice, decode_notice, encode_notice
+from raftsched.core.subjects.notices import Event, Notice, decode_notice, encode_notice
+from raftsched.notices.cloudevents import cloud_event, event_id
 
 # The example of Standard Webhooks, and of the libraries that come with it
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -38,8 +38,8 @@ from raftsched.api.auth.refusals import STATUSES, note_refusal
 from raftsched.api.context import AccessSeen, ApiContext
 from raftsched.api.http.problems import Problem
 from raftsched.api.openapi.operation import HEALTH, Operation
-from raftsched.core.access import ACCESS_KEY, OIDC_KEY, Access, Oidc, Role, Token
 from raftsched.core.rows import decode_access, decode_oidc, decode_token
+from raftsched.core.subjects.access import ACCESS_KEY, OIDC_KEY, Access, Oidc, Role, Token
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import KINDS, RaftschedError
 from raftsched.security.shown import path_without_secrets

@@ -18,9 +18,9 @@ from raftsched.api.http.requests import READ, Query, bad_parameter
 from raftsched.api.http.slices import Slices
 from raftsched.api.openapi.operation import PageOf, Reply, operation
 from raftsched.api.rows import paged
-from raftsched.core.access import ANONYMOUS, RINGS, Record, split_record
 from raftsched.core.ids import job_text
 from raftsched.core.rows import decode_record
+from raftsched.core.subjects.access import ANONYMOUS, RINGS, Record, split_record
 from raftsched.core.tables import ReadView, Table
 
 _KINDS = dict(enumerate(RINGS))

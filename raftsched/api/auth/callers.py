@@ -16,8 +16,8 @@ import msgspec
 
 from raftsched.api.auth.noted import change_of
 from raftsched.api.http.problems import Problem
-from raftsched.core.access import Attributed, Role
 from raftsched.core.commands import encode
+from raftsched.core.subjects.access import Attributed, Role
 from raftsched.errors import Overloaded, RaftschedError, UnknownOutcome
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class RequestState:
 
 
 class RequestContext(NamedTuple):
-    """A request: its caller, and what the audit notes of it. `work`: it hands in work, see core.apply.audit."""
+    """A request: its caller, and what the audit notes of it. `work`: it hands in work, see core.apply.cluster.audit."""
 
     caller: Caller = ANYBODY
     operation: str = ""

@@ -12,10 +12,10 @@ from raftsched.api.context import ApiContext, own_jobs
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.config.addresses import parse_address
 from raftsched.config.values import ConfigError
-from raftsched.core.access import ANONYMOUS, Oidc, Token
-from raftsched.core.cluster import Meta
-from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.rows import decode_job, decode_token
+from raftsched.core.subjects.access import ANONYMOUS, Oidc, Token
+from raftsched.core.subjects.cluster import Meta
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table
 
 JOBS_SEEN_MAX = 1_000  # the newest, whose they are

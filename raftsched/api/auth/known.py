@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from raftsched.api.auth.callers import sees
-from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_QUEUE
 from raftsched.core.rows import WEBHOOKS
+from raftsched.core.subjects.notices import QUOTA_QUEUE, SYSTEM_QUEUE
+from raftsched.core.subjects.webhook import Webhook
 from raftsched.core.tables import ReadView
-from raftsched.core.webhooks import Webhook
 
 
 def knows_webhook(webhook: Webhook) -> bool:

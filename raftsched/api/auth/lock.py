@@ -10,7 +10,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from raftsched.api.auth.access import CHALLENGE, LOCKED, UnknownToken, asker, bearer_of, counted, digest_of, is_locked
 from raftsched.api.auth.refusals import note_refusal
-from raftsched.api.auth.strangers import STRANGERS
+from raftsched.api.auth.unknown_tokens import STRANGERS
 from raftsched.api.cluster.metrics import RequestCounts
 from raftsched.api.context import ApiContext
 from raftsched.api.http import page

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from raftsched.core.access import CHANGE_MAX
+from raftsched.core.subjects.access import CHANGE_MAX
 
 BODY_MAX = 64 * 1024  # bytes: of longer bodies (many jobs at once) nothing is kept
 HIDDEN = "***"

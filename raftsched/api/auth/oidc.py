@@ -19,8 +19,8 @@ from raftsched.api.http.replies import propose_one, reply_tagged
 from raftsched.api.http.requests import NAMESPACE_HELP
 from raftsched.api.openapi.declarations import tagged_read
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
-from raftsched.core.access import NAMESPACES_MAX, OIDC_MAX, Oidc, SetOidc
 from raftsched.core.commands import encode
+from raftsched.core.subjects.access import NAMESPACES_MAX, OIDC_MAX, Oidc, SetOidc
 
 _json = msgspec.json.Encoder(order="deterministic").encode
 

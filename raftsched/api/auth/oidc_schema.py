@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from raftsched.api.auth.callers import RoleName
 from raftsched.api.jobs.schema import Namespace
-from raftsched.core.access import NAMESPACES_MAX
+from raftsched.core.subjects.access import NAMESPACES_MAX
 
 RULES_MAX = 200
 ALGORITHMS_MAX = 10

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from raftsched.api.auth.callers import Caller
 from raftsched.api.auth.rates import processor_rate
 from raftsched.api.context import ApiContext
-from raftsched.clock import thread_s
+from raftsched.system.clock import thread_s
 
 FREE_S = 0.002  # of processor time, of each request
 

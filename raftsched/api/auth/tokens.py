@@ -26,7 +26,11 @@ from raftsched.api.openapi.declarations import action, listing, tagged_read
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.api.resources.named import list_page
 from raftsched.api.resources.operators_schema import RateOut
-from raftsched.core.access import (
+from raftsched.core.commands import encode
+from raftsched.core.ids import job_text, parse_job
+from raftsched.core.limits import RATE_PERIOD_MS, SERVED_MAX
+from raftsched.core.rows import TOKENS, decode_token
+from raftsched.core.subjects.access import (
     ANONYMOUS,
     NAMESPACES_MAX,
     CreateToken,
@@ -37,10 +41,6 @@ from raftsched.core.access import (
     SetAccess,
     Token,
 )
-from raftsched.core.commands import encode
-from raftsched.core.ids import job_text, parse_job
-from raftsched.core.limits import RATE_PERIOD_MS, SERVED_MAX
-from raftsched.core.rows import TOKENS, decode_token
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.security.sealing import ANSWERS, Unsealable, open_whole
 

@@ -14,7 +14,7 @@ from raftsched.api.http.durations import format_time_or_none
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ
 from raftsched.api.openapi.operation import operation
-from raftsched.core.access import ANONYMOUS
+from raftsched.core.subjects.access import ANONYMOUS
 
 Kind = Literal["token", "oidc", "local", "anonymous"]
 

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from raftsched.api.auth.access import METRICS_PATH, peer_header
 from raftsched.api.auth.peers import trust, url_of
-from raftsched.api.cluster.cluster import NodeOut, seen
 from raftsched.api.cluster.health import SCRAPES
+from raftsched.api.cluster.overview import NodeOut, seen
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from raftsched.api.auth.access import access_of
 from raftsched.api.auth.audit_kept import cut_short, newest_notes
-from raftsched.api.cluster.cluster import ClusterOut
+from raftsched.api.cluster.overview import ClusterOut
 from raftsched.api.cluster.scaling_metrics import waiting_for
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.durations import parse_time
@@ -19,12 +19,12 @@ from raftsched.api.resources.kept import unreadable
 from raftsched.api.rows import newest_session
 from raftsched.api.runs.outages import PAUSE
 from raftsched.api.workers.seen import PATH, own_word, words_of
-from raftsched.core.access import CHANGES_RING
-from raftsched.core.cluster import Meta
-from raftsched.core.executors import WORKER_KEYS, worker_name
 from raftsched.core.levels import newest_level
-from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
 from raftsched.core.rows import TERMS, decode_queue, decode_token
+from raftsched.core.rules.executors import WORKER_KEYS, worker_name
+from raftsched.core.subjects.access import CHANGES_RING
+from raftsched.core.subjects.cluster import Meta
+from raftsched.core.subjects.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table
 from raftsched.doctor import Facts, Pauses, Tokens, Told, WorkerSeen
 

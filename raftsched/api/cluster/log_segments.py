@@ -16,11 +16,11 @@ from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import stamp
 from raftsched.api.http.requests import READ
 from raftsched.api.openapi.operation import Reply, operation
-from raftsched.core.backups import BACKUP_KEY, BackupNote, NoteBackup
 from raftsched.core.commands import Barrier, Command, encode
 from raftsched.core.entry import time_of
 from raftsched.core.levels import BACKUPS_ARE_NOTED
 from raftsched.core.rows import BACKUP
+from raftsched.core.subjects.backups import BACKUP_KEY, BackupNote, NoteBackup
 from raftsched.errors import RaftschedError
 from raftsched.store import LogEntry
 from raftsched.store.segment import ENTRIES_BYTES, MEDIA_TYPE, label_of

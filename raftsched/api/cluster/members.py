@@ -12,7 +12,7 @@ from aiohttp import web
 
 from raftsched import names
 from raftsched.api.auth.callers import note_proposed
-from raftsched.api.cluster.cluster import seen
+from raftsched.api.cluster.overview import seen
 from raftsched.api.context import ApiContext
 from raftsched.api.http.answers import MemberLetIn, MemberList, Transferred
 from raftsched.api.http.call import Call

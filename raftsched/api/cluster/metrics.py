@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from raftsched.api.auth.rates import KINDS, Rates
 from raftsched.api.ports import ClusterStatus
-from raftsched.core.cluster import Meta
+from raftsched.core.subjects.cluster import Meta
 
 _BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 

@@ -13,13 +13,13 @@ from raftsched.api.auth.audit_kept import cut_short
 from raftsched.api.cluster.ready import oldest_wait_ms
 from raftsched.api.context import ApiContext, meta, own_jobs
 from raftsched.api.rows import get_job, node_rule
-from raftsched.core.access import RINGS
 from raftsched.core.model import Job, JobState
-from raftsched.core.notices import QUOTA_QUEUE
-from raftsched.core.queues import Queue
 from raftsched.core.rows import decode_queue, decode_webhook
+from raftsched.core.subjects.access import RINGS
+from raftsched.core.subjects.notices import QUOTA_QUEUE
+from raftsched.core.subjects.queue import Queue
+from raftsched.core.subjects.webhook import Webhook, queue_of
 from raftsched.core.tables import Table, from_u64
-from raftsched.core.webhooks import Webhook, queue_of
 
 
 class OperatorsMetrics(Collector):

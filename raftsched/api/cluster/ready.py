@@ -13,7 +13,7 @@ from itertools import islice
 
 from raftsched.api.rows import get_instance
 from raftsched.core import rows
-from raftsched.core.notices import QUOTA_QUEUE
+from raftsched.core.subjects.notices import QUOTA_QUEUE
 from raftsched.core.tables import LANE_FREE, LANE_NOBODY, ReadView, Table, after, from_ready, lane_key
 
 LANE_MAX = 10_000  # rows counted of the lane of one queue

@@ -15,10 +15,10 @@ from raftsched.api.cluster.ready import Ready, Waiting, ready_by_queue
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.rows import newest_session, node_rule
 from raftsched.core import rows
-from raftsched.core.cluster import Session
-from raftsched.core.eligibility import slots_of
-from raftsched.core.executors import WORKER_KEYS
-from raftsched.core.notices import SYSTEM_QUEUE
+from raftsched.core.rules.eligibility import slots_of
+from raftsched.core.rules.executors import WORKER_KEYS
+from raftsched.core.subjects.cluster import Session
+from raftsched.core.subjects.notices import SYSTEM_QUEUE
 from raftsched.core.tables import ReadView, Table, from_u64
 
 FRESH_S = 5.0  # for so long one look at the tables does, however often the metrics are read

@@ -21,8 +21,8 @@ from raftsched.api.http.replies import stamp
 from raftsched.api.http.requests import READ
 from raftsched.api.http.streams import STREAMS, send
 from raftsched.api.openapi.operation import Reply, operation
-from raftsched.core.access import ANONYMOUS
 from raftsched.core.commands import Barrier, encode
+from raftsched.core.subjects.access import ANONYMOUS
 from raftsched.errors import RaftschedError
 from raftsched.store.backup import MEDIA_TYPE, TRAILER, label_of, trailer
 from raftsched.store.snapshot import SnapshotMeta

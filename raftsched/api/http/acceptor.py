@@ -14,11 +14,11 @@ from contextlib import suppress
 
 import msgspec
 
-from raftsched import background
 from raftsched.api.http.connections import Connections, Place
 from raftsched.api.http.problems import MEDIA_TYPE, body_of
 from raftsched.api.http.replies import GUARDS
 from raftsched.errors import RaftschedError
+from raftsched.system import background
 
 ACCEPTED_MAX = 32  # in one turn of the event loop
 AGAIN_S = 0.1  # after the process had no descriptor left

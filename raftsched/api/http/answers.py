@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from raftsched.api.cluster.cluster import NodeOut, WaitingOut
+from raftsched.api.cluster.overview import NodeOut, WaitingOut
 from raftsched.api.jobs.schema import InstanceOut, Time
 
 

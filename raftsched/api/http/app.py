@@ -17,7 +17,7 @@ from raftsched.api.auth.callers import NO_REQUEST, caller, enter_request, out_of
 from raftsched.api.auth.lock import lock, unless_locked
 from raftsched.api.auth.refusals import STATUSES, note_refusal
 from raftsched.api.auth.spending import Spending, charged, is_charged
-from raftsched.api.auth.strangers import STRANGERS, Strangers
+from raftsched.api.auth.unknown_tokens import STRANGERS, Strangers
 from raftsched.api.cluster import doctor
 from raftsched.api.cluster.health import SCRAPES, Scrapes
 from raftsched.api.cluster.log_segments import SEGMENTS, Segments

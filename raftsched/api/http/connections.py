@@ -7,7 +7,7 @@ request is read. Of the others those go first that have not asked, then those th
 request, the one that was answered longest ago first. Those that did keep their place while strangers have a part of all
 places. Where none may be closed the new one is refused with an answer: that is better than to be closed unanswered,
 which leaves open what became of the request. The descriptors that a node keeps for itself are in
-`raftsched.descriptors`.
+`raftsched.system.descriptors`.
 """
 
 from __future__ import annotations

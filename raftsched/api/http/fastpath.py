@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from raftsched import background
 from raftsched.api.auth.access import UnknownToken, check_role, count, identify, refused_create
 from raftsched.api.auth.callers import (
     ANYBODY,
@@ -28,27 +27,28 @@ from raftsched.api.auth.callers import (
     enter_request,
     out_of_memory,
 )
-from raftsched.api.auth.strangers import Strangers
+from raftsched.api.auth.unknown_tokens import Strangers
 from raftsched.api.cluster.metrics import RequestCounts
 from raftsched.api.context import ApiContext
 from raftsched.api.http.acceptor import BUSY
 from raftsched.api.http.connections import Connections, Place, Why
 from raftsched.api.http.failures import failed
+from raftsched.api.http.fair_queue import AT_ONCE, Turnstile
 from raftsched.api.http.fallback_protocol import FallbackProtocol
 from raftsched.api.http.fast_answers import create, head, made, problem, read
 from raftsched.api.http.fast_heads import START, Heads
 from raftsched.api.http.problems import from_rejected
 from raftsched.api.http.requests import HostCheck
 from raftsched.api.http.tls_transport import closed_once
-from raftsched.api.http.turnstile import AT_ONCE, Turnstile
 from raftsched.api.jobs.parse import create_command
 from raftsched.api.resources.users import naming_users
 from raftsched.api.resources.webhooks_seen import is_limited
-from raftsched.core.access import Role
-from raftsched.core.cluster import Settings
 from raftsched.core.commands import Answer, Rejected
-from raftsched.core.namespaces import DEFAULTS_STALE
+from raftsched.core.subjects.access import Role
+from raftsched.core.subjects.cluster import Settings
+from raftsched.core.subjects.namespace import DEFAULTS_STALE
 from raftsched.errors import RaftschedError, UnknownOutcome
+from raftsched.system import background
 from raftsched.tracing.current import here
 
 if TYPE_CHECKING:

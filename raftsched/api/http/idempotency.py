@@ -1,9 +1,9 @@
 """Idempotency-Key: a request that may be sent again without being done again.
 
-The key holds for an hour, on every node (`core.idempotency`), for one kind of request, such as creating a job, a batch,
-or a manual run. The same key with another body (compared byte by byte: who sends again sends the same bytes), other
-conditions or another job is refused. A request that was refused leaves its key free. The repeat is answered like the
-first time, with the job as it is by then; when the job was deleted meanwhile, with 404.
+The key holds for an hour, on every node (`core.subjects.idempotency`), for one kind of request, such as creating a job,
+a batch, or a manual run. The same key with another body (compared byte by byte: who sends again sends the same bytes),
+other conditions or another job is refused. A request that was refused leaves its key free. The repeat is answered like
+the first time, with the job as it is by then; when the job was deleted meanwhile, with 404.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from raftsched.api.http.problems import from_rejected
 from raftsched.api.http.replies import propose_one
 from raftsched.api.http.requests import IDEMPOTENCY_KEY, idempotency_key
 from raftsched.core.commands import Accepted, Command, Idempotent, Rejected, StoredResponse, encode
-from raftsched.core.idempotency import key_mismatch, known_use, replay
-from raftsched.core.keyed import NOTE_MAX, KeyUse
+from raftsched.core.subjects.idempotency import key_mismatch, known_use, replay
+from raftsched.core.subjects.keyed import NOTE_MAX, KeyUse
 from raftsched.errors import KINDS, RaftschedError, UnknownOutcome
 
 

@@ -9,12 +9,12 @@ from hashlib import sha256
 
 from aiohttp import web
 
-from raftsched import background
 from raftsched.api.auth.access import count_open
 from raftsched.api.context import ApiContext
 from raftsched.api.http.origins import MemberOrigins
 from raftsched.api.http.preconditions import not_modified
 from raftsched.api.http.problems import Problem
+from raftsched.system import background
 from raftsched.ui import files
 
 HOME = "/ui/"

@@ -10,16 +10,16 @@ from typing import Any
 
 from aiohttp import web
 
-from raftsched import background
-from raftsched.api.auth.strangers import STRANGERS
+from raftsched.api.auth.unknown_tokens import STRANGERS
 from raftsched.api.context import ApiContext
 from raftsched.api.http.acceptor import Acceptor
 from raftsched.api.http.app import METRICS, UNROUTABLE, build_app
 from raftsched.api.http.connections import Connections
-from raftsched.api.http.entrance import Entrance, bind
 from raftsched.api.http.fallback import Fallback
 from raftsched.api.http.fastpath import IDLE_S, Connection, ConnectionFactory
 from raftsched.api.http.tls import Certificates
+from raftsched.api.http.tls_acceptor import Entrance, bind
+from raftsched.system import background
 
 STOP_S = 5.0  # for requests that are being answered when the node stops
 _BACKLOG = 4_096

@@ -17,7 +17,7 @@ from collections import OrderedDict, deque
 from weakref import WeakKeyDictionary
 
 from raftsched.api.auth.callers import caller
-from raftsched.clock import thread_s
+from raftsched.system.clock import thread_s
 
 SLICE_S = 0.002  # of processor time between two turns of the event loop
 

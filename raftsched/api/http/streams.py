@@ -12,16 +12,16 @@ from aiohttp import web
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from raftsched import background
 from raftsched.api.auth.access import LOOK_S, still_holds
 from raftsched.api.auth.callers import Caller, caller
 from raftsched.api.context import ApiContext
 from raftsched.api.http.addresses import Addresses
 from raftsched.api.http.problems import Problem, body_of
 from raftsched.api.http.replies import stamp
-from raftsched.clock import Clock
 from raftsched.config.bounds import Bounds
 from raftsched.errors import RaftschedError
+from raftsched.system import background
+from raftsched.system.clock import Clock
 
 MEDIA_TYPE = "text/event-stream"
 HEARTBEAT_S = 15.0  # of silence, after which a stream says that it is there

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import inspect
 
 from raftsched.api.http.problems import ERRORS_MAX, FieldError, Problem, pointer
-from raftsched.nesting import DEPTH_MAX, nests_deeper
+from raftsched.system.nesting import DEPTH_MAX, nests_deeper
 
 T = TypeVar("T")
 HINTS_MAX = 3  # unknown fields of an object for which a similar one is looked for: that takes a while

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from raftsched.clock import Clock
 from raftsched.config.node import NodeConfig
 from raftsched.errors import StartupError
-from raftsched.regular_files import open_regular, read_regular
 from raftsched.security.certificates import Pair, load_pair, words_of
-from raftsched.watched_files import Made, WatchedFiles, digest_of, marks_of
+from raftsched.system.clock import Clock
+from raftsched.system.regular_files import open_regular, read_regular
+from raftsched.system.watched_files import Made, WatchedFiles, digest_of, marks_of
 
 log = logging.getLogger(__name__)
 

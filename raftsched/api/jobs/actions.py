@@ -32,8 +32,8 @@ from raftsched.core.commands import Accepted, RunNow, SetJobState, SkipNext, enc
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.limits import RUN_MAX
 from raftsched.core.model import FINAL, InstanceState, Job, JobState
-from raftsched.core.references import may_refer, missing, references_in
 from raftsched.core.rows import decode_instance
+from raftsched.core.rules.references import may_refer, missing, references_in
 from raftsched.core.tables import Table, after, from_by_job, u64
 from raftsched.errors import RaftschedError
 from raftsched.templates import TEMPLATE, wrong_in

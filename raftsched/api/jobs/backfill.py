@@ -21,10 +21,10 @@ from raftsched.api.jobs.targets import target_job
 from raftsched.api.jobs.triggers import time_of
 from raftsched.api.openapi.declarations import action
 from raftsched.api.openapi.operation import Reply
-from raftsched.core.backfill import times_without_run
 from raftsched.core.commands import Accepted, Backfill, encode
 from raftsched.core.ids import job_text
 from raftsched.core.model import EveryMode, Job, Trigger, TriggerKind
+from raftsched.core.rules.backfill import times_without_run
 from raftsched.schedule import TriggerError
 
 TRIES = 5  # when the job is changed meanwhile

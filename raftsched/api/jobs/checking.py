@@ -38,7 +38,10 @@ from raftsched.api.openapi.types import JOB_PATCH
 from raftsched.api.resources.webhooks_seen import refuse_unseen
 from raftsched.api.rows import requested_job
 from raftsched.core.commands import Rejected
-from raftsched.core.creation import (
+from raftsched.core.levels import PARTS_SINCE
+from raftsched.core.model import Job, Policy
+from raftsched.core.rows import META_KEY, decode_job, decode_meta
+from raftsched.core.rules.creation import (
     circle,
     has_content,
     name_error,
@@ -48,11 +51,8 @@ from raftsched.core.creation import (
     unknown_calendar,
     waits_for,
 )
-from raftsched.core.levels import PARTS_SINCE
-from raftsched.core.model import Job, Policy
-from raftsched.core.references import missing, references
-from raftsched.core.rows import META_KEY, decode_job, decode_meta
-from raftsched.core.selection import DEFAULT_NAMESPACE, is_followed
+from raftsched.core.rules.references import missing, references
+from raftsched.core.rules.selection import DEFAULT_NAMESPACE, is_followed
 from raftsched.core.tables import ReadView, Table, from_u64, name_key, u64
 
 T = TypeVar("T")

@@ -1,5 +1,5 @@
-"""Limits by key as given -> core.run_keys.Concurrency, with every error and its JSON pointer. Rates as queues and jobs
-say them."""
+"""Limits by key as given -> core.rules.run_keys.Concurrency, with every error and its JSON pointer. Rates as queues and
+jobs say them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from raftsched.api.http.problems import FieldError
 from raftsched.api.jobs.schema import SmallCount
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.openapi import patterns
-from raftsched.core.key_templates import TEMPLATE_MAX, KeyTemplateError, parse, pointer, render
 from raftsched.core.limits import RATE_COUNT_MAX, RATE_PERIOD_MS
-from raftsched.core.run_keys import Concurrency
+from raftsched.core.rules.key_templates import TEMPLATE_MAX, KeyTemplateError, parse, pointer, render
+from raftsched.core.rules.run_keys import Concurrency
 from raftsched.quantities import format_duration
 
 RateCount = Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")]

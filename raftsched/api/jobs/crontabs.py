@@ -21,7 +21,7 @@ from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.parse import read_plain
 from raftsched.api.jobs.schema import Namespace, Text, Zone
 from raftsched.api.openapi.operation import BODIES, operation
-from raftsched.core.selection import DEFAULT_NAMESPACE
+from raftsched.core.rules.selection import DEFAULT_NAMESPACE
 from raftsched.schedule import TriggerError
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import msgspec
 
 from raftsched.api.jobs.generated import DefaultsIn, JobIn
 from raftsched.api.jobs.schema import TriggerIn
-from raftsched.core.namespaces import Namespace, namespace_error
 from raftsched.core.rows import decode_namespace
+from raftsched.core.subjects.namespace import Namespace, namespace_error
 from raftsched.core.tables import ReadView, Table
 
 FILLED = tuple(f for f in DefaultsIn.__struct_encode_fields__ if f != "timezone")  # and it in the trigger

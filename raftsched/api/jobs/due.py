@@ -8,8 +8,8 @@ from typing import TypeVar
 from raftsched.api.context import ApiContext
 from raftsched.api.http.slices import Slices
 from raftsched.api.rows import SCAN_MAX, page
-from raftsched.core.due_times import FarFirst
-from raftsched.core.selection import Walk
+from raftsched.core.rules.due_times import FarFirst
+from raftsched.core.rules.selection import Walk
 from raftsched.core.tables import ReadView
 
 LOOK_ROWS = 1_000  # rows of FAR that are looked at between two looks at the time

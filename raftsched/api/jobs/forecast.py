@@ -32,11 +32,11 @@ from raftsched.api.openapi.operation import operation
 from raftsched.api.runs.minutes import STEPS
 from raftsched.api.runs.waiting import takers
 from raftsched.core import rows
-from raftsched.core.eligibility import Offer
-from raftsched.core.filters import JobFilter
 from raftsched.core.ids import job_text
 from raftsched.core.model import DAY_MS
-from raftsched.core.selection import walk
+from raftsched.core.rules.eligibility import Offer
+from raftsched.core.rules.filters import JobFilter
+from raftsched.core.rules.selection import walk
 from raftsched.core.tables import from_u64
 from raftsched.schedule.due_counts import Window
 

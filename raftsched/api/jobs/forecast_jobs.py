@@ -21,9 +21,6 @@ from raftsched.api.auth.callers import sees
 from raftsched.api.jobs.forecast_load import Group, Shape, Work, limited, shape_of, shifted
 from raftsched.api.rows import instances_of
 from raftsched.bounds import TIME_MAX_MS
-from raftsched.core.concurrency import concurrency_limit
-from raftsched.core.eligibility import Offer
-from raftsched.core.intervals import next_every
 from raftsched.core.model import (
     AfterOn,
     EveryMode,
@@ -34,10 +31,13 @@ from raftsched.core.model import (
     TriggerKind,
     TriggerState,
 )
-from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.rows import CALENDARS, decode_instance, decode_job
+from raftsched.core.rules.concurrency import concurrency_limit
+from raftsched.core.rules.eligibility import Offer
+from raftsched.core.rules.intervals import next_every
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
+from raftsched.core.subjects.workflow import waits_for_all
 from raftsched.core.tables import ReadView
-from raftsched.core.workflows import waits_for_all
 from raftsched.schedule import TriggerError
 from raftsched.schedule.due_counts import Due, Source, Window, due_in, runs_of
 from raftsched.schedule.expression import compiled

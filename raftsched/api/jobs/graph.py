@@ -19,13 +19,13 @@ from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.render import STATE_NAMES
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import referred_job
-from raftsched.core.filters import JobFilter
 from raftsched.core.ids import job_text
 from raftsched.core.model import ConditionKind, Job, JobState
 from raftsched.core.rows import decode_job
-from raftsched.core.selection import followers, walk
+from raftsched.core.rules.filters import JobFilter
+from raftsched.core.rules.selection import followers, walk
+from raftsched.core.subjects.workflow import waits_for_all
 from raftsched.core.tables import ReadView, Table, from_u64, name_key, u64
-from raftsched.core.workflows import waits_for_all
 from raftsched.schedule import TriggerError, describe
 
 JOBS_MAX = 2_000  # of one answer

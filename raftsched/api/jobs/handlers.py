@@ -13,9 +13,9 @@ from raftsched.api.http.problems import FieldError, pointer
 from raftsched.api.jobs.schema import HandlerIn, HttpIn, LimitsIn, SecretRef
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.bounds import URL_MAX
-from raftsched.core.allowed import PATH_MAX, VARIABLE_MAX, VARIABLES_MAX
-from raftsched.core.hosts import target_of_url
-from raftsched.core.references import SECRET
+from raftsched.core.rules.allowed import PATH_MAX, VARIABLE_MAX, VARIABLES_MAX
+from raftsched.core.rules.hosts import target_of_url
+from raftsched.core.rules.references import SECRET
 from raftsched.errors import Meaning
 from raftsched.handlers import handler_name_error
 from raftsched.hosts import url_asked_for

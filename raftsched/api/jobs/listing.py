@@ -14,9 +14,9 @@ from aiohttp import web
 
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
-from raftsched.api.http.fields import wanted_fields
 from raftsched.api.http.replies import reply_page
 from raftsched.api.http.slices import Slices
+from raftsched.api.http.wanted_fields import wanted_fields
 from raftsched.api.jobs.due import due_page
 from raftsched.api.jobs.filters import PARAMETERS, of_query
 from raftsched.api.jobs.partial import FIELDS, PartialJobs
@@ -26,7 +26,7 @@ from raftsched.api.openapi.types import JOB, JOB_PART
 from raftsched.api.rows import paged
 from raftsched.api.runs.states import JOB_STATES, several
 from raftsched.core.model import Job
-from raftsched.core.selection import match, walk
+from raftsched.core.rules.selection import match, walk
 from raftsched.core.tables import ReadView, Table, from_u64
 
 

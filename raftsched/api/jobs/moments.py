@@ -14,10 +14,10 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError
 from raftsched.api.http.replies import reply_fields
 from raftsched.api.http.slices import Slices
-from raftsched.core.creation import seed_after_edit, seed_of
 from raftsched.core.levels import HASHED_BY_NAME
 from raftsched.core.model import DAY_MS, Job, Policy, Trigger, TriggerKind
-from raftsched.core.selection import DEFAULT_NAMESPACE
+from raftsched.core.rules.creation import seed_after_edit, seed_of
+from raftsched.core.rules.selection import DEFAULT_NAMESPACE
 from raftsched.core.tables import ReadView
 from raftsched.schedule import Occurrence, TriggerError
 

@@ -1,4 +1,4 @@
-"""A job's notify as given -> core.notices.Notify, with every error and its JSON pointer."""
+"""A job's notify as given -> core.subjects.notices.Notify, with every error and its JSON pointer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.jobs.schema import NotifyIn
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.core.model import Policy
-from raftsched.core.notices import NOTIFY_MAX, OF_CLUSTER, Event, Notify
+from raftsched.core.subjects.notices import NOTIFY_MAX, OF_CLUSTER, Event, Notify
 from raftsched.core.tables import ReadView, Table
 
 Given = NotifyIn | list[NotifyIn] | None

@@ -9,7 +9,7 @@ from typing import TypeVar
 from raftsched.api.context import ApiContext
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.requests import catch_up
-from raftsched.core.namespaces import DEFAULTS_STALE
+from raftsched.core.subjects.namespace import DEFAULTS_STALE
 from raftsched.errors import RaftschedError
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ
-from raftsched.api.jobs.operations_schema import RevisionOut
+from raftsched.api.jobs.bulk_schema import RevisionOut
 from raftsched.api.openapi.operation import PageOf, operation
 from raftsched.api.rows import requested_job
 from raftsched.core.model import Job, PastRevision

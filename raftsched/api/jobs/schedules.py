@@ -32,8 +32,8 @@ from raftsched.api.jobs.triggers import check_max_runs, each_of, several_of, tim
 from raftsched.api.openapi.operation import BODIES, operation
 from raftsched.api.rows import requested_job
 from raftsched.core.commands import Rejected
-from raftsched.core.creation import unknown_calendar
 from raftsched.core.model import DAY_MS, JobState, Policy, TriggerKind
+from raftsched.core.rules.creation import unknown_calendar
 
 BODY_MAX = 16 * 1024  # bytes
 YEAR_MS = 365 * DAY_MS

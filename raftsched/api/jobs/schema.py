@@ -27,7 +27,7 @@ from raftsched.core.limits import (
     TRIGGERS_MAX,
 )
 from raftsched.core.model import Misfire, Retention
-from raftsched.core.notices import NOTIFY_MAX
+from raftsched.core.subjects.notices import NOTIFY_MAX
 from raftsched.quantities import format_duration
 
 _MISFIRE, _RETENTION = Misfire(), Retention()

@@ -15,7 +15,7 @@ from raftsched.api.jobs.following import after_of
 from raftsched.api.jobs.schema import PreviewIn, TriggerIn, TriggerItemIn
 from raftsched.core.limits import TRIGGERS_MAX
 from raftsched.core.model import EveryMode, Policy, Trigger, TriggerKind
-from raftsched.core.selection import DEFAULT_NAMESPACE
+from raftsched.core.rules.selection import DEFAULT_NAMESPACE
 from raftsched.schedule import TriggerError, parse_cron_text
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from raftsched.api.http.answers import BatchMade
+from raftsched.api.jobs.bulk_schema import JobFilterIn
 from raftsched.api.jobs.generated import JobIn, JobShown
-from raftsched.api.jobs.operations_schema import JobFilterIn
 from raftsched.api.jobs.schema import DeadFilterIn, JobOut
 from raftsched.api.jobs.triggers import BELONGS, KINDS_OF_TRIGGER
 from raftsched.errors import MEANINGS

@@ -10,7 +10,7 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.problems import Problem, from_rejected
 from raftsched.api.http.requests import catch_up
 from raftsched.core.commands import Accepted
-from raftsched.core.namespaces import DEFAULTS_STALE
+from raftsched.core.subjects.namespace import DEFAULTS_STALE
 
 TRIES = 5
 # It was changed after it was read, or deleted: there may be another one under its name.

@@ -18,8 +18,8 @@ from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.types import patch_of
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
 from raftsched.bounds import DESCRIPTION_MAX
-from raftsched.core.calendars import CONTENT_MAX, Calendar, DeleteCalendar, PutCalendar
 from raftsched.core.rows import CALENDARS as ROWS
+from raftsched.core.subjects.calendar import CONTENT_MAX, Calendar, DeleteCalendar, PutCalendar
 from raftsched.core.tables import ReadView
 from raftsched.schedule import TriggerError
 from raftsched.schedule.exclusions import WEEKDAYS, parse_date, parse_month_day

@@ -20,12 +20,12 @@ from raftsched.api.http.replies import propose_one, reply
 from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.schema import Nothing
 from raftsched.api.openapi.declarations import action
-from raftsched.core.access import ForgetSecrets
 from raftsched.core.commands import Command, encode
 from raftsched.core.rows import decode_secret, decode_secrets
-from raftsched.core.secrets import PutSecret, Secret
+from raftsched.core.subjects.access import ForgetSecrets
+from raftsched.core.subjects.secret import PutSecret, Secret
+from raftsched.core.subjects.webhook import PutWebhook, ResealWebhook, RotateSecret, Secrets
 from raftsched.core.tables import ReadView, Table
-from raftsched.core.webhooks import PutWebhook, ResealWebhook, RotateSecret, Secrets
 from raftsched.security.sealing import WEBHOOKS, Sealer, Unsealable, open_value
 
 SHOWN_MAX = 50  # of what cannot be read

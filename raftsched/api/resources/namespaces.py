@@ -24,11 +24,11 @@ from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
 from raftsched.api.resources.operators_schema import NamespaceIn, NamespaceLimits, NamespaceLimitsOut, NamespaceOut
 from raftsched.api.resources.webhooks_seen import is_limited, unseen
 from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
-from raftsched.core.cluster import Settings
 from raftsched.core.model import Policy
-from raftsched.core.namespaces import CONTENT_MAX, OUTPUT_KEEP_MS, DeleteNamespace, Namespace, PutNamespace
-from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.rows import NAMESPACES as ROWS
+from raftsched.core.subjects.cluster import Settings
+from raftsched.core.subjects.namespace import CONTENT_MAX, OUTPUT_KEEP_MS, DeleteNamespace, Namespace, PutNamespace
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView
 
 _json = msgspec.json.Encoder(order="deterministic").encode

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from raftsched.api.auth.callers import sees
-from raftsched.api.cluster.cluster import NodeOut, seen
+from raftsched.api.cluster.overview import NodeOut, seen
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http import strict
 from raftsched.api.http.call import Call
@@ -27,11 +27,11 @@ from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, P
 from raftsched.api.resources.amending import amend
 from raftsched.api.resources.operators_schema import AllowedOut, NodeDetail, NodeIn, SessionOut
 from raftsched.api.rows import newest_session, node_rule
-from raftsched.core.allowed import Allowed
-from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.commands import PutNodeRule
-from raftsched.core.eligibility import EVERY, slots_of
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
+from raftsched.core.rules.allowed import Allowed
+from raftsched.core.rules.eligibility import EVERY, slots_of
+from raftsched.core.subjects.cluster import NodeRule, Session
 from raftsched.core.tables import ReadView
 
 _Change = Callable[[NodeRule, Session | None], NodeRule]

@@ -12,7 +12,7 @@ from raftsched.api.jobs.generated import DefaultsIn
 from raftsched.api.jobs.schema import Count, Description, Duration, Owner, Time
 from raftsched.bounds import COUNT_MAX, SLOTS_MAX
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX
-from raftsched.core.namespaces import OUTPUT_BYTES, OUTPUT_COPIES, OUTPUT_MAX_BYTES, RUNNING_MAX, STARTS_MAX
+from raftsched.core.subjects.namespace import OUTPUT_BYTES, OUTPUT_COPIES, OUTPUT_MAX_BYTES, RUNNING_MAX, STARTS_MAX
 
 JobsMax = Annotated[int, Meta(ge=0, le=COUNT_MAX, description=f"an integer from 0 to {COUNT_MAX:,}")]
 Slots = Annotated[

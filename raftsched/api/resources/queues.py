@@ -16,10 +16,10 @@ from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.jobs.concurrency import rate_of
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
 from raftsched.api.resources.operators_schema import QueueIn, QueueOut, RateOut
-from raftsched.core.admission import blocked_reason
 from raftsched.core.commands import DeleteQueue, PutQueue
-from raftsched.core.queues import Queue, QueueLimits, limits_of
 from raftsched.core.rows import QUEUES as ROWS
+from raftsched.core.rules.admission import blocked_reason
+from raftsched.core.subjects.queue import Queue, QueueLimits, limits_of
 from raftsched.core.tables import ReadView
 
 COUNT_MAX = 10_000  # waiting instances counted for one request, and

@@ -15,7 +15,7 @@ from raftsched.api.openapi.declarations import listing
 from raftsched.api.resources.named import list_page
 from raftsched.core.ids import instance_text
 from raftsched.core.rows import decode_run_key
-from raftsched.core.run_keys import RunKey, from_run_key, run_key
+from raftsched.core.rules.run_keys import RunKey, from_run_key, run_key
 from raftsched.core.tables import ReadView, Table
 
 

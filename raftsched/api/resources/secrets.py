@@ -25,7 +25,7 @@ from raftsched.api.resources.named import NamedResource, Text, Write, endpoints,
 from raftsched.bounds import SECRET_VALUE_MAX
 from raftsched.core.commands import encode
 from raftsched.core.rows import SECRETS as ROWS
-from raftsched.core.secrets import DeleteSecret, PutSecret, Secret
+from raftsched.core.subjects.secret import DeleteSecret, PutSecret, Secret
 from raftsched.core.tables import ReadView, Table
 
 BODY_MAX = 64 * 1024  # bytes: a value of the longest, each character escaped

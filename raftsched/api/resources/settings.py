@@ -24,9 +24,9 @@ from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, R
 from raftsched.api.resources.amending import amend
 from raftsched.api.resources.settings_schema import SettingsIn, SettingsOut, is_duration, setting_name
 from raftsched.bounds import TIME_MAX_MS
-from raftsched.core.cluster import Settings
 from raftsched.core.commands import PauseCluster, PutSettings, encode
 from raftsched.core.limits import SETTINGS
+from raftsched.core.subjects.cluster import Settings
 
 _DEFAULTS = Settings()
 

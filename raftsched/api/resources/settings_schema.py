@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from raftsched.api.jobs.schema import Duration
-from raftsched.core.cluster import Settings
 from raftsched.core.limits import SETTINGS
+from raftsched.core.subjects.cluster import Settings
 from raftsched.quantities import format_duration
 
 _NO_RATE = "0: as many as come"
@@ -67,7 +67,7 @@ TEXTS = {
 
 
 def setting_name(field: str) -> str:
-    """Returns the API's name for a field of core.cluster.Settings: durations are text there."""
+    """Returns the API's name for a field of core.subjects.cluster.Settings: durations are text there."""
     return field.removesuffix("_ms")
 
 

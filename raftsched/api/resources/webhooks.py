@@ -38,14 +38,13 @@ from raftsched.api.resources.webhooks_schema import (
 )
 from raftsched.api.rows import get_job, requested_instance
 from raftsched.api.runs.render import JobNames, instance_json
-from raftsched.core.access import Role
 from raftsched.core.commands import Accepted, encode
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Job
 from raftsched.core.rows import WEBHOOK_SECRETS
 from raftsched.core.rows import WEBHOOKS as ROWS
-from raftsched.core.tables import ReadView
-from raftsched.core.webhooks import (
+from raftsched.core.subjects.access import Role
+from raftsched.core.subjects.webhook import (
     OVERLAP_MAX_MS,
     DeleteWebhook,
     PutWebhook,
@@ -56,6 +55,7 @@ from raftsched.core.webhooks import (
     Webhook,
     WebhookSpec,
 )
+from raftsched.core.tables import ReadView
 from raftsched.errors import RaftschedError
 from raftsched.webhooks import encode_secret
 

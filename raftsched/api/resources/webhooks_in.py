@@ -1,4 +1,5 @@
-"""A webhook as given -> core.webhooks.WebhookSpec and its secret, with every error and its JSON pointer; and back."""
+"""A webhook as given -> core.subjects.webhook.WebhookSpec and its secret, with every error and its JSON pointer; and
+back."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from raftsched.api.resources.webhooks_schema import (
 )
 from raftsched.bounds import OWNER_MAX
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
-from raftsched.core.notices import OF_CLUSTER
-from raftsched.core.webhooks import (
+from raftsched.core.subjects.notices import OF_CLUSTER
+from raftsched.core.subjects.webhook import (
     DELAYS_MS,
     HEADER_VALUE_MAX,
     HEADERS_MAX,

@@ -12,7 +12,14 @@ from raftsched.api.jobs.schema import ClusterEventName, Duration, EventName, Lab
 from raftsched.api.openapi import patterns
 from raftsched.api.openapi.types import Special
 from raftsched.bounds import OWNER_MAX
-from raftsched.core.webhooks import DELAYS_MAX, HEADER_VALUE_MAX, HEADERS_MAX, MOST_MAX, RECIPIENTS_MAX, RUNNING_MAX
+from raftsched.core.subjects.webhook import (
+    DELAYS_MAX,
+    HEADER_VALUE_MAX,
+    HEADERS_MAX,
+    MOST_MAX,
+    RECIPIENTS_MAX,
+    RUNNING_MAX,
+)
 
 WebhookName = Annotated[
     str,

@@ -16,7 +16,6 @@ from contextvars import Context
 
 from aiohttp import web
 
-from raftsched import background
 from raftsched.api.auth.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
@@ -26,6 +25,7 @@ from raftsched.api.http.slices import Slices
 from raftsched.api.http.streams import MEDIA_TYPE, STREAMS, Heartbeat, begin, frame, send
 from raftsched.api.openapi.operation import READS, Reply, operation
 from raftsched.api.runs.digests import EVERYBODY, Digest, read_digest
+from raftsched.system import background
 
 EVERY_S = 0.25  # between two digests
 LOOK_S = 0.5  # between two looks at who leads, while nothing is applied

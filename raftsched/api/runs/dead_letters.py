@@ -23,12 +23,12 @@ from raftsched.api.http.answers import DeadLetter, Discarded, Requeued
 from raftsched.api.http.call import Call
 from raftsched.api.http.cursors import decode_cursor, encode_cursor
 from raftsched.api.http.durations import format_time
-from raftsched.api.http.fields import wanted_fields
 from raftsched.api.http.idempotency import Named, done_before, noted, part, under
 from raftsched.api.http.problems import FieldError, ParameterError, Problem
 from raftsched.api.http.replies import reply, reply_page
 from raftsched.api.http.requests import NAMESPACE_HELP, Query, bad_parameter, catch_up
 from raftsched.api.http.slices import Slices
+from raftsched.api.http.wanted_fields import wanted_fields
 from raftsched.api.jobs.schema import DeadFilterIn, DeadLetterOut, RequeueIn
 from raftsched.api.jobs.triggers import time_of
 from raftsched.api.openapi.declarations import action, listing
@@ -42,7 +42,7 @@ from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Discard, Rejected, Requeue
 from raftsched.core.ids import instance_text, parse_instance
 from raftsched.core.model import Job
-from raftsched.core.notices import SYSTEM_NAMESPACE
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, from_dead, from_u64, u64
 from raftsched.errors import RaftschedError
 

@@ -15,8 +15,10 @@ import msgspec
 from raftsched.api.auth.callers import Caller
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.durations import format_time
-from raftsched.core.access import RINGS, WORK_RING, Role, record_key, split_record
-from raftsched.core.changes import (
+from raftsched.core.ids import instance_key, instance_text, job_text, parse_job
+from raftsched.core.rows import decode_operation, decode_webhook
+from raftsched.core.subjects.access import RINGS, WORK_RING, Role, record_key, split_record
+from raftsched.core.subjects.changes import (
     ClusterChange,
     ClusterEvent,
     InstanceChange,
@@ -26,9 +28,7 @@ from raftsched.core.changes import (
     row_body,
     split_change,
 )
-from raftsched.core.ids import instance_key, instance_text, job_text, parse_job
-from raftsched.core.notices import SYSTEM_NAMESPACE
-from raftsched.core.rows import decode_operation, decode_webhook
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, u64
 
 IDS_MAX = 100  # of jobs, and of runs, in one digest

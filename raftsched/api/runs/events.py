@@ -24,7 +24,10 @@ from raftsched.api.http.streams import MEDIA_TYPE, STREAMS, Heartbeat, begin, fr
 from raftsched.api.openapi.operation import READS, Reply, operation
 from raftsched.api.rows import decode_head, referred_job
 from raftsched.api.runs.states import several
-from raftsched.core.changes import (
+from raftsched.core.ids import instance_key, instance_text, job_text, parse_job
+from raftsched.core.model import InstanceState, JobState
+from raftsched.core.rules.executors import node_name, worker_name
+from raftsched.core.subjects.changes import (
     PER_ROW,
     POSITION_MAX,
     Change,
@@ -38,11 +41,8 @@ from raftsched.core.changes import (
     decode_row,
     split_change,
 )
-from raftsched.core.cluster import Meta
-from raftsched.core.executors import node_name, worker_name
-from raftsched.core.ids import instance_key, instance_text, job_text, parse_job
-from raftsched.core.model import InstanceState, JobState
-from raftsched.core.notices import SYSTEM_NAMESPACE
+from raftsched.core.subjects.cluster import Meta
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import RaftschedError
 

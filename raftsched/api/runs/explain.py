@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api.auth.callers import sees
-from raftsched.api.cluster.cluster import seen
+from raftsched.api.cluster.overview import seen
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time, format_time_or_none, parse_time
@@ -40,10 +40,10 @@ from raftsched.api.runs.render import JobNames
 from raftsched.api.runs.waiting import Obstacle, waits_for
 from raftsched.api.workers.seen import heard_of_worker, own_troubles, troubles_of_workers
 from raftsched.core import rows
-from raftsched.core.executors import is_worker, node_name, worker_name
 from raftsched.core.ids import instance_text, job_text, split_instance
-from raftsched.core.lateness import lateness_ms
 from raftsched.core.model import FINAL, FOLLOWED, Attempt, Instance, InstanceState, Job, Policy, Step, StepKind
+from raftsched.core.rules.executors import is_worker, node_name, worker_name
+from raftsched.core.rules.lateness import lateness_ms
 from raftsched.core.tables import ReadView
 from raftsched.quantities import format_duration
 

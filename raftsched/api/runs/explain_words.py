@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from raftsched import schedule
 from raftsched.api.http.durations import format_time
-from raftsched.core.executors import at_start, in_words, is_worker
 from raftsched.core.ids import instance_text
 from raftsched.core.model import (
     GRACE_MS,
@@ -19,6 +18,7 @@ from raftsched.core.model import (
     Step,
     StepKind,
 )
+from raftsched.core.rules.executors import at_start, in_words, is_worker
 from raftsched.error_texts import telling_line
 from raftsched.quantities import format_duration
 

@@ -11,12 +11,12 @@ from aiohttp import web
 from raftsched.api.auth.callers import allowed_namespaces, note_as_change, within
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
-from raftsched.api.http.fields import wanted_fields
 from raftsched.api.http.idempotency import done_before, propose_once
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import propose_one, reply, reply_page
 from raftsched.api.http.requests import READ, Query, bad_parameter, catch_up, instance_key_of
 from raftsched.api.http.slices import Slices
+from raftsched.api.http.wanted_fields import wanted_fields
 from raftsched.api.jobs.schema import InstanceOut, Nothing
 from raftsched.api.openapi.declarations import action
 from raftsched.api.openapi.operation import WRITES, AnyOf, PageOf, Reply, operation
@@ -36,10 +36,10 @@ from raftsched.api.runs.render import JobNames, instance_json
 from raftsched.api.runs.states import INSTANCE_STATES, instance_states, several
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Accepted, Kill, Rerun, encode
-from raftsched.core.executors import node_name, worker_key
 from raftsched.core.ids import instance_text, parse_instance
 from raftsched.core.model import Instance, Job
 from raftsched.core.rows import decode_instance
+from raftsched.core.rules.executors import node_name, worker_key
 from raftsched.core.tables import ReadView, Table, u64
 
 INSTANCE_KEY_BYTES = 24

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from raftsched.api.http.durations import format_duration, format_time
-from raftsched.core.executors import is_worker
-from raftsched.core.kept_output import Kept, kept_of
 from raftsched.core.model import Attempt, Instance
 from raftsched.core.rows import JOBS, read_meta
+from raftsched.core.rules.executors import is_worker
+from raftsched.core.rules.kept_output import Kept, kept_of
 from raftsched.core.tables import ReadView
-from raftsched.worker.output import NOWHERE
+from raftsched.output.keeping.store import NOWHERE
 
 
 class OutputNote(msgspec.Struct):

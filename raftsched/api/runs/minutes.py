@@ -1,4 +1,5 @@
-"""/v1/stats/minutes: what runs came to, minute by minute, over the last day, as apply has counted it (core.minutes)."""
+"""/v1/stats/minutes: what runs came to, minute by minute, over the last day, as apply has counted it
+(core.subjects.minutes)."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from raftsched.api.http.requests import READ, bad_parameter, check_namespace
 from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
-from raftsched.core.minutes import ALL, OPEN_KEY, Minute, add_up
 from raftsched.core.model import DAY_MS, MINUTE_MS
-from raftsched.core.notices import SYSTEM_NAMESPACE
 from raftsched.core.rows import MINUTES, OPEN_MINUTE
+from raftsched.core.subjects.minutes import ALL, OPEN_KEY, Minute, add_up
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView
 
 STEPS = {"1m": MINUTE_MS, "5m": 5 * MINUTE_MS, "15m": 15 * MINUTE_MS, "1h": 60 * MINUTE_MS}

@@ -12,10 +12,10 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.rows import instances_of
 from raftsched.core.ids import instance_text
 from raftsched.core.model import FINAL, Instance, InstanceState
-from raftsched.core.notices import MEASURED, decode_notice
 from raftsched.core.rows import JOBS, decode_instance, decode_webhook
+from raftsched.core.subjects.notices import MEASURED, decode_notice
+from raftsched.core.subjects.webhook import Webhook
 from raftsched.core.tables import ReadView, Table
-from raftsched.core.webhooks import Webhook
 
 LOOK_MAX = 200  # deliveries of a webhook that are looked at for what is told at no step of the run
 _ALWAYS_MS = 2**62

@@ -27,12 +27,12 @@ from raftsched.api.rows import JobHead, decode_head, get_instance
 from raftsched.api.runs.waiting import waits_for
 from raftsched.api.workers.seen import own_troubles
 from raftsched.core import rows
-from raftsched.core.executors import node_name, worker_name
-from raftsched.core.filters import JobFilter
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Instance
-from raftsched.core.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
-from raftsched.core.selection import walk
+from raftsched.core.rules.executors import node_name, worker_name
+from raftsched.core.rules.filters import JobFilter
+from raftsched.core.rules.selection import walk
+from raftsched.core.subjects.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, from_dead, from_lane, from_ready, from_u64, lane_key
 
 LOOK_MAX = 1_000  # rows looked at for each number

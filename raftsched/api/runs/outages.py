@@ -6,9 +6,9 @@ from itertools import takewhile
 
 from raftsched.api.auth.audit_kept import newest_notes
 from raftsched.api.http.durations import format_time
-from raftsched.core.access import CHANGES_RING
-from raftsched.core.cluster import LedTerm
 from raftsched.core.rows import TERMS
+from raftsched.core.subjects.access import CHANGES_RING
+from raftsched.core.subjects.cluster import LedTerm
 from raftsched.core.tables import ReadView, Table, from_u64
 
 PAUSE, RESUME = "settings_pause", "settings_resume"  # as the audit calls who pauses the cluster

@@ -39,7 +39,7 @@ from raftsched.api.runs.output_source import (
 )
 from raftsched.core.model import FINAL, Attempt, Instance
 from raftsched.errors import RaftschedError
-from raftsched.worker.reading import PIECE, Text
+from raftsched.output.reading.reading import PIECE, Text
 
 SERVED_BY = "Raftsched-Served-By"
 STORE = "object store"  # as who served it; no node is called so

@@ -25,8 +25,8 @@ from raftsched.api.http.replies import reply_value
 from raftsched.api.openapi.operation import BODIES, operation
 from raftsched.api.runs.output_source import address_of
 from raftsched.errors import KINDS, RaftschedError, WrongOffset
-from raftsched.outputs.copies import PIECE_MAX, SEGMENT_MAX, Piece
-from raftsched.outputs.places import STORE_BYTES
+from raftsched.output.following.copies import PIECE_MAX, SEGMENT_MAX, Piece
+from raftsched.output.following.places import STORE_BYTES
 
 COPY = "application/vnd.raftsched.output-copy"
 BODY_MAX = PIECE_MAX + 1024

@@ -18,14 +18,14 @@ from raftsched.api.http.requests import Query
 from raftsched.api.http.streams import MEDIA_TYPE, STREAMS
 from raftsched.api.rows import requested_instance
 from raftsched.api.runs.kept_words import aged, namespace_of, why_gone
-from raftsched.core.executors import is_worker
 from raftsched.core.ids import instance_text
-from raftsched.core.kept_output import kept_of
 from raftsched.core.model import Attempt, Instance, Outcome
+from raftsched.core.rules.executors import is_worker
+from raftsched.core.rules.kept_output import kept_of
 from raftsched.errors import RaftschedError
-from raftsched.outputs.places import in_order
-from raftsched.worker.output import GONE, NOWHERE, REMOVED
-from raftsched.worker.reading import Span, Text
+from raftsched.output.following.places import in_order
+from raftsched.output.keeping.store import GONE, NOWHERE, REMOVED
+from raftsched.output.reading.reading import Span, Text
 
 CLIENT: web.AppKey[aiohttp.ClientSession] = web.AppKey("output_client", aiohttp.ClientSession)
 HOP = "Raftsched-Hop"

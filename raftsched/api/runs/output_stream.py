@@ -36,11 +36,11 @@ from raftsched.api.runs.output_source import (
     spans_of,
     text_of,
 )
-from raftsched.core.executors import is_worker
 from raftsched.core.model import FINAL, Attempt, Instance, Outcome
+from raftsched.core.rules.executors import is_worker
 from raftsched.errors import KINDS, RaftschedError
-from raftsched.worker.reading import Span, Text
-from raftsched.worker.spool import STDERR, complete
+from raftsched.output.format.spool import STDERR, complete
+from raftsched.output.reading.reading import Span, Text
 
 PIECE_MAX = 64 * 1024  # bytes of output in one event
 _BEAT = b":\n\n"

@@ -12,10 +12,10 @@ from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.runs.parts import shown_parts, shown_shard
 from raftsched.api.runs.raw import shown_raw
 from raftsched.api.runs.render import JobNames, is_manual, shown_attempt, shown_event, shown_expiry, shown_progress
-from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_text, job_text
-from raftsched.core.lateness import lateness_ms
 from raftsched.core.model import Attempt, Instance
+from raftsched.core.rules.executors import node_name, worker_name
+from raftsched.core.rules.lateness import lateness_ms
 
 _NO_ATTEMPT = Attempt(number=0, node="", session=0, token=0, assigned_at_ms=0)
 

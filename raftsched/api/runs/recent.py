@@ -18,9 +18,9 @@ from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import get_job, instances_of
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.ids import instance_text, job_text, parse_job
-from raftsched.core.lateness import lateness_ms
 from raftsched.core.model import Instance
 from raftsched.core.rows import decode_instance
+from raftsched.core.rules.lateness import lateness_ms
 from raftsched.core.tables import ReadView
 
 JOBS_MAX = 50

@@ -10,13 +10,13 @@ from raftsched.api.jobs.schema import AttemptOut, EventShown, InstanceOut, Outpu
 from raftsched.api.rows import JobHead, decode_head
 from raftsched.api.runs.parts import shown_parts, shown_shard
 from raftsched.api.runs.raw import shown_raw
-from raftsched.cloudevents import event_id, event_type, subject_of
-from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_key, instance_text, job_text
-from raftsched.core.lateness import lateness_ms
 from raftsched.core.model import ASKED_FOR, Attempt, Instance, InstanceState
-from raftsched.core.notices import decode_notice
+from raftsched.core.rules.executors import node_name, worker_name
+from raftsched.core.rules.lateness import lateness_ms
+from raftsched.core.subjects.notices import decode_notice
 from raftsched.core.tables import ReadView, Table, u64
+from raftsched.notices.cloudevents import event_id, event_type, subject_of
 
 _encode = msgspec.json.Encoder().encode
 

@@ -39,9 +39,9 @@ from raftsched.core.model import Attempt, Instance
 from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import RaftschedError
-from raftsched.outputs.searching import Needle, found_in
-from raftsched.worker.output import NOWHERE
-from raftsched.worker.reading import Text
+from raftsched.output.keeping.store import NOWHERE
+from raftsched.output.reading.reading import Text
+from raftsched.output.reading.searching import Needle, found_in
 
 TEXT_MAX = 1_000  # bytes that are searched for
 BYTES_MAX = 64 * 2**20  # of output: after so many no other instance is begun in one answer,

@@ -7,7 +7,7 @@ from typing import Any
 
 from raftsched.api.http.requests import Query, bad_parameter
 from raftsched.core.model import InstanceState, JobState
-from raftsched.core.operations import OperationState
+from raftsched.core.subjects.operations import OperationState
 
 
 def several(names: Iterable[str]) -> dict[str, Any]:

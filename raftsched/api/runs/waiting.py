@@ -21,11 +21,6 @@ from raftsched.api.runs.parts import rows_of_parts
 from raftsched.api.runs.parts_words import LOOK_MAX as PARTS_LOOKED
 from raftsched.api.runs.parts_words import part_name
 from raftsched.core import rows
-from raftsched.core.admission import blocked_reason, unblocked_at_ms
-from raftsched.core.cluster import Meta, NodeRule
-from raftsched.core.concurrency import can_start
-from raftsched.core.eligibility import Offer, lacking, offer
-from raftsched.core.executors import WORKER_KEYS, in_words, is_worker
 from raftsched.core.ids import instance_text
 from raftsched.core.model import (
     FINAL,
@@ -38,9 +33,11 @@ from raftsched.core.model import (
     StepKind,
     scheduled_instance,
 )
-from raftsched.core.notices import quota_queue
-from raftsched.core.queues import Queue
-from raftsched.core.run_keys import (
+from raftsched.core.rules.admission import blocked_reason, unblocked_at_ms
+from raftsched.core.rules.concurrency import can_start
+from raftsched.core.rules.eligibility import Offer, lacking, offer
+from raftsched.core.rules.executors import WORKER_KEYS, in_words, is_worker
+from raftsched.core.rules.run_keys import (
     Blocked,
     Concurrency,
     Permit,
@@ -53,6 +50,9 @@ from raftsched.core.run_keys import (
     look_again_ms,
     run_key,
 )
+from raftsched.core.subjects.cluster import Meta, NodeRule
+from raftsched.core.subjects.notices import quota_queue
+from raftsched.core.subjects.queue import Queue
 from raftsched.core.tables import ReadView, Table, after, from_by_job, held_key, ready_key, u64
 from raftsched.quantities import format_duration
 

@@ -24,13 +24,13 @@ from raftsched.api.openapi.operation import Reply, operation
 from raftsched.api.rows import SCAN_MAX, JobHead, get_instance, namespace_of, referred_job
 from raftsched.api.runs.render import JobNames
 from raftsched.bounds import TIME_MAX_MS
-from raftsched.core.executors import node_name, worker_name
 from raftsched.core.ids import instance_text, job_text, split_instance
 from raftsched.core.limits import KEY_SIZE
 from raftsched.core.model import FINAL, Instance, InstanceState
 from raftsched.core.rows import WORKFLOWS
+from raftsched.core.rules.executors import node_name, worker_name
+from raftsched.core.subjects.workflow import KillWorkflow, Workflow, members, roots
 from raftsched.core.tables import ReadView, u64
-from raftsched.core.workflows import KillWorkflow, Workflow, members, roots
 
 COUNT_MAX = 20_000  # runs of a workflow that one answer counts; of a page of workflows, before it ends early
 _LISTING, _RUNS = "workflows", "workflow"

@@ -17,12 +17,12 @@ from raftsched.api.http.slices import Slices
 from raftsched.api.openapi.operation import BODIES, operation
 from raftsched.api.workers.sessions import check_session, session_of
 from raftsched.errors import RaftschedError
+from raftsched.output.format.spool import STDERR, STDOUT
 from raftsched.remote import frames
 from raftsched.remote.frames import FRAMES, Piece
 from raftsched.remote.outputs import PIECE_MAX
 from raftsched.remote.protocol import UploadOut
 from raftsched.remote.session_secrets import HEADER
-from raftsched.worker.spool import STDERR, STDOUT
 
 RAW = "application/octet-stream"
 OFFSET_MAX = 2**53

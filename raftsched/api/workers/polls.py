@@ -24,9 +24,9 @@ from raftsched.api.http.slices import Slices
 from raftsched.api.workers.apart import items, members
 from raftsched.api.workers.schema import PollIn
 from raftsched.core.limits import RESULT_MAX, STATE_MAX
-from raftsched.nesting import DEPTH_MAX, text_nests_deeper
 from raftsched.remote.protocol import REPORTS_MAX, RefusedReport, Report, Token
 from raftsched.remote.reports import TOO_DEEP, TOO_LARGE, Judged, judge, not_valid
+from raftsched.system.nesting import DEPTH_MAX, text_nests_deeper
 
 WALKED_MAX = 64 * 1024  # bytes of what is looked through for each error, and for keys that are given twice
 REST_MAX = 1024 * 1024  # of a poll without its reports

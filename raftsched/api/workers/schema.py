@@ -11,7 +11,6 @@ from raftsched import names
 from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.jobs.schema import Labels, Namespace, by_rule
 from raftsched.bounds import SLOTS_MAX
-from raftsched.core.allowed import rules_error
 from raftsched.core.limits import (
     BOOT_ID_MAX,
     HANDLERS_MAX,
@@ -21,6 +20,7 @@ from raftsched.core.limits import (
     SERVED_MAX,
     WEIGHT_MAX,
 )
+from raftsched.core.rules.allowed import rules_error
 from raftsched.handlers import KINDS
 from raftsched.remote.protocol import BindIn, CloseIn, OpenIn, OpenOut, PollIn, PollOut
 from raftsched.remote.rules import allowed_of

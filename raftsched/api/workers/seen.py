@@ -9,11 +9,11 @@ from typing import NamedTuple
 import msgspec
 from aiohttp import web
 
-from raftsched.api.cluster.cluster import leaders_answer
+from raftsched.api.cluster.overview import leaders_answer
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.durations import format_time, parse_time
 from raftsched.api.http.requests import PAGE_MAX
-from raftsched.core.executors import worker_key, worker_name
+from raftsched.core.rules.executors import worker_key, worker_name
 from raftsched.quantities import format_duration
 
 PATH = "/v1/workers"

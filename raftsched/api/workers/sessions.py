@@ -28,8 +28,8 @@ from raftsched.api.workers.schema import (
     WorkerSessionOut,
     check_opening,
 )
-from raftsched.core.cluster import Session
 from raftsched.core.rows import TOKENS
+from raftsched.core.subjects.cluster import Session
 from raftsched.errors import RaftschedError
 from raftsched.remote.gateway import NameTaken
 from raftsched.remote.session_secrets import HEADER, parse

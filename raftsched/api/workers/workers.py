@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from raftsched.api.auth.callers import permits
-from raftsched.api.cluster.cluster import running_of
+from raftsched.api.cluster.overview import running_of
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time, format_time_or_none
@@ -22,9 +22,9 @@ from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import get_instance, namespace_of, newest_session, page
 from raftsched.api.workers.seen import Word, own_word, words_of
 from raftsched.core import rows
-from raftsched.core.cluster import Session
-from raftsched.core.executors import WORKER_KEYS, worker_key, worker_name
 from raftsched.core.ids import instance_text, job_text
+from raftsched.core.rules.executors import WORKER_KEYS, worker_key, worker_name
+from raftsched.core.subjects.cluster import Session
 from raftsched.core.tables import KEY_MAX, ReadView, Table, after, from_u64, u64
 
 RUNS_SHOWN = 200  # of one worker

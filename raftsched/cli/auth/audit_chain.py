@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from raftsched.cli.auth.audit import KINDS
 from raftsched.cli.failures import Failure
-from raftsched.cli.terminal.documents import given_twice
-from raftsched.regular_files import open_regular
+from raftsched.importers.documents import given_twice
+from raftsched.system.regular_files import open_regular
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client

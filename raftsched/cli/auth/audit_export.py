@@ -18,7 +18,7 @@ from raftsched.cli.auth.audit import KINDS
 from raftsched.cli.auth.audit_chain import EXPORT, REFUSED, Broken, Walk, own_hash, read_line, refusal_key, text_of
 from raftsched.cli.failures import Failure
 from raftsched.errors import Exit
-from raftsched.regular_files import open_regular
+from raftsched.system.regular_files import open_regular
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client

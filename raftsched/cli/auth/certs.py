@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from raftsched.cli.failures import Failure
-from raftsched.clock import SystemClock
 from raftsched.errors import Exit
-from raftsched.regular_files import read_regular
 from raftsched.security import certificates
 from raftsched.security.certificates import CA_DAYS, NODE_DAYS, Pair
+from raftsched.system.clock import SystemClock
+from raftsched.system.regular_files import read_regular
 
 _DAYS = click.IntRange(1, 36_500)
 _WHERE = click.option(

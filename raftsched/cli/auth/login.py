@@ -64,7 +64,7 @@ def login(
 
     from raftsched.cli.auth.logins import keep
     from raftsched.client import device as flow
-    from raftsched.clock import SystemClock
+    from raftsched.system.clock import SystemClock
 
     name, context = _context(ctx)
     last = context.login

@@ -61,7 +61,7 @@ def renewed(name: str, context: Context) -> Context:
     if context.login is None or context.login.expires_at is None:
         return context
     from raftsched.client import device
-    from raftsched.clock import SystemClock
+    from raftsched.system.clock import SystemClock
 
     now = SystemClock().wall_ms() // 1_000
     if not _is_due(context, now):

@@ -51,11 +51,11 @@ def restore(
     from random import SystemRandom
 
     from raftsched.backups.repository import time_text
+    from raftsched.backups.restore import reserved
+    from raftsched.backups.restore import restore as make
     from raftsched.backups.verifying import another_way
-    from raftsched.clock import SystemClock
-    from raftsched.restore import reserved
-    from raftsched.restore import restore as make
     from raftsched.store.backup import NotWhole
+    from raftsched.system.clock import SystemClock
 
     address = raft_address(node, raft)
     opened = repository(place, endpoint, identity=identity, keys=lambda: keys_of(key_file, data, unsigned=unsigned))

@@ -23,8 +23,8 @@ from raftsched.cli.cluster.backup import identity_option, key_file_option, tell_
 from raftsched.cli.failures import Failure, failure
 from raftsched.cli.remote import remote
 from raftsched.client.errors import ClientError
-from raftsched.clock import SystemClock
 from raftsched.quantities import size_text
+from raftsched.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from raftsched.backups.making import Made

@@ -106,8 +106,8 @@ def _jobs(view: StoreView, now_ms: int, namespace: str | None) -> Iterator[dict[
     """Yields jobs by id, but for those that the cluster made for itself, and those that wait to be dropped."""
     from raftsched.api.jobs.render import job_json
     from raftsched.core.model import JobState
-    from raftsched.core.notices import SYSTEM_NAMESPACE
     from raftsched.core.rows import JOBS, decode_calendar
+    from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
     from raftsched.core.tables import Table
 
     def calendar(name: str) -> bytes | None:

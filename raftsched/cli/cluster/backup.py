@@ -21,16 +21,16 @@ from raftsched.cli.terminal.output import print_fields, print_for_programs
 from raftsched.cli.terminal.progress import Progress, progress_option
 from raftsched.errors import Exit, StartupError
 from raftsched.quantities import size_text
-from raftsched.regular_files import open_regular
 from raftsched.security.files import replacing
 from raftsched.security.keyring import KEY_FILE, read_keyring
 from raftsched.security.sealed_backup import NotOpened, Sealing, is_sealed, opened, read_identity
+from raftsched.system.regular_files import open_regular
 
 if TYPE_CHECKING:
+    from raftsched.backups.restore import Restored
+    from raftsched.backups.settling import Settled
     from raftsched.client.http import Client
-    from raftsched.restore import Restored
     from raftsched.security.keyring import Keyring
-    from raftsched.settling import Settled
     from raftsched.store.backup import Contents
 
 _PATH = "/v1/cluster/snapshot"
@@ -342,9 +342,9 @@ def restore(
     """
     from random import SystemRandom
 
-    from raftsched.clock import SystemClock
-    from raftsched.restore import reserved
-    from raftsched.restore import restore as make
+    from raftsched.backups.restore import reserved
+    from raftsched.backups.restore import restore as make
+    from raftsched.system.clock import SystemClock
 
     address = raft_address(node, raft)
     try:

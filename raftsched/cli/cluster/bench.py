@@ -100,7 +100,7 @@ async def _own_namespace(via: Client) -> AsyncIterator[tuple[AsyncClient, str]]:
 
 async def _all(what: str, count: int, concurrency: int, one: Callable[[int], Awaitable[object]]) -> _Took:
     from raftsched.client.errors import ClientError
-    from raftsched.clock import SystemClock
+    from raftsched.system.clock import SystemClock
 
     monotonic = SystemClock().monotonic
     took = _Took()
@@ -139,7 +139,7 @@ async def _create(via: Client, count: int, concurrency: int) -> dict[str, Any]:
 
 
 async def _run(via: Client, count: int, concurrency: int) -> dict[str, Any]:
-    from raftsched.clock import SystemClock
+    from raftsched.system.clock import SystemClock
 
     monotonic = SystemClock().monotonic
     async with _own_namespace(via) as (client, namespace):

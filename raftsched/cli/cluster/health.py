@@ -11,8 +11,8 @@ import click
 
 from raftsched.cli.failures import Failure
 from raftsched.cli.remote import is_said, remote
-from raftsched.clock import SystemClock
 from raftsched.errors import Exit
+from raftsched.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client

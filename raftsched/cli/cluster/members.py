@@ -195,7 +195,7 @@ def _let_in(client: Client, node: str, body: dict[str, Any], wait: bool, timeout
         click.echo(f"{node} votes" if member["voter"] else f"{node} is let in; it catches up, and votes by itself then")
         return
     from raftsched.client.errors import ClientError
-    from raftsched.clock import SystemClock
+    from raftsched.system.clock import SystemClock
 
     clock = SystemClock()
     until = clock.monotonic() + timeout

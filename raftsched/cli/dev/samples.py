@@ -9,7 +9,7 @@ from typing import Any
 from raftsched.cli.runs.why import error_line
 from raftsched.client.errors import ClientError
 from raftsched.client.http import Client
-from raftsched.clock import Clock
+from raftsched.system.clock import Clock
 
 NAMESPACE = "samples"
 _LOOK_BACK_MS = 120_000

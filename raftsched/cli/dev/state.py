@@ -14,8 +14,8 @@ import signal
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from raftsched.regular_files import read_regular
 from raftsched.security.files import write_private
+from raftsched.system.regular_files import read_regular
 
 CA_FILE = "tls/ca.pem"  # in the directory of the cluster
 DEFAULT_DIR = Path(".raftsched/dev")

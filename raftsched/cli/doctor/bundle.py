@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raftsched import __version__
 from raftsched.cli.doctor.hiding import hidden_in, lines_without_secrets, without_secrets
 from raftsched.cli.failures import Failure
-from raftsched.clock import SystemClock
 from raftsched.errors import Exit
 from raftsched.security.shown import HIDDEN
+from raftsched.system.clock import SystemClock
+from raftsched.version import __version__
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client

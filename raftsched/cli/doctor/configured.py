@@ -12,14 +12,14 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from raftsched.cli.doctor.guarded import guarded
-from raftsched.clock import SystemClock
 from raftsched.config.addresses import Address
 from raftsched.config.node import NodeConfig, load
 from raftsched.config.values import ConfigError
 from raftsched.doctor import Finding
 from raftsched.doctor.access import DAYS_WARN
-from raftsched.regular_files import read_regular
 from raftsched.security import certificates
+from raftsched.system.clock import SystemClock
+from raftsched.system.regular_files import read_regular
 
 LOOK_UP_S = 3.0  # for all names together
 _DAY_MS = 86_400_000

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from raftsched import machine
 from raftsched.cli.doctor.guarded import guarded, reason
 from raftsched.doctor import Finding
 from raftsched.doctor.disks import DISK_FAIL, DISK_WARN
@@ -21,6 +20,7 @@ from raftsched.lost_majority import ELSE, HEALTHY
 from raftsched.quantities import size_text
 from raftsched.security.keyring import KEY_FILE, read_keyring
 from raftsched.security.private import MADE, wide_in
+from raftsched.system import machine
 from raftsched.unfinished import said_of, unfinished_restore
 
 MAP_BYTES = 64 << 30  # of address space, that the store maps
@@ -231,7 +231,7 @@ def _address_space() -> Finding:
 def _flushes(place: Path) -> Finding:
     """Measures how long a page takes to the disk and be safe there. Every acknowledged write waits for at least two of
     these."""
-    from raftsched.clock import SystemClock
+    from raftsched.system.clock import SystemClock
 
     clock = SystemClock()
     took = []

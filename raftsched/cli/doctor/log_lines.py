@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from raftsched.doctor import Finding
-from raftsched.regular_files import open_regular
+from raftsched.system.regular_files import open_regular
 
 LINES = 500
 BYTES = 256 << 10
@@ -24,7 +24,7 @@ UNIT = "raftsched"
 PIECES = 64  # of one line: journals and containers cut long ones
 _SHOWN = 160  # characters of a line
 
-# How a line begins that has output of a job (shipping/standard_output.py), perhaps after a time, or within a string.
+# How a line begins that has output of a job (receivers/standard_output.py), perhaps after a time, or within a string.
 _OUTPUT = re.compile(r'\{(\\*)"type\\*": ?\\*"output\\*"')
 # A line of standard output as containers keep it (CRI, Docker); a node's own log goes to standard error.
 _PRINTED = re.compile(r'^\S+ stdout [FP] |"stream": ?"stdout"')

@@ -7,10 +7,10 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-from raftsched import machine
 from raftsched.cli.doctor.guarded import guarded
 from raftsched.doctor import Finding
 from raftsched.doctor.machines import CLOCKS_DO, judged_files
+from raftsched.system import machine
 
 
 def look_at_machine() -> Iterator[Finding]:

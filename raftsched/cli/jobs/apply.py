@@ -11,7 +11,7 @@ import click
 from raftsched.cli.failures import Failure
 from raftsched.cli.jobs import pruning
 from raftsched.cli.jobs.comparing import compare, compare_all, reason_of
-from raftsched.cli.jobs.files import Wanted, files_option, namespace_option, read_wanted
+from raftsched.cli.jobs.job_files import Wanted, files_option, namespace_option, read_wanted
 from raftsched.cli.jobs.putting import Changed, each, put
 from raftsched.cli.remote import format_option, job_ref, remote
 from raftsched.cli.terminal.output import print_json

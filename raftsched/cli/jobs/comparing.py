@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from raftsched.cli.jobs.files import Wanted
+from raftsched.cli.jobs.job_files import Wanted
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client

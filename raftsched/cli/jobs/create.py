@@ -12,8 +12,8 @@ from raftsched.cli.jobs.generated import OPTIONS, SAME
 from raftsched.cli.jobs.preview import print_times
 from raftsched.cli.jobs.when import when_of, when_options
 from raftsched.cli.remote import by_name, format_option, job_ref, read_json, remote, source_name
-from raftsched.cli.terminal.documents import read_jobs
 from raftsched.cli.terminal.output import print_for_programs
+from raftsched.importers.documents import read_jobs
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client

@@ -13,12 +13,12 @@ import click
 from raftsched.cli.failures import Failure
 from raftsched.cli.jobs.comparing import compare, compare_all, reason_of
 from raftsched.cli.jobs.export import portable, said_by_namespace, unwritable
-from raftsched.cli.jobs.files import files_option, namespace_option, read_wanted
+from raftsched.cli.jobs.job_files import files_option, namespace_option, read_wanted
 from raftsched.cli.remote import find_job, format_option, job_ref, remote
-from raftsched.cli.terminal.documents import read_jobs
 from raftsched.cli.terminal.output import print_json
 from raftsched.cli.terminal.progress import progress, progress_option
 from raftsched.errors import Exit
+from raftsched.importers.documents import read_jobs
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -89,7 +89,7 @@ def _show(result: dict[str, Any], fmt: str) -> None:
 
 
 def _lines(job: dict[str, Any] | None) -> list[str]:
-    from raftsched.cli.terminal.yaml_text import yaml_text
+    from raftsched.importers.yaml_text import yaml_text
 
     return [] if job is None else yaml_text(portable(job, full=True)).splitlines()
 
@@ -106,8 +106,8 @@ def edit(client: Client, job: str) -> None:
     \b
       EDITOR=vi raftsched jobs edit billing/nightly-report
     """
-    from raftsched.cli.terminal.yaml_text import yaml_text
     from raftsched.client.errors import ClientError
+    from raftsched.importers.yaml_text import yaml_text
 
     found = find_job(client, job)
     says = said_by_namespace(client, found["namespace"])

@@ -12,8 +12,8 @@ import click
 from raftsched.cli.jobs.filters import filter_options, said
 from raftsched.cli.jobs.generated import DEFAULTS, UNSAID
 from raftsched.cli.remote import each, find_job, job_ref, remote
-from raftsched.cli.terminal.documents import sendable
 from raftsched.cli.terminal.output import print_json
+from raftsched.importers.documents import sendable
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -168,6 +168,6 @@ def _all(client: Client, filters: dict[str, str]) -> Iterator[dict[str, Any]]:
 
 def _write(job: dict[str, Any]) -> None:
     """A YAML document, at once: there may be more jobs than fit in memory."""
-    from raftsched.cli.terminal.yaml_text import yaml_text
+    from raftsched.importers.yaml_text import yaml_text
 
     sys.stdout.write("---\n" + yaml_text(job))

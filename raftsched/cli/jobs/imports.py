@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.importers.kinds import KINDS
 from raftsched.cli.remote import check_namespace, format_option, remote
 from raftsched.cli.terminal.output import print_json
 from raftsched.cli.terminal.progress import progress, progress_option
+from raftsched.importers.kinds import KINDS
 
 if TYPE_CHECKING:
-    from raftsched.cli.importers.foreign import Reading
-    from raftsched.cli.importers.report import SourceReport
-    from raftsched.cli.importers.sources import Source
-    from raftsched.cli.importers.template import Template
+    from raftsched.cli.jobs.import_report import SourceReport
     from raftsched.client.http import Client
+    from raftsched.importers.foreign import Reading
+    from raftsched.importers.sources import Source
+    from raftsched.importers.template import Template
 
 _NO_LIMIT = {
     "celery": "Celery has no limit unless a worker says one",
@@ -105,10 +105,10 @@ def import_(
       curl -s http://dkron:8080/v1/jobs | raftsched jobs import --from dkron - --dry-run
       kubectl get cronjobs -A -o yaml | raftsched jobs import --from kubernetes - --suspended
     """
-    from raftsched.cli.importers import report as reporting
-    from raftsched.cli.importers.due import judge
-    from raftsched.cli.importers.sources import gather
-    from raftsched.clock import SystemClock
+    from raftsched.cli.jobs import import_report as reporting
+    from raftsched.importers.due import judge
+    from raftsched.importers.sources import gather
+    from raftsched.system.clock import SystemClock
 
     if namespace is not None:
         check_namespace(namespace)
@@ -170,7 +170,7 @@ def import_(
 
 
 def _template(text: str | None) -> Template:
-    from raftsched.cli.importers.template import DEFAULT, Template
+    from raftsched.importers.template import DEFAULT, Template
 
     if text is None:
         return DEFAULT
@@ -181,7 +181,7 @@ def _template(text: str | None) -> Template:
 
 
 def _zone(kind: str, given: str | None) -> str:
-    from raftsched.cli.importers.hostzone import host_zone
+    from raftsched.importers.hostzone import host_zone
     from raftsched.schedule.zones import is_zone
 
     if given is not None and not is_zone(given):
@@ -193,9 +193,9 @@ def _zone(kind: str, given: str | None) -> str:
 
 
 def _crontab(source: Source, zone: str, system: bool | None, seconds: bool | None, prefix: str) -> tuple[Reading, str]:
-    from raftsched.cli.importers.foreign import Entry, Reading
-    from raftsched.cli.importers.hostuser import is_account
     from raftsched.crontabs.reading import read_crontab
+    from raftsched.importers.foreign import Entry, Reading
+    from raftsched.importers.hostuser import is_account
 
     tab = read_crontab(
         source.files[0][1],
@@ -216,8 +216,8 @@ def _crontab(source: Source, zone: str, system: bool | None, seconds: bool | Non
 
 
 def _foreign(source: Source, zone: str, prefix: str, template: Template, namespace: str | None) -> tuple[Reading, str]:
-    from raftsched.cli.importers.reading import How, read_source
-    from raftsched.clock import SystemClock
+    from raftsched.importers.reading import How, read_source
+    from raftsched.system.clock import SystemClock
 
     how = How(zone, prefix, SystemClock().wall_ms(), template, namespace)
     return read_source(source, how), f"times in {zone} unless a job says otherwise"
@@ -228,9 +228,9 @@ def _send(
 ) -> None:
     """PUT by name for each job that is not there as it is; a refusal is about that job, anything else ends the import.
     `more`: "suspended", and "timeout" where the job has none."""
-    from raftsched.cli.importers.report import where
     from raftsched.cli.jobs.comparing import compare_all, reason_of
-    from raftsched.cli.jobs.files import Wanted
+    from raftsched.cli.jobs.import_report import where
+    from raftsched.cli.jobs.job_files import Wanted
     from raftsched.client.errors import ClientError
 
     found = []
@@ -268,7 +268,7 @@ def _send(
 def _ask(client: Client, reports: list[SourceReport]) -> str | None:
     """Moves the jobs that the cluster would refuse to what is refused. Returns why none was asked, None: one was."""
     from raftsched.cli.jobs.comparing import portions
-    from raftsched.cli.jobs.files import Wanted
+    from raftsched.cli.jobs.job_files import Wanted
     from raftsched.client.errors import ClientError
 
     places: dict[int, tuple[SourceReport, dict[str, Any]]] = {}
@@ -293,7 +293,7 @@ def _ask(client: Client, reports: list[SourceReport]) -> str | None:
 
 
 def _write(path: str, reports: list[SourceReport], dry_run: bool) -> None:
-    from raftsched.cli.importers.report import write
+    from raftsched.cli.jobs.import_report import write
 
     try:
         write(path, reports, dry_run)

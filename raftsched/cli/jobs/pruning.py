@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raftsched.cli.jobs.files import Wanted
+from raftsched.cli.jobs.job_files import Wanted
 from raftsched.cli.remote import job_ref
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from raftsched.cli.jobs.comparing import compare, compare_all
-from raftsched.cli.jobs.files import Wanted
+from raftsched.cli.jobs.job_files import Wanted
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -89,7 +89,7 @@ def wait(client: Client, refs: tuple[str, ...], wanted: str, timeout_ms: int) ->
       raftsched jobs wait billing/nightly-report --for idle --timeout 1h
       raftsched jobs wait import export --for SUSPENDED
     """
-    from raftsched.clock import SystemClock
+    from raftsched.system.clock import SystemClock
 
     wanted = wanted.upper() if wanted.upper() in JOB_STATES else wanted
     if wanted not in ("end", "idle", "deleted", *JOB_STATES):

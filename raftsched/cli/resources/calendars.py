@@ -25,8 +25,8 @@ from raftsched.cli.resources.resource import (
 from raftsched.cli.terminal.output import Column, cell, print_json
 
 if TYPE_CHECKING:
-    from raftsched.cli.importers.icalendar import Days
     from raftsched.client.http import Client
+    from raftsched.importers.icalendar import Days
 
 _CALENDARS = Resource("/v1/calendars", names.CALENDAR)
 _NONE = "none"
@@ -188,9 +188,9 @@ def import_(client: Client, file: Any, name: str | None, timezone: str | None, d
       raftsched calendars import holidays.ics --dry-run
       curl -s https://example.com/es.ics | raftsched calendars import - --name spain -z Europe/Madrid
     """
-    from raftsched.cli.importers.icalendar import read_icalendar
-    from raftsched.clock import SystemClock
+    from raftsched.importers.icalendar import read_icalendar
     from raftsched.schedule.zones import is_zone
+    from raftsched.system.clock import SystemClock
 
     if timezone is not None and not is_zone(timezone):
         raise click.UsageError(f"--timezone {timezone!r} is not a time zone; write an IANA name such as Europe/Madrid")
@@ -294,7 +294,7 @@ def _named_days(option: str, text: str) -> list[str]:
 
 def _content(file: Any, name: str) -> dict[str, Any]:
     """Raises a usage error."""
-    from raftsched.cli.terminal.documents import read_documents
+    from raftsched.importers.documents import read_documents
 
     source = source_name(file)
     found = read_documents(file.read(), source)

@@ -101,7 +101,7 @@ def drain(client: Client, node: str, wait: bool, timeout: float) -> None:
         click.echo(f"drained: {node}, {_still(found)}")
         return
     from raftsched.client.errors import ClientError
-    from raftsched.clock import SystemClock
+    from raftsched.system.clock import SystemClock
 
     clock = SystemClock()
     until = clock.monotonic() + timeout

@@ -51,7 +51,7 @@ def events(
       raftsched events -f --type instance.failed,instance.timed_out -o json
       raftsched events --job billing/nightly-report --after 4711
     """
-    from raftsched.client.events import watch
+    from raftsched.client.event_stream import watch
 
     query: dict[str, Any] = {
         "follow": follow,
@@ -66,7 +66,7 @@ def events(
         if fmt == "name":
             click.echo(event.get("instance_id") or event.get("job_id") or cell(event.get("subject")))
         elif fmt == "yaml":
-            from raftsched.cli.terminal.yaml_text import yaml_text
+            from raftsched.importers.yaml_text import yaml_text
 
             click.echo("---\n" + yaml_text(event).rstrip("\n"))
         else:

@@ -219,8 +219,8 @@ def output(
       raftsched instances output -f 0d3k5xw2a9f4m@1763600400000
       raftsched instances output --split 0d3k5xw2a9f4m@1763600400000 2>errors.txt
     """
-    from raftsched.client.events import output as follow_output
-    from raftsched.client.events import pieces
+    from raftsched.client.event_stream import output as follow_output
+    from raftsched.client.event_stream import pieces
 
     query = {"follow": True if follow else None, "stream": stream, "attempt": attempt, "tail": tail}
     path = _path(run_of(client, ref)) + "/output"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raftsched.cli.terminal.output import print_json, shown
-from raftsched.clock import SystemClock
 from raftsched.errors import Exit
 from raftsched.quantities import parse_duration
+from raftsched.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client

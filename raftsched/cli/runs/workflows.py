@@ -128,7 +128,7 @@ def watch(client: Client, workflow: str, timeout_ms: int) -> None:
     \b
       raftsched workflows watch $(raftsched jobs run billing/import -o name)
     """
-    from raftsched.clock import SystemClock
+    from raftsched.system.clock import SystemClock
 
     check_id(workflow)
     told: dict[str, str] = {}

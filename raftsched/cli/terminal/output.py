@@ -52,7 +52,7 @@ def print_json(value: Any) -> None:
     """Prints JSON, or YAML where `-o yaml` was given."""
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(YAML):
-        from raftsched.cli.terminal.yaml_text import yaml_text
+        from raftsched.importers.yaml_text import yaml_text
 
         click.echo(yaml_text(value).rstrip("\n"))
     else:

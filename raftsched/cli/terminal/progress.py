@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from raftsched.clock import SystemClock
 from raftsched.quantities import size_text
+from raftsched.system.clock import SystemClock
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")

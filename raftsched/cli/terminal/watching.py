@@ -63,7 +63,7 @@ def _pause_by_events(client: Client, query: Mapping[str, Any]) -> Callable[[floa
     import threading
 
     from raftsched.client.errors import ClientError
-    from raftsched.client.events import watch
+    from raftsched.client.event_stream import watch
     from raftsched.client.http import Client
 
     again = threading.Event()
@@ -138,7 +138,7 @@ def _draw(picture: str, every_s: float) -> None:
     """Line over line, so that nothing flickers; what does not fit on the screen is left out."""
     import shutil
 
-    from raftsched.clock import SystemClock
+    from raftsched.system.clock import SystemClock
 
     columns, rows = shutil.get_terminal_size()
     seconds = SystemClock().wall_ms() // 1000

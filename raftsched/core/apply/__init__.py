@@ -8,11 +8,12 @@ firing, attempts, instances, retention, access.
 from __future__ import annotations
 
 from raftsched.core.actions import Action
-from raftsched.core.apply import cluster, run_keys, workflows
+from raftsched.core.apply.cluster import membership
 from raftsched.core.apply.dispatch import HANDLERS
+from raftsched.core.apply.runs import following, run_keys
 from raftsched.core.apply.tx import Tx
 from raftsched.core.entry import BatchResult, EntryResult, decode_entry
-from raftsched.core.origins import claim
+from raftsched.core.subjects.origins import claim
 from raftsched.core.tables import View
 
 
@@ -33,7 +34,7 @@ class Applier:
             tx.advance(entry.now_ms)
             tx.index, tx.term = index, term
             if entry.members is not None:
-                cluster.configure(tx, index, entry.members)
+                membership.configure(tx, index, entry.members)
             for batch in entry.batches:
                 if claim(tx.view, batch.origin, batch.seq, tx.now):
                     answers = [HANDLERS[type(command)](tx, command) for command in batch.commands]
@@ -50,7 +51,7 @@ class Applier:
 def end_entry(tx: Tx, index: int) -> None:
     """Does what follows from all commands of an entry together, and writes what was gathered."""
     if tx.ended:
-        workflows.tell_followers(tx)
+        following.tell_followers(tx)
     if tx.lines:
         run_keys.let_go(tx)
     tx.close_entry(index)

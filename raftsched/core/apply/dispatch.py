@@ -5,32 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from raftsched.core.apply import (  # noqa: F401 - found by the names of the registry
-    access,
+# Handlers are found by the names of the registry.
+from raftsched.core.apply import keys
+from raftsched.core.apply.cluster import backups, cluster_notices, membership  # noqa: F401
+from raftsched.core.apply.jobs import bulk, far, firing, lifecycle, manual, zones  # noqa: F401
+from raftsched.core.apply.resources import (  # noqa: F401
+    access_edits,
+    calendar_edits,
+    namespace_edits,
+    node_edits,
+    queue_edits,
+    secret_edits,
+    webhook_edits,
+)
+from raftsched.core.apply.runs import (  # noqa: F401
     attempts,
-    backups,
-    calendars,
+    by_hand,
     checks,
-    cluster,
-    cluster_notices,
-    far,
-    firing,
-    instances,
-    jobs,
-    keys,
-    manual,
-    namespaces,
-    nodes,
-    operations,
+    following,
     parts,
-    queues,
     retention,
     run_keys,
-    secrets,
     watches,
-    webhooks,
-    workflows,
-    zones,
 )
 from raftsched.core.apply.tx import NOBODY, Tx
 from raftsched.core.commands import (

@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 
 from raftsched.core import actions as a
-from raftsched.core.changes import (
+from raftsched.core.ids import job_text
+from raftsched.core.model import Instance, Job
+from raftsched.core.subjects.changes import (
     PER_ROW,
     POSITION_MAX,
     Change,
@@ -27,9 +29,7 @@ from raftsched.core.changes import (
     row_head,
     split_change,
 )
-from raftsched.core.cluster import Meta
-from raftsched.core.ids import job_text
-from raftsched.core.model import Instance, Job
+from raftsched.core.subjects.cluster import Meta
 from raftsched.core.tables import Table, View, u64
 
 _JOB_CREATED, _JOB_STATE = JobEvent.CREATED, JobEvent.STATE

@@ -5,10 +5,10 @@ from when it reads a row, and compares when it stores the row: a command changes
 command calls `reindex` itself where the index rows are needed before it stores the row.
 
 READY, of an instance, follows from its state (WAITING, neither held nor checking, nor in the line of its key, which
-`apply.run_keys` writes), `lane` and `score_ms`; HELD from `held` and `ready_at_ms`; TIMERS from `wake_at_ms`, DEAD from
-`dead_at_ms`, PURGE from `purge_at_ms`, WATCHES from `watch_at_ms`. DUE or FAR, of a job, follows from `fire_at_ms`,
-PURGE from `purge_at_ms` and WATCHES from `watch_at_ms`;
-the counts of jobs and TAGS from its state and content.
+`apply.runs.run_keys` writes), `lane` and `score_ms`; HELD from `held` and `ready_at_ms`; TIMERS from `wake_at_ms`, DEAD
+from `dead_at_ms`, PURGE from `purge_at_ms`, WATCHES from `watch_at_ms`. DUE or FAR, of a job, follows from
+`fire_at_ms`, PURGE from `purge_at_ms` and WATCHES from `watch_at_ms`; the counts of jobs and TAGS from its state and
+content.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from raftsched.core.actions import DeadLettered, InstanceReady, InstanceTimer, JobDue, JobNear, JobPaused, WatchSet
 from raftsched.core.model import Instance, InstanceState, Job, JobState, scheduled_ms
-from raftsched.core.namespaces import Namespace
-from raftsched.core.run_keys import PermitState
-from raftsched.core.selection import TAGGED_STATES, split_tags, state_tag, tags_of
+from raftsched.core.rules.run_keys import PermitState
+from raftsched.core.rules.selection import TAGGED_STATES, split_tags, state_tag, tags_of
+from raftsched.core.subjects.namespace import Namespace
 from raftsched.core.tables import (
     DUE,
     FAR,

@@ -12,9 +12,9 @@ from itertools import islice
 
 from raftsched.core.apply.tx import Tx
 from raftsched.core.commands import Accepted, Answer, Rejected, StoredResponse
-from raftsched.core.idempotency import BATCH_PLACES, item_result, key_mismatch, known_use, replay
-from raftsched.core.keyed import NOTE_MAX, CreatedRange, KeyUse
 from raftsched.core.rows import decode_key_use, encode_row
+from raftsched.core.subjects.idempotency import BATCH_PLACES, item_result, key_mismatch, known_use, replay
+from raftsched.core.subjects.keyed import NOTE_MAX, CreatedRange, KeyUse
 from raftsched.core.tables import Table, from_u64, u64
 
 HASH_SIZE = 32  # bytes of a key, and of a digest

@@ -6,7 +6,7 @@ from raftsched.core.commands import Rejected
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.limits import KEY_SIZE, U64_MAX
 from raftsched.core.model import Job
-from raftsched.core.notices import SYSTEM_NAMESPACE
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 
 
 def no_job(job_id: int) -> Rejected:

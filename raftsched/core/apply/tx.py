@@ -8,9 +8,8 @@ from collections import deque
 import msgspec
 
 from raftsched.core import rows
-from raftsched.core.access import Attributed
 from raftsched.core.actions import Action
-from raftsched.core.apply.audit import Audit
+from raftsched.core.apply.cluster.audit import Audit
 from raftsched.core.apply.events import Events
 from raftsched.core.apply.indexes import (
     NEW,
@@ -23,18 +22,10 @@ from raftsched.core.apply.indexes import (
     reindex_job,
     uncount_job,
 )
-from raftsched.core.apply.minutes import Minutes
-from raftsched.core.calendars import CALENDAR_NAME_MAX, Calendar
-from raftsched.core.changes import InstanceEvent
-from raftsched.core.cluster import NodeRule, Session
-from raftsched.core.eligibility import Need, Offer
-from raftsched.core.hosts import ASCII, Reading
-from raftsched.core.keyed import KeyUse
+from raftsched.core.apply.runs.minute_counts import Minutes
 from raftsched.core.levels import HOSTS_ARE_ASCII
 from raftsched.core.limits import KEY_SIZE, NOW_MAX_MS, QUEUE_NAME_MAX, U64_MAX
 from raftsched.core.model import FINAL, Instance, Job, Policy
-from raftsched.core.namespaces import Namespace, namespace_error
-from raftsched.core.queues import Queue
 from raftsched.core.rows import (
     META_KEY,
     decode_calendar,
@@ -48,12 +39,21 @@ from raftsched.core.rows import (
     encode_row,
     read_meta,
 )
-from raftsched.core.run_keys import RunKey
+from raftsched.core.rules.eligibility import Need, Offer
+from raftsched.core.rules.hosts import ASCII, Reading
+from raftsched.core.rules.run_keys import RunKey
+from raftsched.core.rules.unicode_hosts import UNICODE
+from raftsched.core.subjects.access import Attributed
+from raftsched.core.subjects.calendar import CALENDAR_NAME_MAX, Calendar
+from raftsched.core.subjects.changes import InstanceEvent
+from raftsched.core.subjects.cluster import NodeRule, Session
+from raftsched.core.subjects.keyed import KeyUse
+from raftsched.core.subjects.namespace import Namespace, namespace_error
+from raftsched.core.subjects.queue import Queue
+from raftsched.core.subjects.watches import not_run_at
+from raftsched.core.subjects.webhook import Webhook
+from raftsched.core.subjects.workflow import member_key, member_value
 from raftsched.core.tables import INSTANCES, JOBS, READY, TIMERS, Table, View, after, from_u64, name_key, u64
-from raftsched.core.unicode_hosts import UNICODE
-from raftsched.core.watches import not_run_at
-from raftsched.core.webhooks import Webhook
-from raftsched.core.workflows import member_key, member_value
 
 NOBODY = Attributed(msgspec.Raw(b""))
 _STATE = InstanceEvent.STATE

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import random
 
-from raftsched.clock import Clock
 from raftsched.raft.codec import (
     Append,
     AppendAnswer,
@@ -33,6 +32,7 @@ from raftsched.raft.measures import Measures
 from raftsched.raft.membership.configuration import Membership
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.ports import EngineHost
+from raftsched.system.clock import Clock
 
 log = logging.getLogger(__name__)
 

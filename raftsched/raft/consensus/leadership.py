@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 
-from raftsched.clock import Clock
 from raftsched.raft.codec import Append, AppendAnswer, Ping
 from raftsched.raft.consensus.heartbeat import HeartbeatRounds
 from raftsched.raft.consensus.journal import Journal
@@ -16,6 +15,7 @@ from raftsched.raft.membership.configuration import Membership
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.ports import EngineHost
 from raftsched.raft.window import Window
+from raftsched.system.clock import Clock
 
 _PROBE_BYTES = 64 * 1024  # entries that travel with a probe
 

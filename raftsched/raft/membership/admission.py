@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 
-from raftsched.clock import Clock
 from raftsched.lost_majority import ELSE, HEALTHY, SEE, no_majority, said_of
 from raftsched.raft.codec import Hello
 from raftsched.raft.membership.formation import Formation
 from raftsched.raft.membership.join_requests import JoinRequests
+from raftsched.system.clock import Clock
 
 log = logging.getLogger(__name__)
 

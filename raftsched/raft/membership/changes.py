@@ -12,8 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from raftsched.clock import Clock
-from raftsched.core.cluster import Member
+from raftsched.core.subjects.cluster import Member
 from raftsched.errors import RaftschedError
 from raftsched.raft.codec import Answered, ChangeMembers, TransferLeadership
 from raftsched.raft.consensus.engine import Engine
@@ -22,6 +21,7 @@ from raftsched.raft.membership.configuration import Members, added, find, promot
 from raftsched.raft.membership.moves import moved
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.ports import ChangesHost
+from raftsched.system.clock import Clock
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from raftsched.core.cluster import Member
+from raftsched.core.subjects.cluster import Member
 from raftsched.errors import RaftschedError
 from raftsched.raft.guards import Guards
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from raftsched.core.cluster import Member, Meta
+from raftsched.core.subjects.cluster import Member, Meta
 from raftsched.errors import StartupError
 from raftsched.lost_majority import ELSE, HEALTHY
 from raftsched.quantities import format_duration

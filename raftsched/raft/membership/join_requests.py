@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from raftsched.clock import Clock
-from raftsched.core.cluster import Member
+from raftsched.core.subjects.cluster import Member
 from raftsched.raft.codec import Hello
+from raftsched.system.clock import Clock
 
 FRESH_S = 10.0  # a request is remembered for so long; a node asks about once a second
 JOIN_REQUESTS_MAX = 64

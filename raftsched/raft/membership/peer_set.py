@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from raftsched.clock import Clock
-from raftsched.core.cluster import Member
 from raftsched.core.entry import encode_configuration
+from raftsched.core.subjects.cluster import Member
 from raftsched.raft.codec import Answered, ChangeMembers, Hello
 from raftsched.raft.consensus.engine import Engine
 from raftsched.raft.guards import Guards
@@ -19,6 +18,7 @@ from raftsched.raft.membership.requests import Done, Request, Requests
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.ports import Links
 from raftsched.raft.timestamps import Timestamps
+from raftsched.system.clock import Clock
 
 log = logging.getLogger(__name__)
 

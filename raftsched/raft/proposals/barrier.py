@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from raftsched import background
 from raftsched.core import commands
 from raftsched.errors import NoLeader, Overloaded, UnknownOutcome
+from raftsched.system import background
 
 WAITING_MAX = 10_000  # reads of this node
 TRIES_MAX = 3  # attempts at one barrier whose outcome is unknown: it changes nothing

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable
 from typing import Protocol
 
-from raftsched.clock import Clock
+from raftsched.system.clock import Clock
 
 QUESTION, ANSWER = "committed?", "committed"
 ANSWER_S = 1.0  # a question without an answer for so long is lost

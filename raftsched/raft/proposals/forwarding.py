@@ -10,7 +10,6 @@ import logging
 from collections import deque
 from collections.abc import Mapping
 
-from raftsched.clock import Clock
 from raftsched.raft import codec
 from raftsched.raft.consensus.engine import Engine
 from raftsched.raft.membership.peer_set import PeerSet
@@ -19,6 +18,7 @@ from raftsched.raft.ports import Links
 from raftsched.raft.proposals.proposer import Proposer
 from raftsched.raft.proposals.queue import ProposalQueue, unfit
 from raftsched.raft.window import Window
+from raftsched.system.clock import Clock
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Protocol
 from zlib import crc32
 
-from raftsched.clock import Clock
 from raftsched.raft.codec import Frame, SnapshotAnswer, SnapshotChunk, SnapshotOffer
 from raftsched.raft.consensus.journal import Journal
 from raftsched.raft.guards import Guards
@@ -19,6 +18,7 @@ from raftsched.raft.options import RaftOptions
 from raftsched.raft.snapshots import files
 from raftsched.raft.writer import Writer
 from raftsched.store.snapshot import SnapshotMeta
+from raftsched.system.clock import Clock
 
 log = logging.getLogger(__name__)
 

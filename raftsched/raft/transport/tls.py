@@ -17,13 +17,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from raftsched.clock import Clock
 from raftsched.config.node import NodeConfig
 from raftsched.errors import StartupError
-from raftsched.regular_files import open_regular
 from raftsched.security import certificates
 from raftsched.security.certificates import Pair
-from raftsched.watched_files import digest_of, marks_of
+from raftsched.system.clock import Clock
+from raftsched.system.regular_files import open_regular
+from raftsched.system.watched_files import digest_of, marks_of
 
 _RECORD = 1 << 14  # bytes of a TLS record's content, at most (RFC 8446, 5.1)
 _SHAKE_MAX_BYTES = 128 << 10  # from the other end, until the handshake is done

@@ -15,8 +15,6 @@ import secrets
 import socket
 from collections.abc import Callable, Iterable
 
-from raftsched import background
-from raftsched.clock import Clock
 from raftsched.errors import StartupError
 from raftsched.raft import codec
 from raftsched.raft.guards import Guards
@@ -25,6 +23,8 @@ from raftsched.raft.transport.link import Link, keys_of
 from raftsched.raft.transport.pending import Pending, place
 from raftsched.raft.transport.refusals import Refusals
 from raftsched.raft.transport.tls import Wire
+from raftsched.system import background
+from raftsched.system.clock import Clock
 
 log = logging.getLogger(__name__)
 

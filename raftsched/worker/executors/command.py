@@ -8,13 +8,13 @@ import os
 import signal
 from collections.abc import Callable
 
-from raftsched.worker.keeper import CannotStart
-from raftsched.worker.limits import OOM_SCORE, confine, enter_group
-from raftsched.worker.processes import give_way, oom_score, set_oom_score
-from raftsched.worker.said_lines import FD
-from raftsched.worker.shortage import is_shortage
-from raftsched.worker.users import PIDS_MAX, User, become, dress, enter_home
-from raftsched.worker.wire import Exec
+from raftsched.worker.processes.keeper import CannotStart
+from raftsched.worker.processes.limits import OOM_SCORE, confine, enter_group
+from raftsched.worker.processes.linux import give_way, oom_score, set_oom_score
+from raftsched.worker.processes.report_lines import FD
+from raftsched.worker.processes.users import PIDS_MAX, User, become, dress, enter_home
+from raftsched.worker.processes.wire import Exec
+from raftsched.worker.session.shortage import is_shortage
 
 _LIMITED = (errno.ENOMEM, errno.EMFILE)  # what limits.memory and limits.open_files let an exec fail with
 _WHY_MAX = 4_096  # bytes of why a run could not be started
@@ -78,7 +78,7 @@ def _settle(task: Exec, env: dict[str, str]) -> str:
             raise CannotStart(f"cannot work in cwd {task.cwd!r}: {exc.strerror}") from None
         if task.within is not None:
             # Loaded where it is needed: every process forked from here would be larger for it.
-            from raftsched.core.allowed import directory_error
+            from raftsched.core.rules.allowed import directory_error
 
             wrong = directory_error(os.getcwd(), tuple(map(os.path.realpath, task.within)))
             if wrong is not None:

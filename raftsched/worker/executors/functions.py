@@ -16,8 +16,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from raftsched.clock import Clock
 from raftsched.handlers import body_error
+from raftsched.system.clock import Clock
 from raftsched.worker.executors.interpreter import Values
 from raftsched.worker.executors.returned import PLAIN, check_run
 
@@ -116,7 +116,7 @@ class Functions:
         if why is not None:
             raise Refused(f"{name!r} {why}")
         if allowed is not None:
-            from raftsched.core.allowed import function_error
+            from raftsched.core.rules.allowed import function_error
 
             module_of = getattr(target, "__module__", None)
             wrong = function_error(allowed, name, module_of if isinstance(module_of, str) else None)

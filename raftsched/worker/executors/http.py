@@ -19,14 +19,14 @@ from urllib.parse import quote_from_bytes, urlsplit
 
 import h11
 
-from raftsched.clock import SystemClock
-from raftsched.core.allowed import Destinations, permitted_addresses
+from raftsched.core.rules.allowed import Destinations, permitted_addresses
 from raftsched.hosts import asked_for
-from raftsched.worker import wire
+from raftsched.output.format.spool import STDERR, STDOUT, Capture
+from raftsched.system.clock import SystemClock
 from raftsched.worker.executors.answers import CHUNK, HEAD_MAX, Answer, Failed
 from raftsched.worker.executors.resolving import Resolver
-from raftsched.worker.service import OP_RUN, OP_TIMEOUT, PACKET_HEAD
-from raftsched.worker.spool import STDERR, STDOUT, Capture
+from raftsched.worker.processes import wire
+from raftsched.worker.processes.service import OP_RUN, OP_TIMEOUT, PACKET_HEAD
 
 MAILS_MAX = 100  # at one time; further ones wait until their time is over
 _SECONDS_DIGITS = 9  # of a Retry-After: more are no longer a day either
@@ -62,7 +62,7 @@ class HttpService:
     """Runs in a process of its own; see service.py."""
 
     def __init__(self, live_directory: str, allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()) -> None:
-        """`allow`, `deny`: rules about where requests may go (core.allowed). Raises ValueError."""
+        """`allow`, `deny`: rules about where requests may go (core.rules.allowed). Raises ValueError."""
         self._destinations = Destinations(allow, deny)
         self._live_directory = live_directory
         self._clock = SystemClock()

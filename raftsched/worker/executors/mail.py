@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO
 
-from raftsched.worker import wire
+from raftsched.worker.processes import wire
 
 ACCEPTED = (250, 251)  # of a recipient
 SILENCE_MAX_S = 300.0  # RFC 5321, 4.5.3.2: nothing takes longer than this for an answer

@@ -23,18 +23,18 @@ from functools import partial
 import msgspec
 
 from raftsched import run as own_run
-from raftsched.clock import SystemClock
+from raftsched.output.format.redaction import redact_text
 from raftsched.run import Teller, Word
-from raftsched.worker import wire
+from raftsched.system.clock import SystemClock
 from raftsched.worker.executors.functions import Changed, Function, Functions, Refused
 from raftsched.worker.executors.interpreter import KeeperContext, Streams
 from raftsched.worker.executors.raised import described, error_of
 from raftsched.worker.executors.remains import Remains, printed
 from raftsched.worker.executors.returned import NotRun, encode_result
-from raftsched.worker.limits import blamed, confine
-from raftsched.worker.processes import become_subreaper
-from raftsched.worker.redaction import redact_text
-from raftsched.worker.service import PACKET_HEAD, Shared
+from raftsched.worker.processes import wire
+from raftsched.worker.processes.limits import blamed, confine
+from raftsched.worker.processes.linux import become_subreaper
+from raftsched.worker.processes.service import PACKET_HEAD, Shared
 
 _LAST_WORDS = 300  # characters of a traceback that say what it came to
 _EXIT_AT_IMPORT = "the module of the function ended the process when it was imported, and nothing was called"
@@ -176,7 +176,7 @@ class PythonService:
         except OSError as exc:
             raise Refused(f"cannot work in cwd {task.cwd!r}: {exc.strerror}") from None
         if task.within is not None:
-            from raftsched.core.allowed import directory_error
+            from raftsched.core.rules.allowed import directory_error
 
             wrong = directory_error(os.getcwd(), tuple(map(os.path.realpath, task.within)))
             if wrong is not None:

@@ -8,8 +8,8 @@ import traceback
 import types
 from collections.abc import Sequence
 
-from raftsched.worker import wire
-from raftsched.worker.redaction import redact_text
+from raftsched.output.format.redaction import redact_text
+from raftsched.worker.processes import wire
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _IMPORTING = (importlib.__file__, "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")

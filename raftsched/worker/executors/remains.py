@@ -22,7 +22,7 @@ import struct
 import termios
 import time
 
-from raftsched.worker.processes import has_children, is_subreaper
+from raftsched.worker.processes.linux import has_children, is_subreaper
 
 _INT = struct.Struct("@i")
 _STATUS_MAX = 16 * 1024  # bytes

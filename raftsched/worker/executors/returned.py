@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from raftsched.nesting import DEPTH_MAX, json_nests_deeper
+from raftsched.system.nesting import DEPTH_MAX, json_nests_deeper
 
 RESULT_MAX = 8 * 1024  # bytes of JSON
-DROPPED = "the result was dropped"  # as core.results has it, which the processes of runs do not load
+DROPPED = "the result was dropped"  # as core.rules.results has it, which the processes of runs do not load
 PLAIN = frozenset({types.NoneType, bool, int, float, str, bytes, list, tuple, dict})  # types of values as they are
 _HOLDERS = frozenset({list, tuple, set, frozenset})
 WITHIN_MAX = 10_000  # values that are looked at in one which is no JSON

@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from raftsched import __version__
 from raftsched.api.http.problems import MEDIA_TYPE
 from raftsched.api.openapi.description import describe
 from raftsched.api.openapi.links import RouteLike
 from raftsched.api.routes import ROUTES
 from raftsched.errors import KINDS
+from raftsched.version import __version__
 from scripts.website.reference.text import code, plain, table
 
 FOLDER = "reference/api"

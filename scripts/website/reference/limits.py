@@ -8,7 +8,8 @@ from raftsched import bounds
 from raftsched.api import rows
 from raftsched.api.http import problems
 from raftsched.config import bounds as config_bounds
-from raftsched.core import limits, operations
+from raftsched.core import limits
+from raftsched.core.subjects import operations
 from raftsched.quantities import format_duration
 from scripts.website.reference.text import table
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from raftsched.cli.cluster.node import node as node_command
-from raftsched.cli.cluster.worker import worker as worker_command
+from raftsched.cli.cluster.node_command import node as node_command
+from raftsched.cli.cluster.worker_command import worker as worker_command
 from raftsched.config import node as node_config
 from raftsched.config import worker as worker_config
 from scripts.website.reference.text import code, plain, table

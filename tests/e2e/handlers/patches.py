@@ -40,7 +40,7 @@ def patch(into: str) -> int:
                     if type(function) is type(patch) and not method.startswith("__"):
                         setattr(thing, method, wrapped(function))
                         changed += 1
-    wire = sys.modules["raftsched.worker.wire"]
+    wire = sys.modules["raftsched.worker.processes.wire"]
     for function in ("decode_task", "encode"):
         setattr(wire, function, wrapped(getattr(wire, function)))
         changed += 1

@@ -17,8 +17,8 @@ from raftsched.core.commands import Assign, Ended
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
 from raftsched.errors import NoLeader
-from raftsched.worker.output import Record
-from raftsched.worker.spool import STDERR, STDOUT, pack
+from raftsched.output.format.spool import STDERR, STDOUT, pack
+from raftsched.output.keeping.store import Record
 from tests.support.local_api import LocalCluster, serving
 
 JOB: raftsched.JobSpec = {"trigger": {"in": timedelta(minutes=30)}, "handler": {"shell": "true"}}

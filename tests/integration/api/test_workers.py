@@ -8,8 +8,8 @@ from typing import Any
 
 from raftsched.core import commands as c
 from raftsched.core.ids import instance_key, parse_instance
-from raftsched.core.leasing import decode_beats
 from raftsched.core.model import Outcome
+from raftsched.core.subjects.leasing import decode_beats
 from tests.support.local_api import Client, LocalCluster, run, serving
 from tests.support.local_raft import LocalRaft
 from tests.support.patience import until, within

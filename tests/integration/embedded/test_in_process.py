@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import raftsched
-from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import Outcome
+from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.testing import cluster
-from raftsched.worker import wire
-from raftsched.worker.in_process import PREFIX, InProcessRunner
-from raftsched.worker.runner import RunEnd, RunSpec
+from raftsched.worker.processes import wire
+from raftsched.worker.processes.runner import RunEnd, RunSpec
+from raftsched.worker.tasks.in_process import PREFIX, InProcessRunner
 from tests.integration.embedded import chores
 from tests.support.patience import patient
 from tests.unit.worker.world import LoopClock, run_jumping

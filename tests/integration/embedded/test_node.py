@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 import raftsched
-from raftsched import background
 from raftsched.config.values import ConfigError
 from raftsched.errors import StartupError
+from raftsched.system import background
 from raftsched.testing import cluster
-from raftsched.worker.runner import Runner
+from raftsched.worker.processes.runner import Runner
 from tests.integration.embedded import chores
 from tests.integration.embedded.house import belongings, children, open_files, sockets
 from tests.support.patience import patient

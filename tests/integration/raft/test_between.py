@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.clock import SystemClock
 from raftsched.core.commands import RunNow, encode
 from raftsched.raft import Raft
 from raftsched.raft.transport.tls import KeyTls, Plain, Wire
 from raftsched.security import certificates
+from raftsched.system.clock import SystemClock
 from tests.support.patience import until, within
 from tests.support.raft_cluster import Cluster, address_of
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from raftsched.clock import SystemClock
 from raftsched.core.commands import UNKNOWN, Accepted, Barrier, Idempotent, RaiseLevel, encode
 from raftsched.core.entry import EntryResult
 from raftsched.core.levels import HISTORY, SINCE, newest_level
@@ -20,6 +19,7 @@ from raftsched.errors import NoLeader, RaftschedError, StartupError
 from raftsched.raft import Raft
 from raftsched.security.keyring import Keyring
 from raftsched.store import Store
+from raftsched.system.clock import SystemClock
 from tests.support.patience import PATIENCE_S, patient, until
 from tests.support.raft_cluster import BARRIER, FAST, Cluster, address_of, listening
 

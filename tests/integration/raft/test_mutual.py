@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.clock import SystemClock
 from raftsched.raft import codec
 from raftsched.raft.transport.tls import KeyTls, MutualTls
 from raftsched.security import certificates
 from raftsched.security.certificates import Pair
+from raftsched.system.clock import SystemClock
 from tests.integration.raft.test_transport import Bed, Peer
 from tests.support.patience import until
 from tests.support.raft_cluster import BARRIER, Cluster

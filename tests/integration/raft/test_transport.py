@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from raftsched.clock import SystemClock
 from raftsched.raft import codec
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.membership.formation import peers_hash
@@ -24,6 +23,7 @@ from raftsched.raft.transport.link import proof
 from raftsched.raft.transport.tls import KeyTls, Plain, Wire
 from raftsched.raft.transport.transport import Transport
 from raftsched.security import certificates
+from raftsched.system.clock import SystemClock
 from tests.support.patience import until, within
 from tests.support.ports import closed_port
 from tests.support.raft_cluster import BARRIER, FAST, Cluster, address_of, listening

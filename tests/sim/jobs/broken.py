@@ -9,20 +9,27 @@ from unittest.mock import patch
 
 import msgspec
 
-from raftsched.core import admission, concurrency
 from raftsched.core import commands as c
-from raftsched.core.apply import attempts, cluster, dispatch, finish, firing, manual, queues, run_keys
-from raftsched.core.apply import operations as apply_operations
-from raftsched.core.apply.due import set_due
+from raftsched.core.apply import dispatch
+from raftsched.core.apply.cluster import membership
+from raftsched.core.apply.jobs import bulk as apply_operations
+from raftsched.core.apply.jobs import firing, manual
+from raftsched.core.apply.jobs.due import set_due
+from raftsched.core.apply.resources import queue_edits
+from raftsched.core.apply.runs import attempts, finish, run_keys
 from raftsched.core.apply.tx import Tx
 from raftsched.core.model import FINAL, Delivery
 from raftsched.core.rows import decode_instance, read_meta
+from raftsched.core.rules import admission, concurrency
 from raftsched.core.tables import Table, u64
-from raftsched.leader import cluster as cluster_of_leader
-from raftsched.leader import far_times, lanes, leases, operations, placement, scheduling, state, window
+from raftsched.leader import bulk_steps, state
+from raftsched.leader import cluster_view as cluster_of_leader
+from raftsched.leader.dispatch import lanes, placement
+from raftsched.leader.due import far_times, scheduling, window
+from raftsched.leader.liveness import leases
 from raftsched.raft.consensus import heartbeat
 from raftsched.schedule import triggers
-from raftsched.worker import lease_holder, worker
+from raftsched.worker.session import lease_holder, worker
 
 # ---------------------------------------------------------------- leases
 
@@ -125,7 +132,7 @@ def ends_of_old_leaders() -> Iterator[None]:
     """A session ends whoever says so."""
 
     def end(tx: Tx, command: c.EndSession) -> c.Answer:
-        return cluster.end_session(tx, c.EndSession(command.session, tx.meta.epoch))
+        return membership.end_session(tx, c.EndSession(command.session, tx.meta.epoch))
 
     with _handler(c.EndSession, end):
         yield
@@ -180,9 +187,9 @@ def kill_ends() -> Iterator[None]:
         if instance.live is not None and instance.state not in FINAL:
             attempts.lose(tx, instance.key, instance.live.session)
 
-    from raftsched.core.apply import instances
+    from raftsched.core.apply.runs import by_hand
 
-    with patch.object(firing, "end_or_ask", end_or_ask), patch.object(instances, "end_or_ask", end_or_ask):
+    with patch.object(firing, "end_or_ask", end_or_ask), patch.object(by_hand, "end_or_ask", end_or_ask):
         yield
 
 
@@ -209,7 +216,7 @@ def kill_forgotten() -> Iterator[None]:
             tx.put_instance(instance)
         real(tx, key, session)
 
-    with patch.object(cluster, "lose", lose):
+    with patch.object(membership, "lose", lose):
         yield
 
 
@@ -272,7 +279,7 @@ def queues_without_limits() -> Iterator[None]:
 
     with (
         patch.object(admission, "blocked_reason", blocked_reason),
-        patch.object(queues, "blocked_reason", blocked_reason),
+        patch.object(queue_edits, "blocked_reason", blocked_reason),
     ):
         yield
 
@@ -394,13 +401,13 @@ def less_urgent_first() -> Iterator[None]:
 @contextmanager
 def operations_end_with_their_leader() -> Iterator[None]:
     """A new leader goes on with no operation that was begun."""
-    real = operations.Operations.__init__
+    real = bulk_steps.Operations.__init__
 
     def begin(self: Any, *args: Any) -> None:
         real(self, *args)
         self._open.clear()
 
-    with patch.object(operations.Operations, "__init__", begin):
+    with patch.object(bulk_steps.Operations, "__init__", begin):
         yield
 
 

@@ -11,7 +11,8 @@ from unittest.mock import patch
 import msgspec
 
 from raftsched.core import commands as c
-from raftsched.core.apply import cluster, dispatch
+from raftsched.core.apply import dispatch
+from raftsched.core.apply.cluster import membership
 from raftsched.core.apply.tx import Tx
 from raftsched.remote import agent, reports
 from tests.sim.jobs import broken
@@ -30,7 +31,7 @@ def any_opening_replaces() -> Iterator[None]:
     def opened(tx: Tx, command: c.OpenWorker) -> c.Answer:
         earlier = tx.session(command.replaces) if command.replaces else None
         number = max(command.opening, earlier.opening + 1 if earlier is not None else 0)
-        return cluster.open_worker(tx, msgspec.structs.replace(command, opening=number))
+        return membership.open_worker(tx, msgspec.structs.replace(command, opening=number))
 
     with _opens(c.OpenWorker, opened):
         yield
@@ -44,7 +45,7 @@ def any_process_replaces() -> Iterator[None]:
         earlier = tx.session(command.replaces) if command.replaces else None
         if earlier is not None and earlier.boot_id != command.incarnation:
             command = msgspec.structs.replace(command, incarnation=earlier.boot_id, opening=ALWAYS_HIGHER)
-        return cluster.open_worker(tx, command)
+        return membership.open_worker(tx, command)
 
     with _opens(c.OpenWorker, opened):
         yield

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from raftsched.core import commands as c
 from raftsched.core.ids import instance_text
 from raftsched.core.model import InstanceState, JobState, Outcome, Overlap
-from raftsched.core.notices import SYSTEM_NAMESPACE
-from raftsched.core.operations import Operation, OperationState
 from raftsched.core.rows import decode_instance, decode_job, decode_operation, decode_session
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
+from raftsched.core.subjects.operations import Operation, OperationState
 from raftsched.core.tables import Table, from_u64
 from tests.sim.calm import LEADER_WITHIN_S, Calm
 from tests.sim.jobs.dues import not_final

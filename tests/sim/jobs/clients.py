@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from raftsched.core import commands as c
-from raftsched.core.calendars import PutCalendar
-from raftsched.core.cluster import Settings
 from raftsched.core.limits import RECURRING
 from raftsched.core.model import (
     FINAL,
@@ -31,12 +29,14 @@ from raftsched.core.model import (
     TriggerKind,
 )
 from raftsched.core.model import Job as JobRow
-from raftsched.core.notices import MEASURED, Notify
-from raftsched.core.operations import BulkAction
 from raftsched.core.rows import decode_instance, decode_job
-from raftsched.core.run_keys import Concurrency
+from raftsched.core.rules.run_keys import Concurrency
+from raftsched.core.subjects.calendar import PutCalendar
+from raftsched.core.subjects.cluster import Settings
+from raftsched.core.subjects.notices import MEASURED, Notify
+from raftsched.core.subjects.operations import BulkAction
+from raftsched.core.subjects.webhook import PutWebhook, WebhookSpec
 from raftsched.core.tables import Table, u64
-from raftsched.core.webhooks import PutWebhook, WebhookSpec
 from tests.sim.clients import ABSENT, NAMESPACE, Client, Clients, Job
 from tests.sim.clocks import EPOCH_MS
 from tests.sim.jobs.dues import SHUT, shut_content

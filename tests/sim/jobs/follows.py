@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import FINAL, Instance, Job, JobState
 from raftsched.core.rows import WORKFLOWS, decode_instance, decode_job
+from raftsched.core.subjects.workflow import run_key, waits_for_all, wanted
 from raftsched.core.tables import ReadView, Table, from_u64, name_key, u64
-from raftsched.core.workflows import run_key, waits_for_all, wanted
 
 if TYPE_CHECKING:
     from tests.sim.jobs.world import JobsWorld

@@ -1,8 +1,9 @@
 """The processes of a machine beside its node process: supervisors, and under them keepers with their jobs.
 
-As worker.supervisor and worker.keeper have it, seen from outside. A keeper reads the lease in shared memory by itself;
-it goes on when node or supervisor is stopped, and kills when one of them is gone, when its lease is about to end, when
-told to, and on timeout. Killing takes a moment, at the lease's end no longer than there is of it.
+As worker.processes.supervisor and worker.processes.keeper have it, seen from outside. A keeper reads the lease in
+shared memory by itself; it goes on when node or supervisor is stopped, and kills when one of them is gone, when its
+lease is about to end, when told to, and on timeout. Killing takes a moment, at the lease's end no longer than there is
+of it.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from raftsched.core.ids import parse_instance
-from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import Outcome
-from raftsched.worker.keeper import BEGAN_AFTER_MS
-from raftsched.worker.runner import RunSpec
-from raftsched.worker.wire import Exec
+from raftsched.core.subjects.leasing import KILL_BEFORE_MS
+from raftsched.worker.processes.keeper import BEGAN_AFTER_MS
+from raftsched.worker.processes.runner import RunSpec
+from raftsched.worker.processes.wire import Exec
 from tests.sim.clocks import MachineClock
 from tests.sim.jobs.truth import Run
 
@@ -38,7 +39,7 @@ class Host(Protocol):
 
 
 class Slot:
-    """worker.lease.LeaseSlot: the memory that a node's runner shares with the keepers of its supervisors."""
+    """worker.processes.lease.LeaseSlot: the memory that a node's runner shares with the keepers of its supervisors."""
 
     def __init__(self) -> None:
         self._session = 0

@@ -13,13 +13,13 @@ from raftsched.config.node import NodeConfig
 from raftsched.core.entry import EntryResult
 from raftsched.leader.leader import Leader
 from raftsched.node.disk import DiskSpace
-from raftsched.node.ports import NodePorts, boot_of, store_moves
+from raftsched.node.wiring import NodePorts, boot_of, store_moves
 from raftsched.raft.facade import Raft
 from raftsched.remote.gateway import Gateway
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, PollIn, PollOut
 from raftsched.store import WriteBatch
-from raftsched.worker.condition_probes import ConditionProbes
-from raftsched.worker.worker import Worker
+from raftsched.worker.conditions.probes import ConditionProbes
+from raftsched.worker.session.worker import Worker
 from tests.sim.clocks import MachineClock
 from tests.sim.jobs.keepers import Site
 from tests.sim.jobs.runner import SimRunner

@@ -14,8 +14,8 @@ from unittest.mock import patch
 from raftsched.core.commands import Assign, Command
 from raftsched.core.ids import instance_text
 from raftsched.core.tables import LANE_NOBODY, ReadView, Table, from_lane
-from raftsched.leader.dispatcher import Dispatcher, waiting
-from raftsched.leader.placement import NodeLoad
+from raftsched.leader.dispatch.dispatcher import Dispatcher, waiting
+from raftsched.leader.dispatch.placement import NodeLoad
 
 if TYPE_CHECKING:
     from tests.sim.jobs.world import JobsWorld

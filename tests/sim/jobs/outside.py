@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from raftsched.core.model import Condition, ConditionKind
-from raftsched.worker import condition_probes
+from raftsched.worker.conditions import probes
 
 if TYPE_CHECKING:
     from tests.sim.jobs.world import JobsWorld
@@ -42,7 +42,7 @@ class Outside:
         world, rng = self._world, self._rng
 
         class ConditionProbe:
-            """raftsched.worker.condition_probe.ConditionProbe"""
+            """raftsched.worker.conditions.probe.ConditionProbe"""
 
             def __init__(self, conditions: tuple[Condition, ...], limit_s: float, *rules: object) -> None:
                 assert world.scheduler.running is not None
@@ -73,7 +73,7 @@ class Outside:
                 loop.call_later(takes, self._target, *self._args)
 
         with (
-            patch.object(condition_probes, "ConditionProbe", ConditionProbe),
-            patch.object(condition_probes, "threading", SimpleNamespace(Thread=Thread)),
+            patch.object(probes, "ConditionProbe", ConditionProbe),
+            patch.object(probes, "threading", SimpleNamespace(Thread=Thread)),
         ):
             yield

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from raftsched.core.executors import worker_key
 from raftsched.core.model import OutputRef
+from raftsched.core.rules.executors import worker_key
 from raftsched.errors import KINDS, RaftschedError, StartupError
 from raftsched.handlers import KINDS as HANDLERS
 from raftsched.remote.agent import Agent
-from raftsched.remote.ports import NoAnswer, Refused, SessionOver
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputPlace, PollIn, PollOut, Printed, UploadOut
+from raftsched.remote.server_port import NoAnswer, Refused, SessionOver
 from tests.sim.checks import Violation
 from tests.sim.clocks import MachineClock
 from tests.sim.jobs.keepers import Site
@@ -156,7 +156,7 @@ def told(error: RaftschedError, opening: bool) -> Exception:
 
 
 class SimServer:
-    """raftsched.remote.ports.Server over simulated ways."""
+    """raftsched.remote.server_port.Server over simulated ways."""
 
     def __init__(self, machine: RemoteMachine, node: JobsMachine) -> None:
         self._machine, self._node = machine, node
@@ -192,7 +192,7 @@ class SimServer:
 
 
 class NoOutputs:
-    """raftsched.remote.ports.Outputs: runs print nothing."""
+    """raftsched.remote.server_port.Outputs: runs print nothing."""
 
     def begin(self, session: str, token: int) -> None: ...
 

@@ -1,4 +1,5 @@
-"""worker.worker.Runs on a simulated machine: the node's handle of its supervisor, as worker.runner has it."""
+"""worker.session.worker.Runs on a simulated machine: the node's handle of its supervisor, as worker.processes.runner
+has it."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from raftsched.clock import Clock
 from raftsched.core.commands import Said
 from raftsched.core.model import Outcome, Verdict
 from raftsched.errors import StartupError
-from raftsched.worker.runner import RunEnd, RunSpec
+from raftsched.system.clock import Clock
+from raftsched.worker.processes.runner import RunEnd, RunSpec
 from tests.sim.jobs.keepers import Site, Slot, Supervisor
 from tests.sim.loop import Loop
 

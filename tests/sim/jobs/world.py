@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from unittest.mock import patch
 
-from raftsched.core.cluster import Settings
+from raftsched.core.subjects.cluster import Settings
 from raftsched.errors import StartupError
 from tests.sim.checks import Violation
 from tests.sim.jobs.calm import JobsCalm
@@ -141,7 +141,7 @@ def simulate_jobs(
             world.outside.watched(),
             world.order.watched(),
             patch("raftsched.core.tables.FAR_DAY_MS", FAR_DAY_MS),
-            patch("raftsched.leader.operations.JOBS", world.profile.operation_jobs),
+            patch("raftsched.leader.bulk_steps.JOBS", world.profile.operation_jobs),
         ):
             play(world, seconds, outcome)
         outcome.runs, outcome.commands = len(world.truth.runs), world.ledger.counts

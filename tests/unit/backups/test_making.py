@@ -15,9 +15,9 @@ from raftsched.backups.points import NotKept, Points, Way
 from raftsched.backups.repository import Repository
 from raftsched.backups.verifying import made, verified
 from raftsched.core.apply import tx
-from raftsched.core.cluster import Meta
 from raftsched.core.model import MINUTE_MS
-from raftsched.core.namespaces import Namespace, PutNamespace
+from raftsched.core.subjects.cluster import Meta
+from raftsched.core.subjects.namespace import Namespace, PutNamespace
 from raftsched.objectstore.directory import Directory
 from raftsched.objectstore.store import ObjectStoreError, Source
 from raftsched.security.keyring import Keyring

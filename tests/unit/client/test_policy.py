@@ -15,8 +15,8 @@ import pytest
 import raftsched
 from raftsched.client import http, transport
 from raftsched.client.errors import ClientError
-from raftsched.client.nodes import Nodes
 from raftsched.client.policy import PAUSE_MAX_S, Exchange, Rules
+from raftsched.client.server_order import Nodes
 from raftsched.client.servers import Server, parse_servers
 from raftsched.client.wire import own_key
 from tests.support.patience import patient

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from raftsched.api.auth import oidc_schema
-from raftsched.api.cluster import cluster
+from raftsched.api.cluster import overview
 from raftsched.api.http import answers
+from raftsched.api.jobs import bulk_schema, generated, schema
 from raftsched.api.jobs import explain as explain_job
 from raftsched.api.jobs import filters as job_filters
-from raftsched.api.jobs import generated, operations_schema, schema
 from raftsched.api.resources import calendars, operators_schema, webhooks_schema
 from raftsched.api.runs import events, explain
 from raftsched.client import (
@@ -44,7 +44,7 @@ def given(kind: type[msgspec.Struct]) -> set[str]:
         (spec.Condition, schema.ConditionIn),
         (spec.Placement, schema.PlacementIn),
         (spec.Retention, schema.RetentionIn),
-        (spec.BulkFilter, operations_schema.JobFilterIn),
+        (spec.BulkFilter, bulk_schema.JobFilterIn),
         (spec.QueueLimits, operators_schema.QueueIn),
         (spec.CalendarDays, calendars.CalendarIn),
         (spec_generated.JobDefaults, generated.DefaultsIn),
@@ -82,9 +82,9 @@ def test_filters() -> None:
         (models.DeadLetter, given(schema.InstanceOut) | given(schema.DeadLetterOut)),
         (models.Attempt, given(schema.AttemptOut)),
         (models.Output, given(schema.OutputOut)),
-        (models_cluster.ClusterView, given(cluster.ClusterOut)),
-        (models_cluster.ClusterNode, given(cluster.NodeOut)),
-        (models_cluster.WaitingNode, given(cluster.WaitingOut)),
+        (models_cluster.ClusterView, given(overview.ClusterOut)),
+        (models_cluster.ClusterNode, given(overview.NodeOut)),
+        (models_cluster.WaitingNode, given(overview.WaitingOut)),
         (models_cluster.Members, given(answers.MemberList)),
         (models_cluster.Leadership, given(answers.Transferred)),
         (models_cluster.NodeDetail, given(operators_schema.NodeDetail)),
@@ -106,11 +106,11 @@ def test_filters() -> None:
         (models_cluster.Wait, given(explain.WaitOut)),
         (models_cluster.Gap, given(explain.GapOut)),
         (models_cluster.StepTaken, given(explain.StepOut)),
-        (models_bulk.Operation, given(operations_schema.OperationOut)),
-        (models_bulk.DryRun, given(operations_schema.DryRunOut)),
-        (models_bulk.Revision, given(operations_schema.RevisionOut)),
-        (models_bulk.Stats, given(operations_schema.StatsOut)),
-        (models_bulk.Distribution, given(operations_schema.DistributionOut)),
+        (models_bulk.Operation, given(bulk_schema.OperationOut)),
+        (models_bulk.DryRun, given(bulk_schema.DryRunOut)),
+        (models_bulk.Revision, given(bulk_schema.RevisionOut)),
+        (models_bulk.Stats, given(bulk_schema.StatsOut)),
+        (models_bulk.Distribution, given(bulk_schema.DistributionOut)),
     ],
 )
 def test_what_is_read(read: type[msgspec.Struct], answered: set[str]) -> None:

@@ -47,7 +47,7 @@ def test_what_is_wrong_is_said(settings: dict[str, str], said: str) -> None:
 LIMITS = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))
-from raftsched import descriptors
+from raftsched.system import descriptors
 print(descriptors.given(), descriptors.raise_limit(), descriptors.limit())
 descriptors.give_back(descriptors.given())
 print(*resource.getrlimit(resource.RLIMIT_NOFILE))

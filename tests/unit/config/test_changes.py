@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from raftsched.config import node, worker
-from raftsched.config.changes import TAKEN_BY_NODE, TAKEN_BY_WORKER, Changes, changed, changes
+from raftsched.config.differences import TAKEN_BY_NODE, TAKEN_BY_WORKER, Changes, changed, changes
 from raftsched.config.values import ConfigError
 
 BEFORE: dict[str, Any] = {"id": "n1", "data": "/tmp/n1", "grace": "60s", "slots": "4", "labels": {"a": "1"}}

@@ -12,10 +12,10 @@ from raftsched.config.addresses import Address, parse_address, parse_peers
 from raftsched.config.node import ELECTION_TIMEOUT_MS, build, load
 from raftsched.config.values import ConfigError, Unprotected
 from raftsched.config.work import parse_labels
-from raftsched.core.allowed import Allowed
+from raftsched.core.rules.allowed import Allowed
 from raftsched.raft import RaftOptions, elections
 from raftsched.raft.proposals.committed import FRESH_MS
-from raftsched.worker import wire
+from raftsched.worker.processes import wire
 
 PEERS = "n1=127.0.0.1:7501,n2=127.0.0.1:7502,n3=127.0.0.1:7503"
 BASE = {"id": "n1", "data": "/var/lib/n1"}

@@ -10,7 +10,7 @@ import pytest
 
 from raftsched.config.runs import RunsConfig, build_runs
 from raftsched.errors import Exit, StartupError
-from raftsched.worker.run_as import RunAs, UnknownUser, held_back, offered, own_name, users_of
+from raftsched.worker.processes.run_as import RunAs, UnknownUser, held_back, offered, own_name, users_of
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_is_wrong_is_said_in_a_line(given: dict[str, Any], said: str) -> No
 
 
 def test_a_node_that_may_become_nobody_else_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftsched.worker.run_as._missing_capabilities", lambda: ["CAP_SETUID"])
+    monkeypatch.setattr("raftsched.worker.processes.run_as._missing_capabilities", lambda: ["CAP_SETUID"])
     monkeypatch.setattr(os, "geteuid", lambda: 12_345)
     with pytest.raises(StartupError, match="it lacks CAP_SETUID; start it as root, or with AmbientCapab") as refused:
         users_of(RunsConfig(run_as={"default": "nobody"}), own_process=True)
@@ -66,14 +66,14 @@ def test_a_node_that_may_become_nobody_else_says_what_it_needs(monkeypatch: pyte
 
 
 def test_a_users_own_node_needs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftsched.worker.run_as._missing_capabilities", lambda: ["CAP_SETUID"])
+    monkeypatch.setattr("raftsched.worker.processes.run_as._missing_capabilities", lambda: ["CAP_SETUID"])
     found = users_of(RunsConfig(run_as={"default": own_name()}), own_process=True)
     assert found.of("billing") == ""
     assert found.users == {}
 
 
 def test_root_runs_jobs_as_nobody_until_it_is_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftsched.worker.run_as._missing_capabilities", list)
+    monkeypatch.setattr("raftsched.worker.processes.run_as._missing_capabilities", list)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert users_of(RunsConfig(), own_process=True).of("billing") == "nobody"
     assert users_of(RunsConfig(run_as={"default": "root"}), own_process=True).of("billing") == ""
@@ -105,7 +105,7 @@ ALL = ("exec", "shell", "python", "http", "call")
 def test_programs_are_no_nodes_own_until_that_is_said(
     monkeypatch: pytest.MonkeyPatch, uid: int, own_process: bool, settings: dict[str, Any], found: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr("raftsched.worker.run_as._missing_capabilities", list)
+    monkeypatch.setattr("raftsched.worker.processes.run_as._missing_capabilities", list)
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     runs = build_runs(settings)
     run_as = users_of(runs, own_process=own_process)
@@ -118,7 +118,7 @@ def test_programs_are_no_nodes_own_until_that_is_said(
 
 
 def test_a_job_gets_whom_its_node_allows_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftsched.worker.run_as._missing_capabilities", list)
+    monkeypatch.setattr("raftsched.worker.processes.run_as._missing_capabilities", list)
     monkeypatch.setattr(os, "geteuid", lambda: 12_345)
     found = users_of(RunsConfig(run_as={"default": "nobody"}, users_allowed={"billing": ("daemon",)}), own_process=True)
     assert found.of("billing") == "nobody"

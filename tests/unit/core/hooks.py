@@ -7,10 +7,10 @@ from typing import Any
 from raftsched.core.model import (
     Instance,
 )
-from raftsched.core.notices import ENDS, Notice, decode_notice
 from raftsched.core.rows import decode_webhook
+from raftsched.core.subjects.notices import ENDS, Notice, decode_notice
+from raftsched.core.subjects.webhook import PutWebhook, Webhook, WebhookSpec
 from raftsched.core.tables import Table
-from raftsched.core.webhooks import PutWebhook, Webhook, WebhookSpec
 from tests.support.memory_view import World
 
 SECRET = b"s" * 32

@@ -10,7 +10,11 @@ import msgspec
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.access import (
+from raftsched.core.levels import AUDIT_BY_SUBJECT, level_of, newest_level
+from raftsched.core.model import Job, JobState
+from raftsched.core.rows import decode_access, decode_job, decode_oidc, decode_operation, decode_record, decode_token
+from raftsched.core.rules.filters import JobFilter
+from raftsched.core.subjects.access import (
     ACCESS_KEY,
     CHANGES_RING,
     JOBS_RING,
@@ -26,18 +30,14 @@ from raftsched.core.access import (
     link,
     split_record,
 )
-from raftsched.core.calendars import PutCalendar
-from raftsched.core.cluster import Settings
-from raftsched.core.filters import JobFilter
-from raftsched.core.keyed import Idempotent
-from raftsched.core.levels import AUDIT_BY_SUBJECT, level_of, newest_level
-from raftsched.core.model import Job, JobState
-from raftsched.core.namespaces import PutNamespace
-from raftsched.core.operations import BulkAction, StepOperation
-from raftsched.core.rows import decode_access, decode_job, decode_oidc, decode_operation, decode_record, decode_token
-from raftsched.core.secrets import PutSecret
+from raftsched.core.subjects.calendar import PutCalendar
+from raftsched.core.subjects.cluster import Settings
+from raftsched.core.subjects.keyed import Idempotent
+from raftsched.core.subjects.namespace import PutNamespace
+from raftsched.core.subjects.operations import BulkAction, StepOperation
+from raftsched.core.subjects.secret import PutSecret
+from raftsched.core.subjects.webhook import PutWebhook, WebhookSpec
 from raftsched.core.tables import Table, u64
-from raftsched.core.webhooks import PutWebhook, WebhookSpec
 from tests.support.memory_view import World, every, policy
 
 SECRET = b"s" * 32
@@ -152,7 +152,7 @@ class TestTokens:
         assert world.refused(c.RevokeToken(-1)) == "not-found"
 
     def test_the_oldest_that_holds_no_longer_makes_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("raftsched.core.apply.access.TOKENS_MAX", 3)
+        monkeypatch.setattr("raftsched.core.apply.resources.access_edits.TOKENS_MAX", 3)
         world = World()
         made = [make(world, number) for number in range(3)]
         assert TOKENS_MAX > 3
@@ -269,7 +269,7 @@ class TestBootstrap:
         assert world.refused(self.boot(8)) == "name-taken"
 
     def test_so_many_were_planted_that_no_more_may_be(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("raftsched.core.apply.access.TOKENS_MAX", 3)
+        monkeypatch.setattr("raftsched.core.apply.resources.access_edits.TOKENS_MAX", 3)
         world = World()
         for number in range(1, 4):
             make(world, number)

@@ -8,7 +8,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from raftsched.core.allowed import (
+from raftsched.core.model import Condition, ConditionKind, Policy, Trigger, TriggerKind
+from raftsched.core.rules.allowed import (
     Allowed,
     Destinations,
     allowed_of,
@@ -17,10 +18,9 @@ from raftsched.core.allowed import (
     permitted_addresses,
     run_error,
 )
-from raftsched.core.cluster import NodeRule, Session
-from raftsched.core.eligibility import NOT_STARTED, Offer, lacking, offer
-from raftsched.core.hosts import literal, target_of_url
-from raftsched.core.model import Condition, ConditionKind, Policy, Trigger, TriggerKind
+from raftsched.core.rules.eligibility import NOT_STARTED, Offer, lacking, offer
+from raftsched.core.rules.hosts import literal, target_of_url
+from raftsched.core.subjects.cluster import NodeRule, Session
 from raftsched.hosts import asked_for, rule_asked_for
 
 ALL = ("exec", "shell", "python", "http", "call")

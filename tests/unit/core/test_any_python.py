@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.core import ascii as letters
+from raftsched.core.rules import ascii as letters
 from tests.support.modules import ROOT
 
 CORE = ROOT / "core"

@@ -6,11 +6,11 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.apply.tx import Tx
-from raftsched.core.backups import BACKUP_KEY, BackupNote, NoteBackup
-from raftsched.core.cluster import Member
 from raftsched.core.levels import BACKUPS_ARE_NOTED
-from raftsched.core.new_cluster import bootstrap_from_backup
 from raftsched.core.rows import BACKUP
+from raftsched.core.rules.new_cluster import bootstrap_from_backup
+from raftsched.core.subjects.backups import BACKUP_KEY, BackupNote, NoteBackup
+from raftsched.core.subjects.cluster import Member
 from tests.support.memory_view import T0, World
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.core.braces import pieces
+from raftsched.core.rules.braces import pieces
 
 
 @pytest.mark.parametrize(

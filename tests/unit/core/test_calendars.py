@@ -7,13 +7,20 @@ from typing import Any
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.calendars import AT_ONCE, CALENDARS_MAX, CONTENT_MAX, DeleteCalendar, PutCalendar, RescheduleJob
 from raftsched.core.commands import Fire, ScheduleJob
-from raftsched.core.filters import JobFilter
 from raftsched.core.model import EveryMode, Job, JobState, Trigger
-from raftsched.core.operations import BulkAction, OperationState
 from raftsched.core.rows import decode_calendar, decode_operation
-from raftsched.core.selection import match, walk
+from raftsched.core.rules.filters import JobFilter
+from raftsched.core.rules.selection import match, walk
+from raftsched.core.subjects.calendar import (
+    AT_ONCE,
+    CALENDARS_MAX,
+    CONTENT_MAX,
+    DeleteCalendar,
+    PutCalendar,
+    RescheduleJob,
+)
+from raftsched.core.subjects.operations import BulkAction, OperationState
 from raftsched.core.tables import Table, u64
 from tests.support.invariants import violations
 from tests.support.memory_view import T0, World, at, cron, every, policy
@@ -269,7 +276,7 @@ class TestManyJobs:
         put(world)
         for _ in range(AT_ONCE + 1):
             job_with(world)
-        monkeypatch.setattr("raftsched.core.apply.calendars.RUNNING_MAX", 0)
+        monkeypatch.setattr("raftsched.core.apply.resources.calendar_edits.RUNNING_MAX", 0)
         assert world.refused(PutCalendar("holidays", b"[]")) == "too-many"
         assert revision(world) == 1
 

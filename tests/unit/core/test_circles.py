@@ -9,7 +9,6 @@ import pytest
 from raftsched.core import commands as c
 from raftsched.core.apply import Applier
 from raftsched.core.commands import encode
-from raftsched.core.creation import circle
 from raftsched.core.entry import encode_entry
 from raftsched.core.model import (
     After,
@@ -18,6 +17,7 @@ from raftsched.core.model import (
     Trigger,
     TriggerKind,
 )
+from raftsched.core.rules.creation import circle
 from tests.support.graph import Graph, follows
 from tests.support.memory_view import policy
 
@@ -48,8 +48,8 @@ class TestCircles:
         assert graph.world.refused(c.EditJob(job.id, policy(follows("x")), b"{}", name="free")) == "invalid-job"
 
     def test_beyond_what_is_looked_at_the_graph_still_comes_to_an_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("raftsched.core.creation.FOLLOWED_STEPS_AT_ONCE", 0)
-        monkeypatch.setattr("raftsched.core.creation.CIRCLE_STEPS", 0)
+        monkeypatch.setattr("raftsched.core.rules.creation.FOLLOWED_STEPS_AT_ONCE", 0)
+        monkeypatch.setattr("raftsched.core.rules.creation.CIRCLE_STEPS", 0)
         graph = Graph(a=follows("c"), b=follows("a"), c=follows("b"))
         graph.start()
         for name in "abc":
@@ -57,9 +57,9 @@ class TestCircles:
         assert [len(graph.runs(name)) for name in "abc"] == [1, 1, 1]
 
     def test_are_looked_for_in_a_bounded_number_of_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("raftsched.core.creation.FOLLOWED_STEPS_AT_ONCE", 200)
-        monkeypatch.setattr("raftsched.core.creation.CIRCLE_STEPS", 50)
-        monkeypatch.setattr("raftsched.core.creation.CIRCLE_STEPS_AT_ONCE", 100)
+        monkeypatch.setattr("raftsched.core.rules.creation.FOLLOWED_STEPS_AT_ONCE", 200)
+        monkeypatch.setattr("raftsched.core.rules.creation.CIRCLE_STEPS", 50)
+        monkeypatch.setattr("raftsched.core.rules.creation.CIRCLE_STEPS_AT_ONCE", 100)
         jobs = Graph(
             **{f"w{at}": follows(*(f"x{at}-{n}" for n in range(40)), any_of=True) for at in range(10)},
             top=follows(*(f"w{at}" for at in range(10)), any_of=True),
@@ -86,7 +86,7 @@ class TestCircles:
     @pytest.mark.parametrize("at_once", [True, False])
     def test_steps_are_those_of_a_whole_entry(self, monkeypatch: pytest.MonkeyPatch, *, at_once: bool) -> None:
         """And of no other one, though nodes write several at once, each as many as it likes."""
-        monkeypatch.setattr("raftsched.core.creation.FOLLOWED_STEPS_AT_ONCE", 10)
+        monkeypatch.setattr("raftsched.core.rules.creation.FOLLOWED_STEPS_AT_ONCE", 10)
         world = Graph(p1=follows("q1"), p2=follows("q2")).world
         closing = [encode(c.CreateJob("default", f"q{at}", policy(follows(f"p{at}")), b"{}")) for at in (1, 2)]
         applier, answers = Applier(world.view), list[c.Answer]()
@@ -98,7 +98,7 @@ class TestCircles:
 
     def test_are_not_looked_for_under_a_name_that_is_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
         graph = Graph(a=None, b=follows("a"))
-        monkeypatch.setattr("raftsched.core.apply.jobs.circle", None)
+        monkeypatch.setattr("raftsched.core.apply.jobs.lifecycle.circle", None)
         same = c.CreateJob("default", "b", policy(follows("a")), b"{}")
         assert graph.world.ok(same).created is False
         changed = c.CreateJob("default", "b", policy(follows("a"), priority=3), b"{}", replace=True)

@@ -10,14 +10,14 @@ import pytest
 from raftsched.core import commands as c
 from raftsched.core import levels
 from raftsched.core.actions import LevelRaised
-from raftsched.core.allowed import Allowed
-from raftsched.core.cluster import Member
 from raftsched.core.commands import encode
 from raftsched.core.entry import NewerLog, encode_entry
-from raftsched.core.keyed import Idempotent
 from raftsched.core.levels import HISTORY, PARTS_SINCE, SINCE, fitted, is_later, newest_level
 from raftsched.core.model import Overlap, TriggerKind
-from raftsched.core.run_keys import Concurrency
+from raftsched.core.rules.allowed import Allowed
+from raftsched.core.rules.run_keys import Concurrency
+from raftsched.core.subjects.cluster import Member
+from raftsched.core.subjects.keyed import Idempotent
 from tests.support.memory_view import World, every, policy
 
 NEWEST = newest_level()

@@ -7,9 +7,9 @@ import pytest
 from raftsched.core import commands as c
 from raftsched.core.commands import NoteDisk, Watch
 from raftsched.core.model import MINUTE_MS
-from raftsched.core.notices import OF_CLUSTER, Event
+from raftsched.core.subjects.notices import OF_CLUSTER, Event
+from raftsched.core.subjects.webhook import PutWebhook, WebhookSpec
 from raftsched.core.tables import Table, from_u64
-from raftsched.core.webhooks import PutWebhook, WebhookSpec
 from tests.support.memory_view import World
 from tests.unit.core.hooks import SECRET, URL, hook, told
 

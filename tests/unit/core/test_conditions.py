@@ -9,10 +9,9 @@ import msgspec
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core import creation
 from raftsched.core.actions import ConditionsWanted, InstanceReady, InstanceStarted
-from raftsched.core.apply import conditions as module
-from raftsched.core.apply import jobs as jobs_module
+from raftsched.core.apply.jobs import lifecycle as jobs_module
+from raftsched.core.apply.runs import conditions as module
 from raftsched.core.limits import CONDITIONS_MAX
 from raftsched.core.model import (
     DAY_MS,
@@ -27,6 +26,7 @@ from raftsched.core.model import (
     StepKind,
 )
 from raftsched.core.model import InstanceState as I
+from raftsched.core.rules import creation
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, after, every, policy
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from raftsched.core import commands as c
 from raftsched.core.apply import events
-from raftsched.core.changes import (
+from raftsched.core.entry import encode_entry
+from raftsched.core.model import JobState, Outcome, Overlap, Retry
+from raftsched.core.subjects.changes import (
     PER_ROW,
     POSITION_MAX,
     Change,
@@ -17,8 +19,6 @@ from raftsched.core.changes import (
     decode_row,
     split_change,
 )
-from raftsched.core.entry import encode_entry
-from raftsched.core.model import JobState, Outcome, Overlap, Retry
 from raftsched.core.tables import Table
 from tests.support.memory_view import MemoryView, World, after, every, policy
 

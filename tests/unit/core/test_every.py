@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from raftsched.core import commands as c
 from raftsched.core.actions import JobDue, JobUnscheduled
-from raftsched.core.intervals import grid_due, jitter_ms, next_every
 from raftsched.core.levels import DELAYS_FOLLOW_EACH_RUN
 from raftsched.core.model import EveryMode, JobState, Misfire, MisfirePolicy, Outcome, Overlap, Retry
+from raftsched.core.rules.intervals import grid_due, jitter_ms, next_every
 from raftsched.core.tables import Table
 from tests.support.memory_view import T0, World, cron, every, policy
 

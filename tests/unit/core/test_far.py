@@ -9,11 +9,11 @@ import pytest
 from raftsched.core import commands as c
 from raftsched.core.actions import JobDue, JobNear
 from raftsched.core.commands import BringNear
-from raftsched.core.due_times import FarFirst
-from raftsched.core.filters import JobFilter
 from raftsched.core.model import DAY_MS, Job, JobState
 from raftsched.core.rows import decode_job
-from raftsched.core.selection import Walk, match, walk
+from raftsched.core.rules.due_times import FarFirst
+from raftsched.core.rules.filters import JobFilter
+from raftsched.core.rules.selection import Walk, match, walk
 from raftsched.core.tables import FAR_DAY_MS, Table, due_key, far_day, far_key, u64
 from tests.support.memory_view import T0, World, at, every
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from raftsched.core import commands as c
 from raftsched.core.levels import HASHED_BY_NAME
 from raftsched.core.model import Job
-from raftsched.leader.triggers import source_of, with_calendars
+from raftsched.leader.due.triggers import source_of, with_calendars
 from raftsched.schedule import describe
 from tests.support.memory_view import T0, World, cron, every
 from tests.support.scheduler import several

@@ -7,14 +7,14 @@ import ipaddress
 import pytest
 from msgspec.structs import replace
 
-from raftsched.core.allowed import Allowed, Destinations, rules_error, wrong_in_target, wrong_in_url
-from raftsched.core.cluster import NodeRule, OpenWorker, Session
-from raftsched.core.eligibility import offer
-from raftsched.core.hosts import is_public, literal, target_of_url
 from raftsched.core.levels import HOSTS_ARE_ASCII
 from raftsched.core.model import Policy, Trigger, TriggerKind
-from raftsched.core.unicode_hosts import UNICODE
-from raftsched.core.webhooks import PutWebhook, WebhookSpec
+from raftsched.core.rules.allowed import Allowed, Destinations, rules_error, wrong_in_target, wrong_in_url
+from raftsched.core.rules.eligibility import offer
+from raftsched.core.rules.hosts import is_public, literal, target_of_url
+from raftsched.core.rules.unicode_hosts import UNICODE
+from raftsched.core.subjects.cluster import NodeRule, OpenWorker, Session
+from raftsched.core.subjects.webhook import PutWebhook, WebhookSpec
 from tests.support.memory_view import World
 
 SECRET = b"x" * 32

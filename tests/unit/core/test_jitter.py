@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.calendars import PutCalendar
 from raftsched.core.levels import JITTER_ENDS_BEFORE_NEXT, fitted, is_later
 from raftsched.core.model import InstanceState, Job, Misfire, MisfirePolicy, Overlap, Trigger, TriggerKind
-from raftsched.leader.triggers import Source
+from raftsched.core.subjects.calendar import PutCalendar
+from raftsched.leader.due.triggers import Source
 from tests.support.memory_view import T0, World, cron, every
 from tests.support.scheduler import go_on, schedule, several
 

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from raftsched.core import commands as c
 from raftsched.core.commands import Rejected
-from raftsched.core.creation import has_content
 from raftsched.core.model import JobState
+from raftsched.core.rules.creation import has_content
 from raftsched.core.tables import Table
 from tests.support.memory_view import T0, World, at, every, policy
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.core.key_templates import JOB_MARK, KeyTemplateError, parse, pointer, render
+from raftsched.core.rules.key_templates import JOB_MARK, KeyTemplateError, parse, pointer, render
 
 
 @pytest.mark.parametrize(

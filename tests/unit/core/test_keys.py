@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.keyed import NOTE_MAX, KeyUse
 from raftsched.core.model import HOUR_MS, InstanceState, Job, JobState, Overlap
+from raftsched.core.subjects.keyed import NOTE_MAX, KeyUse
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, policy
 

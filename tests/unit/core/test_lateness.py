@@ -8,10 +8,10 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.actions import InstanceStarted
-from raftsched.core.lateness import first_start, lateness_ms
 from raftsched.core.levels import FIRST_START_COUNTS
-from raftsched.core.minutes import Minute
 from raftsched.core.model import MINUTE_MS, Condition, ConditionKind, Outcome, Overlap, Retry
+from raftsched.core.rules.lateness import first_start, lateness_ms
+from raftsched.core.subjects.minutes import Minute
 from tests.support.memory_view import World, every
 from tests.unit.core.test_minutes import counted
 

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.cluster import Member
 from raftsched.core.commands import NESTING_MAX, UNDECODABLE, Accepted, Rejected, check, decode, encode
 from raftsched.core.entry import decode_entry, encode_configuration, encode_entry, members_of
-from raftsched.core.keyed import Idempotent
 from raftsched.core.levels import HISTORY, SINCE, any_later, level_of, newest_level
+from raftsched.core.subjects.cluster import Member
+from raftsched.core.subjects.keyed import Idempotent
 from tests.support.memory_view import World, policy
 
 JUNK = [

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.apply import cluster, minutes
-from raftsched.core.minutes import ALL as ALL_NAMESPACES
-from raftsched.core.minutes import KEEP_MS, LATE_MS, OPEN_KEY, Minute, add_up
+from raftsched.core.apply.cluster import membership
+from raftsched.core.apply.runs import minute_counts
 from raftsched.core.model import MINUTE_MS, Job, Misfire, MisfirePolicy, Outcome, Overlap, Retry
 from raftsched.core.rows import MINUTES, OPEN_MINUTE, TERMS
+from raftsched.core.subjects.minutes import ALL as ALL_NAMESPACES
+from raftsched.core.subjects.minutes import KEEP_MS, LATE_MS, OPEN_KEY, Minute, add_up
 from raftsched.core.tables import Table, from_u64
 from tests.support.memory_view import T0, World, after, every, policy
 from tests.unit.core.hooks import ALL, deliveries, hook
@@ -156,7 +157,7 @@ def test_namespaces_are_apart_and_added_up_when_the_minute_is_over() -> None:
 
 
 def test_a_minute_of_many_namespaces_is_written_before_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(minutes, "OPEN_MAX", 2)
+    monkeypatch.setattr(minute_counts, "OPEN_MAX", 2)
     monkeypatch.setattr("tests.support.invariants_cluster.OPEN_MAX", 2)
     world = World()
     session = world.session()
@@ -206,7 +207,7 @@ def test_rows_are_dropped_when_they_are_old_and_when_they_are_ahead() -> None:
 
 
 def test_a_bounded_number_of_rows_is_dropped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(minutes, "DROP_MAX", 3)
+    monkeypatch.setattr(minute_counts, "DROP_MAX", 3)
     world = World()
     session = world.session()
     for _ in range(10):
@@ -232,7 +233,7 @@ def test_nothing_is_written_where_nothing_runs() -> None:
 
 
 def test_leaderships_are_kept_in_their_order_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "TERMS_MAX", 3)
+    monkeypatch.setattr(membership, "TERMS_MAX", 3)
     monkeypatch.setattr("tests.support.invariants_cluster.TERMS_MAX", 3)
     world = World()
     for term, leader in ((2, "n2"), (5, "n1"), (6, "n1"), (9, "n3")):
@@ -249,7 +250,7 @@ def test_leaderships_are_kept_in_their_order_up_to_a_number(monkeypatch: pytest.
 
 
 def test_leaderships_are_kept_while_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "TERMS_MAX", 6)
+    monkeypatch.setattr(membership, "TERMS_MAX", 6)
     monkeypatch.setattr("tests.support.invariants_cluster.TERMS_MAX", 6)
     world = World()
     counts = []

@@ -6,8 +6,8 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.model import DAY_MS, JobState
-from raftsched.core.namespaces import CONTENT_MAX, DeleteNamespace, Namespace, PutNamespace
 from raftsched.core.rows import decode_namespace
+from raftsched.core.subjects.namespace import CONTENT_MAX, DeleteNamespace, Namespace, PutNamespace
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, after, policy
 

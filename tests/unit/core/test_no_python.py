@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as with_
 
-from raftsched.core.cluster import NodeRule, NoPython, OpenSession
 from raftsched.core.commands import decode, encode
-from raftsched.core.eligibility import Offer, lacking, offer
 from raftsched.core.levels import fitted, is_later
 from raftsched.core.rows import SESSIONS
+from raftsched.core.rules.eligibility import Offer, lacking, offer
+from raftsched.core.subjects.cluster import NodeRule, NoPython, OpenSession
 from tests.support.memory_view import World
 
 RULES: NoPython = (("a", ("y",)), ("default", ("", "x")))

@@ -7,10 +7,10 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.actions import ClusterPaused, NodeRuleChanged, QueueChanged, SettingsChanged
-from raftsched.core.cluster import NodeRule, Settings
 from raftsched.core.model import InstanceState as I
-from raftsched.core.queues import QueueLimits
 from raftsched.core.rows import decode_node_rule
+from raftsched.core.subjects.cluster import NodeRule, Settings
+from raftsched.core.subjects.queue import QueueLimits
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, every
 

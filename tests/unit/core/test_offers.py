@@ -8,9 +8,9 @@ from itertools import combinations, product
 
 import pytest
 
-from raftsched.core.allowed import Allowed
-from raftsched.core.eligibility import Offer
 from raftsched.core.model import Policy, Trigger, TriggerKind
+from raftsched.core.rules.allowed import Allowed
+from raftsched.core.rules.eligibility import Offer
 
 
 def subsets(*of: object) -> list[frozenset[object]]:

@@ -8,12 +8,12 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.actions import OperationStarted
-from raftsched.core.apply import operations
-from raftsched.core.filters import JobFilter
+from raftsched.core.apply.jobs import bulk
 from raftsched.core.ids import BACKFILL
 from raftsched.core.model import InstanceState, Job, JobState, Overlap
-from raftsched.core.operations import BulkAction, Operation, OperationState
 from raftsched.core.rows import decode_operation
+from raftsched.core.rules.filters import JobFilter
+from raftsched.core.subjects.operations import BulkAction, Operation, OperationState
 from raftsched.core.tables import Table, u64
 from tests.support.memory_view import World, every, policy
 
@@ -189,8 +189,8 @@ def test_one_operation_however_often_it_is_sent() -> None:
 
 
 def test_so_many_run_and_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "RUNNING_MAX", 2)
-    monkeypatch.setattr(operations, "KEPT_MAX", 3)
+    monkeypatch.setattr(bulk, "RUNNING_MAX", 2)
+    monkeypatch.setattr(bulk, "KEPT_MAX", 3)
     world = World()
     first, second = start(world, BulkAction.PAUSE), start(world, BulkAction.PAUSE)
     assert world.refused(c.StartOperation(BulkAction.PAUSE, ALL)) == "too-many"

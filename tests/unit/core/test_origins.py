@@ -9,7 +9,7 @@ from raftsched.core import commands as c
 from raftsched.core.commands import encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.model import DAY_MS
-from raftsched.core.origins import WINDOW, claim
+from raftsched.core.subjects.origins import WINDOW, claim
 from raftsched.core.tables import Table
 from tests.support.amounts import examples
 from tests.support.memory_view import T0, MemoryView, World, every, policy

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.apply.parts import STEP
+from raftsched.core.apply.runs.parts import STEP
 from raftsched.core.model import (
     FINAL,
     Condition,

@@ -6,9 +6,9 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.actions import JobPaused
-from raftsched.core.filters import JobFilter
 from raftsched.core.model import EveryMode, Job, JobState, Misfire, MisfirePolicy, Overlap, Trigger
-from raftsched.core.operations import BulkAction, StartOperation, StepOperation
+from raftsched.core.rules.filters import JobFilter
+from raftsched.core.subjects.operations import BulkAction, StartOperation, StepOperation
 from raftsched.core.tables import Table
 from tests.support.memory_view import T0, World, at, cron, every
 from tests.support.scheduler import go_on, schedule, several

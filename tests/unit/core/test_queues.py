@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from raftsched.core import commands as c
 from raftsched.core.actions import AttemptAssigned, InstanceReady, QueueChanged
-from raftsched.core.admission import blocked_reason, take, unblocked_at_ms
 from raftsched.core.model import InstanceState as I
 from raftsched.core.model import Outcome, Overlap, Retry, StepKind
-from raftsched.core.queues import Queue
 from raftsched.core.rows import decode_queue
+from raftsched.core.rules.admission import blocked_reason, take, unblocked_at_ms
+from raftsched.core.subjects.queue import Queue
 from raftsched.core.tables import LANE_FREE, LANE_NOBODY, Table, from_lane, from_ready
 from tests.support.memory_view import T0, World, ended, every, policy
 

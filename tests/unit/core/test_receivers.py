@@ -6,14 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from raftsched.core import commands as c
-from raftsched.core.allowed import Allowed
-from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.commands import Assign, NoteUnplaceable, OpenWorker, RaiseLevel, Rejected
-from raftsched.core.eligibility import lacking, offer
 from raftsched.core.levels import NODES_DELIVER
 from raftsched.core.model import HOUR_MS, Job, Overlap
 from raftsched.core.rows import SESSIONS, WEBHOOK_SECRETS
-from raftsched.core.webhooks import PutWebhook, Receiver, RotateSecret, Smtp, TestWebhook, Tls, WebhookSpec
+from raftsched.core.rules.allowed import Allowed
+from raftsched.core.rules.eligibility import lacking, offer
+from raftsched.core.subjects.cluster import NodeRule, Session
+from raftsched.core.subjects.webhook import PutWebhook, Receiver, RotateSecret, Smtp, TestWebhook, Tls, WebhookSpec
 from tests.support.memory_view import T0, World
 from tests.unit.core.hooks import ALL, SECRET, URL, deliveries, hook, row, told
 

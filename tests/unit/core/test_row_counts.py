@@ -11,11 +11,11 @@ import pytest
 from raftsched.core import commands as c
 from raftsched.core.apply import Applier
 from raftsched.core.apply import tx as tx_module
-from raftsched.core.changes import PER_ROW
 from raftsched.core.commands import Command, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.ids import instance_key
 from raftsched.core.model import Outcome, Placement
+from raftsched.core.subjects.changes import PER_ROW
 from raftsched.core.tables import Table
 from tests.support.memory_view import T0, MemoryView, World, at, policy
 

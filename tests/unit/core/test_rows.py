@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from raftsched.core import rows
-from raftsched.core.cluster import Meta, NodeRule
-from raftsched.core.queues import Queue
+from raftsched.core.subjects.cluster import Meta, NodeRule
+from raftsched.core.subjects.queue import Queue
 from raftsched.core.tables import Table
 from tests.support.memory_view import MemoryView
 

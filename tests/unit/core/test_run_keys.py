@@ -11,7 +11,7 @@ from raftsched.core.ids import instance_key, job_text
 from raftsched.core.model import Condition, ConditionKind, Job, Outcome, Overlap, Retry, StepKind
 from raftsched.core.model import InstanceState as I
 from raftsched.core.rows import RUN_KEYS
-from raftsched.core.run_keys import Concurrency, PermitState, RunKey, WakeKey, from_run_key, run_key
+from raftsched.core.rules.run_keys import Concurrency, PermitState, RunKey, WakeKey, from_run_key, run_key
 from raftsched.core.tables import LANE_NOBODY, Table, from_u64
 from tests.support.memory_view import World, at, every, policy
 
@@ -442,7 +442,7 @@ def test_jobs_with_different_rates_share_the_line_and_count_for_themselves() -> 
 
 
 def test_no_more_rates_are_counted_than_a_row_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftsched.core.run_keys.RATES_MAX", 2)
+    monkeypatch.setattr("raftsched.core.rules.run_keys.RATES_MAX", 2)
     world = World()
     session = world.session()
     keys = [world.run_now(make(world, by_key(0, count, MINUTE)), count) for count in (1, 2, 3)]
@@ -490,7 +490,7 @@ def test_a_smaller_max_ends_nothing() -> None:
 
 
 def test_one_entry_lets_a_bounded_number_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftsched.core.apply.run_keys.LET_GO_MAX", 2)
+    monkeypatch.setattr("raftsched.core.apply.runs.run_keys.LET_GO_MAX", 2)
     world, _, runs = house(by_key(1))
     runs.ask(6)
     world.edit(runs.job, concurrency=by_key(10))

@@ -8,11 +8,11 @@ import pytest
 from raftsched.bounds import SECRET_VALUE_MAX
 from raftsched.core import commands as c
 from raftsched.core.limits import USERS_MAX
-from raftsched.core.namespaces import DeleteNamespace, PutNamespace
-from raftsched.core.notices import SYSTEM_NAMESPACE
-from raftsched.core.references import REFERENCES_MAX, find_secret, references
-from raftsched.core.secrets import DeleteSecret, PutSecret, Secret
-from raftsched.core.selection import secret_tag, split_tags
+from raftsched.core.rules.references import REFERENCES_MAX, find_secret, references
+from raftsched.core.rules.selection import secret_tag, split_tags
+from raftsched.core.subjects.namespace import DeleteNamespace, PutNamespace
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
+from raftsched.core.subjects.secret import DeleteSecret, PutSecret, Secret
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, policy
 

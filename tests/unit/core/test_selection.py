@@ -7,11 +7,11 @@ import random
 import msgspec
 
 from raftsched.core import commands as c
-from raftsched.core.filters import JobFilter
 from raftsched.core.limits import HISTORY_MAX
 from raftsched.core.model import Job, JobState, PastRevision
 from raftsched.core.rows import decode_job
-from raftsched.core.selection import created_at_ms, match, walk
+from raftsched.core.rules.filters import JobFilter
+from raftsched.core.rules.selection import created_at_ms, match, walk
 from raftsched.core.tables import Table, u64
 from tests.support.memory_view import T0, World, every, policy
 

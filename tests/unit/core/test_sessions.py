@@ -7,8 +7,8 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.actions import ClusterFormed, LeadershipOpened, SessionChanged
-from raftsched.core.cluster import Settings
 from raftsched.core.model import InstanceState as I
+from raftsched.core.subjects.cluster import Settings
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, every
 

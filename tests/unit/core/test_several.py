@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.backfill import times_without_run
-from raftsched.core.calendars import PutCalendar
-from raftsched.core.filters import JobFilter
 from raftsched.core.levels import JITTER_ENDS_BEFORE_NEXT
 from raftsched.core.model import EveryMode, Job, JobState, Misfire, MisfirePolicy, Overlap, Policy, Retention, Trigger
-from raftsched.core.selection import walk
+from raftsched.core.rules.backfill import times_without_run
+from raftsched.core.rules.filters import JobFilter
+from raftsched.core.rules.selection import walk
+from raftsched.core.subjects.calendar import PutCalendar
 from tests.support.memory_view import T0, World, after, at, cron, every
 from tests.support.scheduler import due_command, go_on, schedule, several, tick
 

@@ -6,7 +6,6 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.actions import DueTimesSkipped
-from raftsched.core.changes import InstanceChange, InstanceEvent, decode_row
 from raftsched.core.levels import SKIPS_ARE_JOINED
 from raftsched.core.model import (
     After,
@@ -21,9 +20,10 @@ from raftsched.core.model import (
     TriggerKind,
 )
 from raftsched.core.model import InstanceState as I
-from raftsched.core.run_keys import Concurrency
+from raftsched.core.rules.run_keys import Concurrency
+from raftsched.core.subjects.changes import InstanceChange, InstanceEvent, decode_row
 from raftsched.core.tables import Table
-from raftsched.leader.moves import _newest_of_schedule, last_scheduled_ms
+from raftsched.leader.due.moves import _newest_of_schedule, last_scheduled_ms
 from tests.support.memory_view import T0, World, at, cron, every
 from tests.support.scheduler import go_on, several
 from tests.unit.core.hooks import ALL, hook, told

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from raftsched.core.eligibility import Offer, lacking, may_run_as
 from raftsched.core.model import Policy, Trigger, TriggerKind
+from raftsched.core.rules.eligibility import Offer, lacking, may_run_as
 
 SAID = frozenset(("default:nobody", "billing:svc-billing", "billing:svc-report", "hr:"))
 PLAIN = Policy(trigger=Trigger(kind=TriggerKind.MANUAL), required_capability="exec")

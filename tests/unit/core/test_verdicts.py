@@ -8,7 +8,7 @@ import pytest
 
 from raftsched.bounds import DURATION_MAX_MS
 from raftsched.core import commands as c
-from raftsched.core.apply import attempts as module
+from raftsched.core.apply.runs import attempts as module
 from raftsched.core.limits import OUTCOMES_MAX, PROGRESS_TEXT_MAX, SNOOZE_MS, STATE_MAX, policy_error
 from raftsched.core.model import (
     DAY_MS,

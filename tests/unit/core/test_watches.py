@@ -10,10 +10,10 @@ from raftsched.core import commands as c
 from raftsched.core.commands import Watch
 from raftsched.core.model import DAY_MS, HOUR_MS, Job, Outcome, Overlap, Retry
 from raftsched.core.model import InstanceState as I
-from raftsched.core.notices import Event, Notify
+from raftsched.core.subjects.notices import Event, Notify
+from raftsched.core.subjects.watches import RECENT_LEAST, RECENT_MAX, p95_ms
+from raftsched.core.subjects.webhook import PutWebhook, WebhookSpec
 from raftsched.core.tables import Table, from_u64, u64
-from raftsched.core.watches import RECENT_LEAST, RECENT_MAX, p95_ms
-from raftsched.core.webhooks import PutWebhook, WebhookSpec
 from tests.support.memory_view import T0, World, at, every
 from tests.unit.core.hooks import SECRET, URL, hook, told
 

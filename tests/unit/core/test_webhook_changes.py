@@ -10,17 +10,16 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.apply import apply_entry
-from raftsched.core.filters import JobFilter
 from raftsched.core.model import (
     JobState,
     Outcome,
     Overlap,
 )
-from raftsched.core.notices import SYSTEM_NAMESPACE, Event
 from raftsched.core.rows import decode_secrets
-from raftsched.core.selection import match, walk
-from raftsched.core.tables import Table, u64
-from raftsched.core.webhooks import (
+from raftsched.core.rules.filters import JobFilter
+from raftsched.core.rules.selection import match, walk
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE, Event
+from raftsched.core.subjects.webhook import (
     WEBHOOKS_MAX,
     DeleteWebhook,
     PutWebhook,
@@ -29,6 +28,7 @@ from raftsched.core.webhooks import (
     TestWebhook,
     WebhookSpec,
 )
+from raftsched.core.tables import Table, u64
 from tests.support.memory_view import T0, MemoryView, World, policy
 from tests.unit.core.hooks import ALL, SECRET, URL, deliveries, hook, row, told
 

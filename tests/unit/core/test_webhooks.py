@@ -9,7 +9,7 @@ import pytest
 from raftsched.core import commands as c
 from raftsched.core.actions import QueueChanged
 from raftsched.core.apply import apply_entry
-from raftsched.core.apply.retention import ROWS_MAX
+from raftsched.core.apply.runs.retention import ROWS_MAX
 from raftsched.core.entry import encode_entry
 from raftsched.core.levels import FAILING_IS_NOTED
 from raftsched.core.model import (
@@ -24,14 +24,14 @@ from raftsched.core.model import (
     Retry,
 )
 from raftsched.core.model import InstanceState as I
-from raftsched.core.notices import Event, Notify
-from raftsched.core.tables import LANE_FREE, Table
-from raftsched.core.webhooks import (
+from raftsched.core.subjects.notices import Event, Notify
+from raftsched.core.subjects.webhook import (
     DeleteWebhook,
     PutWebhook,
     TestWebhook,
     WebhookSpec,
 )
+from raftsched.core.tables import LANE_FREE, Table
 from tests.support.memory_view import MemoryView, World, every, policy
 from tests.unit.core.hooks import ALL, URL, deliveries, hook, row, told
 

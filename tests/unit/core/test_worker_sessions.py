@@ -8,11 +8,11 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.actions import SessionBound, SessionChanged
-from raftsched.core.allowed import Allowed
-from raftsched.core.executors import is_worker, node_name, worker_key, worker_name
 from raftsched.core.limits import BOOT_ID_MAX, EXECUTOR_MAX, HANDLERS_MAX, SERVED_MAX
 from raftsched.core.model import InstanceState as I
 from raftsched.core.model import Outcome
+from raftsched.core.rules.allowed import Allowed
+from raftsched.core.rules.executors import is_worker, node_name, worker_key, worker_name
 from raftsched.core.tables import Table
 from tests.support.memory_view import World
 

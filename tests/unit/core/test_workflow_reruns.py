@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.apply.downstream import follower
+from raftsched.core.apply.runs.downstream import follower
 from raftsched.core.apply.tx import Tx
 from raftsched.core.model import (
     DAY_MS,
@@ -19,8 +19,8 @@ from raftsched.core.model import (
     TriggerKind,
 )
 from raftsched.core.model import InstanceState as I
+from raftsched.core.subjects.workflow import KILL_STEP
 from raftsched.core.tables import Table
-from raftsched.core.workflows import KILL_STEP
 from tests.support.graph import Graph, follows
 from tests.support.memory_view import every
 
@@ -165,7 +165,7 @@ class TestAgain:
         assert graph.world.refused(c.Rerun(root, downstream=True)) == "illegal-transition"
 
     def test_no_more_than_can_be_looked_at(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("raftsched.core.apply.downstream.DOWNSTREAM_MAX", 1)
+        monkeypatch.setattr("raftsched.core.apply.runs.downstream.DOWNSTREAM_MAX", 1)
         graph = Graph(a=None, b=follows("a"), c=follows("a"))
         root = graph.start()
         for name in "abc":
@@ -187,12 +187,12 @@ class TestAgain:
             looked.append(job_id)
             return follower(tx, job_id, target)
 
-        monkeypatch.setattr("raftsched.core.apply.downstream.follower", counted)
+        monkeypatch.setattr("raftsched.core.apply.runs.downstream.follower", counted)
         edges = 6 + 2 * 6 * 6
-        monkeypatch.setattr("raftsched.core.apply.downstream.DOWNSTREAM_EDGES_MAX", edges + 18 * 6 - 1)
+        monkeypatch.setattr("raftsched.core.apply.runs.downstream.DOWNSTREAM_EDGES_MAX", edges + 18 * 6 - 1)
         assert graph.world.refused(c.Rerun(root, downstream=True)) == "too-many"
         looked.clear()
-        monkeypatch.setattr("raftsched.core.apply.downstream.DOWNSTREAM_EDGES_MAX", edges + 18 * 6)
+        monkeypatch.setattr("raftsched.core.apply.runs.downstream.DOWNSTREAM_EDGES_MAX", edges + 18 * 6)
         graph.world.ok(c.Rerun(root, downstream=True))
         assert sorted(looked) == sorted(graph.jobs[name].id for name in layers if name != "l0x0")
 

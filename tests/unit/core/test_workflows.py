@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.apply import workflows as module
+from raftsched.core.apply.runs import following as module
 from raftsched.core.ids import BACKFILL, instance_key, split_instance
 from raftsched.core.levels import DROPPED_IS_TOLD
 from raftsched.core.model import (
@@ -22,9 +22,9 @@ from raftsched.core.model import (
     TriggerKind,
 )
 from raftsched.core.model import InstanceState as I
-from raftsched.core.results import DROPPED
+from raftsched.core.rules.results import DROPPED
+from raftsched.core.subjects.workflow import JOIN_KEEP_MS, members
 from raftsched.core.tables import Table
-from raftsched.core.workflows import JOIN_KEEP_MS, members
 from tests.support.graph import Graph, follows
 from tests.support.memory_view import World, at, every
 

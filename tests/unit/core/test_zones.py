@@ -8,8 +8,7 @@ from raftsched.core import commands as c
 from raftsched.core.commands import Fire, ScheduleJob, TriggerFire, TriggerSchedule
 from raftsched.core.model import HOUR_MS, JobState, Trigger, TriggerKind
 from raftsched.core.rows import ZONES
-from raftsched.core.tables import Table
-from raftsched.core.zones import (
+from raftsched.core.subjects.zones import (
     NAME_MAX,
     OFFSETS_MAX,
     ZONES_KEY,
@@ -20,6 +19,7 @@ from raftsched.core.zones import (
     ZoneData,
     is_newer,
 )
+from raftsched.core.tables import Table
 from tests.support.memory_view import T0, World, cron, every, policy
 
 OLD, NEW, LATEST = "2025a 00ff", "2025b 0a0a", "2026a 0b0b"

@@ -27,7 +27,7 @@ def test_every_room_is_there_with_what_it_may_import() -> None:
 
 def test_the_modules_that_are_no_rooms() -> None:
     named = re.findall(r"^Modules at the top that are no rooms \((.*?)\)", PAGE, re.MULTILINE | re.DOTALL)
-    assert set(re.findall(r"`(\w+)`", named[0])) == LEAVES
+    assert set(re.findall(r"`(\w+)`", named[0])) == LEAVES - ROOMS.keys()
 
 
 def test_every_dependency_has_its_reason() -> None:

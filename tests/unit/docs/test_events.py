@@ -11,8 +11,8 @@ from raftsched.api.runs.changes import EVERY_S, LOOK_S
 from raftsched.api.runs.digests import EVENTS_MAX, KINDS, ROWS_MAX
 from raftsched.api.runs.events import TYPES
 from raftsched.config.bounds import Bounds
-from raftsched.core.cluster import Settings
 from raftsched.core.model import HOUR_MS
+from raftsched.core.subjects.cluster import Settings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "events.md").read_text()
 TEXT = " ".join(PAGE.split())

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from raftsched.cli.backup.run import run as backup_run
-from raftsched.cli.cluster.node import node
-from raftsched.cli.cluster.worker import worker
+from raftsched.cli.cluster.node_command import node
+from raftsched.cli.cluster.worker_command import worker
 from raftsched.cli.main import cli
 from raftsched.config.node import SETTINGS as OF_NODE
 from raftsched.config.worker import SETTINGS as OF_WORKER

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from raftsched.core.cluster import Settings
-from raftsched.core.leasing import KILL_BEFORE_MS
-from raftsched.leader.leases import Leases
+from raftsched.core.subjects.cluster import Settings
+from raftsched.core.subjects.leasing import KILL_BEFORE_MS
+from raftsched.leader.liveness.leases import Leases
 from raftsched.leader.pacing import BATCH
 from raftsched.remote.protocol import OpenOut
-from raftsched.worker.lease_holder import HEARTBEAT_MS, START_SLACK_MS
+from raftsched.worker.session.lease_holder import HEARTBEAT_MS, START_SLACK_MS
 from tests.support.memory_view import World
 
 ROOT = Path(__file__).parents[3]

@@ -15,7 +15,7 @@ from raftsched.api.rows import SCAN_MAX
 from raftsched.api.runs.stats import LOOK_MAX
 from raftsched.cli.main import cli
 from raftsched.core.limits import HISTORY_MAX
-from raftsched.core.operations import IDS_MAX, KEPT_MAX, RUNNING_MAX, BulkAction
+from raftsched.core.subjects.operations import IDS_MAX, KEPT_MAX, RUNNING_MAX, BulkAction
 from raftsched.schedule.due_counts import SHARED_MAX
 
 PAGE = " ".join((Path(__file__).parents[3] / "docs" / "many-jobs.md").read_text().split())

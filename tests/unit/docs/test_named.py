@@ -100,7 +100,7 @@ READ: dict[str, Callable[[str], object]] = {
     "sh": lambda text: None,  # its commands, above
     "": lambda text: None,
     "dockerfile": lambda text: None,  # of an image of the reader's own
-    "sql": lambda text: None,  # tests/unit/cli/importers/test_quartz.py
+    "sql": lambda text: None,  # tests/unit/importers/test_quartz.py
 }
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from raftsched.api.resources.settings_schema import TEXTS, is_duration, setting_name
 from raftsched.api.routes import ROUTES
-from raftsched.core.cluster import Settings
 from raftsched.core.limits import SETTINGS
+from raftsched.core.subjects.cluster import Settings
 from raftsched.quantities import format_duration
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -15,8 +15,8 @@ from raftsched.config.work import GRACE_MS
 from raftsched.doctor.machines import FILES_WARN
 from raftsched.embedded.systemd import STOP_SLACK_S
 from raftsched.errors import Exit
-from raftsched.worker.grace import SLACK_MS
-from raftsched.worker.runner import STOP_PATIENCE_S
+from raftsched.worker.processes.runner import STOP_PATIENCE_S
+from raftsched.worker.session.grace import SLACK_MS
 
 ROOT = Path(__file__).parents[3]
 UNITS = ROOT / "deploy" / "systemd"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from raftsched import __version__
+from raftsched.version import __version__
 from tests.golden.releases import RELEASES, ROOT
 
 HEADING = re.compile(r"^## (\d+\.\d+\.\d+) \((.+)\)$", re.MULTILINE)

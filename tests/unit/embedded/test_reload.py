@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from raftsched import background
 from raftsched.config.values import ConfigError
 from raftsched.embedded.reload import Reload, Source
 from raftsched.embedded.systemd import Systemd
+from raftsched.system import background
 
 
 class House:

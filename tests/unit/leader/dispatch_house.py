@@ -19,7 +19,7 @@ from raftsched.core.commands import Assign, Command
 from raftsched.core.model import Overlap
 from raftsched.core.rows import decode_session
 from raftsched.core.tables import Table, u64
-from raftsched.leader.dispatcher import Dispatcher, count_running
+from raftsched.leader.dispatch.dispatcher import Dispatcher, count_running
 from tests.support.memory_view import MemoryView, World
 
 

@@ -10,19 +10,19 @@ from typing import Any
 import msgspec
 
 from raftsched.core import commands as c
-from raftsched.core.checking import Check
-from raftsched.core.checking import decode as decode_check
 from raftsched.core.commands import Answer, Command
 from raftsched.core.entry import EntryResult, encode_entry
-from raftsched.core.executors import worker_key
-from raftsched.core.leasing import WorkerBeat, WorkerBeats
-from raftsched.core.leasing import encode as encode_beats
 from raftsched.core.levels import newest_level
 from raftsched.core.model import Policy
+from raftsched.core.rules.executors import worker_key
+from raftsched.core.subjects.checking import Check
+from raftsched.core.subjects.checking import decode as decode_check
+from raftsched.core.subjects.leasing import WorkerBeat, WorkerBeats
+from raftsched.core.subjects.leasing import encode as encode_beats
 from raftsched.core.tables import Table
 from raftsched.errors import RaftschedError
+from raftsched.leader.dispatch.placement import NodeLoad, candidates, choose
 from raftsched.leader.leader import Leader
-from raftsched.leader.placement import NodeLoad, candidates, choose
 from tests.support.clock import BOOT_MS, ManualClock
 from tests.support.memory_view import T0, MemoryView, World
 

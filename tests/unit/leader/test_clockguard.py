@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from raftsched.core.cluster import Settings
 from raftsched.core.commands import Fire, PutSettings
-from raftsched.leader.clockguard import PATIENCE_AFTER_SET_MS, PATIENCE_MS, ClockGuard
+from raftsched.core.subjects.cluster import Settings
+from raftsched.leader.liveness.clock_guard import PATIENCE_AFTER_SET_MS, PATIENCE_MS, ClockGuard
 from tests.support.memory_view import every
 from tests.unit.leader.house import House
 

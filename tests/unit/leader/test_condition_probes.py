@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.checking import Check, decode
-from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.model import HOUR_MS, Condition, ConditionKind
 from raftsched.core.model import InstanceState as I
-from raftsched.leader import condition_probes as module
-from raftsched.leader.condition_probes import LATE_MS, ConditionProbes
-from raftsched.leader.placement import NodeLoad
+from raftsched.core.subjects.checking import Check, decode
+from raftsched.core.subjects.cluster import NodeRule, Session
+from raftsched.leader.dispatch import condition_probes as module
+from raftsched.leader.dispatch.condition_probes import LATE_MS, ConditionProbes
+from raftsched.leader.dispatch.placement import NodeLoad
 from tests.support.memory_view import T0, World, every
 from tests.unit.leader.house import House, View, play
 

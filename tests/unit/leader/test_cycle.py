@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from raftsched.core.allowed import allowed_of
-from raftsched.core.cluster import Session
-from raftsched.core.eligibility import need_of
 from raftsched.core.model import Condition, ConditionKind, Policy
-from raftsched.leader.cycle import Cycle
-from raftsched.leader.placement import NodeLoad
+from raftsched.core.rules.allowed import allowed_of
+from raftsched.core.rules.eligibility import need_of
+from raftsched.core.subjects.cluster import Session
+from raftsched.leader.dispatch.cycle import Cycle
+from raftsched.leader.dispatch.placement import NodeLoad
 from tests.support.memory_view import every
 
 RULES = allowed_of(("exec", "http"), {"exec_allow": ("/opt/jobs/x",), "cwd_allow": ("/srv",), "env_allow": ("APP_*",)})

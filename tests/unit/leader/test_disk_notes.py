@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from raftsched.core.commands import NoteDisk
-from raftsched.core.leasing import Heartbeat, encode
+from raftsched.core.subjects.leasing import Heartbeat, encode
 from tests.unit.leader.house import House, play
 
 

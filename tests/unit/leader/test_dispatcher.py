@@ -12,10 +12,10 @@ from raftsched.core import commands as c
 from raftsched.core.commands import Assign
 from raftsched.core.model import Outcome
 from raftsched.core.rows import decode_session
+from raftsched.core.subjects.webhook import TestWebhook
 from raftsched.core.tables import Table, u64
-from raftsched.core.webhooks import TestWebhook
-from raftsched.leader import dispatcher as module
-from raftsched.leader.dispatcher import Dispatcher, count_running
+from raftsched.leader.dispatch import dispatcher as module
+from raftsched.leader.dispatch.dispatcher import Dispatcher, count_running
 from tests.support.amounts import examples
 from tests.support.memory_view import MemoryView
 from tests.unit.core.hooks import deliveries, hook

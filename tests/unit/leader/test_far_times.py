@@ -11,7 +11,7 @@ from raftsched.core.levels import BEGAN, SINCE
 from raftsched.core.model import DAY_MS
 from raftsched.core.tables import Table, day_key, far_day
 from raftsched.errors import NoLeader
-from raftsched.leader import far_times
+from raftsched.leader.due import far_times
 from tests.support.memory_view import T0, at
 from tests.unit.leader.house import House, play
 

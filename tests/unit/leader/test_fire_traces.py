@@ -13,8 +13,8 @@ from raftsched.core.actions import AttemptAssigned
 from raftsched.core.commands import Assign, Fire
 from raftsched.core.ids import instance_key, instance_text
 from raftsched.core.model import Outcome, Retry
-from raftsched.leader import fire_traces
-from raftsched.leader.fire_traces import FireTraces
+from raftsched.leader.due import fire_traces
+from raftsched.leader.due.fire_traces import FireTraces
 from tests.support.memory_view import T0, after
 from tests.support.traces import Kept, attributes, ids, parent
 from tests.unit.leader.house import House, play

@@ -9,9 +9,9 @@ import pytest
 
 from raftsched.core.commands import Fire
 from raftsched.core.model import HOUR_MS, Misfire, MisfirePolicy, Overlap
-from raftsched.core.run_keys import Concurrency
-from raftsched.leader.firing import PermitsLeft, fire_command, runs_at_most, startable, times_due
-from raftsched.leader.triggers import CalendarJob, with_calendars
+from raftsched.core.rules.run_keys import Concurrency
+from raftsched.leader.due.firing import PermitsLeft, fire_command, runs_at_most, startable, times_due
+from raftsched.leader.due.triggers import CalendarJob, with_calendars
 from tests.support.memory_view import MemoryView, World, at, cron, every
 from tests.support.scheduler import schedule, several
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from raftsched.core.leasing import Heartbeat
+from raftsched.core.subjects.leasing import Heartbeat
 from raftsched.errors import UnknownOutcome
-from raftsched.leader.handover import AGAIN_MS, FIRST_MS
-from raftsched.leader.vitals import FRESH_MS, Vitals
+from raftsched.leader.liveness.handover import AGAIN_MS, FIRST_MS
+from raftsched.leader.liveness.vitals import FRESH_MS, Vitals
 from tests.unit.leader.house import House, play
 
 VOTERS = {"n1", "n2", "n3"}

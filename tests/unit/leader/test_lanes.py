@@ -13,9 +13,9 @@ from raftsched.core import commands as c
 from raftsched.core.model import InstanceState as I
 from raftsched.core.rows import decode_queue
 from raftsched.core.tables import LANE_NOBODY, Table, from_lane
-from raftsched.leader import dispatcher as module
-from raftsched.leader.dispatcher import Dispatcher, count_running
-from raftsched.leader.lanes import lanes_in_use
+from raftsched.leader.dispatch import dispatcher as module
+from raftsched.leader.dispatch.dispatcher import Dispatcher, count_running
+from raftsched.leader.dispatch.lanes import lanes_in_use
 from tests.support.amounts import examples
 from tests.support.memory_view import MemoryView, policy
 from tests.unit.leader.dispatch_house import House, anew, keys

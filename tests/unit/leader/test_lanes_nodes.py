@@ -10,8 +10,8 @@ from raftsched.core import commands as c
 from raftsched.core.model import Condition, ConditionKind, Outcome, Placement, Retry
 from raftsched.core.model import InstanceState as I
 from raftsched.core.tables import LANE_NOBODY
-from raftsched.leader import dispatcher as module
-from raftsched.leader.dispatcher import NOTE_AFTER_MS
+from raftsched.leader.dispatch import dispatcher as module
+from raftsched.leader.dispatch.dispatcher import NOTE_AFTER_MS
 from tests.unit.leader.dispatch_house import House, anew, keys
 
 

@@ -13,13 +13,14 @@ import pytest
 
 from raftsched import schedule
 from raftsched.core import commands as c
-from raftsched.core.calendars import AT_ONCE, PutCalendar, RescheduleJob
 from raftsched.core.commands import Fire, ScheduleJob, Wake
 from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Outcome, Overlap, Retry, Trigger, TriggerKind
 from raftsched.core.model import InstanceState as I
 from raftsched.core.rows import decode_calendar
+from raftsched.core.subjects.calendar import AT_ONCE, PutCalendar, RescheduleJob
 from raftsched.core.tables import Table
-from raftsched.leader import pacing, scheduling
+from raftsched.leader import pacing
+from raftsched.leader.due import scheduling
 from raftsched.schedule import TriggerError
 from tests.support.memory_view import T0, at, cron, every
 from tests.unit.leader.house import House, play

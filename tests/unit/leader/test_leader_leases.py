@@ -7,9 +7,9 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.commands import Assign, EndSession, Prune, SetJobState
-from raftsched.core.leasing import Heartbeat
 from raftsched.core.model import DAY_MS, HOUR_MS, JobState, Overlap
 from raftsched.core.model import InstanceState as I
+from raftsched.core.subjects.leasing import Heartbeat
 from raftsched.core.tables import Table
 from raftsched.errors import UnknownOutcome
 from raftsched.leader import pruning

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from raftsched.core.cluster import Session
-from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.limits import SETTINGS
-from raftsched.leader.leases import Leases, may_assign, must_step_down
+from raftsched.core.subjects.cluster import Session
+from raftsched.core.subjects.leasing import KILL_BEFORE_MS
+from raftsched.leader.liveness.leases import Leases, may_assign, must_step_down
 from raftsched.raft.options import RaftOptions
-from raftsched.worker.lease_holder import HEARTBEAT_MS, LeaseHolder
-from raftsched.worker.worker import TICK_S
+from raftsched.worker.session.lease_holder import HEARTBEAT_MS, LeaseHolder
+from raftsched.worker.session.worker import TICK_S
 from tests.support.amounts import examples
 
 TTL = 5_000

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from raftsched.core.commands import RaiseLevel
-from raftsched.core.leasing import Heartbeat, encode
 from raftsched.core.levels import newest_level
+from raftsched.core.subjects.leasing import Heartbeat, encode
 from raftsched.leader import level
-from raftsched.leader.vitals import FRESH_MS
+from raftsched.leader.liveness.vitals import FRESH_MS
 from tests.unit.leader.house import House, play
 
 NEWEST = newest_level()

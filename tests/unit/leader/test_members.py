@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from raftsched.core.commands import Assign
-from raftsched.core.leasing import DiskUse, Heartbeat, decode_heartbeat, encode
 from raftsched.core.levels import FIRST_LEVEL
 from raftsched.core.model import Overlap
-from raftsched.leader.vitals import FRESH_MS, Vitals
+from raftsched.core.subjects.leasing import DiskUse, Heartbeat, decode_heartbeat, encode
+from raftsched.leader.liveness.vitals import FRESH_MS, Vitals
 from tests.support.memory_view import T0, at, every
 from tests.unit.leader.house import House, play
 

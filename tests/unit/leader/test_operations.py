@@ -8,13 +8,13 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.commands import StartOperation, StepOperation
-from raftsched.core.filters import JobFilter
 from raftsched.core.model import JobState
-from raftsched.core.operations import BulkAction, Operation, OperationState
 from raftsched.core.rows import decode_operation
+from raftsched.core.rules.filters import JobFilter
+from raftsched.core.subjects.operations import BulkAction, Operation, OperationState
 from raftsched.core.tables import Table, u64
 from raftsched.errors import NoLeader, UnknownOutcome
-from raftsched.leader import operations as module
+from raftsched.leader import bulk_steps as module
 from tests.support.memory_view import every
 from tests.unit.leader.house import House, play
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from raftsched.core import commands as c
 from raftsched.core.model import FINAL, Instance, Outcome
 from raftsched.core.model import InstanceState as I
-from raftsched.leader.cycle import SPLITS_MAX
-from raftsched.leader.dispatcher import NOTE_AFTER_MS
+from raftsched.leader.dispatch.cycle import SPLITS_MAX
+from raftsched.leader.dispatch.dispatcher import NOTE_AFTER_MS
 from tests.unit.leader.dispatch_house import House, anew
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.core.cluster import NodeRule, Session
 from raftsched.core.model import Policy, Trigger, TriggerKind
-from raftsched.leader.placement import NodeLoad
+from raftsched.core.subjects.cluster import NodeRule, Session
+from raftsched.leader.dispatch.placement import NodeLoad
 from tests.unit.leader.house import place
 
 ANY = Policy(trigger=Trigger(kind=TriggerKind.MANUAL))

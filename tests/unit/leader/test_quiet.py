@@ -5,10 +5,17 @@ from __future__ import annotations
 
 import msgspec
 
-from raftsched.core.executors import worker_key
-from raftsched.core.leasing import QUIET_AFTER_MS, WorkerBeat, WorkerBeats, decode_beats, encode, longest_poll_ms
 from raftsched.core.model import InstanceState as I
-from raftsched.leader.quiet import SLACK_MS, Quiet
+from raftsched.core.rules.executors import worker_key
+from raftsched.core.subjects.leasing import (
+    QUIET_AFTER_MS,
+    WorkerBeat,
+    WorkerBeats,
+    decode_beats,
+    encode,
+    longest_poll_ms,
+)
+from raftsched.leader.liveness.quiet import SLACK_MS, Quiet
 from tests.support.memory_view import T0, at
 from tests.unit.leader.house import House, play
 

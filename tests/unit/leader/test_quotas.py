@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from raftsched.core import commands as c
 from raftsched.core.model import InstanceState as I
 from raftsched.core.model import Overlap
-from raftsched.core.namespaces import DeleteNamespace, PutNamespace
-from raftsched.core.notices import quota_queue
-from raftsched.core.queues import Queue
 from raftsched.core.rows import decode_queue
+from raftsched.core.subjects.namespace import DeleteNamespace, PutNamespace
+from raftsched.core.subjects.notices import quota_queue
+from raftsched.core.subjects.queue import Queue
 from raftsched.core.tables import Table
 from tests.support.amounts import examples
 from tests.support.invariants import violations

@@ -13,10 +13,7 @@ import msgspec
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.calendars import PutCalendar
-from raftsched.core.changes import ClusterChange, JobChange, decode_row
 from raftsched.core.commands import EditJob, Fire, ScheduleJob
-from raftsched.core.leasing import Heartbeat
 from raftsched.core.model import (
     DAY_MS,
     HOUR_MS,
@@ -29,13 +26,16 @@ from raftsched.core.model import (
     TriggerKind,
 )
 from raftsched.core.rows import ZONES
+from raftsched.core.subjects.calendar import PutCalendar
+from raftsched.core.subjects.changes import ClusterChange, JobChange, decode_row
+from raftsched.core.subjects.leasing import Heartbeat
+from raftsched.core.subjects.zones import ZONES_KEY, MoveJob, SettleZones, UseZones
 from raftsched.core.tables import Table
-from raftsched.core.zones import ZONES_KEY, MoveJob, SettleZones, UseZones
-from raftsched.leader import time_zones
+from raftsched.leader.due import time_zones
+from raftsched.leader.due.time_zones import AGAIN_MS, HEARD_MS, LOOK_MS, may_move
 from raftsched.leader.leader import Leader
-from raftsched.leader.time_zones import AGAIN_MS, HEARD_MS, LOOK_MS, may_move
-from raftsched.machine import ZoneFiles
 from raftsched.schedule.offsets import Gathering
+from raftsched.system.machine import ZoneFiles
 from tests.support.memory_view import policy
 from tests.support.zone_files import write_zone, zones_of
 from tests.unit.leader.house import House

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from raftsched.core.commands import Watch
 from raftsched.core.model import HOUR_MS
-from raftsched.core.notices import Event, Notify
+from raftsched.core.subjects.notices import Event, Notify
+from raftsched.core.subjects.webhook import PutWebhook, WebhookSpec
 from raftsched.core.tables import Table
-from raftsched.core.webhooks import PutWebhook, WebhookSpec
 from tests.support.memory_view import every
 from tests.unit.leader.house import House, play
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from raftsched.leader.wheel import Wheel
+from raftsched.leader.due.wheel import Wheel
 from tests.support.amounts import examples
 
 SPAN = Wheel.SPAN_MS

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from raftsched.core.tables import Table, u64
-from raftsched.leader.wheel import Wheel
-from raftsched.leader.window import Window
+from raftsched.leader.due.wheel import Wheel
+from raftsched.leader.due.window import Window
 from tests.support.amounts import examples
 from tests.support.memory_view import T0, MemoryView
 
@@ -176,7 +176,7 @@ def test_the_count_bounds_what_is_put_into_one_millisecond() -> None:
 
 
 def test_much_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftsched.leader.window.LOAD_MAX", 10)
+    monkeypatch.setattr("raftsched.leader.due.window.LOAD_MAX", 10)
     due = Due(window_ms=10_000, count_max=100)
     for job in range(70):
         due.put(job, T0 + 1_000 + job)

@@ -18,7 +18,7 @@ from raftsched.objectstore import bounded
 from raftsched.objectstore import s3 as s3_module
 from raftsched.objectstore.opening import open_store
 from raftsched.objectstore.store import ObjectStore, ObjectStoreError
-from raftsched.outputs.calls import Calls
+from raftsched.output.following.calls import Calls
 
 Answer = Callable[["_Handler"], None]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from raftsched.core.cluster import Member
+from raftsched.core.subjects.cluster import Member
 from raftsched.errors import RaftschedError
 from raftsched.raft import codec
 from raftsched.raft.guards import ALL, Guards

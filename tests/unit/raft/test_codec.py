@@ -17,7 +17,7 @@ import pytest
 
 from raftsched.errors import StartupError
 from raftsched.raft import codec
-from raftsched.raft.consensus import audit
+from raftsched.raft.consensus import library_check
 from tests.support.raft_net import Net
 from tests.support.raft_replica import append, hello
 
@@ -182,16 +182,16 @@ def test_the_library_opens_no_descriptors(tmp_path: Path) -> None:
 
 
 def test_only_the_audited_library_is_accepted(tmp_path: Path) -> None:
-    audit.check()
+    library_check.check()
     with pytest.raises(StartupError, match=r"pysyncobj 0\.3\.16 is installed"):
-        audit.check(version="0.3.16")
+        library_check.check(version="0.3.16")
     package = Path(pysyncobj.pickle.__file__).parent
     for module in package.glob("*.py"):
         shutil.copy(module, tmp_path)
-    audit.check(source=tmp_path)
+    library_check.check(source=tmp_path)
     for name in ("syncobj.py", "node.py"):  # also one of those that it imports
         kept = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(kept + b"print()")
         with pytest.raises(StartupError, match="not hold the audited files"):
-            audit.check(source=tmp_path)
+            library_check.check(source=tmp_path)
         (tmp_path / name).write_bytes(kept)

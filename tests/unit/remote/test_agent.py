@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from raftsched.core.commands import Said
-from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import Outcome, OutputRef, Verdict
-from raftsched.remote.ports import Refused
+from raftsched.core.subjects.leasing import KILL_BEFORE_MS
+from raftsched.remote.server_port import Refused
 from tests.unit.remote.world import GRACE_MS, POLL_MS, TTL_MS, World, run
 
 OUTPUT = OutputRef(1, 0, 5, b"x" * 32, 0)

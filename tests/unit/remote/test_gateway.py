@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from raftsched.core.cluster import Settings
 from raftsched.core.commands import (
     Accepted,
     Answer,
@@ -27,20 +26,21 @@ from raftsched.core.commands import (
     RaiseLevel,
     RunNow,
 )
-from raftsched.core.leasing import WorkerBeat, WorkerGrants, decode_beats, decode_over, encode
 from raftsched.core.levels import SESSIONS_ARE_BOUND
 from raftsched.core.model import Instance, InstanceState, Outcome, OutputRef, Overlap, Policy, Trigger, TriggerKind
 from raftsched.core.rows import SESSIONS, decode_instance
+from raftsched.core.subjects.cluster import Settings
+from raftsched.core.subjects.leasing import WorkerBeat, WorkerGrants, decode_beats, decode_over, encode
+from raftsched.core.subjects.webhook import PutWebhook, TestWebhook, WebhookSpec
 from raftsched.core.tables import Table
-from raftsched.core.webhooks import PutWebhook, TestWebhook, WebhookSpec
 from raftsched.errors import NoLeader, RaftschedError
-from raftsched.nesting import DEPTH_MAX
+from raftsched.output.keeping.output_rules import OutputRules
+from raftsched.output.keeping.owner_record import Whose
 from raftsched.remote.gateway import PROPOSE_S, Gateway, NameTaken
 from raftsched.remote.held import RATE_BURST
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputPlace, PollIn, PollOut, Printed, Report
 from raftsched.remote.reports import not_valid
-from raftsched.worker.output_rules import OutputRules
-from raftsched.worker.whose import Whose
+from raftsched.system.nesting import DEPTH_MAX
 from tests.unit.worker.world import FakeRaft, LoopClock, Tables, run_jumping
 
 TTL_MS = 10_000

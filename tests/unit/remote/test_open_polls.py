@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from raftsched.core.commands import EndSession
-from raftsched.core.leasing import QUIET_AFTER_MS, decode_beats, longest_poll_ms
+from raftsched.core.subjects.leasing import QUIET_AFTER_MS, decode_beats, longest_poll_ms
 from raftsched.remote.gateway import LOOK_S, POLLS_MAX
 from raftsched.remote.protocol import OpenOut, PollIn
 from tests.unit.remote.test_gateway import TTL_MS, World, number_of, run

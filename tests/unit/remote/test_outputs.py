@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-from raftsched import background
 from raftsched.core import commands as c
-from raftsched.core.cluster import Settings
-from raftsched.core.executors import worker_key
 from raftsched.core.model import Outcome, OutputRef
+from raftsched.core.rules.executors import worker_key
+from raftsched.core.subjects.cluster import Settings
 from raftsched.errors import RaftschedError, WrongOffset
+from raftsched.output.format.spool import NOTE, STDERR, STDOUT, Capture, pack
+from raftsched.output.keeping.output_rules import OutputRules
+from raftsched.output.keeping.owner_record import Whose
+from raftsched.output.keeping.store import OutputStore, Record
+from raftsched.output.keeping.together import append_each
+from raftsched.output.receivers.batches import Unshipped
+from raftsched.output.receivers.marks import BEGIN
 from raftsched.remote import frames
 from raftsched.remote.frames import Piece
 from raftsched.remote.outputs import Outputs
 from raftsched.remote.protocol import OutputPlace, Printed
-from raftsched.shipping.batches import Unshipped
-from raftsched.shipping.marks import BEGIN
-from raftsched.worker.keeping import append_each
-from raftsched.worker.output import OutputStore, Record
-from raftsched.worker.output_rules import OutputRules
-from raftsched.worker.spool import NOTE, STDERR, STDOUT, Capture, pack
-from raftsched.worker.whose import Whose
+from raftsched.system import background
 from tests.support.clock import ManualClock
 from tests.support.memory_view import MemoryView, World
 from tests.support.patience import until

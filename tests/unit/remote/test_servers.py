@@ -14,8 +14,8 @@ import pytest
 from raftsched.client.errors import ClientError
 from raftsched.client.servers import parse_servers
 from raftsched.client.token_file import TokenFile
-from raftsched.remote.ports import NoAnswer, Refused, SessionOver, WrongOffset
 from raftsched.remote.protocol import CloseIn, OpenIn, PollIn
+from raftsched.remote.server_port import NoAnswer, Refused, SessionOver, WrongOffset
 from raftsched.remote.servers import PATH, HttpServer, http_servers
 from tests.support.stub_server import Reply, serve
 

@@ -11,13 +11,13 @@ import pytest
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError, WrongOffset
-from raftsched.remote import frames, ports, uploads
+from raftsched.output.format.spool import STDERR, STDOUT, Capture, pack
+from raftsched.output.keeping.store import OutputStore, Record
+from raftsched.output.reading.reading import SPAN, Span
+from raftsched.remote import frames, server_port, uploads
 from raftsched.remote.outputs import PIECE_MAX
 from raftsched.remote.protocol import OutputPlace, Printed, UploadOut
 from raftsched.remote.uploads import Uploads
-from raftsched.worker.output import OutputStore, Record
-from raftsched.worker.reading import SPAN, Span
-from raftsched.worker.spool import STDERR, STDOUT, Capture, pack
 from tests.support.patience import within
 from tests.unit.remote.test_outputs import Node
 
@@ -33,10 +33,10 @@ class Server:
         self.fail: Callable[[], Exception | None] = lambda: None
         self.after: Callable[[], Exception | None] = lambda: None
 
-    async def open(self, request: object) -> ports.OpenOut:
+    async def open(self, request: object) -> server_port.OpenOut:
         raise NotImplementedError
 
-    async def poll(self, session: str, request: object) -> ports.PollOut:
+    async def poll(self, session: str, request: object) -> server_port.PollOut:
         raise NotImplementedError
 
     async def close(self, session: str, request: object) -> None:
@@ -52,11 +52,13 @@ class Server:
         try:
             answer = await self.node.outputs.put(session, token, offset, frames.decode(data), end=end)
         except WrongOffset as wrong:
-            raise ports.WrongOffset(wrong.offset) from None
+            raise server_port.WrongOffset(wrong.offset) from None
         except RaftschedError as refused:
             if refused.code == "session-over":
-                raise ports.SessionOver from None
-            raise ports.Refused(refused.code, refused.detail, 404 if refused.code == "not-found" else 429) from None
+                raise server_port.SessionOver from None
+            raise server_port.Refused(
+                refused.code, refused.detail, 404 if refused.code == "not-found" else 429
+            ) from None
         self.taken.set()
         error = self.after()
         if error is not None:
@@ -183,7 +185,7 @@ def test_answers_that_are_lost_and_nodes_that_fail_change_nothing(tmp_path: Path
         def sometimes() -> Exception | None:
             nonlocal count
             count += 1
-            return ports.NoAnswer("it fell silent") if count % 3 == 0 else None
+            return server_port.NoAnswer("it fell silent") if count % 3 == 0 else None
 
         for server in worker.servers:
             server.fail = server.after = sometimes
@@ -225,7 +227,7 @@ def test_another_node_is_sent_everything_again(tmp_path: Path) -> None:
         token = worker.run()
         worker.prints(token, LONG[:500_000])
         await first.taken.wait()
-        first.fail = lambda: ports.NoAnswer("it is gone")
+        first.fail = lambda: server_port.NoAnswer("it is gone")
         worker.prints(token, LONG[500_000:])
         assert worker.kept(await worker.finish(token, worker.ends(token)), token, 1) == LONG
         assert second.requests > len(LONG) // uploads.PIECE_BYTES
@@ -246,7 +248,7 @@ def test_what_both_left_out_is_told_once(tmp_path: Path) -> None:
     run(tmp_path, test, limit)
 
 
-@pytest.mark.parametrize("error", [ports.NoAnswer("silence"), ports.Refused("disk-full", "no room", 507)])
+@pytest.mark.parametrize("error", [server_port.NoAnswer("silence"), server_port.Refused("disk-full", "no room", 507)])
 def test_it_gives_up_in_the_end_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(uploads, "GIVE_UP_S", 0.02)
 
@@ -267,7 +269,7 @@ def test_an_address_that_leads_elsewhere_each_time_is_left(tmp_path: Path, monke
 
     async def test(worker: Worker) -> None:
         for server in worker.servers:
-            server.after = lambda: ports.WrongOffset(0)
+            server.after = lambda: server_port.WrongOffset(0)
         token = worker.run()
         worker.prints(token, LONG)
         told = await worker.finish(token, worker.ends(token))
@@ -280,7 +282,7 @@ def test_an_address_that_leads_elsewhere_each_time_is_left(tmp_path: Path, monke
 def test_a_session_that_is_over_ends_it(tmp_path: Path) -> None:
     async def test(worker: Worker) -> None:
         for server in worker.servers:
-            server.fail = ports.SessionOver
+            server.fail = server_port.SessionOver
         token = worker.run()
         worker.prints(token, b"x" * 100_000)
         assert isinstance(await worker.finish(token, worker.ends(token)), list)
@@ -312,7 +314,7 @@ def test_who_is_asked_to_slow_down_stays_with_the_node_that_has_the_beginning(tm
         first, second = worker.servers
 
         def every_other() -> Exception | None:
-            return None if first.requests % 2 else ports.Refused("rate-limited", "Too many requests", 429, 0.001)
+            return None if first.requests % 2 else server_port.Refused("rate-limited", "Too many requests", 429, 0.001)
 
         first.fail = every_other
         token = worker.run()

@@ -10,7 +10,6 @@ from typing import Any
 
 from raftsched.core.model import Outcome, OutputRef
 from raftsched.remote.agent import Agent
-from raftsched.remote.ports import NoAnswer, Refused, SessionOver
 from raftsched.remote.protocol import (
     CloseIn,
     OpenIn,
@@ -24,7 +23,8 @@ from raftsched.remote.protocol import (
     Run,
     UploadOut,
 )
-from raftsched.worker.runner import RunEnd
+from raftsched.remote.server_port import NoAnswer, Refused, SessionOver
+from raftsched.worker.processes.runner import RunEnd
 from tests.unit.worker.world import FakeRunner, LoopClock, run_jumping
 
 TTL_MS = 10_000

@@ -6,9 +6,9 @@ import ssl
 
 import pytest
 
-from raftsched.clock import SystemClock
 from raftsched.security import certificates
 from raftsched.security.certificates import Pair
+from raftsched.system.clock import SystemClock
 
 NOW_MS = SystemClock().wall_ms()
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from raftsched.errors import StartupError
+from raftsched.output.keeping.store import OutputStore
 from raftsched.raft.snapshots.files import clear
 from raftsched.security.local_token import LocalToken, read_local_token, read_local_url
 from raftsched.security.private import make_private
 from raftsched.store.store import Store
-from raftsched.worker.kept_ends import KeptEnds
-from raftsched.worker.output import OutputStore
+from raftsched.worker.session.unsent_reports import KeptEnds
 
 
 @pytest.fixture

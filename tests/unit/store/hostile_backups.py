@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from random import Random
 
+from raftsched.backups.restore import restore
 from raftsched.errors import StartupError
-from raftsched.restore import restore
 from raftsched.store.backup import TRAILER, NotABackup, look, verify
 from raftsched.store.examination import examine
 

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
+from raftsched.backups.restore import restore
 from raftsched.core import commands as c
-from raftsched.core.cluster import Member
 from raftsched.core.commands import CloseSession, OpenLeadership, OpenSession, RaiseLevel, encode
 from raftsched.core.entry import encode_entry
 from raftsched.core.levels import HISTORY, newest_level
 from raftsched.core.model import InstanceState
-from raftsched.core.new_cluster import INDEX_AHEAD, TOKENS_AHEAD
 from raftsched.core.rows import decode_instance, decode_meta
+from raftsched.core.rules.new_cluster import INDEX_AHEAD, TOKENS_AHEAD
+from raftsched.core.subjects.cluster import Member
 from raftsched.core.tables import Table
 from raftsched.errors import StartupError
-from raftsched.restore import restore
 from raftsched.security.keyring import Keyring
 from raftsched.store import LogEntry, Store, WriteBatch
 from raftsched.store.backup import TRAILER, NotABackup, NotWhole, label_of, look, trailer, verify

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from raftsched.core.namespaces import PutNamespace
+from raftsched.core.subjects.namespace import PutNamespace
 from raftsched.core.tables import Table
 from raftsched.store.digest import as_read
 from tests.support.memory_view import World

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from raftsched.backups.restore import reserved
 from raftsched.cli.doctor.directory import look_at_directory
 from raftsched.errors import StartupError
-from raftsched.restore import reserved
 from raftsched.store import snapshot
 from raftsched.unfinished import RESTORING, require_restored, unfinished_restore
 
@@ -22,7 +22,7 @@ import os, shutil, sys
 from pathlib import Path
 from random import Random
 from raftsched.errors import StartupError
-from raftsched.restore import restore
+from raftsched.backups.restore import restore
 from raftsched.store import Store
 from raftsched.unfinished import require_restored
 from tests.support.memory_view import World

@@ -64,9 +64,9 @@ def test_imports_lead_to_the_tests(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_table_leads_to_tests_of_whole_nodes() -> None:
-    files = selection.select(["raftsched/shipping/syslog.py"])
+    files = selection.select(["raftsched/output/receivers/syslog.py"])
     assert files is not None
-    assert {"tests/e2e/test_shipping.py", "tests/unit/shipping/test_syslog.py"} <= set(files)
+    assert {"tests/e2e/test_shipping.py", "tests/unit/output/test_syslog.py"} <= set(files)
     assert "tests/e2e/test_queues.py" not in files
 
 

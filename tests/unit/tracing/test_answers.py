@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import requests
 
-from raftsched.tracing.answers import MOST, bounded_session
+from raftsched.tracing.collector_answers import MOST, bounded_session
 
 
 @pytest.mark.parametrize("headers", [{"Content-Length": str(1 << 40)}, {}, {"Content-Encoding": "gzip"}])

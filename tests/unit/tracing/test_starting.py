@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 import pytest
 
-from raftsched.clock import SystemClock
 from raftsched.errors import StartupError
+from raftsched.system.clock import SystemClock
 from raftsched.tracing.starting import endpoint_of, start_tracing
 from tests.support.patience import patient
 

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from raftsched.clock import SystemClock
-from raftsched.core.allowed import Allowed
 from raftsched.core.model import Condition, ConditionKind
-from raftsched.worker import condition_probe
-from raftsched.worker.condition_probe import ConditionProbe, GivenUp
+from raftsched.core.rules.allowed import Allowed
+from raftsched.system.clock import SystemClock
+from raftsched.worker.conditions import probe
+from raftsched.worker.conditions.probe import ConditionProbe, GivenUp
 from tests.support.ports import closed_port
 
 ANYWHERE = Allowed(http=("any",))
@@ -80,7 +80,7 @@ class TestPaths:
         def refuse(base: str) -> None:
             raise PermissionError(13, "Permission denied", base)
 
-        monkeypatch.setattr(condition_probe, "os", SimpleNamespace(scandir=refuse, path=os.path))
+        monkeypatch.setattr(probe, "os", SimpleNamespace(scandir=refuse, path=os.path))
         found = path(f"{files}/in/*.csv")
         assert found == f"No file matches {files}/in/*.csv, but {files}/in (Permission denied) cannot be read."
 
@@ -90,7 +90,7 @@ class TestPaths:
         assert "File name too long" in found
 
     def test_so_many_files_are_too_many(self, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(condition_probe, "ENTRIES_MAX", 3)
+        monkeypatch.setattr(probe, "ENTRIES_MAX", 3)
         assert "use a narrower one" in (path(f"{files}/in/*.none") or "")
 
     def test_a_look_that_nobody_waits_for_ends(self, files: Path) -> None:

@@ -16,18 +16,18 @@ import msgspec
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.checking import Check, decode, encode
 from raftsched.core.limits import ERROR_MAX
 from raftsched.core.model import Condition, ConditionKind
+from raftsched.core.subjects.checking import Check, decode, encode
 from raftsched.core.tables import Table, u64
 from raftsched.errors import NoLeader
-from raftsched.worker import condition_probe
-from raftsched.worker import condition_probes as module
-from raftsched.worker.condition_probes import THREADS, ConditionProbes
+from raftsched.worker.conditions import probe
+from raftsched.worker.conditions import probes as module
+from raftsched.worker.conditions.probes import THREADS, ConditionProbes
 from raftsched.worker.ports import Applied
-from raftsched.worker.run_as import RunAs
-from raftsched.worker.tasks import NODES_OWN
-from raftsched.worker.users import User
+from raftsched.worker.processes.run_as import RunAs
+from raftsched.worker.processes.users import User
+from raftsched.worker.tasks.tasks import NODES_OWN
 from tests.support.memory_view import MemoryView, World
 from tests.support.patience import patient
 
@@ -128,7 +128,7 @@ def play(scene: Callable[[Bed], Coroutine[Any, Any, None]], **options: Any) -> N
 def hang(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """A file system that does not answer until the event is set."""
     answers = threading.Event()
-    monkeypatch.setattr(condition_probe.ConditionProbe, "_exists", lambda look, path: answers.wait())
+    monkeypatch.setattr(probe.ConditionProbe, "_exists", lambda look, path: answers.wait())
     yield answers
     answers.set()
 
@@ -272,11 +272,11 @@ def test_asked_twice_it_looks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     looks: list[str] = []
     answers = threading.Event()
 
-    def exists(look: condition_probe.ConditionProbe, path: str) -> bool:
+    def exists(look: probe.ConditionProbe, path: str) -> bool:
         looks.append(path)
         return answers.wait()
 
-    monkeypatch.setattr(condition_probe.ConditionProbe, "_exists", exists)
+    monkeypatch.setattr(probe.ConditionProbe, "_exists", exists)
 
     async def scene(bed: Bed) -> None:
         key = bed.instance(tmp_path)
@@ -337,12 +337,12 @@ def test_what_hangs_in_one_namespace_holds_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit_ms: int
 ) -> None:
     answers = threading.Event()
-    missing = condition_probe.ConditionProbe._exists
+    missing = probe.ConditionProbe._exists
 
-    def exists(look: condition_probe.ConditionProbe, path: str) -> bool:
+    def exists(look: probe.ConditionProbe, path: str) -> bool:
         return answers.wait() if path.endswith("hangs") else missing(look, path)
 
-    monkeypatch.setattr(condition_probe.ConditionProbe, "_exists", exists)
+    monkeypatch.setattr(probe.ConditionProbe, "_exists", exists)
 
     async def scene(bed: Bed) -> None:
         for _ in range(3 * THREADS):
@@ -370,12 +370,12 @@ def test_what_hangs_in_several_namespaces_takes_no_thread_from_the_others(
 ) -> None:
     monkeypatch.setattr(module, "HANGING_MAX", spare)
     answers = threading.Event()
-    missing = condition_probe.ConditionProbe._exists
+    missing = probe.ConditionProbe._exists
 
-    def exists(look: condition_probe.ConditionProbe, path: str) -> bool:
+    def exists(look: probe.ConditionProbe, path: str) -> bool:
         return answers.wait() if path.endswith("hangs") else missing(look, path)
 
-    monkeypatch.setattr(condition_probe.ConditionProbe, "_exists", exists)
+    monkeypatch.setattr(probe.ConditionProbe, "_exists", exists)
 
     def instance(bed: Bed, namespace: str, target: Path) -> bytes:
         conditions = (Condition(ConditionKind.PATH, str(target)),)
@@ -447,7 +447,7 @@ def test_they_do_not_pile_up(tmp_path: Path, hang: threading.Event, monkeypatch:
 def test_a_bug_in_a_look_is_said_and_frees_its_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(condition_probe.ConditionProbe, "_exists", lambda look, path: 1 // 0)
+    monkeypatch.setattr(probe.ConditionProbe, "_exists", lambda look, path: 1 // 0)
 
     async def scene(bed: Bed) -> None:
         bed.ask(bed.instance(tmp_path), tmp_path)
@@ -487,7 +487,7 @@ def test_a_stopped_node_says_nothing(tmp_path: Path, hang: threading.Event) -> N
 
 
 def test_a_detail_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(condition_probe.ConditionProbe, "missing", lambda self: "x" * 2 * ERROR_MAX)
+    monkeypatch.setattr(probe.ConditionProbe, "missing", lambda self: "x" * 2 * ERROR_MAX)
 
     async def scene(bed: Bed) -> None:
         bed.ask(bed.instance(tmp_path), tmp_path)

@@ -12,8 +12,8 @@ import pytest
 
 from raftsched.errors import StartupError
 from raftsched.handlers import HANDLERS_MAX
-from raftsched.worker.discovery import discover
-from raftsched.worker.environment import base_environment
+from raftsched.worker.processes.environment import base_environment
+from raftsched.worker.tasks.discovery import discover
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "invoices"
 HEAD = "import raftsched\n"

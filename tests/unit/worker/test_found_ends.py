@@ -9,10 +9,11 @@ import pytest
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
-from raftsched.worker import found_ends, records
-from raftsched.worker.output import OutputStore, Record
-from raftsched.worker.records import HEADER_SIZE, spans
-from raftsched.worker.spool import STDOUT, pack
+from raftsched.output.format import records
+from raftsched.output.format.records import HEADER_SIZE, spans
+from raftsched.output.format.spool import STDOUT, pack
+from raftsched.output.keeping import segment_tails
+from raftsched.output.keeping.store import OutputStore, Record
 
 OWN = {"own": 1 << 20}
 
@@ -127,7 +128,7 @@ def test_with_a_torn_segment_goes_its_note_and_its_number_is_not_used_again(tmp_
 
 def test_an_end_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[int] = []
-    monkeypatch.setattr(found_ends, "whole_size", lambda fd: reads.append(fd) or records.whole_size(fd))
+    monkeypatch.setattr(segment_tails, "whole_size", lambda fd: reads.append(fd) or records.whole_size(fd))
     path, _ = five(tmp_path, "own")
     for torn in (False, True):
         if torn:
@@ -152,7 +153,7 @@ def test_one_that_cannot_be_read_gets_no_more(
     def fails(fd: int) -> int:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(found_ends, "whole_size", fails)
+    monkeypatch.setattr(segment_tails, "whole_size", fails)
     store = opened(tmp_path)
     assert "Input/output error" in caplog.text
     assert size_of(store, refs[0].segment) == path.stat().st_size

@@ -8,12 +8,12 @@ from unittest.mock import create_autospec
 import pytest
 
 import raftsched
-from raftsched.clock import Clock, SystemClock
 from raftsched.core.model import Outcome, Verdict
-from raftsched.worker.in_process import PREFIX, Handler, InProcessRunner
+from raftsched.system.clock import Clock, SystemClock
 from raftsched.worker.ports import Runs
-from raftsched.worker.runner import RunEnd, RunSpec
-from raftsched.worker.wire import Limits, Python
+from raftsched.worker.processes.runner import RunEnd, RunSpec
+from raftsched.worker.processes.wire import Limits, Python
+from raftsched.worker.tasks.in_process import PREFIX, Handler, InProcessRunner
 from tests.support.clock import ManualClock
 from tests.support.patience import within
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from raftsched.core.allowed import Allowed
-from raftsched.worker import interpreters
-from raftsched.worker.run_as import RunAs
-from raftsched.worker.users import User
+from raftsched.core.rules.allowed import Allowed
+from raftsched.worker.processes import interpreters
+from raftsched.worker.processes.run_as import RunAs
+from raftsched.worker.processes.users import User
 
 USER = User("svc", 4711, 4711, (4711,), "/", "/bin/sh")
 

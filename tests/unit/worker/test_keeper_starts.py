@@ -12,12 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from raftsched.clock import SystemClock
-from raftsched.worker import keeper, wire
-from raftsched.worker.keeper import CannotStart, KeeperContext, Tree, keep_attempt
-from raftsched.worker.lease import LeaseSlot
-from raftsched.worker.processes import become_subreaper, term_tree
-from raftsched.worker.service import Confines, Shared, _become_service
+from raftsched.system.clock import SystemClock
+from raftsched.worker.processes import keeper, wire
+from raftsched.worker.processes.keeper import CannotStart, KeeperContext, Tree, keep_attempt
+from raftsched.worker.processes.lease import LeaseSlot
+from raftsched.worker.processes.linux import become_subreaper, term_tree
+from raftsched.worker.processes.service import Confines, Shared, _become_service
 from tests.support.patience import patient
 
 LAUNCH = wire.Launch(7, 1, "exec", 60_000, 1_000, b"")

@@ -12,7 +12,7 @@ import pytest
 
 from raftsched.core.commands import Ended, EndSession, encode
 from raftsched.core.model import Delivery, InstanceState, Outcome
-from raftsched.worker.kept_ends import KeptEnds
+from raftsched.worker.session.unsent_reports import KeptEnds
 from tests.unit.worker.world import World, run_jumping
 
 STORE = b"store"

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from raftsched.core.leasing import KILL_BEFORE_MS
-from raftsched.worker.lease import LeaseSlot
+from raftsched.core.subjects.leasing import KILL_BEFORE_MS
+from raftsched.worker.processes.lease import LeaseSlot
 
 
 def test_a_deadline_is_of_one_session() -> None:

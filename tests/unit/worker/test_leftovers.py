@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from raftsched.worker.leftovers import VARIABLE, end_leftovers, mark_of
+from raftsched.worker.processes.leftovers import VARIABLE, end_leftovers, mark_of
 from tests.support.patience import patient
 
 STAYS = "import signal; print(flush=True); signal.pause()"

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from raftsched.core.leasing import Heartbeat
 from raftsched.core.model import Delivery, InstanceState, Outcome
-from raftsched.worker.runner import RunEnd
-from raftsched.worker.shortage import PAUSE_MIN_MS
+from raftsched.core.subjects.leasing import Heartbeat
+from raftsched.worker.processes.runner import RunEnd
+from raftsched.worker.session.shortage import PAUSE_MIN_MS
 from tests.unit.worker.world import World, run
 
 WHY = "this node cannot start a process: Resource temporarily unavailable"

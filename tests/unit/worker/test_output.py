@@ -16,11 +16,11 @@ import pytest
 
 from raftsched.core.model import OutputRef
 from raftsched.errors import RaftschedError
-from raftsched.worker import records
-from raftsched.worker.output import GONE, REMOVED, OutputStore, Record
-from raftsched.worker.records import HEADER_SIZE, checked
-from raftsched.worker.segments import owner_of
-from raftsched.worker.spool import NOTE, STDERR, STDOUT, live_name, pack
+from raftsched.output.format import records
+from raftsched.output.format.records import HEADER_SIZE, checked
+from raftsched.output.format.segments import owner_of
+from raftsched.output.format.spool import NOTE, STDERR, STDOUT, live_name, pack
+from raftsched.output.keeping.store import GONE, REMOVED, OutputStore, Record
 
 
 def frames(text: bytes) -> bytes:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from raftsched.core import commands as c
 from raftsched.core.actions import NamespaceChanged, SettingsChanged
-from raftsched.core.cluster import Settings
-from raftsched.core.kept_output import Kept, kept_of
 from raftsched.core.model import DAY_MS, HOUR_MS
-from raftsched.core.namespaces import DeleteNamespace, PutNamespace
+from raftsched.core.rules.kept_output import Kept, kept_of
+from raftsched.core.subjects.cluster import Settings
+from raftsched.core.subjects.namespace import DeleteNamespace, PutNamespace
 from raftsched.core.tables import ReadView, Table
-from raftsched.worker.output_rules import APART, OutputRules
-from raftsched.worker.segments import owner_of
+from raftsched.output.format.segments import owner_of
+from raftsched.output.keeping.output_rules import APART, OutputRules
 from tests.support.memory_view import MemoryView, World
 
 KIB, MIB = 1 << 10, 1 << 20

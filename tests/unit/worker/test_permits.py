@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from raftsched.core.allowed import Allowed, is_closed
-from raftsched.worker.permits import permitted
-from raftsched.worker.runner import RunSpec
-from raftsched.worker.tasks import BadJob
-from raftsched.worker.wire import Exec, Python, Task
+from raftsched.core.rules.allowed import Allowed, is_closed
+from raftsched.worker.processes.runner import RunSpec
+from raftsched.worker.processes.wire import Exec, Python, Task
+from raftsched.worker.tasks.permits import permitted
+from raftsched.worker.tasks.tasks import BadJob
 
 
 def spec(task: Task) -> RunSpec:

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftsched.core.notices import SYSTEM_NAMESPACE
-from raftsched.worker import pool as module
-from raftsched.worker import wire
+from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.worker.executors.python import PythonService
-from raftsched.worker.pool import GROW_AFTER_MS, GROW_EVERY_MS, Pool, Serve, Service
+from raftsched.worker.processes import pool as module
+from raftsched.worker.processes import wire
+from raftsched.worker.processes.pool import GROW_AFTER_MS, GROW_EVERY_MS, Pool, Serve, Service
 
 
 class House:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from raftsched.error_texts import telling_line
-from raftsched.worker import wire
 from raftsched.worker.executors.raised import described, error_of
+from raftsched.worker.processes import wire
 
 
 def raised(act: Callable[[], Any]) -> BaseException:

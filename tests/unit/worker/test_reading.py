@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from raftsched.errors import RaftschedError
-from raftsched.worker import reading, spool
-from raftsched.worker.output import OutputStore, Record
-from raftsched.worker.spool import STDERR, STDOUT, Capture
+from raftsched.output.format import spool
+from raftsched.output.format.spool import STDERR, STDOUT, Capture
+from raftsched.output.keeping.store import OutputStore, Record
+from raftsched.output.reading import reading
 
 TOKEN = 7
 

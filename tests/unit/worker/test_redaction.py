@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.worker.redaction import LINES_MAX, Redactor, redact_json, redact_text, spellings
-from raftsched.worker.spool import STDERR, STDOUT, Capture, render
+from raftsched.output.format.redaction import LINES_MAX, Redactor, redact_json, redact_text, spellings
+from raftsched.output.format.spool import STDERR, STDOUT, Capture, render
 
 
 def shown(values: Sequence[str], *pieces: bytes) -> bytes:

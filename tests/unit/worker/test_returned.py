@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.core import results
+from raftsched.core.rules import results
 from raftsched.worker.executors.functions import Function
 from raftsched.worker.executors.returned import DROPPED, RESULT_MAX, NotRun, check_run, encode_result
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from raftsched.core.model import Verdict
-from raftsched.worker import wire
-from raftsched.worker.run_answers import said_by, says_of_itself
+from raftsched.worker.processes import wire
+from raftsched.worker.tasks.run_answers import said_by, says_of_itself
 
 
 def said(**fields: Any) -> wire.Finished | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from raftsched.worker.run_as import RunAs
-from raftsched.worker.users import User
+from raftsched.worker.processes.run_as import RunAs
+from raftsched.worker.processes.users import User
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from opentelemetry.trace import StatusCode
 
 from raftsched.core.ids import instance_key, instance_text
 from raftsched.core.model import Outcome, Verdict
-from raftsched.worker.run_traces import TracedRuns, with_context
-from raftsched.worker.runner import RunEnd, RunSpec
-from raftsched.worker.wire import Exec, Http, Mail, Python, Task
+from raftsched.worker.processes.runner import RunEnd, RunSpec
+from raftsched.worker.processes.wire import Exec, Http, Mail, Python, Task
+from raftsched.worker.tasks.run_traces import TracedRuns, with_context
 from tests.support.clock import ManualClock
 from tests.support.traces import CALLER, CALLER_SPAN, CALLER_TRACE, Kept, attributes, ids, parent
 from tests.unit.worker.world import FakeRunner

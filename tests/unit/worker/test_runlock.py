@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.errors import StartupError
-from raftsched.worker.runlock import FIRST_WORD_S, RunLock, holders
+from raftsched.worker.processes.run_lock import FIRST_WORD_S, RunLock, holders
 from tests.support.clock import ManualClock
 
 

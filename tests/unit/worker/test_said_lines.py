@@ -8,17 +8,17 @@ from raftsched.core.limits import PROGRESS_TEXT_MAX, SNOOZE_MS
 from raftsched.core.limits import STATE_MAX as STATE_MAX_OF_CORE
 from raftsched.core.model import Verdict
 from raftsched.run import STATE_MAX, TEXT_MAX
-from raftsched.worker import said_lines
-from raftsched.worker.said_lines import LINE_MAX, SaidLines
-from raftsched.worker.wire import Said
+from raftsched.worker.processes import report_lines
+from raftsched.worker.processes.report_lines import LINE_MAX, SaidLines
+from raftsched.worker.processes.wire import Said
 
 
 def test_bounds_and_numbers_are_those_of_the_core() -> None:
     assert (TEXT_MAX, STATE_MAX) == (PROGRESS_TEXT_MAX, STATE_MAX_OF_CORE)
-    assert {word: Verdict(number).name.lower() for word, number in said_lines._WORDS.items()} == {
+    assert {word: Verdict(number).name.lower() for word, number in report_lines._WORDS.items()} == {
         verdict.name.lower(): verdict.name.lower() for verdict in Verdict
     }
-    assert (said_lines.SNOOZE_MIN_MS, said_lines.SNOOZE_MAX_MS) == SNOOZE_MS
+    assert (report_lines.SNOOZE_MIN_MS, report_lines.SNOOZE_MAX_MS) == SNOOZE_MS
 
 
 def said(*data: bytes) -> SaidLines:

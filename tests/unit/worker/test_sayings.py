@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from raftsched.core.commands import ReportProgress, Said, decode
 from raftsched.core.model import Outcome
-from raftsched.worker.runner import RunEnd
-from raftsched.worker.sayings import EVERY_MS, Sayings
+from raftsched.worker.processes.runner import RunEnd
+from raftsched.worker.session.self_reports import EVERY_MS, Sayings
 
 END = RunEnd(outcome=Outcome.SUCCEEDED, started_at_ms=1, ended_at_ms=2)
 

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from raftsched.worker.shortage import PAUSE_MAX_MS, PAUSE_MIN_MS, Pause, is_shortage
+from raftsched.worker.session.shortage import PAUSE_MAX_MS, PAUSE_MIN_MS, Pause, is_shortage
 
 
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT])

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.worker.spool import STDERR, STDOUT, Capture, live_name, pack, render, unpack
-from raftsched.worker.wire import INLINE_MAX
+from raftsched.output.format.spool import INLINE_MAX, STDERR, STDOUT, Capture, live_name, pack, render, unpack
 
 
 def stored(directory: Path, capture: Capture, token: int = 1) -> tuple[bytes, int]:

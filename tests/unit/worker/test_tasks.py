@@ -10,9 +10,9 @@ import pytest
 
 from raftsched.core.ids import instance_key, instance_text, job_text
 from raftsched.core.model import Attempt, Instance, InstanceState, Job, JobState, Policy, Trigger, TriggerKind
-from raftsched.core.secrets import Secret
-from raftsched.worker.tasks import BadJob, resolved, spec_of, task_of
-from raftsched.worker.wire import Exec, Http, Limits, Python, Task
+from raftsched.core.subjects.secret import Secret
+from raftsched.worker.processes.wire import Exec, Http, Limits, Python, Task
+from raftsched.worker.tasks.tasks import BadJob, resolved, spec_of, task_of
 
 NOMINAL_MS = 1_893_456_000_250  # 2030-01-01T00:00:00.250Z
 INSTANCE = Instance(

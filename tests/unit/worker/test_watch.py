@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftsched.core.leasing import KILL_BEFORE_MS
-from raftsched.worker.lease import LOOK_MS, LeaseSlot, Watch
-from raftsched.worker.sentinel import LATE_MS as SENTINEL_LATE_MS
-from raftsched.worker.supervisor import LATE_MS as SUPERVISOR_LATE_MS
+from raftsched.core.subjects.leasing import KILL_BEFORE_MS
+from raftsched.worker.processes.lease import LOOK_MS, LeaseSlot, Watch
+from raftsched.worker.processes.sentinel import LATE_MS as SENTINEL_LATE_MS
+from raftsched.worker.processes.supervisor import LATE_MS as SUPERVISOR_LATE_MS
 
 LATE_MS = 250
 

@@ -8,14 +8,14 @@ import pytest
 from raftsched import webhooks
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Outcome
-from raftsched.core.notices import Event
 from raftsched.core.rows import decode_webhook
+from raftsched.core.subjects.notices import Event
+from raftsched.core.subjects.webhook import DeleteWebhook, PutWebhook, Receiver, RotateSecret, WebhookSpec
 from raftsched.core.tables import Table
-from raftsched.core.webhooks import DeleteWebhook, PutWebhook, Receiver, RotateSecret, WebhookSpec
-from raftsched.worker.runner import RunSpec
-from raftsched.worker.tasks import BadJob
-from raftsched.worker.webhook_deliveries import KEPT_BYTES, delivery_of
-from raftsched.worker.wire import Http
+from raftsched.worker.processes.runner import RunSpec
+from raftsched.worker.processes.wire import Http
+from raftsched.worker.tasks.tasks import BadJob
+from raftsched.worker.tasks.webhook_deliveries import KEPT_BYTES, delivery_of
 from tests.support.memory_view import T0, World
 
 OLD, NEW = b"o" * 32, b"n" * 32

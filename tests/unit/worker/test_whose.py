@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from raftsched.core import commands as c
-from raftsched.core.executors import worker_key
 from raftsched.core.ids import instance_text, job_text
-from raftsched.worker.output import OutputStore, Record
-from raftsched.worker.records import whole_size
-from raftsched.worker.spool import STDOUT, pack
-from raftsched.worker.tasks import told_of
-from raftsched.worker.whose import NAMED_MAX, Whose, body_of, read_body, whose_of, whose_was_told
+from raftsched.core.rules.executors import worker_key
+from raftsched.output.format.records import whole_size
+from raftsched.output.format.spool import STDOUT, pack
+from raftsched.output.keeping.owner_record import NAMED_MAX, Whose, body_of, read_body, whose_of, whose_was_told
+from raftsched.output.keeping.store import OutputStore, Record
+from raftsched.worker.tasks.tasks import told_of
 from tests.support.memory_view import MemoryView, World
 
 LONGEST = Whose("n" * 64, "j" * 128, "0" * 13 + "@1893456000000-" + "f" * 16, 1_000_000, "w" * 128)

@@ -8,7 +8,7 @@ import pytest
 
 from raftsched.core.commands import EndSession
 from raftsched.core.model import InstanceState, Outcome
-from raftsched.worker.runner import RunEnd
+from raftsched.worker.processes.runner import RunEnd
 from tests.unit.worker.world import GRACE_MS, WALL_MS, World, run
 
 

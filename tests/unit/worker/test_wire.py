@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from raftsched.core.model import Outcome
-from raftsched.worker import wire
+from raftsched.worker.processes import wire
 
 
 def test_outcomes_are_those_of_the_core() -> None:

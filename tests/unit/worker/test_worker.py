@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from raftsched.core.commands import CloseSession, EndSession, OpenSession
-from raftsched.core.leasing import KILL_BEFORE_MS
 from raftsched.core.model import InstanceState
+from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.core.tables import Table
 from tests.unit.worker.world import NODE, World, run
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 
-from raftsched.core.cluster import Settings
 from raftsched.core.commands import EditJob, Ended, Kill, OpenSession, PutSettings, Started
-from raftsched.core.leasing import AttemptsFinished, decode_over
 from raftsched.core.model import InstanceState, Outcome, OutputRef, Policy, Trigger, TriggerKind
-from raftsched.core.namespaces import PutNamespace
-from raftsched.worker.runner import RunEnd
-from raftsched.worker.wire import Exec, Http, Python
+from raftsched.core.subjects.cluster import Settings
+from raftsched.core.subjects.leasing import AttemptsFinished, decode_over
+from raftsched.core.subjects.namespace import PutNamespace
+from raftsched.worker.processes.runner import RunEnd
+from raftsched.worker.processes.wire import Exec, Http, Python
 from tests.unit.worker.world import NODE, WALL_MS, World, run
 
 

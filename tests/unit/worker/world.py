@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from raftsched.core.apply import apply_entry
-from raftsched.core.cluster import Member, Session
 from raftsched.core.commands import (
     Accepted,
     Answer,
@@ -32,12 +31,13 @@ from raftsched.core.commands import (
 )
 from raftsched.core.entry import EntryResult, encode_entry
 from raftsched.core.model import Instance, InstanceState, Outcome, Overlap, Policy, Trigger, TriggerKind
+from raftsched.core.subjects.cluster import Member, Session
 from raftsched.core.tables import ReadView, Table, from_u64
 from raftsched.errors import NoLeader
-from raftsched.worker.kept_ends import KeptEnds
-from raftsched.worker.output_rules import OutputRules
-from raftsched.worker.runner import RunEnd, RunSpec
-from raftsched.worker.worker import Applied, Worker
+from raftsched.output.keeping.output_rules import OutputRules
+from raftsched.worker.processes.runner import RunEnd, RunSpec
+from raftsched.worker.session.unsent_reports import KeptEnds
+from raftsched.worker.session.worker import Applied, Worker
 
 WALL_MS = 1_800_000_000_000
 BOOT_MS = 5_000_000

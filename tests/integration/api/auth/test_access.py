@@ -14,7 +14,7 @@ from raftsched.api.auth.access import role_of
 from raftsched.api.auth.peer_proof import PEER, peer_said
 from raftsched.api.openapi.operation import HEALTH, OPERATIONS
 from raftsched.api.routes import ROUTES
-from raftsched.core.access import Role, SetAccess
+from raftsched.core.subjects.access import Role, SetAccess
 from tests.integration.api.http.test_fastpath import short_way_taken
 from tests.support import tokens
 from tests.support.documented import document

@@ -39,7 +39,7 @@ DRAWN = {
     "cli/cluster/bench.py": "a name",
     "client/wire.py": "Idempotency-Key",
     "objectstore/directory.py": "the name of a file",
-    "outputs/marks.py": "a mark",
+    "output/following/store_mark.py": "a mark",
     "raft/facade.py": "numbers that are good once",
     "raft/transport/transport.py": "numbers that are good once",
     "remote/gateway.py": "session",

@@ -12,7 +12,7 @@ import pytest
 from raftsched.api.auth.callers import ROLES, Caller
 from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
-from raftsched.core.access import Role
+from raftsched.core.subjects.access import Role
 from tests.integration.api.auth.test_namespace_isolation import BY_BODY, JOB, Place, body_of
 from tests.integration.api.http.test_fastpath import short_way_taken
 from tests.support import sse

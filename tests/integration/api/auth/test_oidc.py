@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 
 from raftsched.api.auth import issuer as issuers
-from raftsched.api.auth import strangers
+from raftsched.api.auth import unknown_tokens
 from raftsched.api.auth.access import still_holds
 from raftsched.api.auth.callers import Caller
 from raftsched.api.context import ApiContext
@@ -458,7 +458,7 @@ def test_a_token_ends(tmp_path: Path) -> None:
 
 
 def test_a_change_holds_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strangers, "REFUSED_S", 0.0)
+    monkeypatch.setattr(unknown_tokens, "REFUSED_S", 0.0)
 
     async def test(bed: Bed) -> None:
         who = bed.who("all")

@@ -18,8 +18,8 @@ from raftsched.core.commands import Assign, Ended, Started
 from raftsched.core.ids import parse_instance, parse_job
 from raftsched.core.model import Outcome
 from raftsched.core.tables import Table, u64
-from raftsched.worker.output import Record
-from raftsched.worker.spool import STDOUT, pack
+from raftsched.output.format.spool import STDOUT, pack
+from raftsched.output.keeping.store import Record
 from tests.support.local_api import Client, run
 from tests.support.tokens import As, guarded, limited
 from tests.support.worker_sessions import PATH as SESSIONS

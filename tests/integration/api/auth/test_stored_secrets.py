@@ -14,12 +14,12 @@ import pytest
 from raftsched import webhooks
 from raftsched.api.auth.peer_proof import PEER
 from raftsched.api.resources.kept import unreadable
-from raftsched.core.access import ACCESS_KEY, SeedTokens, SetAccess
 from raftsched.core.commands import encode
 from raftsched.core.rows import decode_access, decode_secrets
-from raftsched.core.secrets import PutSecret
+from raftsched.core.subjects.access import ACCESS_KEY, SeedTokens, SetAccess
+from raftsched.core.subjects.secret import PutSecret
+from raftsched.core.subjects.webhook import PutWebhook, WebhookSpec
 from raftsched.core.tables import Table
-from raftsched.core.webhooks import PutWebhook, WebhookSpec
 from raftsched.security.keyring import Keyring, new_key
 from raftsched.security.sealing import WEBHOOKS, Sealer, open_value
 from tests.support.local_api import Client, run

@@ -12,7 +12,7 @@ from raftsched.api.auth.callers import ROLES, Caller, RequestContext, begin_requ
 from raftsched.api.http.problems import Problem
 from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
-from raftsched.core.access import Role, Token
+from raftsched.core.subjects.access import Role, Token
 from tests.support.local_api import Client, run
 from tests.support.tokens import As, guarded, make
 

@@ -14,7 +14,7 @@ from raftsched.api.cluster.doctor import FRESH_S, METRICS_BYTES_MAX
 from raftsched.api.http.durations import format_time
 from raftsched.api.ports import Peer
 from raftsched.core.commands import OpenLeadership, OpenWorker, PauseCluster, PutQueue
-from raftsched.core.executors import worker_key
+from raftsched.core.rules.executors import worker_key
 from raftsched.doctor import CHECKS
 from tests.support.local_api import Client, LocalCluster, serving
 from tests.support.tokens import guarded, limited

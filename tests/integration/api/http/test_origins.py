@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.api.http.origins import normal
-from raftsched.core.cluster import Member
+from raftsched.core.subjects.cluster import Member
 from tests.support.local_api import Client, LocalCluster, run, serving
 
 JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from raftsched.api.jobs import batch
-from raftsched.core.cluster import Member
+from raftsched.core.subjects.cluster import Member
 from raftsched.raft.membership.configuration import added
 from tests.integration.api.http.test_fastpath import ORDINARY, request, talk
 from tests.integration.api.http.test_fastpath import read_answer as answer_of

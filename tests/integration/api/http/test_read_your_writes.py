@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.api.auth.strangers import WAITING_MAX, WAITING_MAX_EACH
-from raftsched.core.access import CreateToken, Role
+from raftsched.api.auth.unknown_tokens import WAITING_MAX, WAITING_MAX_EACH
 from raftsched.core.commands import CreateJob, EditJob
 from raftsched.core.ids import job_text
 from raftsched.core.model import Job, Policy, Trigger, TriggerKind
-from raftsched.core.secrets import PutSecret
+from raftsched.core.subjects.access import CreateToken, Role
+from raftsched.core.subjects.secret import PutSecret
 from raftsched.core.tables import ReadView
 from tests.integration.api.http.test_fastpath import BODY, ORDINARY, read_answer, request
 from tests.support.local_api import Client, run

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.http import connections, fallback, fastpath, requests, turnstile
+from raftsched.api.http import connections, fair_queue, fallback, fastpath, requests
 from raftsched.api.http.acceptor import ACCEPTED_MAX
 from raftsched.config.bounds import Bounds
 from tests.integration.api.http.test_fastpath import JOB, ORDINARY, read_answer, request
@@ -316,14 +316,14 @@ def test_a_repeated_header_is_judged_alike(tmp_path: Path, name: bytes) -> None:
 def test_requests_in_a_row_wait_for_their_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that comes alone is answered before the many that came earlier, on one connection."""
     turns = 0
-    enter = turnstile.Turnstile.enter
+    enter = fair_queue.Turnstile.enter
 
-    def counted(self: turnstile.Turnstile, go: Callable[[], None]) -> None:
+    def counted(self: fair_queue.Turnstile, go: Callable[[], None]) -> None:
         nonlocal turns
         turns += 1
         enter(self, go)
 
-    monkeypatch.setattr(turnstile.Turnstile, "enter", counted)
+    monkeypatch.setattr(fair_queue.Turnstile, "enter", counted)
 
     async def test(visitor: Visitor) -> None:
         await guarded(visitor.call)
@@ -333,7 +333,7 @@ def test_requests_in_a_row_wait_for_their_turn(tmp_path: Path, monkeypatch: pyte
             writer.write(raw * 40)
             for _ in range(40):
                 await read_answer(reader)
-            assert turns - before >= 40 // turnstile.AT_ONCE - 1
+            assert turns - before >= 40 // fair_queue.AT_ONCE - 1
             before = turns
             writer.write(raw)
             await read_answer(reader)

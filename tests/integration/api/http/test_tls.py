@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.api.http import entrance, fastpath
+from raftsched.api.http import fastpath
+from raftsched.api.http import tls_acceptor as entrance
 from raftsched.api.http.server import ApiServer
 from raftsched.api.http.tls import Certificates, PeerTrust, TlsFiles
 from raftsched.errors import StartupError

@@ -14,7 +14,7 @@ from click.testing import Result
 
 from raftsched.cli.jobs import apply as applying
 from raftsched.cli.jobs.comparing import compare_all
-from raftsched.cli.jobs.files import Wanted
+from raftsched.cli.jobs.job_files import Wanted
 from raftsched.client.http import Answer
 from raftsched.client.http import Client as Asking
 from raftsched.core.commands import Barrier, decode

@@ -12,8 +12,8 @@ import pytest
 
 from raftsched.cli.jobs.export import portable
 from raftsched.cli.jobs.generated import UNSAID
-from raftsched.cli.terminal.documents import read_jobs
-from raftsched.cli.terminal.yaml_text import yaml_text
+from raftsched.importers.documents import read_jobs
+from raftsched.importers.yaml_text import yaml_text
 from tests.support.job_bodies import NAMED, body
 from tests.support.local_api import Client, run
 

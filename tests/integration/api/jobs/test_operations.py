@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from raftsched.api.http import slices
-from raftsched.api.jobs import operations
-from raftsched.core.operations import REFUSALS_MAX
+from raftsched.api.jobs import bulk
+from raftsched.core.subjects.operations import REFUSALS_MAX
 from tests.support.local_api import Client, run
 
 JOB = {"trigger": {"every": "1h"}, "handler": {"exec": ["true"]}}
@@ -106,7 +106,7 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
         before = call.cluster.proposals
         status, answer = await call("POST", "/v1/jobs:actions", {"action": "delete", "all": True, "dry_run": True})
         assert (status, answer["matched"], answer["examined"], answer["complete"]) == (200, 13, 13, True)
-        assert [one["id"] for one in answer["sample"]] == ids[: operations.SAMPLE_MAX]
+        assert [one["id"] for one in answer["sample"]] == ids[: bulk.SAMPLE_MAX]
         body = {"action": "run", "ids": [ids[0], "0" * 13], "dry_run": True}
         status, answer = await call("POST", "/v1/jobs:actions", body)
         assert (status, answer["matched"], answer["dry_run"], answer["action"]) == (200, 1, True, "run")
@@ -121,14 +121,14 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_dry_run_looks_at_a_bounded_number_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
-    monkeypatch.setattr(operations, "LOOK_MAX", 4)
+    monkeypatch.setattr(bulk, "LOOK_MAX", 4)
 
     async def test(call: Client) -> None:
         await make(call, 5)
         body = {"action": "delete", "all": True, "dry_run": True}
         _, answer = await call("POST", "/v1/jobs:actions", body)
         assert (answer["matched"], answer["examined"], answer["complete"]) == (4, 4, False)
-        monkeypatch.setattr(operations, "LOOK_MAX", 100)
+        monkeypatch.setattr(bulk, "LOOK_MAX", 100)
         _, answer = await call("POST", "/v1/jobs:actions", body)
         assert (answer["matched"], answer["examined"], answer["complete"]) == (5, 5, True)
 

@@ -14,9 +14,9 @@ from raftsched.core.ids import parse_job
 from raftsched.core.model import Job
 from raftsched.core.rows import decode_job
 from raftsched.core.tables import Table, u64
-from raftsched.leader.firing import fire_command
-from raftsched.leader.scheduling import schedule_command
-from raftsched.leader.triggers import with_calendars
+from raftsched.leader.due.firing import fire_command
+from raftsched.leader.due.scheduling import schedule_command
+from raftsched.leader.due.triggers import with_calendars
 from tests.support.local_api import Client, LocalCluster, run
 
 HOURLY, NIGHTLY = {"id": "hourly", "every": "1h"}, {"id": "nightly", "cron": "30 2 * * *", "timezone": "Europe/Madrid"}

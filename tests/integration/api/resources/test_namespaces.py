@@ -9,7 +9,7 @@ import pytest
 
 from raftsched.core.commands import Assign
 from raftsched.core.ids import parse_instance
-from raftsched.core.namespaces import PutNamespace
+from raftsched.core.subjects.namespace import PutNamespace
 from tests.support.local_api import Client, LocalCluster, run
 
 MERGE = {"Content-Type": "application/merge-patch+json"}

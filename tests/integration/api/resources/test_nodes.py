@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from raftsched.core.commands import OpenSession, PutNodeRule
-from raftsched.core.leasing import DiskUse
 from raftsched.core.levels import newest_level
+from raftsched.core.subjects.leasing import DiskUse
 from raftsched.errors import NoLeader
 from tests.support.local_api import Client, LocalCluster, serving
 

@@ -9,8 +9,8 @@ import pytest
 
 from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
-from raftsched.core.references import find_secret
-from raftsched.core.secrets import DeleteSecret
+from raftsched.core.rules.references import find_secret
+from raftsched.core.subjects.secret import DeleteSecret
 from raftsched.security.keyring import Keyring
 from raftsched.security.sealing import Sealer
 from tests.support.local_api import Client, run

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from raftsched.api.context import meta
-from raftsched.core.cluster import Settings
 from raftsched.core.commands import PutSettings
 from raftsched.core.limits import SETTINGS
+from raftsched.core.subjects.cluster import Settings
 from raftsched.errors import NoLeader
 from tests.support.local_api import Client, run
 

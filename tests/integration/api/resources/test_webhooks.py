@@ -14,8 +14,8 @@ from raftsched.core.commands import Assign, Ended
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
 from raftsched.core.rows import decode_secrets
+from raftsched.core.subjects.webhook import Secrets
 from raftsched.core.tables import Table
-from raftsched.core.webhooks import Secrets
 from raftsched.security.sealing import WEBHOOKS, open_value
 from tests.support.local_api import Client, LocalCluster, run, serving
 from tests.support.tokens import guarded, limited

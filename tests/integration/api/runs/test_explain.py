@@ -10,7 +10,7 @@ from raftsched.api.http.durations import format_time
 from raftsched.core.commands import Fire, ScheduleJob, Split
 from raftsched.core.ids import parse_instance, parse_job
 from raftsched.core.rows import JOBS
-from raftsched.core.zones import MoveJob, UseZones
+from raftsched.core.subjects.zones import MoveJob, UseZones
 from tests.support.local_api import Client, run
 
 MANUAL = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "name": "by-hand"}

@@ -14,9 +14,9 @@ from raftsched.config.bounds import Bounds
 from raftsched.core.commands import Assign, Ended, Started
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome, OutputRef
+from raftsched.output.format import spool
+from raftsched.output.keeping.store import NOWHERE, OutputStore, Record
 from raftsched.raft.membership.configuration import removed
-from raftsched.worker import spool
-from raftsched.worker.output import NOWHERE, OutputStore, Record
 from tests.support.local_api import Client, LocalCluster, serving
 from tests.support.patience import within
 

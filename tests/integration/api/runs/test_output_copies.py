@@ -16,15 +16,15 @@ import pytest
 
 from raftsched.api.auth.access import peer_header
 from raftsched.api.runs.output_copies import COPY, push
-from raftsched.core.cluster import Settings
 from raftsched.core.commands import PutSettings
+from raftsched.core.subjects.cluster import Settings
 from raftsched.errors import RaftschedError, WrongOffset
-from raftsched.outputs.copies import Piece
-from raftsched.outputs.copying import Copier
-from raftsched.outputs.places import in_order
-from raftsched.outputs.sent import Sent
+from raftsched.output.following.copies import Piece
+from raftsched.output.following.copying import Copier
+from raftsched.output.following.places import in_order
+from raftsched.output.following.sent import Sent
+from raftsched.output.keeping.output_rules import OutputRules
 from raftsched.raft.membership.configuration import removed
-from raftsched.worker.output_rules import OutputRules
 from tests.integration.api.runs.test_output import FRAMES, TEXT, end, start
 from tests.integration.api.runs.test_output_places import read, shown
 from tests.support.local_api import Client, LocalCluster, serving

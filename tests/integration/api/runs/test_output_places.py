@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from raftsched.api.runs import output_source
-from raftsched.worker import reading, spool
-from raftsched.worker.spool import STDERR, STDOUT, Capture, pack
+from raftsched.output.format import spool
+from raftsched.output.format.spool import STDERR, STDOUT, Capture, pack
+from raftsched.output.reading import reading
 from tests.integration.api.runs.test_output import between, end, start
 from tests.support import sse
 from tests.support.local_api import Client, LocalCluster

@@ -10,10 +10,10 @@ import pytest
 from raftsched.core.rows import read_meta
 from raftsched.objectstore.opening import open_store
 from raftsched.objectstore.store import Found, ObjectStoreError
-from raftsched.outputs.sent import Sent
-from raftsched.outputs.stored import StoredOutputs
-from raftsched.outputs.storing import PATIENCE_MS, Storer
-from raftsched.worker.output_rules import OutputRules
+from raftsched.output.following.sent import Sent
+from raftsched.output.following.storing import PATIENCE_MS, Storer
+from raftsched.output.keeping.output_rules import OutputRules
+from raftsched.output.reading.stored import StoredOutputs
 from tests.integration.api.runs.test_output import FRAMES, TEXT, end, start
 from tests.integration.api.runs.test_output_copies import NODES, STORE, among, lose
 from tests.integration.api.runs.test_output_places import read, shown

@@ -16,7 +16,7 @@ from raftsched.api.runs import output_source, output_stream
 from raftsched.api.runs.output_stream import PIECE_MAX, _pieces
 from raftsched.core.commands import EndSession, Kill
 from raftsched.core.ids import parse_instance
-from raftsched.worker import spool
+from raftsched.output.format import spool
 from tests.integration.api.runs.test_output import FRAMES, JOB, TEXT, between, end, start
 from tests.support import sse
 from tests.support.local_api import Client, LocalCluster, serving

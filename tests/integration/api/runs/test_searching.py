@@ -11,8 +11,8 @@ from raftsched.api.runs import searching
 from raftsched.core.commands import Assign, Ended, Started
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
-from raftsched.worker.output import Record
-from raftsched.worker.spool import STDERR, STDOUT, pack
+from raftsched.output.format.spool import STDERR, STDOUT, pack
+from raftsched.output.keeping.store import Record
 from tests.integration.api.runs.test_output_copies import NODES, among, copy
 from tests.support.local_api import Client
 

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from raftsched.core.commands import Assign, Ended, EndSession, OpenWorker
-from raftsched.core.executors import worker_key
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
 from raftsched.core.rows import META_KEY, decode_meta
+from raftsched.core.rules.executors import worker_key
 from raftsched.core.tables import Table
+from raftsched.output.format.spool import STDERR, STDOUT, pack
+from raftsched.output.keeping.owner_record import Whose
 from raftsched.remote.frames import FRAMES
 from raftsched.remote.outputs import PIECE_MAX
 from raftsched.remote.protocol import OutputPlace
-from raftsched.worker.spool import STDERR, STDOUT, pack
-from raftsched.worker.whose import Whose
 from tests.integration.api.runs.test_output import JOB
 from tests.support import sse
 from tests.support.local_api import Client, LocalCluster, serving

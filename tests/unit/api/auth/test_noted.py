@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftsched.api.auth.noted import BODY_MAX, change_of
-from raftsched.core.access import CHANGE_MAX
+from raftsched.core.subjects.access import CHANGE_MAX
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -8,7 +8,7 @@ import pytest
 from raftsched.api.auth.callers import Caller, RequestContext, enter_request
 from raftsched.api.http import slices
 from raftsched.api.http.slices import SLICE_S, Slices
-from raftsched.core.access import Role
+from raftsched.core.subjects.access import Role
 
 
 class Processor:

@@ -13,8 +13,6 @@ from raftsched.api.jobs.defaults import NamespaceDefaults
 from raftsched.api.jobs.generated import DefaultsIn
 from raftsched.api.jobs.parse import create_command, read_job
 from raftsched.api.jobs.schema import MisfireIn
-from raftsched.core.access import Attributed, Role
-from raftsched.core.cluster import Settings
 from raftsched.core.commands import CreateJob, decode
 from raftsched.core.model import (
     HOUR_MS,
@@ -35,8 +33,10 @@ from raftsched.core.model import (
     TriggerKind,
     Verdict,
 )
-from raftsched.core.notices import Event, Notify
-from raftsched.core.run_keys import Concurrency
+from raftsched.core.rules.run_keys import Concurrency
+from raftsched.core.subjects.access import Attributed, Role
+from raftsched.core.subjects.cluster import Settings
+from raftsched.core.subjects.notices import Event, Notify
 
 NOW_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
 TRIGGER = {"every": "1h", "mode": "fixed_delay", "jitter": "5s", "max_runs": 7}

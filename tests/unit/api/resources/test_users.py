@@ -8,9 +8,9 @@ import pytest
 
 from raftsched.api.auth.callers import Caller, RequestContext, enter_request
 from raftsched.api.resources.users import naming_users
-from raftsched.core.access import Role
 from raftsched.core.commands import Rejected
 from raftsched.core.limits import USERS_MAX
+from raftsched.core.subjects.access import Role
 
 OURS = [("ours", f"j{i}") for i in range(USERS_MAX + 1)]
 THEIRS = [("theirs", f"k{i}") for i in range(USERS_MAX + 1)]

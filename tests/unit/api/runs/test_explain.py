@@ -15,8 +15,6 @@ from raftsched.api.runs.explain import ExplainOut, explain, held_up
 from raftsched.api.runs.parts_words import parts_words
 from raftsched.api.runs.waiting import Obstacle, waits_for
 from raftsched.core import commands as c
-from raftsched.core.access import Attributed
-from raftsched.core.cluster import NodeRule
 from raftsched.core.commands import encode
 from raftsched.core.ids import instance_text
 from raftsched.core.model import (
@@ -31,7 +29,9 @@ from raftsched.core.model import (
     StepKind,
     Verdict,
 )
-from raftsched.core.queues import Queue
+from raftsched.core.subjects.access import Attributed
+from raftsched.core.subjects.cluster import NodeRule
+from raftsched.core.subjects.queue import Queue
 from raftsched.core.tables import Table
 from tests.support.memory_view import T0, World, at, every, policy
 

@@ -9,7 +9,7 @@ from raftsched.api.runs.notified import notifications_of
 from raftsched.core import commands as c
 from raftsched.core.commands import Watch
 from raftsched.core.model import InstanceState, Outcome
-from raftsched.core.notices import Event, Notify
+from raftsched.core.subjects.notices import Event, Notify
 from raftsched.core.tables import Table, from_u64
 from tests.support.memory_view import World
 from tests.unit.core.hooks import hook

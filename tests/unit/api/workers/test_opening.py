@@ -9,7 +9,7 @@ import pytest
 
 from raftsched.api.http.problems import Problem
 from raftsched.api.workers.schema import WorkerSessionIn, check_opening
-from raftsched.core.allowed import Allowed
+from raftsched.core.rules.allowed import Allowed
 from raftsched.remote.protocol import WorkerRules
 from raftsched.remote.rules import allowed_of
 

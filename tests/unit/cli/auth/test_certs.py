@@ -13,12 +13,12 @@ from raftsched.api.http.tls import TlsFiles, read
 from raftsched.cli.doctor.configured import _read_authorities
 from raftsched.cli.main import cli
 from raftsched.client.trust import Trust
-from raftsched.clock import SystemClock
 from raftsched.config.node import build
 from raftsched.config.values import ConfigError
 from raftsched.errors import StartupError
 from raftsched.raft.transport.tls import MutualTls
 from raftsched.security import certificates
+from raftsched.system.clock import SystemClock
 from tests.support.clock import ManualClock
 
 

@@ -13,7 +13,7 @@ import pytest
 from raftsched.cli.auth import logins
 from raftsched.cli.context_file import read_contexts
 from raftsched.client.contexts import contexts_file
-from raftsched.clock import SystemClock
+from raftsched.system.clock import SystemClock
 from tests.support.issuer import CLIENT, FakeIssuer, issuing_beside
 from tests.support.stub_server import Request, Stub, problem, serve
 from tests.unit.cli.house import run

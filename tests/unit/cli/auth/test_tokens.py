@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from raftsched.cli.auth.audit_chain import hash_of
-from raftsched.cli.dev.command import _client
+from raftsched.cli.dev.dev_command import _client
 from raftsched.cli.dev.state import Member
 from raftsched.client.contexts import contexts_file
 from tests.support.stub_server import Request, Stub, problem, serve

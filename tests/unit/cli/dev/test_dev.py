@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from raftsched.cli.dev.cluster import describe_end
+from raftsched.cli.dev.processes import describe_end
 from raftsched.cli.dev.samples import sample_jobs
 from raftsched.cli.dev.state import DevState, Process
 from raftsched.cli.main import cli
@@ -26,7 +26,7 @@ from tests.support.ports import dev_port
 STUB = Path(__file__).parents[3] / "support" / "stub_node.py"
 START = f"""
 import sys
-from raftsched.cli.dev import cluster as dev_cluster
+from raftsched.cli.dev import processes as dev_cluster
 dev_cluster.DevCluster.__init__.__defaults__ = ((sys.executable, {str(STUB)!r}),)
 dev_cluster.RESTART_S = dev_cluster.LEFT_S = 0.1
 from raftsched.cli.main import cli

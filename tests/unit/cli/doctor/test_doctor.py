@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from raftsched.cli.doctor.cluster import _unanswered
+from raftsched.cli.doctor.whole_cluster import _unanswered
 from raftsched.client.errors import ClientError
 from tests.support.stub_server import Request, problem, serve
 from tests.unit.cli.house import run

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from raftsched import machine
 from raftsched.cli.doctor import log_lines
-from raftsched.shipping.standard_output import StandardOutput
+from raftsched.output.receivers.standard_output import StandardOutput
+from raftsched.system import machine
 from tests.unit.cli.house import run
-from tests.unit.shipping.house import entry
+from tests.unit.output.house import entry
 
 SAYS = "No space left on device"
 PRINTED = StandardOutput("n1").pack(entry(SAYS)).decode().removesuffix("\n")

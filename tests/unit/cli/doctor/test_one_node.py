@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from raftsched import machine
 from raftsched.cli.doctor import configured, directory, log_lines
 from raftsched.cli.doctor import machine as doctor_machine
-from raftsched.clock import SystemClock
 from raftsched.doctor import CHECKS, Finding
 from raftsched.errors import StartupError
 from raftsched.security import certificates
 from raftsched.security.keyring import KEY_FILE, own_key
 from raftsched.security.private import make_private
 from raftsched.store import Store, examination
+from raftsched.system import machine
+from raftsched.system.clock import SystemClock
 from tests.support.ports import free_ports
 from tests.support.stub_server import serve
 from tests.unit.cli.house import run

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from raftsched.api.jobs.generated import JobShown
 from raftsched.cli.jobs.export import DEFAULTS, portable
-from raftsched.cli.terminal import documents
-from raftsched.cli.terminal.documents import read_documents, read_jobs
-from raftsched.cli.terminal.yaml_text import yaml_text
+from raftsched.importers import documents
+from raftsched.importers.documents import read_documents, read_jobs
+from raftsched.importers.yaml_text import yaml_text
 from tests.support.stub_server import Reply, Request, problem, serve
 from tests.unit.cli.house import JOB, run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.cli.importers.icalendar import Days, read_icalendar
+from raftsched.importers.icalendar import Days, read_icalendar
 from tests.support.stub_server import Request, problem, serve
 from tests.unit.cli.house import asked, routes, run
 

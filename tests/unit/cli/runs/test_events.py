@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from raftsched.cli.main import cli
-from raftsched.cli.terminal.documents import read_documents
-from raftsched.client import events
+from raftsched.client import event_stream
 from raftsched.client.errors import ClientError
+from raftsched.importers.documents import read_documents
 from tests.support.stub_server import Request, problem, serve
 
 ID = "0d3k5xw2a9f4m"
@@ -35,7 +35,7 @@ def run(url: str, *args: str) -> Result:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "AGAIN_S", 0.0)
+    monkeypatch.setattr(event_stream, "AGAIN_S", 0.0)
 
 
 def test_what_is_kept() -> None:
@@ -118,7 +118,7 @@ def test_output_that_breaks_goes_on_behind_the_last_byte() -> None:
         (None, [], ClientError("output-unavailable", "Not there.", status=503)),
         (103, [b"c"], None),
     )
-    got = b"".join(events.output(client, "/x", {"follow": True, "tail": 3}))  # type: ignore[arg-type]
+    got = b"".join(event_stream.output(client, "/x", {"follow": True, "tail": 3}))  # type: ignore[arg-type]
     assert got == b"ab\xffc"
     again = {"follow": True, "attempt": 2, "offset": 103}
     assert client.asked == [{"follow": True, "tail": 3}, again, again]
@@ -126,7 +126,7 @@ def test_output_that_breaks_goes_on_behind_the_last_byte() -> None:
 
 def test_output_that_is_gone_is_an_error() -> None:
     client = _Breaking((0, [b"a"], BROKEN), (None, [], ClientError("output-gone", "Lost.", status=410)))
-    pieces = events.output(client, "/x", {"follow": True})  # type: ignore[arg-type]
+    pieces = event_stream.output(client, "/x", {"follow": True})  # type: ignore[arg-type]
     assert next(pieces) == b"a"
     with pytest.raises(ClientError, match=r"Lost\."):
         next(pieces)

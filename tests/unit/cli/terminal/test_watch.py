@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from raftsched.cli.terminal import watching
-from raftsched.client import events
+from raftsched.client import event_stream
 from raftsched.client.errors import ClientError
 from tests.support.patience import patient
 from tests.support.stub_server import Request, problem, serve
@@ -27,7 +27,7 @@ from tests.unit.cli.house import BY_NAME, JOB, listening, run
 def nobody_listens_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Who waits for events ends with its process; here with its test, else it would ask the servers of later ones."""
     over = threading.Event()
-    monkeypatch.setattr(events, "time", SimpleNamespace(sleep=over.wait))
+    monkeypatch.setattr(event_stream, "time", SimpleNamespace(sleep=over.wait))
     yield
     over.set()
     for thread in threading.enumerate():
@@ -87,7 +87,7 @@ def test_an_event_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             return 200, f"id: 7-0\ndata: {json.dumps(event)}\n\n".encode()
         return 200, JOB
 
-    monkeypatch.setattr("raftsched.client.events.AGAIN_S", 0.01)
+    monkeypatch.setattr("raftsched.client.event_stream.AGAIN_S", 0.01)
     with serve(answer) as stub:
         result = run("--server", stub.url, "jobs", "get", "tick", "-o", "name", "--watch", "--interval", "3600")
     assert (result.exit_code, result.output) == (0, "tick\n\ntick\n")
@@ -99,7 +99,7 @@ def test_without_events_it_looks_by_time(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(*args: object) -> object:
         raise ClientError("events-gone", "off", status=410)
 
-    monkeypatch.setattr("raftsched.client.events.watch", refuse)
+    monkeypatch.setattr("raftsched.client.event_stream.watch", refuse)
     seen = 0
 
     def answer(request: Request) -> tuple[int, object]:

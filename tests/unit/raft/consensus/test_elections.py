@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.core.cluster import Member
 from raftsched.core.commands import Form, OpenLeadership
 from raftsched.core.entry import decode_entry, encode_configuration
+from raftsched.core.subjects.cluster import Member
 from raftsched.raft import codec
 from raftsched.raft.consensus.heartbeat import FAR_OFF_MS
 from raftsched.raft.guards import Guards

@@ -8,7 +8,7 @@ import random
 import msgspec
 import pytest
 
-from raftsched.core.cluster import Member, Meta
+from raftsched.core.subjects.cluster import Member, Meta
 from raftsched.raft import codec
 from raftsched.raft.guards import ALL
 from raftsched.raft.membership.admission import FRESH_S, Admission

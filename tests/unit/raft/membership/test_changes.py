@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from raftsched.core.cluster import Member
 from raftsched.core.entry import encode_configuration
+from raftsched.core.subjects.cluster import Member
 from raftsched.errors import RaftschedError
 from raftsched.raft import codec
 from raftsched.raft.guards import ALL, Guards

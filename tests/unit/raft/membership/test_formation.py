@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from raftsched.core.cluster import Member, Meta
+from raftsched.core.subjects.cluster import Member, Meta
 from raftsched.errors import StartupError
 from raftsched.raft import codec
 from raftsched.raft.guards import ALL, Guards

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.core.cluster import Member, Meta
+from raftsched.core.subjects.cluster import Member, Meta
 from raftsched.raft import codec
 from raftsched.raft.guards import ALL, Guards
 from raftsched.raft.membership.admission import Admission

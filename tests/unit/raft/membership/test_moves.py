@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from raftsched.core.cluster import Member, Meta
 from raftsched.core.entry import encode_configuration
+from raftsched.core.subjects.cluster import Member, Meta
 from raftsched.raft import codec
 from raftsched.raft.guards import ALL
 from raftsched.raft.membership.configuration import Members

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from raftsched.core.commands import Form, OpenLeadership, Rejected, encode
-from raftsched.core.keyed import Idempotent
+from raftsched.core.subjects.keyed import Idempotent
 from raftsched.errors import UnknownOutcome
 from raftsched.raft import codec
 from raftsched.raft.guards import ALL

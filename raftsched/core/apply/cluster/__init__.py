@@ -1,0 +1,1 @@
+"""Commands about the cluster itself: members, sessions, settings, backups; and the audit."""

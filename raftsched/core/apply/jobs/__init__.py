@@ -1,0 +1,1 @@
+"""Commands about jobs: made and changed, due, done to many."""

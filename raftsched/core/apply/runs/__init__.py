@@ -1,0 +1,1 @@
+"""Commands about runs, from assignment to retention, and what follows from their ends."""

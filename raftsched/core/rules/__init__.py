@@ -1,0 +1,1 @@
+"""Pure rules about rows and values, which apply, leader, worker and API ask alike."""

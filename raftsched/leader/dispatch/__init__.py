@@ -1,0 +1,1 @@
+"""From ready runs to workers: which run goes next, and who gets it."""

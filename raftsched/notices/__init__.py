@@ -1,0 +1,1 @@
+"""Writes a notification: in sentences, as a mail, as a CloudEvent. It sends nothing."""

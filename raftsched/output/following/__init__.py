@@ -1,0 +1,1 @@
+"""Brings output to other places: to another node, or into an object store."""

@@ -1,0 +1,1 @@
+"""Reads output: as text, from a copy, or as the lines that hold a word."""

@@ -1,0 +1,1 @@
+"""The process and its machine: clock, background tasks, files, descriptors, memory. It knows nothing of jobs."""

@@ -1,0 +1,1 @@
+"""Looks at conditions on the worker's machine: files, and servers that answer."""

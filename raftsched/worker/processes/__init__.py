@@ -1,0 +1,1 @@
+"""The processes around runs: sentinel, supervisor, keepers, warm services; their lease, users and limits."""

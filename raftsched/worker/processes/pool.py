@@ -1,0 +1,468 @@
+"""The supervisor's services: warm processes for python, and for http.
+
+A python service runs one attempt at a time. The pool hands the next attempt to one that is idle, waits a moment for
+one to become idle, and then starts another, up to its limit; not where those there are get through all that waits soon,
+as with short runs: processes beyond what the processors can run at a time only cost. Those idle for long end. A run
+that wants a process of its own gets one at once. Each serves one namespace and one user: what a function leaves in its
+process is met by none of another namespace. There are no more of them, idle ones included, than a node has slots: the
+one idle longest ends for one that is needed.
+
+An http service takes all requests of a namespace at a time, for no code of a job runs in there; what a server does to
+one namespace's requests is felt by no other's. What the cluster sends for itself, webhooks and mails, is a namespace of
+its own.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+from raftsched.system.clock import Clock
+from raftsched.worker.executors.python import PythonService
+from raftsched.worker.processes import wire
+from raftsched.worker.processes.keeper import LEASE_ENDED, asked_error, describe_exit
+from raftsched.worker.processes.limits import blamed
+from raftsched.worker.processes.service import OP_KILL, OP_RUN, OP_TIMEOUT, PACKET_HEAD, Shared
+from raftsched.worker.processes.warm_process import NEVER, Place, Run, Service
+from raftsched.worker.session.shortage import cannot_start
+from raftsched.worker.tasks.run_answers import FORGED, is_stale, said_by, says_of_itself
+
+GROW_AFTER_MS = 10  # how long an attempt waits for a busy service before another one is started
+GROW_EVERY_MS = max(1, 10 // (os.cpu_count() or 1))  # starting one takes about 10 ms of a processor
+KEEP_UP_MS = 30  # not where those there are get through all that waits within this time
+IDLE_MAX_MS = 60_000
+OVERDUE_MS = 1_000  # after a keeper should have killed what it was to end
+SAYS_EVERY_MS = 50  # between two words of one run: it holds itself to a second
+HTTP_ENDS_MS = 4_000  # for an http service to give up a request; it ends with all others when it does not
+HTTP_MAX = 16  # of 12 MB each; where all are at work, further namespaces go to the one with the fewest runs
+HTTP_IDLE_MAX_MS = 600_000  # starting one takes 50 ms of a processor
+
+Serve = Callable[[socket.socket, Shared], None]
+
+
+class Host(Protocol):
+    """The part of the supervisor that the pool needs."""
+
+    def start_service(
+        self, kind: str, session: int, serve: Serve, user: str = "", memory: int | None = None
+    ) -> Service:
+        """`user`: as whom, "" for the node's own. `memory`: what it may have, in bytes. Raises OSError."""
+
+    def emit(self, message: bytes) -> None:
+        """Passes an encoded message on to the node."""
+
+    def kill_keeper(self, pid: int) -> None:
+        """`Pool.vanished` follows when nothing of it is left."""
+
+
+def within(grace_ms: int, launch: wire.Launch) -> int:
+    """Returns how long a run may go on when its node stops and leaves so much to all."""
+    return grace_ms if launch.stop_ms is None else min(grace_ms, launch.stop_ms)
+
+
+class Pool:
+    def __init__(
+        self,
+        host: Host,
+        clock: Clock,
+        python: PythonService,
+        http: Callable[[], Serve],
+        most: int,
+        warm_max: int | None = None,
+    ) -> None:
+        """`most` python services at a time; idle ones end rather than there being more than `warm_max`."""
+        self._host = host
+        self._clock = clock
+        self._python = python
+        self._http = http
+        self._most = most
+        self._warm_max = NEVER if warm_max is None else warm_max
+        self._count = 0  # python services
+        self._places: dict[tuple[str, str], Place] = {}
+        self._services: list[Service] = []
+        self._due_at = NEVER
+        self._end_at: int | None = None  # the node stops: when what is left is killed
+
+    # ------------------------------------------------------------ from the node
+
+    def launch(self, launch: wire.Launch) -> None:
+        if len(launch.task) + PACKET_HEAD.size > wire.PACKET_MAX:
+            error = f"the run is too large to hand over: {len(launch.task)} bytes, the limit is {wire.PACKET_MAX}"
+            now_ms = self._clock.wall_ms()
+            self._emit(wire.Finished(launch.token, wire.FAILED, None, now_ms, None, error))
+        elif launch.kind in ("http", "mail"):
+            self._give_http(launch)
+        else:
+            place = self._place(launch)
+            if launch.fresh:
+                self._start(place, launch)
+            elif place.idle and not place.queue:
+                self._give(place.idle.pop(), launch)
+            else:
+                place.queue.append((self._clock.boot_ms(), place.freed, launch))
+                self._due_at = 0
+
+    def _place(self, launch: wire.Launch) -> Place:
+        key = (launch.namespace, launch.user)
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = Place(key)
+        return place
+
+    def kill(self, token: int, reason: str) -> bool:
+        """False when it is not here."""
+        for place in self._places.values():
+            for i, (_, _, launch) in enumerate(place.queue):
+                if launch.token == token:
+                    del place.queue[i]
+                    self._emit(wire.Finished(token, wire.KILLED, None, self._clock.wall_ms(), None, reason or None))
+                    return True
+        for service in self._services:
+            run = service.runs.get(token)
+            if run is not None:
+                self._ask(service, run, wire.KILLED, reason)
+                return True
+        return False
+
+    def drop_queue(self) -> None:
+        """Drops the runs that wait: they are never started."""
+        for place in self._places.values():
+            while place.queue:
+                _, _, launch = place.queue.popleft()
+                self._emit(wire.Finished(launch.token, wire.LOST, None, self._clock.wall_ms()))
+
+    def drop_all(self) -> None:
+        """In a process forked from this one, which is not to know of them."""
+        self._places.clear()
+        self._services.clear()
+
+    def end_all(self) -> None:
+        for service in self._services:
+            self._end(service)
+
+    def wind_down(self, grace_ms: int) -> None:
+        """Leaves so long to what this node has taken."""
+        now = self._clock.boot_ms()
+        self._end_at = now + grace_ms
+        for service in self._services:
+            self._wind_down(service, now)
+
+    def _wind_down(self, service: Service, now: int) -> None:
+        assert self._end_at is not None
+        grace_ms = max(0, self._end_at - now)
+        if service.kind == "python":
+            grace_ms = min([grace_ms, *(within(grace_ms, run.launch) for run in service.runs.values())])
+        for run in service.runs.values():
+            self._end_by(run, now + grace_ms)
+        service.command(wire.CMD_STOP + grace_ms.to_bytes(4, "little"))
+
+    # ------------------------------------------------------------ time
+
+    @property
+    def due_at(self) -> int:
+        """The boot time (ms) at which `tick` wants to be called."""
+        return self._due_at
+
+    def tick(self, now: int) -> None:
+        if now < self._due_at:
+            return
+        self._due_at = NEVER
+        for service in self._services:
+            for run in service.runs.values():
+                if run.began_at <= now:
+                    run.began_at = NEVER
+                    self._host.emit(wire.encode(wire.Started(run.launch.token, run.started_at_ms)))
+                if run.asked is None:
+                    if run.deadline <= now:
+                        self._ask(service, run, wire.TIMED_OUT, "")
+                    else:
+                        self._due_at = min(self._due_at, run.deadline)
+                if run.end_by <= now:
+                    run.end_by = NEVER
+                    if run.asked is None:
+                        run.asked, run.reason = wire.KILLED, wire.NODE_STOPPED
+                    service.ending = True
+                    self._host.kill_keeper(service.pid)
+                self._due_at = min(self._due_at, run.began_at, run.end_by)
+            if service.kind == "http" and not service.runs and not service.ending:
+                if service.idle_since + HTTP_IDLE_MAX_MS <= now:
+                    self._end(service)
+                else:
+                    self._due_at = min(self._due_at, service.idle_since + HTTP_IDLE_MAX_MS)
+        for place in list(self._places.values()):
+            self._grow(place, now)
+            for service in [s for s in place.idle if s.idle_since + IDLE_MAX_MS <= now]:
+                self._end(service)
+            if place.idle:
+                self._due_at = min(self._due_at, place.idle[0].idle_since + IDLE_MAX_MS)
+            if not place.count and not place.queue:
+                del self._places[place.key]
+
+    def _grow(self, place: Place, now: int) -> None:
+        queue = place.queue
+        while queue and place.idle:
+            self._give(place.idle.pop(), queue.popleft()[2])
+        if not queue:
+            return
+        since, freed, launch = queue[0]
+        served = place.freed - freed  # since it waits
+        if since + GROW_AFTER_MS <= now and served >= place.count and served * KEEP_UP_MS >= len(queue) * (now - since):
+            self._due_at = min(self._due_at, now + GROW_AFTER_MS)
+        elif self._count < self._most and (place.count == 0 or self._grow_at(place, since) <= now):
+            queue.popleft()
+            if self._start(place, launch):
+                place.grown_at = now
+            self._due_at = 0 if queue else self._due_at
+        elif self._count < self._most:
+            self._due_at = min(self._due_at, self._grow_at(place, since))
+
+    def _start(self, place: Place, launch: wire.Launch) -> bool:
+        """In a new python service."""
+        if self._count >= self._warm_max:
+            self._end_idlest()
+        try:
+            service = self._host.start_service("python", launch.session, self._python, launch.user, launch.memory)
+        except OSError as exc:
+            self._emit(wire.not_begun(launch.token, cannot_start(exc), self._clock.wall_ms()))
+            return False
+        service.place = place
+        place.count += 1
+        self._count += 1
+        self._services.append(service)
+        self._give(service, launch)
+        if self._end_at is not None:
+            self._wind_down(service, self._clock.boot_ms())
+        return True
+
+    def _grow_at(self, place: Place, since: int) -> int:
+        return max(since + GROW_AFTER_MS, place.grown_at + GROW_EVERY_MS)
+
+    def _end_idlest(self) -> None:
+        """It makes room for another one."""
+        first = [place.idle[0] for place in self._places.values() if place.idle]
+        if first:
+            self._end(min(first, key=lambda service: service.idle_since))
+
+    # ------------------------------------------------------------ from services and their keepers
+
+    def answered(self, service: Service, packet: bytes) -> None:
+        """A service's answer about a run came."""
+        flags = packet[0]
+        message = packet[1:]
+        if service.kind == "http":
+            self._http_answered(service, message)
+            return
+        token, run = next(iter(service.runs.items()), (0, None))
+        if flags == wire.SAYS:
+            self._says(token, run, message)
+            return
+        if run is None or run.asked is not None:
+            return  # it is being killed; what its keeper says counts
+        if service.answer is not None:
+            return  # it has said it; more is not for it to say
+        if flags & wire.STALE and is_stale(token, message):
+            del service.runs[token]
+            place = service.place
+            place.queue.appendleft((0, place.freed, run.launch))
+            self._due_at = 0
+            self._end(service)
+            return
+        done = said_by(token, message)
+        if done is None:
+            now_ms = max(self._clock.wall_ms(), run.started_at_ms)
+            service.answer = wire.Finished(token, wire.FAILED, run.started_at_ms, now_ms, None, FORGED)
+            self._end(service)
+        elif flags == 0:
+            del service.runs[token]
+            self._host.emit(message)
+            self._free(service)
+        else:
+            service.answer = done
+            if flags & wire.DIRTY:
+                self._end(service)
+            else:
+                service.command(wire.CMD_COLLECT)
+
+    def _says(self, token: int, run: Run | None, message: bytes) -> None:
+        """Passes on what a run says of itself, of that run and no other, and not more than its node can bear."""
+        now = self._clock.boot_ms()
+        if run is None or run.says_at > now or not says_of_itself(token, message):
+            return
+        run.says_at = now + SAYS_EVERY_MS
+        self._host.emit(message)
+
+    def _http_answered(self, service: Service, message: bytes) -> None:
+        done: wire.Finished = wire.decode_up(message)
+        run = service.runs.pop(done.token)
+        if not service.runs:
+            service.idle_since = self._clock.boot_ms()
+            self._due_at = min(self._due_at, service.idle_since + HTTP_IDLE_MAX_MS)
+        if run.asked is None:
+            self._host.emit(message)
+            return
+        error = asked_error(run.asked, run.launch.timeout_ms, run.reason)
+        self._emit_with(done, run, run.asked, error)
+
+    def collected(self, service: Service, output: wire.Collected) -> None:
+        done = service.answer
+        if done is None:
+            return
+        service.answer = None
+        run = service.runs.pop(done.token)
+        self._emit_with(done, run, done.outcome, done.error, output)
+        if not service.ending:
+            self._free(service)
+
+    def gone(self, service: Service, gone: wire.ServiceExited) -> None:
+        """Nothing of it is left."""
+        self._forget(service)
+        now_ms = self._clock.wall_ms()
+        for token, run in service.runs.items():
+            done = wire.Finished(token, wire.LOST, run.started_at_ms, max(now_ms, run.started_at_ms))
+            output = gone.output if service.kind == "python" else None
+            if service.answer is not None:
+                done = service.answer
+                self._emit_with(done, run, done.outcome, done.error, output)
+            elif run.asked is not None and not gone.lost:
+                error = asked_error(run.asked, run.launch.timeout_ms, run.reason)
+                self._emit_with(done, run, run.asked, error, output)
+            elif gone.lost:
+                self._emit_with(done, run, wire.LOST, LEASE_ENDED, output)
+            elif gone.not_begun:
+                self._emit(wire.not_begun(token, gone.not_begun, now_ms))
+            elif gone.for_node:
+                self._emit_with(done, run, wire.KILLED, wire.NODE_STOPPED, output)
+            else:
+                tail = gone.output.tail
+                limits = wire.decode_task(run.launch.task).limits if service.kind == "python" else None
+                why = blamed(limits, gone.exit_code, tail, gone.used_cpu_s, gone.killed_for_memory)
+                what = describe_exit(gone.exit_code, why)
+                error = wire.failure(f"the process ended before the function returned: {what}", tail)
+                done = wire.Finished(token, wire.FAILED, done.started_at_ms, done.ended_at_ms, gone.exit_code)
+                self._emit_with(done, run, wire.FAILED, error, output)
+        service.runs.clear()
+        self._due_at = 0
+
+    def vanished(self, service: Service, lost: bool) -> None:
+        """Its keeper was killed by somebody, or (`lost`) for the sake of the lease; nothing of it is left now."""
+        if lost:
+            service.answer = None
+        elif service.answer is None:
+            for token, run in [(t, r) for t, r in service.runs.items() if r.asked is None]:
+                del service.runs[token]
+                now_ms = max(self._clock.wall_ms(), run.started_at_ms)
+                error = "its keeper process was killed"
+                self._emit(wire.Finished(token, wire.LOST, run.started_at_ms, now_ms, None, error, alone=True))
+        self.gone(service, wire.ServiceExited(128 + 9, lost, wire.Collected(b"", False, 0, "")))
+
+    # ------------------------------------------------------------ steps
+
+    def _give_http(self, launch: wire.Launch) -> None:
+        service = self._http_service(launch)
+        if service is not None:
+            self._give(service, launch)
+            return
+        service = self._host.start_service("http", launch.session, self._http())
+        service.place = Place((launch.namespace, ""))
+        self._services.append(service)
+        self._give(service, launch)
+        if self._end_at is not None:
+            self._wind_down(service, self._clock.boot_ms())
+
+    def _http_service(self, launch: wire.Launch) -> Service | None:
+        """Returns the one that is to take it; None: another one has to be started."""
+        there = [s for s in self._services if s.kind == "http" and s.session == launch.session and not s.ending]
+        for service in there:
+            if service.place.key[0] == launch.namespace:
+                return service
+        if launch.namespace == wire.SYSTEM:
+            return None
+        others = [service for service in there if service.place.key[0] != wire.SYSTEM]
+        if len(others) < HTTP_MAX:
+            return None
+        idle = [service for service in others if not service.runs]
+        if not idle:
+            return min(others, key=lambda service: len(service.runs))
+        self._end(min(idle, key=lambda service: service.idle_since))
+        return None
+
+    def _give(self, service: Service, launch: wire.Launch) -> None:
+        now = self._clock.boot_ms()
+        run = Run(launch, now, self._clock.wall_ms())
+        service.runs[launch.token] = run
+        self._due_at = min(self._due_at, run.began_at, run.deadline)
+        if service.page is not None:
+            service.page.turn_to(launch.token, launch.output_max)
+        service.send(PACKET_HEAD.pack(launch.token, OP_RUN) + launch.task)
+
+    def _free(self, service: Service) -> None:
+        place = service.place
+        place.freed += 1
+        if place.queue:
+            self._give(service, place.queue.popleft()[2])
+        else:
+            service.idle_since = self._clock.boot_ms()
+            place.idle.append(service)
+            self._due_at = min(self._due_at, service.idle_since + IDLE_MAX_MS)
+
+    def _ask(self, service: Service, run: Run, outcome: int, reason: str) -> None:
+        if run.asked is not None:
+            return
+        run.asked = outcome
+        run.reason = reason
+        if service.kind == "http":
+            op = OP_TIMEOUT if outcome == wire.TIMED_OUT else OP_KILL
+            service.send(PACKET_HEAD.pack(run.launch.token, op))
+            self._end_by(run, self._clock.boot_ms() + HTTP_ENDS_MS)
+            return
+        service.ending = True
+        self._end_by(run, self._clock.boot_ms() + run.launch.grace_ms)
+        command = wire.CMD_TIMEOUT if outcome == wire.TIMED_OUT else wire.CMD_KILL
+        service.command(command + run.launch.grace_ms.to_bytes(4, "little"))
+
+    def _end_by(self, run: Run, kill_at: int) -> None:
+        run.end_by = min(run.end_by, kill_at + OVERDUE_MS)
+        self._due_at = min(self._due_at, run.end_by)
+
+    def _end(self, service: Service) -> None:
+        service.ending = True
+        if service in service.place.idle:
+            service.place.idle.remove(service)
+        service.command(wire.CMD_FENCE)
+
+    def _forget(self, service: Service) -> None:
+        if service in self._services:
+            self._services.remove(service)
+            if service.kind == "python":
+                service.place.count -= 1
+                self._count -= 1
+        if service in service.place.idle:
+            service.place.idle.remove(service)
+
+    def _emit_with(
+        self, done: wire.Finished, run: Run, outcome: int, error: str | None, output: wire.Collected | None = None
+    ) -> None:
+        frames, spooled, truncated = done.frames, done.spooled, done.truncated
+        if output is not None:
+            frames, spooled, truncated = output.frames, output.spooled, output.truncated
+        started = done.started_at_ms if done.started_at_ms is not None else run.started_at_ms
+        self._emit(
+            wire.Finished(
+                done.token,
+                outcome,
+                started,
+                done.ended_at_ms,
+                done.exit_code,
+                error,
+                done.result,
+                frames,
+                spooled,
+                truncated,
+                said=done.said,
+            )
+        )
+
+    def _emit(self, done: wire.Finished) -> None:
+        self._host.emit(wire.encode(done))

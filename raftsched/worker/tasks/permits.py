@@ -1,0 +1,70 @@
+"""A task that is about to be started, held against what this node lets jobs touch.
+
+The leader gives a node only what its announced rules allow; this is the check that counts, for a job may be older than
+the rules, and only here links and names are resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from msgspec.structs import replace
+
+from raftsched.core.model import Attempt, Instance, Job
+from raftsched.core.rules.allowed import Allowed, run_error
+from raftsched.core.rules.references import find_secret
+from raftsched.core.tables import ReadView
+from raftsched.run import REPORT_FILE
+from raftsched.security.sealing import Sealer
+from raftsched.system.clock import Clock
+from raftsched.worker.processes.runner import RunSpec
+from raftsched.worker.processes.wire import Exec, Http, Mail, Python
+from raftsched.worker.tasks.tasks import BadJob, spec_of
+from raftsched.worker.tasks.webhook_deliveries import delivery_of
+
+SHELL = "/bin/sh"
+_OURS = ("RAFTSCHED_PARAMS", REPORT_FILE)  # of a command's variables, beside what it is told of itself
+
+
+def prepared(
+    view: ReadView,
+    job: Job,
+    instance: Instance,
+    attempt: Attempt,
+    clock: Clock,
+    calls: Mapping[str, str],
+    sealer: Sealer | None,
+    allowed: Allowed | None,
+    run_as: Callable[[str, str], str],
+    output_max: int = 0,
+    *,
+    closed: bool = False,
+) -> RunSpec:
+    """Makes the run of an attempt, and holds it against `allowed`. `calls`: this node's handlers by name. `run_as`,
+    `output_max`: see spec_of; `closed`: see run_error. Raises BadJob."""
+    if instance.notice is not None:
+        return delivery_of(view, job, instance, attempt, clock.wall_ms(), sealer)
+    find = partial(find_secret, view)
+    return permitted(spec_of(job, instance, attempt, calls, find, sealer, run_as, output_max), allowed, closed)
+
+
+def permitted(spec: RunSpec, allowed: Allowed | None, closed: bool = False) -> RunSpec:
+    """The run as the node starts it. Raises BadJob."""
+    task = spec.task
+    if allowed is None or isinstance(task, (Http, Mail)):  # where a request may go is decided when its host is resolved
+        return spec
+    if isinstance(task, Exec):
+        shell = task.argv[0] == SHELL and len(task.argv) == 3 and task.argv[1] == "-c"
+        kind, target = "shell" if shell and allowed.exec is None else "exec", task.argv[0]
+    else:
+        kind, target = "python", task.function
+    env = sorted(name for name in task.env if name not in spec.told and name not in _OURS)
+    wrong = run_error(allowed, kind, target, task.cwd or "", env, closed=closed)
+    if wrong is not None:
+        raise BadJob(f"this node {wrong}")
+    if isinstance(task, Python) and allowed.python is not None:
+        task = replace(task, allowed=allowed.python)  # only where its module is imported is seen what the name leads to
+    if task.cwd is not None and allowed.cwd is not None:
+        task = replace(task, within=allowed.cwd)
+    return spec if task is spec.task else replace(spec, task=task)
