@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TIME_MAX_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z: the last that every format here can write
 DURATION_MAX_MS = 36_525 * 86_400_000  # a hundred years: the longest that can be asked for
+STORED_DURATION_MAX_MS = 40_000 * 86_400_000  # logs may hold more than can be asked for
 EVERY_MIN_MS = 1_000  # the shortest period of a job
 COUNT_MAX = 1_000_000_000
 SLOTS_MAX = 10_000  # of a node
@@ -15,6 +16,11 @@ DESCRIPTION_MAX = 1_024  # characters
 OWNER_MAX = 128  # characters
 URL_MAX = 2_048  # characters
 SECRET_VALUE_MAX = 8 * 1024  # bytes
+RATE_COUNT_MAX = 1_000_000
+# Least and most, of namespaces and of the cluster. Half of what is kept of an attempt may be in memory while it runs.
+OUTPUT_MAX_BYTES = (4 << 10, 256 << 20)
+OUTPUT_KEEP_MS = (3_600_000, 3_650 * 86_400_000)
+OUTPUT_COPIES = (1, 2)
 
 
 class OutOfRange(ValueError):

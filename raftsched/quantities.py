@@ -72,6 +72,21 @@ def format_duration(ms: int) -> str:
     return "".join(parts) or "0s"
 
 
+def is_duration(field: str) -> bool:
+    """Returns whether a field of a row holds milliseconds; its public value is a text then."""
+    return field.endswith("_ms")
+
+
+def public_name(field: str) -> str:
+    """Returns the name that the API has for a field of a row: output_keep_ms is `output_keep`."""
+    return field.removesuffix("_ms")
+
+
+def public_value(field: str, value: int) -> int | str:
+    """Returns the value of a field of a row as the API shows it."""
+    return format_duration(value) if is_duration(field) else value
+
+
 def parse_size(text: str) -> int:
     """Returns bytes. Raises ValueError with what is wrong and what would be right."""
     match = _SIZE.fullmatch(text.strip())

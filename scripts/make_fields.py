@@ -47,7 +47,7 @@ def render_api() -> str:
     imports.append("from raftsched.api.http.problems import FieldError")
     for module in (concurrency, conditions, handlers, notify, outcomes, rules, schema, triggers):
         imports += _imported(module, used)
-    imports.append("from raftsched.core.subjects.cluster import Settings")
+    imports.append("from raftsched.cluster_settings import Settings")
     imports.append("from raftsched.core.model import Policy, Trigger")
     return "\n".join([HEAD, *imports, "", code])
 

@@ -21,13 +21,14 @@ from raftsched.api.auth.refusals import Refusals
 from raftsched.api.http.failures import failed
 from raftsched.api.jobs.defaults import NamespaceDefaults, read_defaults
 from raftsched.api.ports import ClusterPort, CopyPort, LogPort, Reply, Security
+from raftsched.cluster_settings import Settings
 from raftsched.config.bounds import Bounds
 from raftsched.core.commands import Answer
 from raftsched.core.model import Attempt, Job, JobState
 from raftsched.core.rows import META_KEY, decode_calendar, decode_instance, decode_meta
 from raftsched.core.subjects.access import Access, Oidc, Token
 from raftsched.core.subjects.calendar import CALENDAR_NAME_MAX
-from raftsched.core.subjects.cluster import Meta, Settings
+from raftsched.core.subjects.cluster import Meta
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import RaftschedError
 from raftsched.system.clock import Clock

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raftsched.bounds import SLOTS_MAX
+from raftsched.bounds import OUTPUT_KEEP_MS, SLOTS_MAX
 from raftsched.config import bounds, protection
 from raftsched.config import runs as config_runs
 from raftsched.config import shipping as config_shipping
@@ -48,7 +48,6 @@ from raftsched.config.work import (
 )
 from raftsched.core.limits import WEIGHT_MAX
 from raftsched.core.rules.allowed import Allowed
-from raftsched.core.subjects.namespace import OUTPUT_KEEP_MS
 
 LOG_ENTRIES = Range(1_000, 50_000, 10_000_000)
 LOG_BYTES = Range(1 << 20, 64 << 20, 64 << 30)

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from raftsched import names
-from raftsched.bounds import SLOTS_MAX
+from raftsched.bounds import OUTPUT_MAX_BYTES, SLOTS_MAX
 from raftsched.config.values import ConfigError, Range, list_of, pairs_of, text_of
 from raftsched.core.rules.allowed import Allowed, allowed_of
-from raftsched.core.subjects.namespace import OUTPUT_MAX_BYTES
 from raftsched.handlers import KINDS
 from raftsched.hosts import rule_asked_for
 from raftsched.system.regular_files import open_regular

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from raftsched.cluster_settings import Settings
 from raftsched.core.model import Outcome
-from raftsched.core.subjects.cluster import Member, Settings
+from raftsched.core.subjects.cluster import Member
 
 
 class JobDue(msgspec.Struct, frozen=True, gc=False):

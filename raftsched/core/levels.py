@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from raftsched.cluster_settings import SETTINGS, Settings
 from raftsched.core.commands import (
     Attributed,
     BindSession,
@@ -48,7 +49,6 @@ from raftsched.core.commands import (
 from raftsched.core.model import Policy
 from raftsched.core.rules.allowed import Allowed
 from raftsched.core.subjects.backups import NoteBackup
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.subjects.namespace import PutNamespace
 from raftsched.core.subjects.zones import MoveJob, SettleZones, UseZones
 
@@ -99,7 +99,7 @@ SINCE: dict[type, int] = {
 # field says nothing, and the command is of the level that it has without it.
 PARTS_SINCE: dict[tuple[type, str], int] = {
     (PutNamespace, "output_copies"): 5,
-    (Settings, "output_copies"): 5,
+    **{(Settings, name): row.level for name, row in SETTINGS.items() if row.level > FIRST_LEVEL},
     (Policy, "env"): 6,
     (Allowed, "env"): 6,
     (ScheduleJob, "gap_ms"): 6,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from raftsched.bounds import COUNT_MAX, SLOTS_MAX, TIME_MAX_MS
+from raftsched.bounds import COUNT_MAX, RATE_COUNT_MAX, SLOTS_MAX, STORED_DURATION_MAX_MS, TIME_MAX_MS
+from raftsched.cluster_settings import SETTINGS, Settings
 from raftsched.core.model import (
     DAY_MS,
     HOUR_MS,
-    MINUTE_MS,
     ConditionKind,
     EveryMode,
     Outcomes,
@@ -26,8 +26,7 @@ from raftsched.core.rules.hosts import Reading
 from raftsched.core.rules.key_templates import JOB_MARK, VALUE_MAX, KeyTemplateError, parse
 from raftsched.core.rules.run_keys import Concurrency
 from raftsched.core.subjects.calendar import CALENDAR_NAME_MAX
-from raftsched.core.subjects.cluster import NodeRule, OpenWorker, Settings
-from raftsched.core.subjects.namespace import OUTPUT_COPIES, OUTPUT_KEEP_MS, OUTPUT_MAX_BYTES
+from raftsched.core.subjects.cluster import NodeRule, OpenWorker
 from raftsched.core.subjects.notices import NOTIFY_MAX, SYSTEM_QUEUES
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from raftsched.core.subjects.access import CreateToken, CreateWorkerToken
 
 NOW_MAX_MS = 2**43  # the year 2248: ids are a time and 20 bits more, and fit in 64
-STORED_DURATION_MAX_MS = 40_000 * DAY_MS  # logs may hold more than can be asked for (bounds.DURATION_MAX_MS)
 GRACE_MAX_MS = HOUR_MS  # of a run that is to end
 RETRY_LEVELS_MAX = 1_000
 OUTCOMES_MAX = 32  # entries of a job's `outcomes`
@@ -66,7 +64,6 @@ FOLLOWED_STEPS_AT_ONCE = 22_000  # of all, and of each, where jobs follow the on
 AWAITED_NAME_MAX = 400  # bytes of namespace and name of a job that others wait for: part of a key
 QUEUE_NAME_MAX = 128  # bytes
 USER_NEED_MAX = 128  # bytes: a namespace, a colon, a user
-RATE_COUNT_MAX = 1_000_000
 RATE_PERIOD_MS = (1_000, DAY_MS)  # least, most
 USERS_MAX = 100  # jobs that a refusal carries, of those that use something; one more says that there are more
 LABELS_MAX = 32
@@ -82,69 +79,20 @@ TARGETS_MAX = 10_100  # nodes and workers that one run has a part on: all that t
 TRIGGERS_MAX = 16  # of one job
 TRIGGER_ID_MAX = 128  # bytes
 SORT_MAX = 1_000  # instances of one SortReady
-LOAD_AHEAD_MAX_MS = 16 * MINUTE_MS  # as far as the leader's timing wheel goes
 P95_PERCENT_MAX = 100_000  # a thousand times what a run usually takes
 HISTORY_MAX = 20  # earlier contents kept of one job
 
 _DEFAULT_QUEUE = "default"
 _EVERY, _SEVERAL, _AFTER = TriggerKind.EVERY, TriggerKind.SEVERAL, TriggerKind.AFTER
 _MOMENT = "{} must lie between 1970 and 9999."
-SETTINGS = {  # field -> (least, most) that may be set
-    # A worker that misses the answer to one heartbeat keeps its runs: two heartbeats (h and a look at the clock each),
-    # the age of the leader's newest round, and K, by which keepers kill before the end (docs/guarantees.md).
-    "session_ttl_ms": (2_000, 10 * MINUTE_MS),
-    "timeout_ceiling_ms": (1, STORED_DURATION_MAX_MS),
-    "body_max_bytes": (0, 16 * 2**20),
-    "params_max_bytes": (0, 16 * 2**20),
-    "start_deadline_ms": (1_000, STORED_DURATION_MAX_MS),
-    "once_succeeded_keep_ms": (0, STORED_DURATION_MAX_MS),
-    "once_failed_keep_ms": (0, STORED_DURATION_MAX_MS),
-    "catch_up_max": (1, 10_000),
-    "queue_all_max": (0, 10_000),
-    "active_max": (1, 100_000),
-    "attempts_kept": (1, 1_000),
-    "idempotency_keep_ms": (0, 30 * DAY_MS),
-    "idempotency_max": (0, 100_000_000),
-    "ageing_ms": (1, STORED_DURATION_MAX_MS),
-    "dead_letter_keep_ms": (0, STORED_DURATION_MAX_MS),
-    "clock_limit_ms": (50, HOUR_MS),
-    "condition_check_ms": (1_000, DAY_MS),
-    "backfill_max": (1, 10_000),
-    "queues_max": (0, 10_000),
-    "steps_kept": (4, 1_000),
-    "events_max": (0, 100_000_000),
-    "events_keep_ms": (1_000, 30 * DAY_MS),
-    "audit_max": (1_000, 10_000_000),
-    "audit_keep_ms": (DAY_MS, 3_650 * DAY_MS),
-    "namespaces_max": (0, 10_000),
-    "namespaces_strict": (0, 1),
-    "secrets_max": (0, 100_000),
-    "load_ahead_ms": (1_000, LOAD_AHEAD_MAX_MS),
-    "rate_per_token": (0, RATE_COUNT_MAX),
-    "burst_per_token": (0, RATE_COUNT_MAX),
-    "rate_per_address": (0, RATE_COUNT_MAX),
-    "burst_per_address": (0, RATE_COUNT_MAX),
-    "failures_per_address": (1, RATE_COUNT_MAX),
-    "metrics_open": (0, 1),
-    "worker_ttl_ms": (2_000, 10 * MINUTE_MS),
-    "workers_max": (0, 10_000),
-    "output_max_bytes": OUTPUT_MAX_BYTES,
-    "output_keep_ms": OUTPUT_KEEP_MS,
-    "upgrade_hold": (0, 1),
-    "output_copies": OUTPUT_COPIES,
-}
-
-
-# What logs may hold: less could once be set, and stays as it was.
-_APPLIED_LEAST = {"session_ttl_ms": 1_000, "audit_max": 0, "audit_keep_ms": 1_000}
 
 
 def settings_error(settings: Settings) -> str | None:
     """Returns what is wrong and what would be right; None: nothing is wrong."""
-    for name, (least, most) in SETTINGS.items():
+    for name, row in SETTINGS.items():
         value = getattr(settings, name)
-        if not _APPLIED_LEAST.get(name, least) <= value <= most:
-            return f"{name} is {value}; use {least} to {most}."
+        if not (row.least if row.logged_least is None else row.logged_least) <= value <= row.most:
+            return f"{name} is {value}; use {row.least} to {row.most}."
     return None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from raftsched.core.subjects.cluster import Member, Settings
+from raftsched.cluster_settings import Settings
+from raftsched.core.subjects.cluster import Member
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from raftsched.cluster_settings import Settings
 from raftsched.core.actions import (
     Action,
     AttemptAssigned,
@@ -29,7 +30,6 @@ from raftsched.core.actions import (
 from raftsched.core.commands import Command, ResumeJob, Wake, WakeKey, Watch
 from raftsched.core.rows import META_KEY, decode_meta, decode_session
 from raftsched.core.rules.executors import is_worker
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.subjects.leasing import Heartbeat, WorkerBeats
 from raftsched.core.subjects.zones import MoveJob, SettleZones, UseZones
 from raftsched.core.tables import Table, u64

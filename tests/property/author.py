@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from raftsched.bounds import TIME_MAX_MS
+from raftsched.cluster_settings import Settings
 from raftsched.core import commands as c
 from raftsched.core.apply import apply_entry
 from raftsched.core.commands import Command, encode
@@ -38,7 +39,7 @@ from raftsched.core.rules.run_keys import Concurrency
 from raftsched.core.subjects.access import Grant, Role
 from raftsched.core.subjects.backups import NoteBackup
 from raftsched.core.subjects.calendar import DeleteCalendar, PutCalendar, RescheduleJob
-from raftsched.core.subjects.cluster import Member, NodeRule, Settings
+from raftsched.core.subjects.cluster import Member, NodeRule
 from raftsched.core.subjects.namespace import DeleteNamespace, PutNamespace
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE, Notify
 from raftsched.core.subjects.operations import BulkAction

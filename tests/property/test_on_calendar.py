@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from raftsched import schedule
 from raftsched.api.jobs.parse import read_job
+from raftsched.cluster_settings import Settings
 from raftsched.core.model import Trigger
-from raftsched.core.subjects.cluster import Settings
 from raftsched.importers.foreign import Notes, Unmapped
 from raftsched.importers.systemd.calendar import read_calendar
 from raftsched.importers.wall_fields import wall_trigger

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from raftsched.cluster_settings import Settings
 from raftsched.core import commands as c
 from raftsched.core.model import JobState, Policy, Trigger, TriggerKind
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.tables import Table, from_u64, name_key
 from raftsched.errors import RaftschedError, UnknownOutcome
 from raftsched.store import Store

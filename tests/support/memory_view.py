@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from raftsched.cluster_settings import Settings
 from raftsched.core import commands as c
 from raftsched.core.actions import Action, AttemptEnded
 from raftsched.core.apply import Applier, apply_entry
@@ -16,7 +17,7 @@ from raftsched.core.entry import EntryResult, encode_configuration, encode_entry
 from raftsched.core.levels import newest_level
 from raftsched.core.model import Instance, InstanceState, Job, Outcome, Policy, Trigger, TriggerKind
 from raftsched.core.rows import decode_instance, decode_job, decode_meta, decode_session
-from raftsched.core.subjects.cluster import Member, Meta, Session, Settings
+from raftsched.core.subjects.cluster import Member, Meta, Session
 from raftsched.core.tables import KEY_MAX, Table, u64
 from tests.support.invariants import violations
 

@@ -67,19 +67,19 @@ ROOMS: dict[str, set[str]] = {
     },
 }
 LEAVES = {
-    *("bounds", "error_texts", "errors", "handlers", "hosts", "lost_majority", "metrics", "names", "quantities", "run"),
-    *("samples", "system", "templates", "unfinished", "version", "webhooks"),
+    *("bounds", "cluster_settings", "error_texts", "errors", "handlers", "hosts", "lost_majority", "metrics", "names"),
+    *("namespace_limits", "quantities", "run", "samples", "system", "templates", "unfinished", "version", "webhooks"),
 }
 LEAVES_OF = {
-    "core": {"bounds"},
+    "core": {"bounds", "cluster_settings", "namespace_limits"},
     "schedule": {"errors", "bounds"},
     "crontabs": set(),
     "system": set(),
     "client": {"errors", "names", "bounds", "system", "version"},
     "importers": {"bounds", "names", "quantities", "system"},
     "cli": {
-        *("bounds", "error_texts", "errors", "lost_majority", "names", "quantities", "samples", "system"),
-        *("unfinished", "version"),
+        *("bounds", "error_texts", "errors", "lost_majority", "names", "namespace_limits", "quantities", "samples"),
+        *("system", "unfinished", "version"),
     },
     "ui": set(),
     "doctor": {"lost_majority", "quantities", "system"},

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import islice
 
 from raftsched.api.auth.access import access_of
+from raftsched.cluster_settings import Settings
 from raftsched.core.rows import decode_record
 from raftsched.core.subjects.access import RINGS, Record
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.tables import ReadView, Table
 
 LOOK_MAX = 1_000  # notes looked at for one answer

@@ -20,8 +20,8 @@ from typing import Literal, get_args
 from raftsched.api.auth.callers import Caller, Rate
 from raftsched.api.http.addresses import Addresses
 from raftsched.api.http.problems import Problem
+from raftsched.cluster_settings import Settings
 from raftsched.config.bounds import Network
-from raftsched.core.subjects.cluster import Settings
 
 KEPT_MAX = 4_096  # buckets of each kind
 IPV6_PREFIX = 64  # bits: one customer has a whole /64, and so 2^64 addresses (RFC 6177)

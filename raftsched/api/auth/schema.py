@@ -12,7 +12,8 @@ from raftsched.api.auth.callers import RoleName
 from raftsched.api.jobs.concurrency import RateCount, RatePeriod
 from raftsched.api.jobs.schema import Name, Namespace, Time, by_rule
 from raftsched.api.resources.operators_schema import RateOut
-from raftsched.core.limits import RATE_COUNT_MAX, SERVED_MAX
+from raftsched.bounds import RATE_COUNT_MAX
+from raftsched.core.limits import SERVED_MAX
 from raftsched.core.subjects.access import NAMESPACES_MAX
 
 GrantRole = Literal["viewer", "editor", "operator"]

@@ -18,9 +18,9 @@ from raftsched.api.jobs.parse import Content, create_command, read_job
 from raftsched.api.jobs.render import job_json
 from raftsched.api.jobs.resolving import refresh_defaults, retry_on_stale_defaults
 from raftsched.api.resources.webhooks_seen import check_notify
+from raftsched.cluster_settings import Settings
 from raftsched.core.commands import Accepted
 from raftsched.core.ids import job_text
-from raftsched.core.subjects.cluster import Settings
 from raftsched.errors import RaftschedError
 from raftsched.system.clock import thread_s
 

@@ -43,9 +43,9 @@ from raftsched.api.http.tls_transport import closed_once
 from raftsched.api.jobs.parse import create_command
 from raftsched.api.resources.users import naming_users
 from raftsched.api.resources.webhooks_seen import is_limited
+from raftsched.cluster_settings import Settings
 from raftsched.core.commands import Answer, Rejected
 from raftsched.core.subjects.access import Role
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.subjects.namespace import DEFAULTS_STALE
 from raftsched.errors import RaftschedError, UnknownOutcome
 from raftsched.system import background

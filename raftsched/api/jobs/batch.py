@@ -31,9 +31,9 @@ from raftsched.api.jobs.texts import AT_ONCE, BODY_MAX, job_texts
 from raftsched.api.openapi.operation import JOB_BODIES, JSON, WRITES, Reply, operation
 from raftsched.api.openapi.types import BATCH
 from raftsched.api.resources.webhooks_seen import is_limited, refuse_unseen
+from raftsched.cluster_settings import Settings
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import job_text
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.subjects.idempotency import BATCH_PLACES, item_result
 from raftsched.core.subjects.namespace import DEFAULTS_STALE
 from raftsched.errors import RaftschedError

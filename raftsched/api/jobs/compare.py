@@ -26,9 +26,9 @@ from raftsched.api.jobs.render import etag
 from raftsched.api.jobs.texts import BODY_MAX, job_texts
 from raftsched.api.openapi.operation import JOB_BODIES, operation
 from raftsched.api.rows import get_named
+from raftsched.cluster_settings import Settings
 from raftsched.core.model import Job, JobState, Trigger, TriggerKind
 from raftsched.core.rules.selection import DEFAULT_NAMESPACE
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.tables import ReadView
 
 _PAUSED = (JobState.NEW, JobState.SUSPENDED)

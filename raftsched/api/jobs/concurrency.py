@@ -12,7 +12,8 @@ from raftsched.api.http.problems import FieldError
 from raftsched.api.jobs.schema import SmallCount
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.openapi import patterns
-from raftsched.core.limits import RATE_COUNT_MAX, RATE_PERIOD_MS
+from raftsched.bounds import RATE_COUNT_MAX
+from raftsched.core.limits import RATE_PERIOD_MS
 from raftsched.core.rules.key_templates import TEMPLATE_MAX, KeyTemplateError, parse, pointer, render
 from raftsched.core.rules.run_keys import Concurrency
 from raftsched.quantities import format_duration

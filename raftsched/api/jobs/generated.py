@@ -62,8 +62,8 @@ from raftsched.api.jobs.schema import (
     Zone,
 )
 from raftsched.api.jobs.triggers import check_max_runs, several_of, trigger_of, triggers_of
+from raftsched.cluster_settings import Settings
 from raftsched.core.model import Policy
-from raftsched.core.subjects.cluster import Settings
 
 
 class JobIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=False):

@@ -27,10 +27,10 @@ from raftsched.api.jobs.schema import (
 )
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
+from raftsched.cluster_settings import Settings
 from raftsched.core.limits import GRACE_MAX_MS, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, RUN_MAX
 from raftsched.core.model import Delivery, Misfire, MisfirePolicy, Outcome, Overlap, Retention, Retry, Trigger
 from raftsched.core.rules.references import may_refer
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.subjects.notices import SYSTEM_QUEUES
 from raftsched.system.nesting import DEPTH_MAX, nests_deeper
 

@@ -24,12 +24,14 @@ from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
 from raftsched.api.resources.operators_schema import NamespaceIn, NamespaceLimits, NamespaceLimitsOut, NamespaceOut
 from raftsched.api.resources.webhooks_seen import is_limited, unseen
 from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
+from raftsched.cluster_settings import Settings
 from raftsched.core.model import Policy
 from raftsched.core.rows import NAMESPACES as ROWS
-from raftsched.core.subjects.cluster import Settings
-from raftsched.core.subjects.namespace import CONTENT_MAX, OUTPUT_KEEP_MS, DeleteNamespace, Namespace, PutNamespace
+from raftsched.core.subjects.namespace import CONTENT_MAX, DeleteNamespace, Namespace, PutNamespace
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView
+from raftsched.namespace_limits import LIMITS
+from raftsched.quantities import is_duration, public_name, public_value
 
 _json = msgspec.json.Encoder(order="deterministic").encode
 
@@ -53,16 +55,11 @@ def _shown(ctx: ApiContext, view: ReadView, namespace: Namespace, among: int) ->
 
 
 def _limits(namespace: Namespace) -> NamespaceLimitsOut:
-    keep_ms = namespace.output_keep_ms
-    return NamespaceLimitsOut(
-        namespace.max_jobs,
-        namespace.max_running,
-        namespace.max_starts_per_minute,
-        namespace.output_bytes,
-        namespace.output_max_bytes,
-        None if keep_ms is None else format_duration(keep_ms),
-        namespace.output_copies,
-    )
+    found = {}
+    for field in LIMITS:
+        value = getattr(namespace, field)
+        found[public_name(field)] = None if value is None else public_value(field, value)
+    return NamespaceLimitsOut(**found)
 
 
 def _merged(given: dict[str, Any], change: dict[str, Any]) -> Any:
@@ -98,34 +95,28 @@ async def _command(ctx: ApiContext, write: Write[Namespace]) -> PutNamespace:
             wrong = None if errors else unseen(view, policy, _told(find_namespace(view, write.name)))
         if wrong is not None:
             errors.append(FieldError("/defaults" + wrong.pointer, wrong.detail, wrong.code))
-    most = given.limits or NamespaceLimits()
-    keep_ms = _output_keep(most, errors)
+    limits = _given_limits(given.limits or NamespaceLimits(), errors)
     content = _json(NamespaceContent(given.description, given.owner, defaults))
     if not errors and len(content) > CONTENT_MAX:
         errors.append(FieldError("", f"takes {len(content):,} bytes; {CONTENT_MAX:,} is the limit", "out-of-range"))
     if errors:
         raise Problem("invalid-body", errors=errors)
-    return PutNamespace(
-        write.name,
-        content,
-        most.max_jobs,
-        write.revision,
-        write.only_new,
-        most.max_running,
-        most.max_starts_per_minute,
-        most.output_bytes,
-        most.output_max_bytes,
-        keep_ms,
-        most.output_copies,
-    )
+    return PutNamespace(write.name, content, if_revision=write.revision, if_none=write.only_new, **limits)
 
 
-def _output_keep(limits: NamespaceLimits, errors: list[FieldError]) -> int | None:
-    if limits.output_keep is None:
-        return None
-    place = "/limits/output_keep"
-    ms = duration_of(limits.output_keep, place, errors)
-    least, most = OUTPUT_KEEP_MS
+def _given_limits(given: NamespaceLimits, errors: list[FieldError]) -> dict[str, int | None]:
+    """Returns the fields of PutNamespace that they stand for."""
+    found = {}
+    for field in LIMITS:
+        value = getattr(given, public_name(field))
+        found[field] = value if value is None or not is_duration(field) else _duration(field, value, errors)
+    return found
+
+
+def _duration(field: str, text: str, errors: list[FieldError]) -> int | None:
+    place = f"/limits/{public_name(field)}"
+    ms = duration_of(text, place, errors)
+    least, most, _ = LIMITS[field]
     if ms is not None and not least <= ms <= most:
         bounds = f"from {format_duration(least)} to {format_duration(most)}"
         errors.append(FieldError(place, f"is {format_duration(ms)}; it must be {bounds}", "out-of-range"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -10,38 +10,14 @@ from msgspec import UNSET, Meta, UnsetType
 from raftsched.api.jobs.concurrency import RateIn
 from raftsched.api.jobs.generated import DefaultsIn
 from raftsched.api.jobs.schema import Count, Description, Duration, Owner, Time
-from raftsched.bounds import COUNT_MAX, SLOTS_MAX
+from raftsched.bounds import SLOTS_MAX
 from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX
-from raftsched.core.subjects.namespace import OUTPUT_BYTES, OUTPUT_COPIES, OUTPUT_MAX_BYTES, RUNNING_MAX, STARTS_MAX
+from raftsched.namespace_limits import LIMITS
+from raftsched.quantities import is_duration, public_name
 
-JobsMax = Annotated[int, Meta(ge=0, le=COUNT_MAX, description=f"an integer from 0 to {COUNT_MAX:,}")]
 Slots = Annotated[
     int, Meta(ge=1, le=SLOTS_MAX, description=f"an integer from 1 to {SLOTS_MAX:,}; drain a node instead")
 ]
-
-
-RunningMax = Annotated[int, Meta(ge=1, le=RUNNING_MAX, description=f"an integer from 1 to {RUNNING_MAX:,}")]
-StartsMax = Annotated[int, Meta(ge=1, le=STARTS_MAX, description=f"an integer from 1 to {STARTS_MAX:,}")]
-
-
-def _within(bounds: tuple[int, int]) -> Meta:
-    least, most = bounds
-    return Meta(ge=least, le=most, description=f"an integer from {least:,} to {most:,}")
-
-
-OutputBytes = Annotated[int, _within(OUTPUT_BYTES)]
-OutputMaxBytes = Annotated[int, _within(OUTPUT_MAX_BYTES)]
-OutputCopies = Annotated[int, _within(OUTPUT_COPIES)]
-
-
-class NamespaceLimitsOut(msgspec.Struct):
-    max_jobs: int | None
-    max_running: int | None = None
-    max_starts_per_minute: int | None = None
-    output_bytes: int | None = None
-    output_max_bytes: int | None = None
-    output_keep: str | None = None
-    output_copies: int | None = None
 
 
 class QueueIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -52,19 +28,39 @@ class QueueIn(msgspec.Struct, forbid_unknown_fields=True):
     paused: bool | None = None
 
 
-class NamespaceLimits(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """Null: no limit. A limit below what there is already lets nothing more in. `max_running`: runs at one time, of all
+_LIMITS_SAY = """\
+Null: no limit. A limit below what there is already lets nothing more in. `max_running`: runs at one time, of all
     its jobs; others wait. `max_starts_per_minute`: attempts that start. `output_bytes`: of what they print, so much is
     kept on each node, and the oldest goes first. `output_max_bytes`, `output_keep`, `output_copies`: in place of the
     settings of these names, how much is kept of what an attempt prints, how long, and on how many nodes."""
 
-    max_jobs: JobsMax | None = None
-    max_running: RunningMax | None = None
-    max_starts_per_minute: StartsMax | None = None
-    output_bytes: OutputBytes | None = None
-    output_max_bytes: OutputMaxBytes | None = None
-    output_keep: Duration | None = None
-    output_copies: OutputCopies | None = None
+
+def _limit(field: str) -> Any:
+    if is_duration(field):
+        return Duration | None
+    least, most, _ = LIMITS[field]
+    return Annotated[int, Meta(ge=least, le=most, description=f"an integer from {least:,} to {most:,}")] | None
+
+
+def _limit_shown(field: str) -> tuple[str, Any]:
+    return public_name(field), (str if is_duration(field) else int) | None
+
+
+if TYPE_CHECKING:  # which does not see through rows
+    NamespaceLimits = msgspec.Struct
+    NamespaceLimitsOut = msgspec.Struct
+else:
+    _FIRST, *_LATER = LIMITS  # the first is in all answers, the others not in those of nodes that do not know them yet
+    NamespaceLimitsOut = msgspec.defstruct(
+        "NamespaceLimitsOut", [_limit_shown(_FIRST), *((*_limit_shown(field), None) for field in _LATER)]
+    )
+    NamespaceLimits = msgspec.defstruct(
+        "NamespaceLimits",
+        [(public_name(field), _limit(field), None) for field in LIMITS],
+        omit_defaults=True,
+        forbid_unknown_fields=True,
+        namespace={"__doc__": _LIMITS_SAY},
+    )
 
 
 class NamespaceIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):

@@ -22,11 +22,11 @@ from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.openapi.declarations import action, tagged_read
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.resources.amending import amend
-from raftsched.api.resources.settings_schema import SettingsIn, SettingsOut, is_duration, setting_name
+from raftsched.api.resources.settings_schema import SettingsIn, SettingsOut
 from raftsched.bounds import TIME_MAX_MS
+from raftsched.cluster_settings import SETTINGS, Settings
 from raftsched.core.commands import PauseCluster, PutSettings, encode
-from raftsched.core.limits import SETTINGS
-from raftsched.core.subjects.cluster import Settings
+from raftsched.quantities import is_duration, public_name, public_value
 
 _DEFAULTS = Settings()
 
@@ -70,7 +70,7 @@ def _check_audit(ctx: ApiContext, change: dict[str, int]) -> None:
     if less and who.known and not is_local(who):
         raise Problem(
             "forbidden",
-            f"{' and '.join(map(setting_name, less))} can be raised with this token, and lowered only with the secret"
+            f"{' and '.join(map(public_name, less))} can be raised with this token, and lowered only with the secret"
             " that lies in the data directory of a node:"
             " RAFTSCHED_TOKEN=$(cat DIR/local.token) raftsched cluster settings set ...",
         )
@@ -110,11 +110,7 @@ def _reply(ctx: ApiContext, call: Call[Any]) -> web.Response:
 
 
 def _shown(settings: Settings) -> dict[str, Any]:
-    shown = {}
-    for field in SETTINGS:
-        value = getattr(settings, field)
-        shown[setting_name(field)] = format_duration(value) if is_duration(field) else value
-    return shown
+    return {public_name(field): public_value(field, getattr(settings, field)) for field in SETTINGS}
 
 
 def _read(value: Any) -> dict[str, int]:
@@ -122,8 +118,8 @@ def _read(value: Any) -> dict[str, int]:
     errors: list[FieldError] = []
     given = strict.examine(value, SettingsIn, errors)
     change: dict[str, int] = {}
-    for field, (least, most) in SETTINGS.items():
-        name = setting_name(field)
+    for field, row in SETTINGS.items():
+        name = public_name(field)
         wanted = UNSET if given is None else getattr(given, name)
         if wanted is UNSET:
             continue
@@ -131,8 +127,8 @@ def _read(value: Any) -> dict[str, int]:
             change[field] = getattr(_DEFAULTS, field)
         elif is_duration(field):
             ms = duration_of(wanted, pointer(name), errors)
-            if ms is not None and not least <= ms <= most:
-                bounds = f"from {format_duration(least)} to {format_duration(most)}"
+            if ms is not None and not row.least <= ms <= row.most:
+                bounds = f"from {format_duration(row.least)} to {format_duration(row.most)}"
                 errors.append(
                     FieldError(pointer(name), f"is {format_duration(ms)}; it must be {bounds}", "out-of-range")
                 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from raftsched import names
-from raftsched.cli.remote import format_option, remote
+from raftsched.cli.remote import format_option, options, remote
 from raftsched.cli.resources.resource import (
     Resource,
     delete_command,
@@ -22,13 +22,15 @@ from raftsched.cli.resources.resource import (
     tell,
 )
 from raftsched.cli.terminal.output import Column, print_rows
-from raftsched.quantities import parse_size
+from raftsched.namespace_limits import LIMITS
+from raftsched.quantities import is_duration, parse_size, public_name
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
 _NAMESPACES = Resource("/v1/namespaces", names.NAMESPACE)
 _NONE = "none"
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _defaults(namespace: Mapping[str, Any]) -> str:
@@ -52,16 +54,20 @@ _COLUMNS: list[Column] = [
 ]
 
 
-_LIMITS = (
-    "max_jobs",
-    "max_running",
-    "max_starts_per_minute",
-    "output_bytes",
-    "output_max_bytes",
-    "output_keep",
-    "output_copies",
-)
-_SIZES = ("output_bytes", "output_max_bytes")
+_LIMITS = tuple(map(public_name, LIMITS))
+
+
+def _limit_options(function: _F) -> _F:
+    """Adds an option for each limit."""
+    added = []
+    for field, row in LIMITS.items():
+        metavar = "TIME" if is_duration(field) else "SIZE" if field.endswith("_bytes") else "N"
+        added.append(click.option(_option(public_name(field)), metavar=metavar, help=row.help))
+    return options(*added)(function)
+
+
+def _option(limit: str) -> str:
+    return f"--{limit.replace('_', '-')}"
 
 
 @click.group()
@@ -110,15 +116,7 @@ get_command(
 @click.argument("namespace", metavar="NAMESPACE")
 @click.option("--description", metavar="TEXT", help="What it is for; 'none' for nothing.")
 @click.option("--owner", metavar="NAME", help="Whose it is; 'none' for nobody's.")
-@click.option("--max-jobs", metavar="N", help="So many jobs at most; 'none' for no limit.")
-@click.option("--max-running", metavar="N", help="So many runs of all its jobs at one time; 'none' for no limit.")
-@click.option("--max-starts-per-minute", metavar="N", help="So many starts in a minute; 'none' for no limit.")
-@click.option("--output-bytes", metavar="SIZE", help="So much of what they print on each node; 'none' for no limit.")
-@click.option(
-    "--output-max-bytes", metavar="SIZE", help="So much of what an attempt prints; 'none': as the settings say."
-)
-@click.option("--output-keep", metavar="TIME", help="How long output is kept; 'none': as the settings say.")
-@click.option("--output-copies", metavar="N", help="On so many nodes, 1 or 2; 'none': as the settings say.")
+@_limit_options
 @click.option(
     "--default",
     "defaults",
@@ -133,15 +131,9 @@ def set_(
     namespace: str,
     description: str | None,
     owner: str | None,
-    max_jobs: str | None,
-    max_running: str | None,
-    max_starts_per_minute: str | None,
-    output_bytes: str | None,
-    output_max_bytes: str | None,
-    output_keep: str | None,
-    output_copies: str | None,
     defaults: tuple[str, ...],
     fmt: str,
+    **limits: str | None,
 ) -> None:
     """Declare a namespace, or change what is named.
 
@@ -159,9 +151,8 @@ def set_(
         change["description"] = None if description == _NONE else description
     if owner is not None:
         change["owner"] = None if owner == _NONE else owner
-    output = (output_bytes, output_max_bytes, output_keep, output_copies)
-    limits = zip(_LIMITS, (max_jobs, max_running, max_starts_per_minute, *output), strict=True)
-    said = {name: None if text == _NONE else _limit(name, text) for name, text in limits if text is not None}
+    given = {name: text for name in _LIMITS if (text := limits[name]) is not None}
+    said = {name: None if text == _NONE else _limit(name, text) for name, text in given.items()}
     if said:
         change["limits"] = said
     if defaults:
@@ -232,18 +223,18 @@ def _value(text: str) -> Any:
 
 def _limit(name: str, text: str) -> int | str:
     """Raises a usage error."""
-    if name == "output_keep":
+    if name not in LIMITS:  # a duration: the node reads it
         return text
-    if name not in _SIZES:
+    if not name.endswith("_bytes"):
         return _whole(name, text)
     try:
         return parse_size(text)
     except ValueError as error:
-        raise click.UsageError(f"--{name.replace('_', '-')} {text!r} {error}") from None
+        raise click.UsageError(f"{_option(name)} {text!r} {error}") from None
 
 
 def _whole(limit: str, text: str) -> int:
     """Raises a usage error."""
     if not (text.isascii() and text.isdigit() and len(text) < 11):
-        raise click.UsageError(f"--{limit.replace('_', '-')} {text!r} is not a number; write a whole number, or 'none'")
+        raise click.UsageError(f"{_option(limit)} {text!r} is not a number; write a whole number, or 'none'")
     return int(text)

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import msgspec
 
-from raftsched.core.model import DAY_MS, HOUR_MS, MINUTE_MS, JobState
+from raftsched.cluster_settings import Settings
+from raftsched.core.model import JobState
 from raftsched.core.rules.allowed import Allowed
 from raftsched.core.subjects.command import Command
 
@@ -56,51 +57,6 @@ class NodeRule(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
     slots: int | None = None
     labels: tuple[tuple[str, str], ...] | None = None
     revision: int = 0  # as of a queue; of no rule 0
-
-
-class Settings(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
-    """Replicated limits and defaults; apply and every node read them here, never from a node's own flags."""
-
-    session_ttl_ms: int = 5_000
-    timeout_ceiling_ms: int = DAY_MS
-    body_max_bytes: int = 64 * 1024
-    params_max_bytes: int = 32 * 1024
-    start_deadline_ms: int = 15 * MINUTE_MS  # of recurring instances nobody can take
-    once_succeeded_keep_ms: int = HOUR_MS
-    once_failed_keep_ms: int = 7 * DAY_MS
-    catch_up_max: int = 100
-    queue_all_max: int = 100
-    attempts_kept: int = 20
-    active_max: int = 10_000  # instances of one job not at their end: a bound on what deleting it has to end
-    idempotency_keep_ms: int = HOUR_MS  # how long an Idempotency-Key is remembered
-    idempotency_max: int = 2_000_000  # keys remembered; beyond that the oldest go early
-    ageing_ms: int = MINUTE_MS  # a waiting instance gains a level of priority in each
-    dead_letter_keep_ms: int = 14 * DAY_MS
-    clock_limit_ms: int = 500  # a leader further from the majority's clocks gives leadership away
-    condition_check_ms: int = 10_000  # between two looks at the conditions of one instance
-    backfill_max: int = 1_000  # times of one request
-    queues_max: int = 1_000
-    steps_kept: int = 40
-    events_max: int = 1_000_000  # events kept to be read later; 0: none are recorded
-    events_keep_ms: int = HOUR_MS
-    audit_max: int = 100_000  # notes kept of who asked for what, of each kind
-    audit_keep_ms: int = 90 * DAY_MS
-    namespaces_max: int = 1_000  # declared
-    namespaces_strict: int = 0  # 1: new jobs and secrets only in namespaces that are declared
-    secrets_max: int = 1_000
-    load_ahead_ms: int = 10 * MINUTE_MS  # what is due within this is in the leader's memory
-    rate_per_token: int = 0  # requests a second at one node, of tokens that say nothing else; 0: as many as come
-    burst_per_token: int = 0  # of these at once; 0: twice as many as in a second
-    rate_per_address: int = 500  # where tokens are required: requests a second that need none
-    burst_per_address: int = 0
-    failures_per_address: int = 100  # refusals a second for want of a token that is good
-    metrics_open: int = 0  # 1: /metrics needs no token
-    worker_ttl_ms: int = 10_000  # the lease of a remote worker, which renews it four times as often
-    workers_max: int = 1_000  # remote workers with an open session
-    output_max_bytes: int = 2**20  # kept of what one attempt prints
-    output_keep_ms: int = 7 * DAY_MS  # how long, on the disk of the node that has it
-    upgrade_hold: int = 0  # 1: the cluster's level stays, whatever its members know
-    output_copies: int = 1  # nodes that have what runs print
 
 
 class Meta(msgspec.Struct, array_like=True, kw_only=True, gc=False):

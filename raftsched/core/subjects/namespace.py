@@ -9,23 +9,15 @@ from functools import lru_cache
 
 import msgspec
 
-from raftsched.core.model import DAY_MS, HOUR_MS
 from raftsched.core.subjects.command import Command
 
 NAMESPACE_MAX = 64  # bytes of a name
 CONTENT_MAX = 16 * 1024  # bytes of what is declared
-RUNNING_MAX = 1_000_000
-STARTS_MAX = 1_000_000  # in a minute
-# Least and most, of namespaces and of the cluster. Half of what is kept of an attempt may be in memory while it runs.
-OUTPUT_BYTES = (1 << 20, 1 << 50)
-OUTPUT_MAX_BYTES = (4 << 10, 256 << 20)
-OUTPUT_KEEP_MS = (HOUR_MS, 3_650 * DAY_MS)
-OUTPUT_COPIES = (1, 2)
 DEFAULTS_STALE = "stale-defaults"  # code of a refusal that the API answers by resolving anew
 
 
 class Namespace(msgspec.Struct, array_like=True, kw_only=True):
-    """One row of NAMESPACES."""
+    """One row of NAMESPACES. The bounds of its limits are in namespace_limits.py."""
 
     name: str
     revision: int = 0  # 0: not declared; else greater with each change, and never used again

@@ -68,10 +68,10 @@ _PAGE: tuple[tuple[str, ModuleType, tuple[tuple[str, str], ...]], ...] = (
         limits,
         (
             ("QUEUE_NAME_MAX", "bytes of a queue's name"),
-            ("RATE_COUNT_MAX", "starts in a period of a rate"),
             ("RATE_PERIOD_MS", "the period of a rate"),
         ),
     ),
+    ("Queues and namespaces", bounds, (("RATE_COUNT_MAX", "starts in a period of a rate"),)),
     ("Secrets", bounds, (("SECRET_VALUE_MAX", "bytes of a value"),)),
     ("Nodes and workers", bounds, (("SLOTS_MAX", "slots"),)),
     (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from raftsched.cluster_settings import Settings
 from raftsched.core import commands as c
 from raftsched.core.limits import RECURRING
 from raftsched.core.model import (
@@ -32,7 +33,6 @@ from raftsched.core.model import Job as JobRow
 from raftsched.core.rows import decode_instance, decode_job
 from raftsched.core.rules.run_keys import Concurrency
 from raftsched.core.subjects.calendar import PutCalendar
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.subjects.notices import MEASURED, Notify
 from raftsched.core.subjects.operations import BulkAction
 from raftsched.core.subjects.webhook import PutWebhook, WebhookSpec

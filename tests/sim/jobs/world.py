@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from unittest.mock import patch
 
-from raftsched.core.subjects.cluster import Settings
+from raftsched.cluster_settings import Settings
 from raftsched.errors import StartupError
 from tests.sim.checks import Violation
 from tests.sim.jobs.calm import JobsCalm

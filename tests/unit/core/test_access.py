@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from raftsched.cluster_settings import Settings
 from raftsched.core import commands as c
 from raftsched.core.levels import AUDIT_BY_SUBJECT, level_of, newest_level
 from raftsched.core.model import Job, JobState
@@ -31,7 +32,6 @@ from raftsched.core.subjects.access import (
     split_record,
 )
 from raftsched.core.subjects.calendar import PutCalendar
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.subjects.keyed import Idempotent
 from raftsched.core.subjects.namespace import PutNamespace
 from raftsched.core.subjects.operations import BulkAction, StepOperation

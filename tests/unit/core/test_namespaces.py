@@ -9,6 +9,7 @@ from raftsched.core.model import DAY_MS, JobState
 from raftsched.core.rows import decode_namespace
 from raftsched.core.subjects.namespace import CONTENT_MAX, DeleteNamespace, Namespace, PutNamespace
 from raftsched.core.tables import Table
+from raftsched.namespace_limits import LIMITS
 from tests.support.memory_view import World, after, policy
 
 
@@ -24,6 +25,19 @@ def jobs_in(world: World, name: str = "d") -> int:
 
 def create(name: str | None = None, defaults: int | None = None, namespace: str = "d") -> c.CreateJob:
     return c.CreateJob(namespace, name, policy(), b"{}", defaults=defaults)
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_each_limit_is_kept_within_its_bounds(limit: str) -> None:
+    world, (least, most, _) = World(), LIMITS[limit]
+    for value in (least, most):
+        world.ok(PutNamespace("d", b"{}", **{limit: value}))
+        assert getattr(namespace(world), limit) == value
+    for value in (least - 1, most + 1):
+        answer = world.do(PutNamespace("d", b"{}", **{limit: value}))
+        assert answer == c.Rejected("invalid-parameter", f"{limit} is {value}; use {least} to {most}.")
+    world.ok(PutNamespace("d", b"{}"))
+    assert getattr(namespace(world), limit) is None
 
 
 class TestDeclared:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from raftsched.cluster_settings import Settings
 from raftsched.core import commands as c
 from raftsched.core.actions import ClusterPaused, NodeRuleChanged, QueueChanged, SettingsChanged
 from raftsched.core.model import InstanceState as I
 from raftsched.core.rows import decode_node_rule
-from raftsched.core.subjects.cluster import NodeRule, Settings
+from raftsched.core.subjects.cluster import NodeRule
 from raftsched.core.subjects.queue import QueueLimits
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, every

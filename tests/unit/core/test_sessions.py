@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from raftsched.cluster_settings import Settings
 from raftsched.core import commands as c
 from raftsched.core.actions import ClusterFormed, LeadershipOpened, SessionChanged
 from raftsched.core.model import InstanceState as I
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.tables import Table
 from tests.support.memory_view import World, every
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from raftsched.core.subjects.cluster import Settings
+from raftsched.cluster_settings import Settings
 from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.leader.liveness.leases import Leases
 from raftsched.leader.pacing import BATCH

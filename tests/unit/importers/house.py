@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from raftsched.api.jobs.parse import read_job
-from raftsched.core.subjects.cluster import Settings
+from raftsched.cluster_settings import Settings
 from raftsched.importers.foreign import Reading
 from raftsched.importers.reading import How, read_source
 from raftsched.importers.sources import Source

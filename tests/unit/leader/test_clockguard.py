@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from raftsched.cluster_settings import Settings
 from raftsched.core.commands import Fire, PutSettings
-from raftsched.core.subjects.cluster import Settings
 from raftsched.leader.liveness.clock_guard import PATIENCE_AFTER_SET_MS, PATIENCE_MS, ClockGuard
 from tests.support.memory_view import every
 from tests.unit.leader.house import House

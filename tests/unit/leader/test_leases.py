@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from raftsched.core.limits import SETTINGS
+from raftsched.cluster_settings import SETTINGS
 from raftsched.core.subjects.cluster import Session
 from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.leader.liveness.leases import Leases, may_assign, must_step_down
@@ -113,7 +113,7 @@ class TestAssignable:
         assert must_step_down(TTL - KILL_BEFORE_MS, TTL)
 
 
-TTLS = SETTINGS["session_ttl_ms"]
+TTLS = (SETTINGS["session_ttl_ms"].least, SETTINGS["session_ttl_ms"].most)
 RATES = st.sampled_from([0.9, 1.0, 1.1])
 LOOK_MS = 100  # between two looks at the clock of a worker
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from raftsched.cluster_settings import Settings
 from raftsched.core.commands import (
     Accepted,
     Answer,
@@ -29,7 +30,6 @@ from raftsched.core.commands import (
 from raftsched.core.levels import SESSIONS_ARE_BOUND
 from raftsched.core.model import Instance, InstanceState, Outcome, OutputRef, Overlap, Policy, Trigger, TriggerKind
 from raftsched.core.rows import SESSIONS, decode_instance
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.subjects.leasing import WorkerBeat, WorkerGrants, decode_beats, decode_over, encode
 from raftsched.core.subjects.webhook import PutWebhook, TestWebhook, WebhookSpec
 from raftsched.core.tables import Table

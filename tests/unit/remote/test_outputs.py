@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from raftsched.cluster_settings import Settings
 from raftsched.core import commands as c
 from raftsched.core.model import Outcome, OutputRef
 from raftsched.core.rules.executors import worker_key
-from raftsched.core.subjects.cluster import Settings
 from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.output.format.spool import NOTE, STDERR, STDOUT, Capture, pack
 from raftsched.output.keeping.output_rules import OutputRules

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 
+from raftsched.cluster_settings import Settings
 from raftsched.core.commands import EditJob, Ended, Kill, OpenSession, PutSettings, Started
 from raftsched.core.model import InstanceState, Outcome, OutputRef, Policy, Trigger, TriggerKind
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.subjects.leasing import AttemptsFinished, decode_over
 from raftsched.core.subjects.namespace import PutNamespace
 from raftsched.worker.processes.runner import RunEnd

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from raftsched.bounds import COUNT_MAX
 from raftsched.core.actions import NamespaceChanged
 from raftsched.core.apply.resources.quotas import follow
 from raftsched.core.apply.tx import Tx
@@ -12,33 +11,21 @@ from raftsched.core.rules.creation import no_room, undeclared
 from raftsched.core.subjects.namespace import (
     CONTENT_MAX,
     DEFAULTS_STALE,
-    OUTPUT_BYTES,
-    OUTPUT_COPIES,
-    OUTPUT_KEEP_MS,
-    OUTPUT_MAX_BYTES,
-    RUNNING_MAX,
-    STARTS_MAX,
     DeleteNamespace,
     Namespace,
     PutNamespace,
     namespace_error,
 )
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
+from raftsched.namespace_limits import LIMITS
 
-_OUTPUT = (
-    ("output_bytes", OUTPUT_BYTES),
-    ("output_max_bytes", OUTPUT_MAX_BYTES),
-    ("output_keep_ms", OUTPUT_KEEP_MS),
-    ("output_copies", OUTPUT_COPIES),
-)
+_SAID = ("content", *LIMITS)  # fields that a declaration replaces
 
 
 def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
     wrong = namespace_error(c.name)
     if wrong is None and len(c.content) > CONTENT_MAX:
         wrong = f"what is said about a namespace takes {len(c.content)} bytes; {CONTENT_MAX} is the limit."
-    if wrong is None and c.max_jobs is not None and not 0 <= c.max_jobs <= COUNT_MAX:
-        wrong = f"max_jobs is {c.max_jobs}; use 0 to {COUNT_MAX}."
     if wrong is None:
         wrong = _wrong_in_limits(c)
     if wrong is None and c.name == SYSTEM_NAMESPACE:
@@ -60,12 +47,10 @@ def put_namespace(tx: Tx, c: PutNamespace) -> Answer:
     namespace = there or Namespace(name=c.name)
     if not declared:
         namespace.created_at_ms = tx.now
-    unchanged = declared and (namespace.content, *_limits(namespace)) == (c.content, *_limits(c))
+    unchanged = declared and all(getattr(namespace, name) == getattr(c, name) for name in _SAID)
     if not unchanged:
-        namespace.content, namespace.max_jobs = c.content, c.max_jobs
-        namespace.max_running, namespace.max_starts_per_minute = c.max_running, c.max_starts_per_minute
-        namespace.output_bytes, namespace.output_max_bytes = c.output_bytes, c.output_max_bytes
-        namespace.output_keep_ms, namespace.output_copies = c.output_keep_ms, c.output_copies
+        for name in _SAID:
+            setattr(namespace, name, getattr(c, name))
         follow(tx, namespace)
         namespace.modified_at_ms = tx.now
         namespace.revision = tx.new_revision()
@@ -86,30 +71,20 @@ def delete_namespace(tx: Tx, c: DeleteNamespace) -> Answer:
             f"The namespace {c.name} holds {namespace.jobs} jobs and {namespace.secrets} secrets; delete them first.",
         )
     tx.meta.namespaces -= 1
-    namespace.revision, namespace.content, namespace.max_jobs = 0, b"", None
-    namespace.max_running = namespace.max_starts_per_minute = None
-    namespace.output_bytes = namespace.output_max_bytes = namespace.output_keep_ms = None
-    namespace.output_copies = None
+    namespace.revision, namespace.content = 0, b""
+    for name in LIMITS:
+        setattr(namespace, name, None)
     follow(tx, namespace)
     tx.put_namespace(namespace)
     tx.actions.append(NamespaceChanged(c.name))
     return Accepted()
 
 
-def _limits(of: Namespace | PutNamespace) -> tuple[int | None, ...]:
-    output = (of.output_bytes, of.output_max_bytes, of.output_keep_ms, of.output_copies)
-    return of.max_jobs, of.max_running, of.max_starts_per_minute, *output
-
-
 def _wrong_in_limits(c: PutNamespace) -> str | None:
-    if c.max_running is not None and not 1 <= c.max_running <= RUNNING_MAX:
-        return f"max_running is {c.max_running}; use 1 to {RUNNING_MAX}."
-    if c.max_starts_per_minute is not None and not 1 <= c.max_starts_per_minute <= STARTS_MAX:
-        return f"max_starts_per_minute is {c.max_starts_per_minute}; use 1 to {STARTS_MAX}."
-    for name, (least, most) in _OUTPUT:
+    for name, row in LIMITS.items():
         value = getattr(c, name)
-        if value is not None and not least <= value <= most:
-            return f"{name} is {value}; use {least} to {most}."
+        if value is not None and not row.least <= value <= row.most:
+            return f"{name} is {value}; use {row.least} to {row.most}."
     return None
 
 

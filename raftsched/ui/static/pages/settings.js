@@ -7,59 +7,9 @@ import { Page, define } from "../core/element.js";
 import { number, plural } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
+import { SETTING_GROUPS } from "./setting-groups.js";
 
 const SETTINGS_PATH = "/v1/cluster/settings";
-// Settings about the same stand together; one that is in no group comes last.
-const SETTING_GROUPS = [
-  [
-    "Runs",
-    [
-      "timeout_ceiling",
-      "start_deadline",
-      "catch_up_max",
-      "queue_all_max",
-      "active_max",
-      "backfill_max",
-      "ageing",
-      "condition_check",
-    ],
-  ],
-  [
-    "What is kept",
-    [
-      "output_max_bytes",
-      "output_keep",
-      "output_copies",
-      "once_succeeded_keep",
-      "once_failed_keep",
-      "dead_letter_keep",
-      "attempts_kept",
-      "steps_kept",
-      "events_max",
-      "events_keep",
-      "audit_max",
-      "audit_keep",
-      "idempotency_keep",
-      "idempotency_max",
-    ],
-  ],
-  [
-    "How much there may be",
-    ["body_max_bytes", "params_max_bytes", "queues_max", "namespaces_max", "namespaces_strict", "secrets_max"],
-  ],
-  [
-    "Requests",
-    [
-      "rate_per_token",
-      "burst_per_token",
-      "rate_per_address",
-      "burst_per_address",
-      "failures_per_address",
-      "metrics_open",
-    ],
-  ],
-  ["Nodes", ["session_ttl", "clock_limit", "load_ahead", "upgrade_hold"]],
-];
 
 export class SettingsPage extends Page {
   #fields = null; // name -> {description, default, "x-bounds", type}
@@ -103,6 +53,7 @@ export class SettingsPage extends Page {
       below: h("p", { class: "muted" }, "They hold on every node alike, for what happens from then on."),
     });
     if (!this.#values) return [head, this.#error ? problem(this.#error) : loading()];
+    // A node of a later version may show settings that this page does not know.
     const grouped = new Set(SETTING_GROUPS.flatMap(([, names]) => names));
     const rest = Object.keys(this.#values).filter((name) => !grouped.has(name));
     const groups = rest.length ? [...SETTING_GROUPS, ["Others", rest]] : SETTING_GROUPS;

@@ -12,9 +12,9 @@ import pytest
 
 from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
+from raftsched.cluster_settings import Settings
 from raftsched.core.commands import PutSettings
 from raftsched.core.subjects.access import split_record
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.tables import Table
 from tests.support.local_api import Client, run
 from tests.support.tokens import As, guarded, limited

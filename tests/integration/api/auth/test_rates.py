@@ -15,9 +15,9 @@ from raftsched.api.auth.callers import Caller, Rate
 from raftsched.api.auth.rates import Buckets, Rates, network_of
 from raftsched.api.auth.spending import Spending, charged
 from raftsched.api.http.problems import Problem
+from raftsched.cluster_settings import Settings
 from raftsched.config.bounds import Bounds
 from raftsched.core.subjects.access import Role
-from raftsched.core.subjects.cluster import Settings
 from tests.support.local_api import Client, run
 from tests.support.tokens import As, guarded, make, unknown
 

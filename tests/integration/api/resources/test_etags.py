@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from raftsched.cluster_settings import Settings
 from raftsched.core.commands import PutNodeRule, PutQueue, PutSettings
-from raftsched.core.subjects.cluster import Settings
 from tests.support.local_api import Client, LocalCluster, serving
 
 QUEUE, NODE, SETTINGS = "/v1/queues/q", "/v1/nodes/n2", "/v1/cluster/settings"

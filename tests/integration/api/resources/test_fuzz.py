@@ -14,7 +14,7 @@ from raftsched.api.context import meta
 from raftsched.api.resources.calendars import CalendarIn, RangeIn
 from raftsched.api.resources.operators_schema import NodeIn, QueueIn, RateIn
 from raftsched.api.resources.settings_schema import SettingsIn
-from raftsched.core.limits import SETTINGS
+from raftsched.cluster_settings import SETTINGS
 from tests.integration.api.jobs.test_fuzz import durations, junk, loose, text
 from tests.support.amounts import examples
 from tests.support.local_api import LocalCluster, serving
@@ -67,7 +67,7 @@ def test_never_5xx(tmp_path: Path) -> None:
         assert (status, again) == (200, answer), (method, path, body)
         with cluster.store.read() as view:
             kept = meta(view).settings
-        assert all(least <= getattr(kept, field) <= most for field, (least, most) in SETTINGS.items())
+        assert all(row.least <= getattr(kept, field) <= row.most for field, row in SETTINGS.items())
 
     try:
         cluster.open_session("n1", "127.0.0.1:1")

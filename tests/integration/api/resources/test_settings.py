@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from raftsched.api.context import meta
+from raftsched.cluster_settings import SETTINGS, Settings
 from raftsched.core.commands import PutSettings
-from raftsched.core.limits import SETTINGS
-from raftsched.core.subjects.cluster import Settings
 from raftsched.errors import NoLeader
 from tests.support.local_api import Client, run
 
@@ -25,8 +24,8 @@ def stored(call: Client) -> Settings:
 
 def test_every_setting_has_bounds_and_a_default_within_them() -> None:
     assert set(SETTINGS) == set(Settings.__struct_fields__)
-    for field, (least, most) in SETTINGS.items():
-        assert least <= getattr(Settings(), field) <= most, field
+    for field, row in SETTINGS.items():
+        assert row.least <= getattr(Settings(), field) <= row.most, field
 
 
 def test_they_are_shown_in_the_words_of_the_api_and_can_be_put_back(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ import pytest
 from raftsched.api.context import ApiContext
 from raftsched.api.runs import changes, digests
 from raftsched.api.runs.digests import EVENTS_MAX, IDS_MAX, KINDS, ROWS_MAX, Digest, read_digest
+from raftsched.cluster_settings import Settings
 from raftsched.config.bounds import Bounds
 from raftsched.core.commands import CreateJob, PutSettings
 from raftsched.core.model import Policy, Trigger, TriggerKind
 from raftsched.core.subjects.changes import PER_ROW
-from raftsched.core.subjects.cluster import Settings
 from tests.support import sse
 from tests.support.local_api import Client, LocalCluster, run, serving
 from tests.support.places import Place, placed

@@ -16,8 +16,8 @@ import pytest
 
 from raftsched.api.auth.access import peer_header
 from raftsched.api.runs.output_copies import COPY, push
+from raftsched.cluster_settings import Settings
 from raftsched.core.commands import PutSettings
-from raftsched.core.subjects.cluster import Settings
 from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.output.following.copies import Piece
 from raftsched.output.following.copying import Copier

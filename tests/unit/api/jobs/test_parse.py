@@ -13,6 +13,7 @@ from raftsched.api.jobs.defaults import NamespaceDefaults
 from raftsched.api.jobs.generated import DefaultsIn
 from raftsched.api.jobs.parse import create_command, read_job
 from raftsched.api.jobs.schema import MisfireIn
+from raftsched.cluster_settings import Settings
 from raftsched.core.commands import CreateJob, decode
 from raftsched.core.model import (
     HOUR_MS,
@@ -35,7 +36,6 @@ from raftsched.core.model import (
 )
 from raftsched.core.rules.run_keys import Concurrency
 from raftsched.core.subjects.access import Attributed, Role
-from raftsched.core.subjects.cluster import Settings
 from raftsched.core.subjects.notices import Event, Notify
 
 NOW_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z

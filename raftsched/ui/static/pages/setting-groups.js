@@ -1,0 +1,74 @@
+/** The settings that stand together on the page. Made by scripts/make-settings; not edited by hand. */
+
+export const SETTING_GROUPS = [
+  [
+    "Runs",
+    [
+      "timeout_ceiling",
+      "start_deadline",
+      "catch_up_max",
+      "queue_all_max",
+      "active_max",
+      "ageing",
+      "condition_check",
+      "backfill_max",
+    ],
+  ],
+  [
+    "What is kept",
+    [
+      "once_succeeded_keep",
+      "once_failed_keep",
+      "attempts_kept",
+      "idempotency_keep",
+      "idempotency_max",
+      "dead_letter_keep",
+      "steps_kept",
+      "events_max",
+      "events_keep",
+      "audit_max",
+      "audit_keep",
+      "output_max_bytes",
+      "output_keep",
+      "output_copies",
+    ],
+  ],
+  [
+    "How much there may be",
+    [
+      "body_max_bytes",
+      "params_max_bytes",
+      "queues_max",
+      "namespaces_max",
+      "namespaces_strict",
+      "secrets_max",
+    ],
+  ],
+  [
+    "Requests",
+    [
+      "rate_per_token",
+      "burst_per_token",
+      "rate_per_address",
+      "burst_per_address",
+      "failures_per_address",
+      "metrics_open",
+    ],
+  ],
+  [
+    "Nodes",
+    [
+      "session_ttl",
+      "clock_limit",
+      "load_ahead",
+      "upgrade_hold",
+    ],
+  ],
+  [
+    "Remote workers",
+    [
+      "worker_ttl",
+      "workers_max",
+    ],
+  ],
+];
