@@ -16,11 +16,24 @@ DESCRIPTION_MAX = 1_024  # characters
 OWNER_MAX = 128  # characters
 URL_MAX = 2_048  # characters
 SECRET_VALUE_MAX = 8 * 1024  # bytes
-RATE_COUNT_MAX = 1_000_000
 # Least and most, of namespaces and of the cluster. Half of what is kept of an attempt may be in memory while it runs.
 OUTPUT_MAX_BYTES = (4 << 10, 256 << 20)
 OUTPUT_KEEP_MS = (3_600_000, 3_650 * 86_400_000)
 OUTPUT_COPIES = (1, 2)
+PRIORITY_MAX = 9
+LABELS_MAX = 32
+LABEL_KEY_MAX = 128  # characters
+LABEL_VALUE_MAX = 256  # characters
+TRIGGERS_MAX = 16  # of one job
+CONDITIONS_MAX = 8  # of one job
+CONDITION_MAX = 2_048  # characters of a path or an address
+UPSTREAM_MAX = 100  # jobs that one job follows
+OUTCOMES_MAX = 32  # entries of a job's `outcomes`
+NOTIFY_MAX = 8  # webhooks that one job names
+SHARDS_MAX = 1_000  # of one run
+KEY_TEMPLATE_MAX = 128  # bytes
+RATE_COUNT_MAX = 1_000_000
+BULK_IDS_MAX = 10_000  # jobs named one by one
 
 
 class OutOfRange(ValueError):

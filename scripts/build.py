@@ -73,7 +73,8 @@ def lacking(wheel: Path, source: Path) -> list[str]:
         names = set(packed.namelist())
     release = wheel.name.removesuffix("-py3-none-any.whl")
     about = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
-    wanted = {path.relative_to(source).as_posix() for path in (source / "raftsched").rglob("*") if path.is_file()}
+    files = (path for path in (source / "raftsched").rglob("*") if path.is_file() and path.name != "DESIGN.md")
+    wanted = {path.relative_to(source).as_posix() for path in files}
     wanted |= {f"{release}.dist-info/{name}" for name in about}
     units = (path.name for path in (source / "deploy" / "systemd").iterdir())
     wanted |= {f"{release}.data/data/share/raftsched/systemd/{name}" for name in units}

@@ -1,6 +1,7 @@
 """Writes what is made from the table of a job's fields (raftsched/api/jobs/fields.py):
 
-- raftsched/api/jobs/generated.py: the types of requests and answers, and the straight-line code between them and Policy
+- raftsched/surface/jobs_generated.py: the types of requests and answers
+- raftsched/api/jobs/generated.py: the straight-line code between them and Policy
 - raftsched/client/spec_generated.py and models_generated.py: the client's JobSpec and JobDefaults, and its Job
 - raftsched/cli/jobs/generated.py: options of `jobs create`, what `jobs export` leaves out
 - raftsched/ui/static/pages/editor/fields.js: the fields as the editor of the page explains them
@@ -13,15 +14,16 @@ import ast
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import msgspec
 
-from raftsched.api.jobs import concurrency, conditions, handlers, notify, outcomes, rules, schema, triggers
+from raftsched.api.jobs import concurrency, conditions, handlers, notify, outcomes, rules, triggers
 from raftsched.api.jobs.fields import FIELDS, Field
+from raftsched.surface import content, enums, jobs, scalars
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAD = '''"""Made from api/jobs/fields.py by scripts/make-fields; not edited by hand."""
@@ -39,17 +41,29 @@ def _json(value: Any) -> Any:
 # The API
 
 
-def render_api() -> str:
-    code = "\n".join([_job_in(), _defaults_in(), _job_shown(), _leave_out_defaults(), _policy_of(), _fill_in()])
-    used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+def render_types() -> str:
+    code = "\n".join([_job_in(), _defaults_in(), _job_shown()])
     imports = ["from typing import Any", "import msgspec", "from msgspec import Raw"]
-    imports.append("from raftsched.api.http.durations import format_duration")
-    imports.append("from raftsched.api.http.problems import FieldError")
-    for module in (concurrency, conditions, handlers, notify, outcomes, rules, schema, triggers):
-        imports += _imported(module, used)
-    imports.append("from raftsched.cluster_settings import Settings")
-    imports.append("from raftsched.core.model import Policy, Trigger")
+    return "\n".join([HEAD, *imports, *_all_imported((content, enums, scalars), code), "", code])
+
+
+def render_api() -> str:
+    code = "\n".join([_leave_out_defaults(), _policy_of(), _fill_in()])
+    imports = [
+        "from typing import Any",
+        "from raftsched.api.http.durations import format_duration",
+        "from raftsched.api.http.problems import FieldError",
+        "from raftsched.cluster_settings import Settings",
+        "from raftsched.core.model import Policy, Trigger",
+        "from raftsched.surface.jobs_generated import JobIn, JobShown",
+    ]
+    imports += _all_imported((concurrency, conditions, handlers, notify, outcomes, rules, triggers, content), code)
     return "\n".join([HEAD, *imports, "", code])
+
+
+def _all_imported(modules: Sequence[ModuleType], code: str) -> list[str]:
+    used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+    return [line for module in modules for line in _imported(module, used)]
 
 
 def _imported(module: ModuleType, used: set[str]) -> list[str]:
@@ -204,7 +218,7 @@ def _job_model() -> list[str]:
         '    """A job: its state, then its content."""',
         "",
     ]
-    lines += _answered(schema, "JobOut")
+    lines += _answered(jobs, "JobOut")
     lines.append("    # its content, as given, with the defaults filled in")
     for f in FIELDS:
         value = f" = {_json(f.default)!r}"
@@ -323,6 +337,7 @@ def with_docs(text: str) -> str:
 
 
 MADE: dict[str, Callable[[], str]] = {
+    "raftsched/surface/jobs_generated.py": render_types,
     "raftsched/api/jobs/generated.py": render_api,
     "raftsched/client/spec_generated.py": render_spec,
     "raftsched/client/models_generated.py": render_models,

@@ -117,7 +117,8 @@ class ApiContext:
         return answers
 
     def propose_then(self, commands: Sequence[bytes], reply: Reply) -> None:
-        """Calls `reply` from the event loop, once. Raises at once what `propose` would raise at once."""
+        """Calls `reply` from the event loop, once. Raises at once what `propose` would raise at once. Who
+        answers a request with it notes how far the answer reads (`note_read_index`)."""
         if self.log.propose_then is not None:
             signed, trace = self._signed(commands), request_state().trace
             if trace is None:

@@ -7,7 +7,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from raftsched.bounds import COUNT_MAX, RATE_COUNT_MAX, SLOTS_MAX, STORED_DURATION_MAX_MS, TIME_MAX_MS
+from raftsched.bounds import (
+    CONDITION_MAX,
+    CONDITIONS_MAX,
+    COUNT_MAX,
+    LABEL_KEY_MAX,
+    LABEL_VALUE_MAX,
+    LABELS_MAX,
+    NOTIFY_MAX,
+    OUTCOMES_MAX,
+    PRIORITY_MAX,
+    RATE_COUNT_MAX,
+    SHARDS_MAX,
+    SLOTS_MAX,
+    STORED_DURATION_MAX_MS,
+    TIME_MAX_MS,
+    TRIGGERS_MAX,
+    UPSTREAM_MAX,
+)
 from raftsched.cluster_settings import SETTINGS, Settings
 from raftsched.core.model import (
     DAY_MS,
@@ -27,7 +44,7 @@ from raftsched.core.rules.key_templates import JOB_MARK, VALUE_MAX, KeyTemplateE
 from raftsched.core.rules.run_keys import Concurrency
 from raftsched.core.subjects.calendar import CALENDAR_NAME_MAX
 from raftsched.core.subjects.cluster import NodeRule, OpenWorker
-from raftsched.core.subjects.notices import NOTIFY_MAX, SYSTEM_QUEUES
+from raftsched.core.subjects.notices import SYSTEM_QUEUES
 
 if TYPE_CHECKING:
     from raftsched.core.commands import PutQueue
@@ -36,7 +53,6 @@ if TYPE_CHECKING:
 NOW_MAX_MS = 2**43  # the year 2248: ids are a time and 20 bits more, and fit in 64
 GRACE_MAX_MS = HOUR_MS  # of a run that is to end
 RETRY_LEVELS_MAX = 1_000
-OUTCOMES_MAX = 32  # entries of a job's `outcomes`
 SNOOZES_MAX = 1_000  # of one instance: then it fails, so that none goes on for ever unseen
 SNOOZE_MS = (1_000, 30 * DAY_MS)  # least, most
 PROGRESS_TEXT_MAX = 200  # characters
@@ -51,11 +67,7 @@ U64_MAX = 2**64 - 1
 FIRES_MAX = 2**53  # that one gap stands for: more than there are milliseconds up to TIME_MAX_MS
 REVISIONS_MAX = 100  # of one job, that its active runs were made from
 HANDED_BACK_MAX = 10  # times that one instance may be handed back; then it counts as lost each time
-PRIORITY_MAX = 9
 RUN_MAX = 120 * 1024  # bytes of handler and params, as JSON: they go to a run in one packet, or in its environment
-CONDITIONS_MAX = 8  # of one job
-CONDITION_MAX = 2_048  # characters of a path or an address
-UPSTREAM_MAX = 100  # jobs that one job follows
 # The search for circles takes ten steps for each job that it looks at, and one for each that this one waits for.
 CIRCLE_JOB_STEPS = 10
 CIRCLE_STEPS = 1_100  # of one search: a hundred jobs that wait for one each
@@ -66,17 +78,12 @@ QUEUE_NAME_MAX = 128  # bytes
 USER_NEED_MAX = 128  # bytes: a namespace, a colon, a user
 RATE_PERIOD_MS = (1_000, DAY_MS)  # least, most
 USERS_MAX = 100  # jobs that a refusal carries, of those that use something; one more says that there are more
-LABELS_MAX = 32
-LABEL_KEY_MAX = 128  # characters
-LABEL_VALUE_MAX = 256  # characters
 KEY_SIZE = 24  # bytes of an instance key
 BOOT_ID_MAX = 128  # bytes of what a remote worker calls its boot
 WEIGHT_MAX = 1_000
 SERVED_MAX = 100  # queues, and namespaces, that one remote worker is limited to
 HANDLERS_MAX = 1_000  # of one remote worker
-SHARDS_MAX = 1_000  # of one run
 TARGETS_MAX = 10_100  # nodes and workers that one run has a part on: all that there may be
-TRIGGERS_MAX = 16  # of one job
 TRIGGER_ID_MAX = 128  # bytes
 SORT_MAX = 1_000  # instances of one SortReady
 P95_PERCENT_MAX = 100_000  # a thousand times what a run usually takes

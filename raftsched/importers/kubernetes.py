@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from raftsched import names as rules
+from raftsched.bounds import SHARDS_MAX
 from raftsched.importers.documents import Document
 from raftsched.importers.foreign import (
     Entry,
@@ -48,7 +49,6 @@ _POD = frozenset(
 _POD_DEFAULTS: Mapping[str, Any] = {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
 _POD_GRACE_S = 30  # what Kubernetes gives unless it is told otherwise
 GRACE_MAX_S = 3600
-SHARDS_MAX = 1_000
 _INDEX = "JOB_COMPLETION_INDEX"  # how Kubernetes tells a pod which one it is
 _CONTAINER = frozenset(
     ["name", "image", "command", "args", "env", "envFrom", "workingDir", "resources", "volumeMounts", "securityContext"]

@@ -62,12 +62,17 @@ class Operations:
 
     async def _go_on(self) -> None:
         try:
-            while self._open and self._current():
+            waiting = 0  # of those that are open, since the last step
+            while len(self._open) > waiting and self._current():
                 number = self._open.popleft()
                 operation = self._row(number)
                 if operation is None or operation.state is not OperationState.RUNNING:
                     continue
                 self._open.append(number)
+                if self._waits(operation):
+                    waiting += 1
+                    continue
+                waiting = 0
                 step = StepOperation(number, operation.steps, ROWS, JOBS)
                 answer = (await self._raft.propose([encode(step)], TIMEOUT_S))[0]
                 if not isinstance(answer, Accepted):  # cancelled meanwhile, or an earlier step that came late
@@ -81,6 +86,15 @@ class Operations:
             raise
         finally:
             self._busy = False
+
+    def _waits(self, operation: Operation) -> bool:
+        """Returns whether it is to choose by the next fire times of jobs, and one that was there when it began has its
+        next time still to come from the leader: apply could not tell whether that job matches."""
+        if operation.filter is None or not operation.filter.by_due_time:
+            return False
+        with self._read() as view:
+            owed = view.scan(Table.UNSCHEDULED, b"", u64(operation.until_id) + b"\0")
+            return any(from_u64(since) <= operation.created_at_ms for _, since in owed)
 
     def _row(self, number: int) -> Operation | None:
         with self._read() as view:

@@ -23,7 +23,6 @@ from raftsched.core.tables import ReadView
 HEADER = "Raftsched-Session-Secret"
 PREFIX = "rsw_"
 SECRET_BYTES = 32
-PATTERN = rf"[0-9]{{1,18}}-([0-9a-f]{{32}}|{PREFIX}[A-Za-z0-9_-]{{43}})"
 _TEXT = re.compile(rf"([0-9]{{1,18}})-([0-9a-f]{{32}}|{PREFIX}[A-Za-z0-9_-]{{43}})", re.ASCII)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from scripts.suite.bundles import ROOT, files_of_tests
-from scripts.suite.subjects import EVERYTHING, NOTHING, SUBJECTS
+from scripts.suite.subjects import DESIGN, EVERYTHING, NOTHING, SUBJECTS
 
 CODE = ("raftsched", "tests", "scripts")
 _WHOLE_NODES = "tests/e2e/"  # these tests are found by the table
@@ -53,6 +53,8 @@ def select(changed: Iterable[str], root: Path = ROOT) -> list[str] | None:
 
 
 def _concerns(paths: tuple[str, ...], path: str) -> bool:
+    if path.endswith(f"/{DESIGN}"):
+        return DESIGN in paths
     return any(path == one or (one.endswith("/") and path.startswith(one)) for one in paths)
 
 

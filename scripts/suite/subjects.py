@@ -22,6 +22,8 @@ def _e2e(*names: str) -> tuple[str, ...]:
     return tuple(f"tests/e2e/test_{name}.py" for name in names)
 
 
+DESIGN = "DESIGN.md"  # of any room: a document, whatever the folder that it is in
+
 SUBJECTS = (
     Subject(("raftsched/core/",), ("tests/golden", "tests/property"), "`./scripts/simulate --jobs`"),
     Subject(("raftsched/schedule/", "raftsched/crontabs/"), ("tests/property", *_e2e("crontabs"))),
@@ -70,22 +72,25 @@ SUBJECTS = (
     Subject(("examples/",), _e2e("workers", "worker_protocol", "webshop", "examples")),
     Subject(
         ("raftsched/api/",),
-        ("tests/unit/api", "tests/integration/api", *_e2e("fuzz_api", "api_model", "sdk", "tls")),
+        ("tests/kept", "tests/unit/api", "tests/integration/api", *_e2e("fuzz_api", "api_model", "sdk", "tls")),
         "`./scripts/fuzz-api`; `./scripts/bench create` where every request passes",
     ),
     Subject(
         ("raftsched/client/", "raftsched/handlers.py", "raftsched/run.py"),
-        ("tests/unit/client", *_e2e("sdk", "webshop")),
+        ("tests/kept", "tests/unit/client", *_e2e("sdk", "webshop")),
         "`./scripts/make-sync`",
     ),
     Subject(("raftsched/importers/",), ("tests/unit/importers",)),
-    Subject(("raftsched/cli/",), ("tests/unit/cli", "tests/unit/docs", *_e2e("examples"))),
+    Subject(("raftsched/cli/",), ("tests/kept", "tests/unit/cli", "tests/unit/docs", *_e2e("examples"))),
     Subject(("raftsched/ui/",), ("tests/unit/ui", "tests/e2e/browser"), "`./scripts/bench page`"),
     Subject(("deploy/",), ("tests/unit/docs", *_e2e("kubernetes", "virtual_machines", "proxies", "systemd", "watch"))),
     Subject(("raftsched/metrics.py", "raftsched/samples.py"), ("tests/unit/docs", *_e2e("watch"))),
     Subject(("pyproject.toml", "requirements.lock", "scripts/build.py"), _e2e("packages", "startup")),
     Subject(
-        ("docs/", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "mkdocs.yml"),
+        (
+            *("docs/", "README.md", "ARCHITECTURE.md", DESIGN, "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
+            "mkdocs.yml",
+        ),
         ("tests/unit/docs", *_e2e("examples", "runs_by_example")),
         "`./scripts/docs`",
     ),
@@ -95,6 +100,7 @@ SUBJECTS = (
     Subject(("scripts/suite/", "scripts/test"), ("tests/unit/suite",)),
     Subject(("jepsen-like/",), ("tests/unit/harness",)),
     Subject(("tests/golden/",), ("tests/golden",)),
+    Subject(("tests/kept/",), ("tests/kept",)),
     Subject(("tests/data/",), ("tests/unit/crontabs", "tests/unit/docs", "tests/integration/api")),
 )
 

@@ -31,6 +31,7 @@ OTHERS = {  # file -> page
     "jepsen-like/README.md": "project/jepsen-like.md",
 }
 FOLDERS = ("deploy", "examples")  # whose READMEs, at any depth, are pages
+DESIGNS = "raftsched/*/DESIGN.md"  # the decisions of each room, at its door
 SHOWN_MAX = 200_000  # bytes of a file that is shown
 _LANGUAGES = {
     ".yml": "yaml", ".yaml": "yaml", ".json": "json", ".py": "python", ".sh": "sh", ".toml": "toml", ".go": "go",
@@ -104,6 +105,8 @@ def site(made: Mapping[str, str]) -> Site:
         found.add(Page(path, "README.md", parts))
     for source, path in OTHERS.items():
         found.add(Page(path, source, (ROOT / source).read_text()))
+    for design in sorted(ROOT.glob(DESIGNS)):
+        found.add(Page(f"design/{design.parent.name}.md", str(design.relative_to(ROOT)), design.read_text()))
     for folder in FOLDERS:
         for readme in sorted((ROOT / folder).rglob("README.md")):
             name = str(readme.parent.relative_to(ROOT))

@@ -84,7 +84,7 @@ def test_the_wheel_carries_the_page_types_and_licence_and_says_what_it_is(built:
         said = email.message_from_bytes(wheel.read(about))
     for wanted in ("raftsched/py.typed", "raftsched/ui/static/index.html", "raftsched/ui/static/app.js"):
         assert wanted in names
-    assert not [name for name in names if "test_" in name or "__pycache__" in name]
+    assert not [name for name in names if "test_" in name or "__pycache__" in name or "DESIGN" in name]
     assert said["License-Expression"] == "Apache-2.0"
     assert said["License-File"] == "LICENSE"
     assert said["Description-Content-Type"] == "text/markdown"

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from raftsched.api.jobs.defaults import NamespaceDefaults
-from raftsched.api.jobs.generated import DefaultsIn
 from raftsched.api.jobs.parse import create_command, read_job
 from raftsched.api.jobs.render import job_json
 from raftsched.cluster_settings import Settings
 from raftsched.core.commands import decode
 from raftsched.core.model import Job, JobState
+from raftsched.surface.jobs_generated import DefaultsIn
 
 NOW_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -44,6 +44,9 @@ named_filters = st.one_of(
     st.fixed_dictionaries({"name": st.sampled_from(NAMES)}),
     st.fixed_dictionaries({"name_prefix": st.sampled_from(["a", "ab", "rep", "q"])}),
 )
+bounds = st.lists(  # of times, and whose time it is
+    st.tuples(st.sampled_from(["created_from", "created_to", "next_from", "next_to"]), numbers), max_size=2
+)
 changes = st.dictionaries(
     st.sampled_from(["owner", "priority", "labels", "queue", "overlap", "trigger"]), st.booleans(), min_size=1
 )

@@ -54,6 +54,10 @@ class ApiSteps(RuleBasedStateMachine):
         fresh = {"consistency": "leader"} if n % 2 else {"min_index": self.caller.index}
         return self.caller(self.node(n // 2), "GET", path, query={**(query or {}), **fresh})
 
+    def catch_up(self, n: int) -> None:
+        """Has a node apply the newest write, before it is asked what it answers by what it knows."""
+        self.read(2 * n, "/v1/jobs", {"limit": 1})
+
     def learn(self, job: ModelJob, reply: Reply) -> None:
         """The time that only the cluster knows, and then all of the job is checked."""
         said = reply.json["next_fire_at"]

@@ -32,8 +32,10 @@ ROOMS: dict[str, set[str]] = {
     "notices": {"core"},
     "worker": {"core", "store", "raft", "config", "security", "tracing", "output", "notices"},
     "remote": {"core", "store", "raft", "config", "security", "worker", "output", "client", "tracing"},
+    "surface": set(),
     "api": {
         "core",
+        "surface",
         "store",
         "raft",
         "schedule",
@@ -75,6 +77,7 @@ LEAVES_OF = {
     "schedule": {"errors", "bounds"},
     "crontabs": set(),
     "system": set(),
+    "surface": {"bounds", "errors", "hosts", "names", "quantities"},
     "client": {"errors", "names", "bounds", "system", "version"},
     "importers": {"bounds", "names", "quantities", "system"},
     "cli": {

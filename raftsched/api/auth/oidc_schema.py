@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from raftsched.api.auth.callers import RoleName
-from raftsched.api.jobs.schema import Namespace
 from raftsched.core.subjects.access import NAMESPACES_MAX
+from raftsched.surface.scalars import Namespace
 
 RULES_MAX = 200
 ALGORITHMS_MAX = 10

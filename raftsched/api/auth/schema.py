@@ -9,12 +9,12 @@ from msgspec import Meta
 
 from raftsched import names
 from raftsched.api.auth.callers import RoleName
-from raftsched.api.jobs.concurrency import RateCount, RatePeriod
-from raftsched.api.jobs.schema import Name, Namespace, Time, by_rule
 from raftsched.api.resources.operators_schema import RateOut
 from raftsched.bounds import RATE_COUNT_MAX
 from raftsched.core.limits import SERVED_MAX
 from raftsched.core.subjects.access import NAMESPACES_MAX
+from raftsched.surface.content import RateCount, RatePeriod
+from raftsched.surface.scalars import Name, Namespace, Time, by_rule
 
 GrantRole = Literal["viewer", "editor", "operator"]
 QueueServed = Annotated[str, by_rule(names.QUEUE)]

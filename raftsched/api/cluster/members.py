@@ -20,11 +20,11 @@ from raftsched.api.http.idempotency import UNNAMED, Named, done_before, noted, p
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply, reply_value
 from raftsched.api.http.requests import READ, catch_up
-from raftsched.api.jobs.schema import NodeId, StoreId
 from raftsched.api.openapi.declarations import action
 from raftsched.api.openapi.operation import WRITES, Reply, operation
 from raftsched.core.commands import Barrier
 from raftsched.errors import RaftschedError
+from raftsched.surface.scalars import NodeId, StoreId
 
 NOTE_S = 2.0
 

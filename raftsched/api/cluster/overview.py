@@ -16,7 +16,6 @@ from raftsched.api.http.peers import read_answer
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ
-from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
 from raftsched.api.ports import ClusterStatus, Peer
 from raftsched.api.resources.operators_schema import DiskOut
@@ -27,6 +26,7 @@ from raftsched.core.subjects.cluster import Session
 from raftsched.core.subjects.leasing import DiskUse
 from raftsched.core.tables import ReadView, Table, after, u64
 from raftsched.raft import JoinRequest, MemberStatus
+from raftsched.surface.scalars import Time
 
 _LEADER_WAIT = aiohttp.ClientTimeout(total=1.0)
 

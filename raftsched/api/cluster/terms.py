@@ -10,10 +10,10 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ
-from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import PageOf, operation
 from raftsched.core.rows import TERMS
 from raftsched.core.tables import Table, from_u64
+from raftsched.surface.scalars import Time
 
 
 class TermOut(msgspec.Struct):

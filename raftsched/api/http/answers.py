@@ -7,7 +7,8 @@ from typing import Literal
 import msgspec
 
 from raftsched.api.cluster.overview import NodeOut, WaitingOut
-from raftsched.api.jobs.schema import InstanceOut, Time
+from raftsched.surface.runs import InstanceOut
+from raftsched.surface.scalars import Time
 
 
 class Checks(msgspec.Struct):
@@ -33,66 +34,6 @@ class NotReady(msgspec.Struct):
     checks: Checks
     waits_for: str
     trouble: str | None = None
-
-
-class RunMade(msgspec.Struct):
-    """`id`: the instance that was made."""
-
-    id: str
-    job_id: str
-
-
-class JobStateShown(msgspec.Struct):
-    state: Literal["NEW", "SCHEDULED", "SUSPENDED", "EXPIRED"]
-
-
-class Moment(msgspec.Struct):
-    """`trigger`: the id of the one of several triggers; null where there is one."""
-
-    at: Time
-    note: str | None
-    trigger: str | None
-
-
-class DueDayOut(msgspec.Struct):
-    """A day of the time zone that was asked for. `left_out`: times that the trigger's calendar excludes."""
-
-    date: str
-    due: int
-    left_out: int
-
-
-class Moments(msgspec.Struct):
-    """The trigger in plain words, and nominal times, before jitter. `more`: there are more than these, up to `to` if
-    that was given. `days`: with `by_day`, those that have any times."""
-
-    description: str
-    next: list[Moment]
-    more: bool
-    days: list[DueDayOut] | None
-
-
-class BackfillMade(msgspec.Struct):
-    job_id: str
-    count: int
-
-
-class BackfillSeen(msgspec.Struct):
-    """With `dry_run`: what would be made."""
-
-    job_id: str
-    count: int
-    times: list[Time]
-
-
-class BatchMade(msgspec.Struct, gc=False):
-    """A job of a batch that was made (201), or was there with the same content (200)."""
-
-    status: Literal[200, 201]
-    id: str
-    state: Literal["NEW", "SCHEDULED", "SUSPENDED", "EXPIRED"]
-    revision: int
-    next_fire_at: Time | None
 
 
 class Refused(msgspec.Struct):
@@ -125,13 +66,6 @@ class DeadLetter(InstanceOut, kw_only=True):
     """An instance, and since when it is a dead letter."""
 
     dead_since: Time
-
-
-class JobDeleted(msgspec.Struct):
-    """`deleted`: how many jobs were. `ending`: runs of it that were under way and are asked to end."""
-
-    deleted: int
-    ending: int
 
 
 class Paused(msgspec.Struct):

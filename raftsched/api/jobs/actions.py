@@ -12,16 +12,13 @@ from aiohttp import web
 from raftsched.api.auth.callers import within
 from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
-from raftsched.api.http.answers import JobStateShown, RunMade
 from raftsched.api.http.call import Call, read_no_body
 from raftsched.api.http.idempotency import UNNAMED, Named, done_before, under
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import job_of, propose_one, reply_fields, reply_job
 from raftsched.api.http.requests import READ, catch_up, job_id_of
-from raftsched.api.jobs.actions_schema import ExpireIn, PauseIn, RunIn, SkipNextIn, StateIn
 from raftsched.api.jobs.render import etag, never_fires
 from raftsched.api.jobs.rules import check_run, encode_params
-from raftsched.api.jobs.schema import Nothing
 from raftsched.api.jobs.targets import change_target, target_job
 from raftsched.api.jobs.triggers import time_of, until_of
 from raftsched.api.openapi.declarations import action
@@ -36,6 +33,8 @@ from raftsched.core.rows import decode_instance
 from raftsched.core.rules.references import may_refer, missing, references_in
 from raftsched.core.tables import Table, after, from_by_job, u64
 from raftsched.errors import RaftschedError
+from raftsched.surface.jobs import ExpireIn, JobStateShown, PauseIn, RunIn, RunMade, SkipNextIn, StateIn
+from raftsched.surface.scalars import Nothing
 from raftsched.templates import TEMPLATE, wrong_in
 
 SKIP_TRIES = 5

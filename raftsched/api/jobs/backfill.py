@@ -8,14 +8,12 @@ from aiohttp import web
 
 from raftsched import schedule
 from raftsched.api.context import ApiContext
-from raftsched.api.http.answers import BackfillMade, BackfillSeen
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.idempotency import done_before
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import reply_fields
 from raftsched.api.http.requests import catch_up
-from raftsched.api.jobs.actions_schema import BackfillIn
 from raftsched.api.jobs.moments import sources_of
 from raftsched.api.jobs.targets import target_job
 from raftsched.api.jobs.triggers import time_of
@@ -26,6 +24,7 @@ from raftsched.core.ids import job_text
 from raftsched.core.model import EveryMode, Job, Trigger, TriggerKind
 from raftsched.core.rules.backfill import times_without_run
 from raftsched.schedule import TriggerError
+from raftsched.surface.jobs import BackfillIn, BackfillMade, BackfillSeen
 
 TRIES = 5  # when the job is changed meanwhile
 

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from raftsched.api.auth.callers import note_read_index
 from raftsched.api.context import ApiContext
-from raftsched.api.http.answers import BatchMade
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.idempotency import Named, known, part
@@ -23,7 +23,6 @@ from raftsched.api.http.problems import Problem, body_of, from_rejected
 from raftsched.api.http.replies import reply
 from raftsched.api.http.requests import catch_up
 from raftsched.api.http.slices import Slices
-from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.parse import create_command, read_job
 from raftsched.api.jobs.render import STATE_NAMES, next_fire_at_ms
 from raftsched.api.jobs.resolving import TRIES, defaults_change_too_often, refresh_defaults
@@ -38,6 +37,8 @@ from raftsched.core.subjects.idempotency import BATCH_PLACES, item_result
 from raftsched.core.subjects.namespace import DEFAULTS_STALE
 from raftsched.errors import RaftschedError
 from raftsched.raft import settle
+from raftsched.surface.jobs import BatchMade
+from raftsched.surface.jobs_generated import JobIn
 
 PROPOSAL_COMMANDS = 1_000
 PROPOSAL_BYTES = 256 * 1024
@@ -156,6 +157,7 @@ async def _gather(
     """Returns True when some have to be proposed again; these have no result yet."""
     if proposals:
         await asyncio.wait([proposal.answers for proposal in proposals])
+        note_read_index(ctx.applied())  # it is no task of this request that came by their entries
     failures = 0
     first: RaftschedError | None = None
     again = False

@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from raftsched.api.auth.callers import check_permitted, must_name, sees, sees_all, within
+from raftsched.api.auth.callers import check_permitted, must_name, note_read_index, sees, sees_all, within
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time, format_time_or_none
@@ -22,17 +22,8 @@ from raftsched.api.http.problems import FieldError, ParameterError, Problem
 from raftsched.api.http.replies import propose_one, reply_page, reply_value
 from raftsched.api.http.requests import READ, catch_up, id_of
 from raftsched.api.http.slices import Slices
-from raftsched.api.jobs.bulk_schema import (
-    ActionsIn,
-    DeletedOut,
-    DryRunOut,
-    JobFilterIn,
-    OperationOut,
-    RefusalOut,
-    SampleOut,
-)
+from raftsched.api.jobs.due import shown_times
 from raftsched.api.jobs.filters import PARAMETERS, of_body, of_query, shown
-from raftsched.api.jobs.schema import Nothing
 from raftsched.api.jobs.triggers import until_of
 from raftsched.api.openapi.declarations import action, listing
 from raftsched.api.openapi.operation import WRITES, AnyOf, Reply, operation
@@ -48,6 +39,8 @@ from raftsched.core.rules.selection import match, walk
 from raftsched.core.subjects.operations import BulkAction, Operation, OperationState
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import KINDS
+from raftsched.surface.bulk import ActionsIn, DeletedOut, DryRunOut, JobFilterIn, OperationOut, RefusalOut, SampleOut
+from raftsched.surface.scalars import Nothing
 
 BODY_MAX = 256 * 1024  # bytes
 LOOK_MAX = 1_000_000  # rows looked at for a dry run
@@ -184,7 +177,8 @@ async def _ended(ctx: ApiContext, operation: Operation) -> Operation:
         left = until - ctx.clock.monotonic()
         if left <= 0:
             break
-        seen = ctx.cluster.status().applied_index
+        seen = ctx.applied()
+        note_read_index(seen)
         with ctx.read() as view:
             operation = _find(view, operation.id) or operation
         if operation.state is OperationState.RUNNING and not await ctx.log.wait_applied(seen + 1, left):
@@ -221,7 +215,7 @@ async def _count_matches(ctx: ApiContext, wanted: JobFilter, counted: DryRunOut)
     with ctx.read() as view:
         way = walk(wanted, meta(view).last_id)
     last = None
-    slices = Slices()
+    slices, shown_time = Slices(), shown_times(ctx, ctx.now_ms())
     while True:
         with ctx.read() as view:
             for key, value in way.rows(view, last):
@@ -231,7 +225,7 @@ async def _count_matches(ctx: ApiContext, wanted: JobFilter, counted: DryRunOut)
                 counted.examined += 1
                 last = key
                 raw = way.job(view, key, value)
-                _count(counted, None if raw is None else match(wanted, raw))
+                _count(counted, None if raw is None else match(wanted, raw, shown_time))
                 if slices.over:
                     break
             else:

@@ -5,20 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
 
 from raftsched.api.auth.callers import check_permitted
 from raftsched.api.context import ApiContext, meta
-from raftsched.api.http.answers import Moment
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import reply
 from raftsched.api.jobs.defaults import find_namespace, read_defaults
 from raftsched.api.jobs.endpoints import patched
-from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.moments import (
     COUNT_DEFAULT,
     Window,
@@ -54,19 +52,10 @@ from raftsched.core.rules.creation import (
 from raftsched.core.rules.references import missing, references
 from raftsched.core.rules.selection import DEFAULT_NAMESPACE, is_followed
 from raftsched.core.tables import ReadView, Table, from_u64, name_key, u64
+from raftsched.surface.jobs import CheckedOut, Result
+from raftsched.surface.jobs_generated import JobIn
 
 T = TypeVar("T")
-Result = Literal["created", "changed", "unchanged"]
-
-
-class CheckedOut(msgspec.Struct):
-    """`job`: its content, defaults filled in. `description` and `next`: its trigger in words, and its next times."""
-
-    result: Result
-    job: dict[str, Any]
-    description: str
-    next: list[Moment]
-    more: bool
 
 
 @operation(

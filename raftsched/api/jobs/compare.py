@@ -3,7 +3,7 @@ same of many. Nothing is done."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -20,7 +20,6 @@ from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.checking import is_same, refuse_missing
 from raftsched.api.jobs.defaults import read_defaults
 from raftsched.api.jobs.endpoints import identify
-from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.parse import Content, read_job, too_large
 from raftsched.api.jobs.render import etag
 from raftsched.api.jobs.texts import BODY_MAX, job_texts
@@ -30,31 +29,10 @@ from raftsched.cluster_settings import Settings
 from raftsched.core.model import Job, JobState, Trigger, TriggerKind
 from raftsched.core.rules.selection import DEFAULT_NAMESPACE
 from raftsched.core.tables import ReadView
+from raftsched.surface.jobs import ComparedOut, ComparedPage, ComparisonOut
+from raftsched.surface.jobs_generated import JobIn
 
 _PAUSED = (JobState.NEW, JobState.SUSPENDED)
-
-
-class ComparisonOut(msgspec.Struct):
-    """Jobs as they are given, without defaults."""
-
-    result: Literal["created", "changed", "unchanged"]
-    before: dict[str, Any] | None
-    after: dict[str, Any]
-
-
-class ComparedOut(msgspec.Struct, omit_defaults=True):
-    """`refused`: by the `detail`, as a PUT of the job would be. `etag`: of the job that there is, for the If-Match of
-    that PUT."""
-
-    result: Literal["created", "changed", "unchanged", "refused"]
-    detail: str | None = None
-    etag: str | None = None
-
-
-class ComparedPage(msgspec.Struct):
-    """One for each job, in their order."""
-
-    items: list[ComparedOut]
 
 
 class _Named(msgspec.Struct):

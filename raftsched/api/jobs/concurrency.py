@@ -3,53 +3,15 @@ jobs say them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import msgspec
-from msgspec import Meta
+from typing import Any
 
 from raftsched.api.http.problems import FieldError
-from raftsched.api.jobs.schema import SmallCount
 from raftsched.api.jobs.triggers import duration_of
-from raftsched.api.openapi import patterns
-from raftsched.bounds import RATE_COUNT_MAX
 from raftsched.core.limits import RATE_PERIOD_MS
-from raftsched.core.rules.key_templates import TEMPLATE_MAX, KeyTemplateError, parse, pointer, render
+from raftsched.core.rules.key_templates import KeyTemplateError, parse, pointer, render
 from raftsched.core.rules.run_keys import Concurrency
 from raftsched.quantities import format_duration
-
-RateCount = Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")]
-RatePeriod = Annotated[
-    str,
-    Meta(
-        description="a duration such as 30s, 5m, 1h30m, 1d or PT5M",
-        extra_json_schema={"format": "rate-period", "pattern": patterns.DURATION},
-    ),
-]
-KeyTemplate = Annotated[
-    str,
-    Meta(
-        description='a text such as "{params.tenant}"',
-        extra_json_schema={"format": "key-template", "pattern": patterns.KEY_TEMPLATE, "maxLength": TEMPLATE_MAX},
-    ),
-]
-
-
-class RateIn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """So many starts in each period."""
-
-    count: RateCount | None = None
-    per: RatePeriod | None = None
-
-
-class ConcurrencyIn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """`key`: text in which {params.NAME} stands for a param of the run (a dot goes into an object), and {job} for the
-    name of the job. Of all runs of the namespace with the same key at most `max` go at one time, and so many start as
-    `rate` says; one of these has to be given."""
-
-    key: KeyTemplate | None = None
-    max: SmallCount | None = None
-    rate: RateIn | None = None
+from raftsched.surface.content import ConcurrencyIn, RateIn
 
 
 def concurrency_of(given: ConcurrencyIn, params: dict[str, Any], errors: list[FieldError]) -> Concurrency:

@@ -6,11 +6,11 @@ from raftsched import names
 from raftsched.api.auth.callers import sees
 from raftsched.api.http.problems import FieldError
 from raftsched.api.jobs.handlers import url_error
-from raftsched.api.jobs.schema import ConditionIn
 from raftsched.api.jobs.triggers import duration_of
-from raftsched.core.limits import CONDITION_MAX
+from raftsched.bounds import CONDITION_MAX
 from raftsched.core.model import Condition, ConditionKind, Policy
 from raftsched.hosts import url_asked_for
+from raftsched.surface.content import ConditionIn
 
 _ONE_OF = "exactly one of path, http, job_succeeded"
 _BELONGS = {"status": "http", "within": "job_succeeded"}

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING
 
-import msgspec
 from aiohttp import web
-from msgspec import Meta
 
 from raftsched import names, schedule
 from raftsched.api.auth.callers import check_permitted
@@ -19,10 +17,17 @@ from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.parse import read_plain
-from raftsched.api.jobs.schema import Namespace, Text, Zone
 from raftsched.api.openapi.operation import BODIES, operation
 from raftsched.core.rules.selection import DEFAULT_NAMESPACE
 from raftsched.schedule import TriggerError
+from raftsched.surface.schedules import (
+    CRONTAB_FILE_MAX,
+    CRONTAB_PREFIX,
+    CRONTAB_PREFIX_RULE,
+    CrontabIn,
+    CrontabLineOut,
+    CrontabOut,
+)
 
 if TYPE_CHECKING:
     from raftsched.crontabs.line import Switches
@@ -35,45 +40,7 @@ JOBS_BYTES = 4 * 1024 * 1024  # of the commands and variables of all jobs: each 
 BODY_MAX = 512 * 1024  # bytes; what is escaped takes more room than the text
 _NO_USER = '"user_column": false'
 
-_PREFIX = re.compile(r"[a-z0-9._-]{0,30}", re.ASCII)
-_PREFIX_RULE = "at most 30 of a-z, 0-9, '.', '_' and '-'"
-FILE_MAX = 200  # characters
-Prefix = Annotated[str, Meta(description=_PREFIX_RULE, extra_json_schema={"pattern": f"^{_PREFIX.pattern}$"})]
-FileName = Annotated[str, Meta(description="a string", extra_json_schema={"minLength": 1, "maxLength": FILE_MAX})]
-
-
-class CrontabIn(msgspec.Struct, forbid_unknown_fields=True):
-    """`timezone`: where the text says none. `user_column`: whether a user stands before each command, `seconds`:
-    whether seconds come first; both only where that is clear, unless given. `prefix`: of the jobs' names. `file`: goes
-    into their names and labels; the same text gives the same names again."""
-
-    text: Text | None = None
-    timezone: Zone = "UTC"
-    namespace: Namespace | None = None
-    user_column: bool | None = None
-    seconds: bool | None = None
-    prefix: Prefix = ""
-    file: FileName = "crontab"
-
-
-class CrontabLineOut(msgspec.Struct):
-    """`job`: the body of a create; `description`: its trigger in words; `reason`: why the line becomes no job; `notes`:
-    what works differently from cron."""
-
-    line: int
-    text: str
-    result: Literal["job", "setting", "refused"]
-    job: dict[str, Any] | None
-    description: str | None
-    reason: str | None
-    notes: list[str]
-
-
-class CrontabOut(msgspec.Struct):
-    """Lines that are neither blank nor comments. `user_column`: how they were read."""
-
-    user_column: bool
-    lines: list[CrontabLineOut]
+_PREFIX = re.compile(CRONTAB_PREFIX, re.ASCII)
 
 
 @operation(
@@ -150,9 +117,9 @@ def _wrong(given: CrontabIn, data: bytes) -> Iterator[FieldError]:
     if given.namespace is not None and not names.NAMESPACE.allows(given.namespace):
         yield FieldError("/namespace", f"breaks the rule for namespaces; use {names.NAMESPACE.rule}")
     if not _PREFIX.fullmatch(given.prefix):
-        yield FieldError("/prefix", f"must be {_PREFIX_RULE}")
-    if not 1 <= len(given.file) <= FILE_MAX:
-        yield FieldError("/file", f"must have 1 to {FILE_MAX} characters")
+        yield FieldError("/prefix", f"must be {CRONTAB_PREFIX_RULE}")
+    if not 1 <= len(given.file) <= CRONTAB_FILE_MAX:
+        yield FieldError("/file", f"must have 1 to {CRONTAB_FILE_MAX} characters")
 
 
 async def _last(steps: Iterator[Crontab], slices: Slices) -> Crontab:

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from raftsched.api.jobs.generated import DefaultsIn, JobIn
-from raftsched.api.jobs.schema import TriggerIn
 from raftsched.core.rows import decode_namespace
 from raftsched.core.subjects.namespace import Namespace, namespace_error
 from raftsched.core.tables import ReadView, Table
+from raftsched.surface.content import TriggerIn
+from raftsched.surface.jobs_generated import DefaultsIn, JobIn
 
 FILLED = tuple(f for f in DefaultsIn.__struct_encode_fields__ if f != "timezone")  # and it in the trigger
 

@@ -10,19 +10,16 @@ from aiohttp import web
 
 from raftsched import names
 from raftsched.api.context import ApiContext
-from raftsched.api.http.answers import JobDeleted
 from raftsched.api.http.call import Call
 from raftsched.api.http.idempotency import done_before
 from raftsched.api.http.merging import merge, merge_retry
 from raftsched.api.http.problems import FieldError, Problem, of_a_change, pointer
 from raftsched.api.http.replies import job_of, propose_one, reply_job, reply_value
 from raftsched.api.http.requests import catch_up
-from raftsched.api.jobs.generated import JobIn
 from raftsched.api.jobs.parse import Content, DefaultsLookup, create_command, read_job, read_plain
 from raftsched.api.jobs.render import etag
 from raftsched.api.jobs.resolving import refresh_defaults, retry_on_stale_defaults
 from raftsched.api.jobs.rules import PARTS_ONE_WAY
-from raftsched.api.jobs.schema import READ_ONLY, MisfireIn, NotifyIn, PlacementIn, RetentionIn, RetryIn
 from raftsched.api.jobs.targets import change_target, check_tag, target_job
 from raftsched.api.openapi.declarations import tagged_read
 from raftsched.api.openapi.operation import JOB_BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
@@ -30,9 +27,12 @@ from raftsched.api.openapi.types import JOB, JOB_PATCH, JOB_REPLACEMENT
 from raftsched.api.resources.amending import amend
 from raftsched.api.resources.webhooks_seen import Find, check_notify
 from raftsched.api.rows import get_named, requested_job
+from raftsched.bounds import LABELS_MAX
 from raftsched.core.commands import Accepted, DeleteJob, EditJob, encode
-from raftsched.core.limits import LABELS_MAX
 from raftsched.core.model import Job
+from raftsched.surface.content import MisfireIn, NotifyIn, PlacementIn, RetentionIn, RetryIn
+from raftsched.surface.jobs import READ_ONLY, JobDeleted
+from raftsched.surface.jobs_generated import JobIn
 
 _WHOLE = ("trigger", "handler")  # replaced whole by PATCH: merging would leave two of them
 _FIELDS = frozenset(JobIn.__struct_encode_fields__)

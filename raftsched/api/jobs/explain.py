@@ -31,7 +31,6 @@ from raftsched.api.jobs.explain_words import (
     without_calendar,
 )
 from raftsched.api.jobs.render import next_fire_at_ms
-from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import SCAN_MAX, get_instance, record_of, requested_job
 from raftsched.api.runs.explain import ObstacleOut, held_up, leaders_troubles, made_by, now_words, policy_of
@@ -45,6 +44,7 @@ from raftsched.core.model import DAY_MS, Instance, InstanceState, Job, JobState,
 from raftsched.core.subjects.access import JOBS_RING
 from raftsched.core.tables import ReadView, Table, after, from_by_job, from_u64, name_key, u64
 from raftsched.schedule import TriggerError
+from raftsched.surface.scalars import Time
 
 DEAD_MAX = 200  # runs that failed, of which dead letters are counted
 _BAD = (InstanceState.FAILED, InstanceState.TIMED_OUT)

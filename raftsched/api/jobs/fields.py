@@ -1,9 +1,9 @@
 """One row for each field of a job's content, in the order in which `Job.body` stores them.
 
-`scripts/make-fields` writes from these rows: the types and the straight-line code of `generated.py` beside this file,
-the client's JobSpec, JobDefaults and Job (`client/*_generated.py`), the options of `raftsched jobs create` and what
-`raftsched jobs export` leaves out (`cli/jobs/generated.py`), and the table in docs/api.md. Nothing reads the rows when
-a request is answered.
+`scripts/make-fields` writes from these rows: the types (`surface/jobs_generated.py`) and the straight-line code of
+`generated.py` beside this file, the client's JobSpec, JobDefaults and Job (`client/*_generated.py`), the options of
+`raftsched jobs create` and what `raftsched jobs export` leaves out (`cli/jobs/generated.py`), and the table in
+docs/api.md. Nothing reads the rows when a request is answered.
 
 Defaults are those of `core.model.Policy`. Rules are expressions over `given` (the JobIn), `errors` (they add refusals
 to it), `settings`, `now_ms`, `kept` (of the job as it is), `namespace` and `trigger` (the parsed one). Their
@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from raftsched.api.http.durations import format_duration
-from raftsched.api.jobs.schema import MisfireIn, RetentionIn, RetryIn
 from raftsched.core.model import GRACE_MS, Delivery, Overlap, Policy, Trigger, TriggerKind
+from raftsched.surface.content import MisfireIn, RetentionIn, RetryIn
 
 POLICY = Policy(trigger=Trigger(kind=TriggerKind.MANUAL))  # that of a job which leaves out all but trigger and handler
 
@@ -27,7 +27,7 @@ POLICY = Policy(trigger=Trigger(kind=TriggerKind.MANUAL))  # that of a job which
 class Kind(NamedTuple):
     """The type of a field in each place where it has one."""
 
-    given: str  # in a request: a type of api/jobs/schema.py
+    given: str  # in a request: a type of surface/content.py, scalars.py or enums.py
     shown: str  # in an answer, as the API encodes it
     spec: str  # in the client's JobSpec and JobDefaults
     model: str  # in the client's Job

@@ -10,10 +10,10 @@ from raftsched import names
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError
 from raftsched.api.http.requests import NAMESPACE_HELP, Query, bad_parameter, check_namespace
-from raftsched.api.jobs.bulk_schema import JobFilterIn
 from raftsched.api.jobs.triggers import time_of
 from raftsched.core.model import JobState
 from raftsched.core.rules.filters import JobFilter, filter_error
+from raftsched.surface.bulk import JobFilterIn
 
 STATES = tuple(state.name for state in JobState if state is not JobState.DELETED)
 PARAMETERS = (

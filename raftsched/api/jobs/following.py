@@ -5,9 +5,9 @@ from __future__ import annotations
 from raftsched import names
 from raftsched.api.auth.callers import sees
 from raftsched.api.http.problems import FieldError
-from raftsched.api.jobs.after_schema import AfterIn
-from raftsched.core.limits import UPSTREAM_MAX
+from raftsched.bounds import UPSTREAM_MAX
 from raftsched.core.model import After, AfterOn, Policy
+from raftsched.surface.content import AfterIn
 
 _AT = "/trigger/after"
 _ONE_OF = 'exactly one of job, all_of, any_of, for example {"job": "import"}'

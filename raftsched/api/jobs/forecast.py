@@ -21,13 +21,6 @@ from raftsched.api.http.requests import READ, Query, bad_parameter, check_namesp
 from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.forecast_jobs import Candidate, Forecast
 from raftsched.api.jobs.forecast_load import SHOWN, Load
-from raftsched.api.jobs.forecast_schema import (
-    ForecastJobOut,
-    ForecastOut,
-    ForecastPeakOut,
-    ForecastQueueOut,
-    ForecastShareOut,
-)
 from raftsched.api.openapi.operation import operation
 from raftsched.api.runs.minutes import STEPS
 from raftsched.api.runs.waiting import takers
@@ -39,6 +32,7 @@ from raftsched.core.rules.filters import JobFilter
 from raftsched.core.rules.selection import walk
 from raftsched.core.tables import from_u64
 from raftsched.schedule.due_counts import Window
+from raftsched.surface.forecast import ForecastJobOut, ForecastOut, ForecastPeakOut, ForecastQueueOut, ForecastShareOut
 
 STEPS_MAX = 1_500  # of one answer: a day of minutes, two months of hours
 WORK_MAX = 2_000_000  # rows that one answer passes over; what is decoded or counted weighs more

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import msgspec
 from aiohttp import web
 
 from raftsched.api.auth.callers import sees
@@ -27,40 +26,12 @@ from raftsched.core.rules.selection import followers, walk
 from raftsched.core.subjects.workflow import waits_for_all
 from raftsched.core.tables import ReadView, Table, from_u64, name_key, u64
 from raftsched.schedule import TriggerError, describe
+from raftsched.surface.graph import GraphEdgeOut, GraphJobOut, GraphOut
 
 JOBS_MAX = 2_000  # of one answer
 EDGES_MAX = 20_000
 LOOK_MAX = 500_000  # rows and edges that are looked at for one
 DECODED = 10  # rows that a job counts for which is decoded, or shown
-
-
-class GraphJobOut(msgspec.Struct):
-    """A job. `id`, `state` and `when` are null for one that does not exist, or is not for the caller to see."""
-
-    name: str
-    id: str | None = None
-    state: str | None = None
-    when: str | None = None
-
-
-class GraphEdgeOut(msgspec.Struct):
-    """`to` waits for `from_`. `kind`: after, or condition. `on`: the end that starts it. `mode`: one; all or any of
-    several."""
-
-    from_: str = msgspec.field(name="from")
-    to: str
-    kind: str
-    on: str
-    mode: str
-
-
-class GraphOut(msgspec.Struct):
-    """`complete`: false where there is more than one answer holds: then those nearest to `job`, or first in their
-    order, are here."""
-
-    jobs: list[GraphJobOut]
-    edges: list[GraphEdgeOut]
-    complete: bool
 
 
 @operation(

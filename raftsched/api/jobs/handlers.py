@@ -10,7 +10,6 @@ import msgspec
 
 from raftsched import names
 from raftsched.api.http.problems import FieldError, pointer
-from raftsched.api.jobs.schema import HandlerIn, HttpIn, LimitsIn, SecretRef
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.bounds import URL_MAX
 from raftsched.core.rules.allowed import PATH_MAX, VARIABLE_MAX, VARIABLES_MAX
@@ -20,6 +19,8 @@ from raftsched.errors import Meaning
 from raftsched.handlers import handler_name_error
 from raftsched.hosts import url_asked_for
 from raftsched.quantities import parse_size
+from raftsched.surface.content import HandlerIn, HttpIn, LimitsIn
+from raftsched.surface.scalars import SecretRef
 from raftsched.templates import wrong_in
 
 MEMORY_MIN = 4 * 2**20  # bytes: with less hardly any program starts

@@ -17,7 +17,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.replies import reply_page
 from raftsched.api.http.slices import Slices
 from raftsched.api.http.wanted_fields import wanted_fields
-from raftsched.api.jobs.due import due_page
+from raftsched.api.jobs.due import due_page, shown_times
 from raftsched.api.jobs.filters import PARAMETERS, of_query
 from raftsched.api.jobs.partial import FIELDS, PartialJobs
 from raftsched.api.jobs.render import job_json
@@ -49,20 +49,21 @@ async def list_jobs(ctx: ApiContext, call: Call[None]) -> web.Response:
     last = query.cursor("jobs")
     way = walk(wanted)
     now_ms, slices = ctx.now_ms(), Slices()
+    shown_time = shown_times(ctx, now_ms)
     if way.table is Table.DUE:
 
         def take_due(view: ReadView, key: bytes) -> Job | None:
             raw = way.job(view, key, b"")
-            job = None if raw is None else match(wanted, raw)
-            changed = job is not None and job.fire_at_ms != from_u64(key[:8])  # since its row was looked at
+            job = None if raw is None else match(wanted, raw, shown_time)
+            changed = job is not None and shown_time(job) != from_u64(key[:8])  # since its row was looked at
             return None if changed else job
 
-        jobs, last = await due_page(ctx, way, last, query.limit(), take_due, reverse=reverse)
+        jobs, last = await due_page(ctx, way, last, query.limit(), take_due, now_ms, reverse=reverse)
     else:
 
         def take(view: ReadView, key: bytes, value: bytes) -> Job | None:
             raw = way.job(view, key, value)
-            return None if raw is None else match(wanted, raw)
+            return None if raw is None else match(wanted, raw, shown_time)
 
         rows = partial(way.rows, reverse=reverse)
         jobs, last = await paged(ctx, slices, rows, query.limit(), take, last)

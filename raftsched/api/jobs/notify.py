@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from raftsched import names
 from raftsched.api.http.problems import FieldError, Problem
-from raftsched.api.jobs.schema import NotifyIn
 from raftsched.api.jobs.triggers import duration_of
+from raftsched.bounds import NOTIFY_MAX
 from raftsched.core.model import Policy
-from raftsched.core.subjects.notices import NOTIFY_MAX, OF_CLUSTER, Event, Notify
+from raftsched.core.subjects.notices import OF_CLUSTER, Event, Notify
 from raftsched.core.tables import ReadView, Table
+from raftsched.surface.content import NotifyIn
 
 Given = NotifyIn | list[NotifyIn] | None
 

@@ -4,53 +4,20 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import Annotated
-
-import msgspec
-from msgspec import Meta
 
 from raftsched.api.http.problems import FieldError, pointer
-from raftsched.api.jobs.schema import HandlerIn
 from raftsched.api.jobs.triggers import duration_of
-from raftsched.api.openapi import patterns
-from raftsched.core.limits import OUTCOMES_MAX, SNOOZE_MS
+from raftsched.bounds import OUTCOMES_MAX
+from raftsched.core.limits import SNOOZE_MS
 from raftsched.core.model import Mapped, Outcomes, Verdict
 from raftsched.quantities import format_duration
+from raftsched.surface.content import HandlerIn, OutcomesIn
 
 _CODES = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?", re.ASCII)
 _EXITS, _STATUSES = (0, 255), (100, 599)
 _WORDS = {verdict.name.lower(): verdict for verdict in Verdict}
 _SHORTEST, _LONGEST = (format_duration(ms) for ms in SNOOZE_MS)
 _CHOICES = 'use "succeed", "retry", "fail", "cancel" or "snooze 5m"'
-
-
-def _text(name: str, pattern: str) -> Meta:
-    described = '"succeed", "retry", "fail", "cancel", or "snooze" and a duration'
-    return Meta(description=described, extra_json_schema={"format": name, "pattern": pattern})
-
-
-def _codes(pattern: str) -> Meta:
-    return Meta(extra_json_schema={"maxProperties": OUTCOMES_MAX, "propertyNames": {"pattern": pattern}})
-
-
-_ByExitCode = Annotated[
-    dict[str, Annotated[str, _text("outcome-of-exit", patterns.OUTCOME_OF_EXIT)]],
-    _codes(patterns.EXIT_CODES),
-]
-_ByStatus = Annotated[
-    dict[str, Annotated[str, _text("outcome-of-status", patterns.OUTCOME_OF_STATUS)]],
-    _codes(patterns.STATUSES),
-]
-
-
-class OutcomesIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """Says what exit codes (0 to 255), or the statuses of an http handler, mean where that is neither success nor
-    failure as usual: a code, or a range of them such as "500-599", to "succeed", "retry" (it failed, as any), "fail"
-    (no retry), "cancel" (killed, without a retry and no dead letter) or "snooze 5m" (another attempt later, which uses
-    no retry). A "snooze" of a status needs no time: it is the answer's Retry-After, or a minute."""
-
-    exit: _ByExitCode = {}
-    status: _ByStatus = {}
 
 
 def outcomes_of(given: OutcomesIn, handler: HandlerIn | None, errors: list[FieldError]) -> Outcomes | None:

@@ -18,16 +18,17 @@ from raftsched.api.auth.callers import check_permitted
 from raftsched.api.http import strict
 from raftsched.api.http.problems import ERRORS_MAX, FieldError, Problem
 from raftsched.api.jobs.defaults import NO_DEFAULTS, NamespaceDefaults, fill
-from raftsched.api.jobs.generated import JobIn, leave_out_defaults, policy_of
+from raftsched.api.jobs.generated import leave_out_defaults, policy_of
 from raftsched.api.jobs.handlers import check_templates
 from raftsched.api.jobs.rules import check_run
-from raftsched.api.jobs.schema import READ_ONLY
 from raftsched.cluster_settings import Settings
 from raftsched.core.commands import CreateJob, encode
 from raftsched.core.limits import RUN_MAX
 from raftsched.core.model import Policy
 from raftsched.core.rules.selection import DEFAULT_NAMESPACE
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
+from raftsched.surface.jobs import READ_ONLY
+from raftsched.surface.jobs_generated import JobIn
 
 DefaultsLookup = Callable[[str], NamespaceDefaults]  # namespace -> its defaults
 

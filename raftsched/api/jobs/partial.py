@@ -10,11 +10,12 @@ import msgspec
 
 from raftsched.api.context import ApiContext
 from raftsched.api.http.durations import format_time, format_time_or_none
-from raftsched.api.jobs.generated import JobShown, fill_in
+from raftsched.api.jobs.generated import fill_in
 from raftsched.api.jobs.render import STATE_NAMES, error_of, next_fire_at_ms
-from raftsched.api.jobs.schema import JobOut
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Job
+from raftsched.surface.jobs import JobOut
+from raftsched.surface.jobs_generated import JobShown
 
 FIELDS = (*JobOut.__struct_fields__, *JobShown.__struct_fields__)
 

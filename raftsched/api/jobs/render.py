@@ -12,11 +12,12 @@ import msgspec
 from raftsched import schedule
 from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.http.preconditions import job_etag
-from raftsched.api.jobs.generated import JobShown, fill_in
-from raftsched.api.jobs.schema import JobOut
+from raftsched.api.jobs.generated import fill_in
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Attempt, Job, JobState, Policy, Trigger
 from raftsched.schedule import TriggerError
+from raftsched.surface.jobs import JobOut
+from raftsched.surface.jobs_generated import JobShown
 
 Contents = Callable[[str], bytes | None]  # of calendars, by name
 

@@ -10,12 +10,12 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ
-from raftsched.api.jobs.bulk_schema import RevisionOut
 from raftsched.api.openapi.operation import PageOf, operation
 from raftsched.api.rows import requested_job
 from raftsched.core.model import Job, PastRevision
 from raftsched.core.rows import decode_past_revision
 from raftsched.core.tables import ReadView, Table, after, from_u64, u64
+from raftsched.surface.jobs import RevisionOut
 
 
 @operation("List the revisions of a job", {200: PageOf(RevisionOut)}, query=READ, role="viewer", scope="checked")

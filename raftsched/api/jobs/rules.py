@@ -15,7 +15,14 @@ from raftsched.api.http.durations import format_duration
 from raftsched.api.http.problems import Combination, FieldError, pointer
 from raftsched.api.jobs.fields import POLICY
 from raftsched.api.jobs.handlers import check_params
-from raftsched.api.jobs.schema import (
+from raftsched.api.jobs.triggers import duration_of
+from raftsched.bounds import DESCRIPTION_MAX, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, OWNER_MAX
+from raftsched.cluster_settings import Settings
+from raftsched.core.limits import GRACE_MAX_MS, RUN_MAX
+from raftsched.core.model import Delivery, Misfire, MisfirePolicy, Outcome, Overlap, Retention, Retry, Trigger
+from raftsched.core.rules.references import may_refer
+from raftsched.core.subjects.notices import SYSTEM_QUEUES
+from raftsched.surface.content import (
     ConditionIn,
     ExponentialIn,
     HandlerIn,
@@ -25,13 +32,6 @@ from raftsched.api.jobs.schema import (
     RetryIn,
     TriggerItemIn,
 )
-from raftsched.api.jobs.triggers import duration_of
-from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
-from raftsched.cluster_settings import Settings
-from raftsched.core.limits import GRACE_MAX_MS, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, RUN_MAX
-from raftsched.core.model import Delivery, Misfire, MisfirePolicy, Outcome, Overlap, Retention, Retry, Trigger
-from raftsched.core.rules.references import may_refer
-from raftsched.core.subjects.notices import SYSTEM_QUEUES
 from raftsched.system.nesting import DEPTH_MAX, nests_deeper
 
 OVERLAPS = {v.name.lower(): v for v in Overlap}

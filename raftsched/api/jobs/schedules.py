@@ -6,7 +6,6 @@ from aiohttp import web
 
 from raftsched import schedule
 from raftsched.api.context import ApiContext
-from raftsched.api.http.answers import Moments
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
@@ -27,13 +26,13 @@ from raftsched.api.jobs.moments import (
 )
 from raftsched.api.jobs.moved_words import moved_words
 from raftsched.api.jobs.render import never_fires
-from raftsched.api.jobs.schema import PreviewIn
 from raftsched.api.jobs.triggers import check_max_runs, each_of, several_of, time_of, trigger_of
 from raftsched.api.openapi.operation import BODIES, operation
 from raftsched.api.rows import requested_job
 from raftsched.core.commands import Rejected
 from raftsched.core.model import DAY_MS, JobState, Policy, TriggerKind
 from raftsched.core.rules.creation import unknown_calendar
+from raftsched.surface.schedules import Moments, PreviewIn
 
 BODY_MAX = 16 * 1024  # bytes
 YEAR_MS = 365 * DAY_MS

@@ -10,16 +10,16 @@ import msgspec
 from raftsched import names, schedule
 from raftsched.api.http.durations import parse_duration, parse_time
 from raftsched.api.http.problems import Combination, FieldError, unread
-from raftsched.api.jobs.after_schema import AfterIn
 from raftsched.api.jobs.following import after_of
-from raftsched.api.jobs.schema import PreviewIn, TriggerIn, TriggerItemIn
-from raftsched.core.limits import TRIGGERS_MAX
+from raftsched.bounds import TRIGGERS_MAX
 from raftsched.core.model import EveryMode, Policy, Trigger, TriggerKind
 from raftsched.core.rules.selection import DEFAULT_NAMESPACE
 from raftsched.schedule import TriggerError, parse_cron_text
+from raftsched.surface.content import AfterIn, TriggerIn, TriggerItemIn
+from raftsched.surface.schedules import PreviewIn
 
 if TYPE_CHECKING:
-    from raftsched.api.jobs.generated import JobIn
+    from raftsched.surface.jobs_generated import JobIn
 
 SEVERAL_STEPS_MAX = 48_000  # of the searches of all triggers of one job (schedule/budget.py): a whole one for each
 _KINDS = {

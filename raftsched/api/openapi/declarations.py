@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from raftsched.api.http.requests import READ
-from raftsched.api.jobs.schema import Nothing
 from raftsched.api.openapi.operation import BODIES, WRITES, AnyOf, H, PageOf, Reply, Role, Scope, operation
+from raftsched.surface.scalars import Nothing
 
 
 def action(

@@ -8,11 +8,11 @@ from typing import Any
 from raftsched import names
 from raftsched.api.http.requests import PAGE_DEFAULT, PAGE_MAX
 from raftsched.api.jobs.moments import COUNT_DEFAULT, COUNT_MAX
-from raftsched.api.openapi.patterns import DURATION, INSTANCE_ID, JOB_ID, WORKER_SESSION, WORKER_SESSION_NUMBER
 from raftsched.api.runs.minutes import STEPS
 from raftsched.api.runs.output_source import OFFSET_MAX, TAIL_BYTES_MIN, TAIL_MAX
 from raftsched.api.runs.recent import JOBS_MAX as RECENT_JOBS_MAX
 from raftsched.remote.session_secrets import HEADER as SESSION_SECRET
+from raftsched.surface.patterns import DURATION, INSTANCE_ID, JOB_ID, WORKER_SESSION, WORKER_SESSION_NUMBER
 
 _FLAG = {"type": "string", "enum": ["true", "false"]}
 _TIME = {"type": "string", "format": "date-time"}

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from raftsched.api.http.answers import BatchMade
-from raftsched.api.jobs.bulk_schema import JobFilterIn
-from raftsched.api.jobs.generated import JobIn, JobShown
-from raftsched.api.jobs.schema import DeadFilterIn, JobOut
 from raftsched.api.jobs.triggers import BELONGS, KINDS_OF_TRIGGER
 from raftsched.errors import MEANINGS
+from raftsched.surface.bulk import JobFilterIn
+from raftsched.surface.jobs import BatchMade, JobOut
+from raftsched.surface.jobs_generated import JobIn, JobShown
+from raftsched.surface.runs import DeadFilterIn
 
 _NULL = {"type": "null"}
 

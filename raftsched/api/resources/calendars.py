@@ -14,7 +14,6 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.durations import format_time, parse_time
 from raftsched.api.http.problems import FieldError, Problem, unread
-from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.types import patch_of
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
 from raftsched.bounds import DESCRIPTION_MAX
@@ -25,6 +24,7 @@ from raftsched.schedule import TriggerError
 from raftsched.schedule.exclusions import WEEKDAYS, parse_date, parse_month_day
 from raftsched.schedule.windows import parse_clock, window
 from raftsched.schedule.zones import zone
+from raftsched.surface.scalars import Time
 
 DATES_MAX = 2_000
 RANGES_MAX = 500

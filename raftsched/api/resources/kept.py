@@ -18,7 +18,6 @@ from raftsched.api.http.idempotency import done_before, noted
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import propose_one, reply
 from raftsched.api.http.requests import catch_up
-from raftsched.api.jobs.schema import Nothing
 from raftsched.api.openapi.declarations import action
 from raftsched.core.commands import Command, encode
 from raftsched.core.rows import decode_secret, decode_secrets
@@ -27,6 +26,7 @@ from raftsched.core.subjects.secret import PutSecret, Secret
 from raftsched.core.subjects.webhook import PutWebhook, ResealWebhook, RotateSecret, Secrets
 from raftsched.core.tables import ReadView, Table
 from raftsched.security.sealing import WEBHOOKS, Sealer, Unsealable, open_value
+from raftsched.surface.scalars import Nothing
 
 SHOWN_MAX = 50  # of what cannot be read
 AT_ONCE = 200  # sealed anew by one request; who wants all sends it again until nothing is left

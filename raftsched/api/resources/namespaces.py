@@ -16,9 +16,7 @@ from raftsched.api.http.merging import merge, merge_retry
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.defaults import FILLED, NamespaceContent, content_of_namespace, find_namespace, own
-from raftsched.api.jobs.generated import DefaultsIn, JobIn
 from raftsched.api.jobs.parse import content_of
-from raftsched.api.jobs.schema import HandlerIn, TriggerIn
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
 from raftsched.api.resources.operators_schema import NamespaceIn, NamespaceLimits, NamespaceLimitsOut, NamespaceOut
@@ -32,6 +30,8 @@ from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView
 from raftsched.namespace_limits import LIMITS
 from raftsched.quantities import is_duration, public_name, public_value
+from raftsched.surface.content import HandlerIn, TriggerIn
+from raftsched.surface.jobs_generated import DefaultsIn, JobIn
 
 _json = msgspec.json.Encoder(order="deterministic").encode
 

@@ -21,18 +21,18 @@ from raftsched.api.http.merging import merge
 from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.http.replies import reply_tagged, reply_value
 from raftsched.api.http.requests import READ, catch_up
-from raftsched.api.jobs.schema import Nothing
 from raftsched.api.openapi.declarations import action, tagged_read
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
 from raftsched.api.resources.amending import amend
 from raftsched.api.resources.operators_schema import AllowedOut, NodeDetail, NodeIn, SessionOut
 from raftsched.api.rows import newest_session, node_rule
+from raftsched.bounds import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
 from raftsched.core.commands import PutNodeRule
-from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
 from raftsched.core.rules.allowed import Allowed
 from raftsched.core.rules.eligibility import EVERY, slots_of
 from raftsched.core.subjects.cluster import NodeRule, Session
 from raftsched.core.tables import ReadView
+from raftsched.surface.scalars import Nothing
 
 _Change = Callable[[NodeRule, Session | None], NodeRule]
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from raftsched.api.jobs.concurrency import RateIn
-from raftsched.api.jobs.generated import DefaultsIn
-from raftsched.api.jobs.schema import Count, Description, Duration, Owner, Time
-from raftsched.bounds import SLOTS_MAX
-from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX
+from raftsched.bounds import LABEL_KEY_MAX, LABEL_VALUE_MAX, SLOTS_MAX
 from raftsched.namespace_limits import LIMITS
 from raftsched.quantities import is_duration, public_name
+from raftsched.surface.content import RateIn
+from raftsched.surface.jobs_generated import DefaultsIn
+from raftsched.surface.scalars import Count, Description, Duration, Owner, Time
 
 Slots = Annotated[
     int, Meta(ge=1, le=SLOTS_MAX, description=f"an integer from 1 to {SLOTS_MAX:,}; drain a node instead")

@@ -18,7 +18,6 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one
-from raftsched.api.openapi import patterns
 from raftsched.api.openapi.declarations import listing
 from raftsched.api.openapi.operation import WRITES, operation
 from raftsched.api.resources.named import NamedResource, Text, Write, endpoints, list_page
@@ -27,6 +26,7 @@ from raftsched.core.commands import encode
 from raftsched.core.rows import SECRETS as ROWS
 from raftsched.core.subjects.secret import DeleteSecret, PutSecret, Secret
 from raftsched.core.tables import ReadView, Table
+from raftsched.surface import patterns
 
 BODY_MAX = 64 * 1024  # bytes: a value of the longest, each character escaped
 

@@ -17,7 +17,6 @@ from raftsched.api.http.durations import format_duration
 from raftsched.api.http.idempotency import propose_once
 from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.http.replies import reply_fields, reply_tagged
-from raftsched.api.jobs.schema import Nothing
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.openapi.declarations import action, tagged_read
 from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
@@ -27,6 +26,7 @@ from raftsched.bounds import TIME_MAX_MS
 from raftsched.cluster_settings import SETTINGS, Settings
 from raftsched.core.commands import PauseCluster, PutSettings, encode
 from raftsched.quantities import is_duration, public_name, public_value
+from raftsched.surface.scalars import Nothing
 
 _DEFAULTS = Settings()
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from raftsched.api.jobs.schema import Duration
 from raftsched.cluster_settings import SETTINGS, Settings
 from raftsched.quantities import is_duration, public_name, public_value
+from raftsched.surface.scalars import Duration
 
 
 def _given(field: str) -> tuple[str, Any, Any]:

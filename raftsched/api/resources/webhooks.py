@@ -20,7 +20,6 @@ from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.http.idempotency import done_before, propose_once
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one, reply, reply_tagged
-from raftsched.api.jobs.schema import InstanceOut, Nothing
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.api.openapi.declarations import action
 from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
@@ -37,7 +36,8 @@ from raftsched.api.resources.webhooks_schema import (
     WebhookOut,
 )
 from raftsched.api.rows import get_job, requested_instance
-from raftsched.api.runs.render import JobNames, instance_json
+from raftsched.api.runs.generated import instance_json
+from raftsched.api.runs.render import JobNames
 from raftsched.core.commands import Accepted, encode
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Job
@@ -57,6 +57,8 @@ from raftsched.core.subjects.webhook import (
 )
 from raftsched.core.tables import ReadView
 from raftsched.errors import RaftschedError
+from raftsched.surface.runs import InstanceOut
+from raftsched.surface.scalars import Nothing
 from raftsched.webhooks import encode_secret
 
 BODY_MAX = 64 * 1024  # bytes

@@ -20,8 +20,7 @@ from raftsched.api.resources.webhooks_schema import (
     WebhookFilterIn,
     WebhookIn,
 )
-from raftsched.bounds import OWNER_MAX
-from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
+from raftsched.bounds import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, OWNER_MAX
 from raftsched.core.subjects.notices import OF_CLUSTER
 from raftsched.core.subjects.webhook import (
     DELAYS_MS,

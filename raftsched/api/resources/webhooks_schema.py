@@ -8,8 +8,6 @@ import msgspec
 from msgspec import Meta
 
 from raftsched import names
-from raftsched.api.jobs.schema import ClusterEventName, Duration, EventName, Labels, Name, Namespace, Url
-from raftsched.api.openapi import patterns
 from raftsched.api.openapi.types import Special
 from raftsched.bounds import OWNER_MAX
 from raftsched.core.subjects.webhook import (
@@ -20,6 +18,9 @@ from raftsched.core.subjects.webhook import (
     RECIPIENTS_MAX,
     RUNNING_MAX,
 )
+from raftsched.surface import patterns
+from raftsched.surface.enums import ClusterEventName, EventName
+from raftsched.surface.scalars import Duration, Labels, Name, Namespace, Url
 
 WebhookName = Annotated[
     str,

@@ -29,14 +29,13 @@ from raftsched.api.http.replies import reply, reply_page
 from raftsched.api.http.requests import NAMESPACE_HELP, Query, bad_parameter, catch_up
 from raftsched.api.http.slices import Slices
 from raftsched.api.http.wanted_fields import wanted_fields
-from raftsched.api.jobs.schema import DeadFilterIn, DeadLetterOut, RequeueIn
 from raftsched.api.jobs.triggers import time_of
 from raftsched.api.openapi.declarations import action, listing
 from raftsched.api.openapi.operation import WRITES, operation
 from raftsched.api.openapi.types import partial
 from raftsched.api.rows import SCAN_MAX, get_instance, get_job, paged, permitted_instance, referred_job
-from raftsched.api.runs.partial import FIELDS, partial_instance
-from raftsched.api.runs.render import JobNames, instance_json
+from raftsched.api.runs.instance_fields import INSTANCE, renderer_of
+from raftsched.api.runs.render import JobNames
 from raftsched.api.runs.states import several
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Discard, Rejected, Requeue
@@ -45,6 +44,7 @@ from raftsched.core.model import Job
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, from_dead, from_u64, u64
 from raftsched.errors import RaftschedError
+from raftsched.surface.runs import DeadFilterIn, DeadLetterOut, RequeueIn
 
 BODY_MAX = 128 * 1024  # bytes
 LOOK_MAX = 100_000  # rows looked at for one request
@@ -55,7 +55,7 @@ _DEAD_KEY_BYTES = 32
 _ROOM = 8  # bytes of a cursor after the key: the end of the range
 _LISTING = "dead letters"
 _SINCE = "dead_since"
-_FIELDS = (_SINCE, *FIELDS)
+_FIELDS = (_SINCE, *INSTANCE)
 _FILTERS = ("job", "namespace", "name_prefix", "from", "to")
 
 _encode = msgspec.json.Encoder().encode
@@ -135,32 +135,24 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     with ctx.read() as view:
         wanted.aim(view)
         names = JobNames(view)
+    render = renderer_of(None if fields is None else [name for name in fields if name != _SINCE])
 
     def shown(view: ReadView, key: bytes, _: bytes) -> bytes | None:
         names.view = view
-        return _shown(view, wanted, names, key, fields)
+        row = None if wanted.match(view, from_dead(key)) is None else get_instance(view, from_dead(key))
+        if row is None:
+            return None
+        instance = render(row, names)
+        if fields is not None and _SINCE not in fields:
+            return instance
+        since = _encode(DeadLetterOut(format_time(from_u64(key[:8]))))
+        return since if instance == b"{}" else since[:-1] + b"," + instance[1:]
 
     def rows(view: ReadView, last: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         return wanted.rows(view, last, reverse=reverse)
 
     items, last = await paged(ctx, Slices(), rows, query.limit(), shown, query.cursor(_LISTING))
     return reply_page(call.request, items, _LISTING, query.filters(), last)
-
-
-def _shown(
-    view: ReadView, wanted: _Filter, names: JobNames, key: bytes, fields: tuple[str, ...] | None
-) -> bytes | None:
-    job = wanted.match(view, from_dead(key))
-    row = None if job is None else get_instance(view, from_dead(key))
-    if job is None or row is None:
-        return None
-    since = DeadLetterOut(format_time(from_u64(key[:8])))
-    if fields is None:
-        return _encode(since)[:-1] + b"," + instance_json(row, names)[1:]
-    shown = partial_instance(row, names, [name for name in fields if name in FIELDS])
-    if _SINCE not in fields:
-        return shown
-    return _encode(since)[:-1] + (b"," if len(fields) > 1 else b"") + shown[1:]
 
 
 # ---------------------------------------------------------------- requeue and discard

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -17,7 +17,6 @@ from raftsched.api.http.replies import propose_one, reply, reply_page
 from raftsched.api.http.requests import READ, Query, bad_parameter, catch_up, instance_key_of
 from raftsched.api.http.slices import Slices
 from raftsched.api.http.wanted_fields import wanted_fields
-from raftsched.api.jobs.schema import InstanceOut, Nothing
 from raftsched.api.openapi.declarations import action
 from raftsched.api.openapi.operation import WRITES, AnyOf, PageOf, Reply, operation
 from raftsched.api.openapi.types import partial
@@ -30,9 +29,10 @@ from raftsched.api.rows import (
     requested_instance,
     requested_job,
 )
-from raftsched.api.runs.partial import FIELDS, partial_instance
+from raftsched.api.runs.generated import instance_json
+from raftsched.api.runs.instance_fields import INSTANCE, renderer_of
 from raftsched.api.runs.parts import rows_of_parts, summed_up
-from raftsched.api.runs.render import JobNames, instance_json
+from raftsched.api.runs.render import JobNames
 from raftsched.api.runs.states import INSTANCE_STATES, instance_states, several
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Accepted, Kill, Rerun, encode
@@ -41,8 +41,11 @@ from raftsched.core.model import Instance, Job
 from raftsched.core.rows import decode_instance
 from raftsched.core.rules.executors import node_name, worker_key
 from raftsched.core.tables import ReadView, Table, u64
+from raftsched.surface.runs import InstanceOut
+from raftsched.surface.scalars import Nothing
 
 INSTANCE_KEY_BYTES = 24
+Rows = Callable[[ReadView, bytes | None], Iterator[tuple[bytes, bytes]]]
 
 
 class RerunIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -69,7 +72,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     "List the instances of a job",
     {200: Reply(_PAGE, "A page of instances, the newest first.", ("Link",))},
     query=_FILTERS,
-    schemas={"state": INSTANCE_STATES, "fields": several(FIELDS)},
+    schemas={"state": INSTANCE_STATES, "fields": several(INSTANCE)},
     role="viewer",
     scope="checked",
 )
@@ -84,7 +87,7 @@ async def list_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
     "List instances",
     {200: Reply(_PAGE, "A page of instances, the newest first.", ("Link",))},
     query=("job", "namespace", "parent", *_FILTERS),
-    schemas={"state": INSTANCE_STATES, "fields": several(FIELDS)},
+    schemas={"state": INSTANCE_STATES, "fields": several(INSTANCE)},
     codes=("not-found",),
     role="viewer",
 )
@@ -106,18 +109,18 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 
 class _Filter:
-    def __init__(self, query: Query, job: Job | None) -> None:
+    def __init__(self, query: Query, job: Job | None, *, parts: bool) -> None:
         self._executor = _executor(query)
         self._dead = query.choice("dead_letter", "true", "false")
         self._namespace = query.text("namespace") if job is None else None
         self._namespaces: dict[int, str | None] = {}
         self._hides = job is None and self._namespace is None  # deliveries: they are shown by their namespace
         self._states = instance_states(query)
-        self.parts = query.text("node") is not None or query.text("worker") is not None
+        self._parts = parts or query.text("node") is not None or query.text("worker") is not None
 
     def __call__(self, view: ReadView, _: bytes, raw: bytes) -> Instance | None:
         row = decode_instance(raw)
-        if (row.notice is not None and self._hides) or (row.parent is not None and not self.parts):
+        if (row.notice is not None and self._hides) or (row.parent is not None and not self._parts):
             return None
         if self._states is not None and row.state not in self._states:
             return None
@@ -151,44 +154,19 @@ async def _list_parts(ctx: ApiContext, call: Call[Any], query: Query, parent: st
     for name in ("job", "namespace", "from", "to"):
         if query.text(name) is not None:
             raise bad_parameter(name, 'does not go with "parent"', "inconsistent")
-    listing, filters, fields = "parts", query.filters(), wanted_fields(query, FIELDS)
-    after = query.cursor(listing)
-    if after is not None and len(after) != INSTANCE_KEY_BYTES:
-        raise bad_parameter("cursor", "is not a cursor of this list", "unknown-reference")
-    with ctx.read() as view:
-        row = requested_instance(view, key)
-    keep = _Filter(query, None)
-    keep.parts = True
-    slices = Slices()
-    found, last = await paged(ctx, slices, lambda view, at: rows_of_parts(view, row, at), query.limit(), keep, after)
-    items = await _shown(ctx, found, fields, slices)
-    return reply_page(call.request, items, listing, filters, last)
 
+    def rows(view: ReadView, after: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        return rows_of_parts(view, requested_instance(view, key), after)
 
-async def _shown(ctx: ApiContext, found: list[Instance], fields: tuple[str, ...] | None, slices: Slices) -> list[bytes]:
-    items: list[bytes] = []
-    while len(items) < len(found):
-        with ctx.read() as view:
-            names = JobNames(view)
-            for row in found[len(items) :]:
-                items.append(instance_json(row, names) if fields is None else partial_instance(row, names, fields))
-                if slices.over:
-                    break
-        await slices.turn()
-    return items
+    return await _page(ctx, call, "parts", rows, None, parts=True)
 
 
 async def _list(ctx: ApiContext, call: Call[Any], query: Query, job: Job | None) -> web.Response:
     """Newest scheduled time first; `from` is inclusive, `to` is not."""
     low_ms, high_ms = query.time("from") or 0, query.time("to")
     high_ms = TIME_MAX_MS if high_ms is None else high_ms
-    listing = "instances" if job is None else f"instances of {job.id}"
     if low_ms > high_ms:
         raise bad_parameter("from", 'is after "to"; it must not be', "inconsistent")
-    filters, fields = query.filters(), wanted_fields(query, FIELDS)
-    before = query.cursor(listing)
-    if before is not None and len(before) != INSTANCE_KEY_BYTES:
-        raise bad_parameter("cursor", "is not a cursor of this list", "unknown-reference")
 
     def rows(view: ReadView, before: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         if job is not None:
@@ -196,9 +174,29 @@ async def _list(ctx: ApiContext, call: Call[Any], query: Query, job: Job | None)
         high = u64(high_ms) if before is None else min(u64(high_ms), before)
         return view.scan(Table.INSTANCES, u64(low_ms), high, reverse=True)
 
+    return await _page(ctx, call, "instances" if job is None else f"instances of {job.id}", rows, job)
+
+
+async def _page(
+    ctx: ApiContext, call: Call[Any], listing: str, rows: Rows, job: Job | None, *, parts: bool = False
+) -> web.Response:
+    """Answers those of the rows, which begin behind a key, that the query is about."""
+    query = call.query
+    filters, render = query.filters(), renderer_of(wanted_fields(query, INSTANCE))
+    place = query.cursor(listing)
+    if place is not None and len(place) != INSTANCE_KEY_BYTES:
+        raise bad_parameter("cursor", "is not a cursor of this list", "unknown-reference")
     slices = Slices()
-    found, last = await paged(ctx, slices, rows, query.limit(), _Filter(query, job), before)
-    items = await _shown(ctx, found, fields, slices)
+    found, last = await paged(ctx, slices, rows, query.limit(), _Filter(query, job, parts=parts), place)
+    items: list[bytes] = []
+    while len(items) < len(found):
+        with ctx.read() as view:
+            names = JobNames(view)
+            for row in found[len(items) :]:
+                items.append(render(row, names))
+                if slices.over:
+                    break
+        await slices.turn()
     return reply_page(call.request, items, listing, filters, last)
 
 

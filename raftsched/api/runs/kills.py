@@ -25,7 +25,6 @@ from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply
 from raftsched.api.http.requests import NAMESPACE_HELP, catch_up
 from raftsched.api.http.slices import Slices
-from raftsched.api.jobs.schema import Namespace, Text, Time
 from raftsched.api.jobs.triggers import time_of
 from raftsched.api.openapi.declarations import action
 from raftsched.api.rows import SCAN_MAX, get_job, instances_of, paged, referred_job
@@ -36,6 +35,7 @@ from raftsched.core.model import FINAL, InstanceState, Job
 from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import RaftschedError
+from raftsched.surface.scalars import Namespace, Text, Time
 
 BODY_MAX = 16 * 1024  # bytes
 LOOK_MAX = 100_000  # rows looked at for one request

@@ -14,13 +14,13 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ, bad_parameter, check_namespace
 from raftsched.api.http.slices import Slices
-from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
 from raftsched.core.model import DAY_MS, MINUTE_MS
 from raftsched.core.rows import MINUTES, OPEN_MINUTE
 from raftsched.core.subjects.minutes import ALL, OPEN_KEY, Minute, add_up
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView
+from raftsched.surface.scalars import Time
 
 STEPS = {"1m": MINUTE_MS, "5m": 5 * MINUTE_MS, "15m": 15 * MINUTE_MS, "1h": 60 * MINUTE_MS}
 SPAN_MAX_MS = DAY_MS

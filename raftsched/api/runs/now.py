@@ -21,7 +21,6 @@ from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ, check_namespace
 from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.due import due_page
-from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import JobHead, decode_head, get_instance
 from raftsched.api.runs.waiting import waits_for
@@ -34,6 +33,7 @@ from raftsched.core.rules.filters import JobFilter
 from raftsched.core.rules.selection import walk
 from raftsched.core.subjects.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, from_dead, from_lane, from_ready, from_u64, lane_key
+from raftsched.surface.scalars import Time
 
 LOOK_MAX = 1_000  # rows looked at for each number
 SHOWN = 8  # of each kind
@@ -168,7 +168,11 @@ async def _look(ctx: ApiContext, namespace: str | None) -> NowOut:
     heads = _Heads(namespace)
     with ctx.read() as view:
         out = _running_now(view, lambda key: heads.of(view, key))
-    out.due, _ = await due_page(ctx, walk(_ALL_DUE), None, SHOWN, lambda view, key: _due(key, heads.of(view, key[8:])))
+
+    def due(view: ReadView, key: bytes) -> DueOut | None:
+        return _due(key, heads.of(view, key[8:]))
+
+    out.due, _ = await due_page(ctx, walk(_ALL_DUE), None, SHOWN, due, ctx.now_ms())
     slices = Slices()
     await slices.next()
     with ctx.read() as view:

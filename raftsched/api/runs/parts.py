@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from raftsched.api.jobs.parts_schema import PartResult, PartsOut, ShardOut
 from raftsched.api.runs.raw import shown_raw
 from raftsched.core.model import FINAL, Instance, InstanceState
 from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table
 from raftsched.error_texts import telling_line
+from raftsched.surface.runs import PartResult, PartsOut, ShardOut
 
 RESULTS_MAX_BYTES = 256 * 1024  # of the results and errors that one answer shows
 ERROR_SHOWN = 256  # characters of the line of an error beside a result

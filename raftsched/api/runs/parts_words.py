@@ -6,7 +6,7 @@ from itertools import islice
 
 from raftsched.api.runs.explain_words import because, error_words
 from raftsched.api.runs.parts import rows_of_parts
-from raftsched.core.limits import SHARDS_MAX
+from raftsched.bounds import SHARDS_MAX
 from raftsched.core.model import FINAL, Instance, InstanceState
 from raftsched.core.rows import decode_instance
 from raftsched.core.rules.executors import in_words

@@ -17,7 +17,6 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ, Query, bad_parameter
 from raftsched.api.http.slices import Slices
-from raftsched.api.jobs.bulk_schema import DistributionOut, StatsOut
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import instances_of, requested_job
 from raftsched.api.runs.states import INSTANCE_STATES, instance_states
@@ -27,6 +26,7 @@ from raftsched.core.rules.filters import JobFilter, filter_error
 from raftsched.core.rules.lateness import lateness_ms
 from raftsched.core.rules.selection import match, walk
 from raftsched.core.tables import ReadView, Table, from_u64, u64
+from raftsched.surface.runs import DistributionOut, StatsOut
 
 LOOK_MAX = 50_000  # instances, and jobs, looked at for one answer
 SPAN_MS = HOUR_MS  # of the statistics of all jobs, unless `from` says otherwise

@@ -18,7 +18,6 @@ from raftsched.api.http.idempotency import part, propose_once
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_page, reply_value
 from raftsched.api.http.requests import READ, bad_parameter, catch_up, check_namespace, instance_key_of
-from raftsched.api.jobs.schema import Nothing
 from raftsched.api.openapi.declarations import action, listing
 from raftsched.api.openapi.operation import Reply, operation
 from raftsched.api.rows import SCAN_MAX, JobHead, get_instance, namespace_of, referred_job
@@ -31,6 +30,7 @@ from raftsched.core.rows import WORKFLOWS
 from raftsched.core.rules.executors import node_name, worker_name
 from raftsched.core.subjects.workflow import KillWorkflow, Workflow, members, roots
 from raftsched.core.tables import ReadView, u64
+from raftsched.surface.scalars import Nothing
 
 COUNT_MAX = 20_000  # runs of a workflow that one answer counts; of a page of workflows, before it ends early
 _LISTING, _RUNS = "workflows", "workflow"

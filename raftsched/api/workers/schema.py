@@ -9,21 +9,13 @@ from msgspec import Meta
 
 from raftsched import names
 from raftsched.api.http.problems import FieldError, Problem, pointer
-from raftsched.api.jobs.schema import Labels, Namespace, by_rule
-from raftsched.bounds import SLOTS_MAX
-from raftsched.core.limits import (
-    BOOT_ID_MAX,
-    HANDLERS_MAX,
-    LABEL_KEY_MAX,
-    LABEL_VALUE_MAX,
-    LABELS_MAX,
-    SERVED_MAX,
-    WEIGHT_MAX,
-)
+from raftsched.bounds import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, SLOTS_MAX
+from raftsched.core.limits import BOOT_ID_MAX, HANDLERS_MAX, SERVED_MAX, WEIGHT_MAX
 from raftsched.core.rules.allowed import rules_error
 from raftsched.handlers import KINDS
 from raftsched.remote.protocol import BindIn, CloseIn, OpenIn, OpenOut, PollIn, PollOut
 from raftsched.remote.rules import allowed_of
+from raftsched.surface.scalars import Labels, Namespace, by_rule
 
 _CALL = "call:"
 _HANDLERS = f'{", ".join(KINDS)}, or "{_CALL}" and the name of a handler'

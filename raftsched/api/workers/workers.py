@@ -16,7 +16,6 @@ from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_page, reply_value
 from raftsched.api.http.requests import READ
-from raftsched.api.jobs.schema import Time
 from raftsched.api.openapi.declarations import listing
 from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import get_instance, namespace_of, newest_session, page
@@ -26,6 +25,7 @@ from raftsched.core.ids import instance_text, job_text
 from raftsched.core.rules.executors import WORKER_KEYS, worker_key, worker_name
 from raftsched.core.subjects.cluster import Session
 from raftsched.core.tables import KEY_MAX, ReadView, Table, after, from_u64, u64
+from raftsched.surface.scalars import Time
 
 RUNS_SHOWN = 200  # of one worker
 _LISTING = "workers"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from raftsched.bounds import TIME_MAX_MS
-from raftsched.core.limits import LABELS_MAX
+from raftsched.bounds import LABELS_MAX, TIME_MAX_MS
 from raftsched.core.model import JobState
 
 FILTER_MAX = 4_096  # bytes of all texts of a filter
@@ -33,6 +32,11 @@ class JobFilter(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     def is_empty(self) -> bool:
         """Returns whether every job matches."""
         return self == _ALL
+
+    @property
+    def by_due_time(self) -> bool:
+        """Returns whether the next fire time decides."""
+        return self.next_from_ms is not None or self.next_to_ms is not None
 
 
 _ALL = JobFilter()

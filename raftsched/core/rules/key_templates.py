@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from raftsched.bounds import KEY_TEMPLATE_MAX
 from raftsched.core.rules.braces import pieces
 
-TEMPLATE_MAX = 128  # bytes
 VALUE_MAX = 200  # bytes, the name of the job not counted
 JOB_MARK = "\0"  # in a value: where the name of the job goes, or its id where it has none
 _JOB = "job"
@@ -35,8 +35,8 @@ class KeyTemplateError(ValueError):
 def parse(template: str) -> tuple[Part, ...]:
     """Returns the parts of the template. Raises KeyTemplateError."""
     size = len(template.encode("utf-8", "surrogatepass"))
-    if not 1 <= size <= TEMPLATE_MAX:
-        raise KeyTemplateError(f"takes {size} bytes; use 1 to {TEMPLATE_MAX}")
+    if not 1 <= size <= KEY_TEMPLATE_MAX:
+        raise KeyTemplateError(f"takes {size} bytes; use 1 to {KEY_TEMPLATE_MAX}")
     parts: list[Part] = []
     for text, name in pieces(template):
         if name is not None:

@@ -8,13 +8,13 @@ ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
 
-from raftsched.core.limits import LABELS_MAX
+from raftsched.bounds import LABELS_MAX
 from raftsched.core.model import Job, JobState, Policy
 from raftsched.core.rows import decode_job
 from raftsched.core.rules.filters import JobFilter
@@ -197,7 +197,7 @@ def walk(wanted: JobFilter, until_id: int | None = None) -> Walk:
     if wanted.namespace is not None and wanted.name is not None:
         low = name_key(wanted.namespace, wanted.name)
         return _named(low, low + b"\0")
-    if until_id is None and (wanted.next_from_ms is not None or wanted.next_to_ms is not None):
+    if until_id is None and wanted.by_due_time:
         high = None if wanted.next_to_ms is None else u64(wanted.next_to_ms)
         return Walk(Table.DUE, u64(wanted.next_from_ms or 0), high)
     if wanted.namespace is not None and wanted.name_prefix:
@@ -249,8 +249,14 @@ def created_at_ms(job_id: int) -> int:
     return job_id >> _ID_TIME_BITS
 
 
-def match(wanted: JobFilter, raw: bytes) -> Job | None:
-    """The job of an encoded row when it matches. Deleted ones never do, the cluster's own only by their namespace."""
+def due_time(job: Job) -> int | None:
+    """Returns when the job fires next; None also while the leader owes its next time."""
+    return job.fire_at_ms
+
+
+def match(wanted: JobFilter, raw: bytes, due: Callable[[Job], int | None] = due_time) -> Job | None:
+    """The job of an encoded row when it matches. Deleted ones never do, the cluster's own only by their namespace.
+    `due`: when a job fires next; apply goes by what is stored, who can compute times may know what the leader owes."""
     head = _head(raw)
     if head.state is JobState.DELETED or (wanted.states and head.state not in wanted.states):
         return None
@@ -265,10 +271,10 @@ def match(wanted: JobFilter, raw: bytes) -> Job | None:
         return None
     if wanted.calendar is not None and wanted.calendar not in job.policy.calendars:
         return None
-    if (wanted.next_from_ms is not None or wanted.next_to_ms is not None) and (
-        job.fire_at_ms is None or not _within(job.fire_at_ms, wanted.next_from_ms, wanted.next_to_ms)
-    ):
-        return None
+    if wanted.by_due_time:
+        due_ms = due(job)
+        if due_ms is None or not _within(due_ms, wanted.next_from_ms, wanted.next_to_ms):
+            return None
     if wanted.owner is not None or wanted.labels:
         content = _content(job.body)
         if wanted.owner is not None and content.owner != wanted.owner:

@@ -15,7 +15,6 @@ SYSTEM_NAMESPACE = "_system"  # of the jobs that the cluster makes for itself; n
 SYSTEM_QUEUE = "_webhooks."  # what the names of queues begin with that deliveries wait in
 QUOTA_QUEUE = "_namespaces."  # and of those that hold the runs of a namespace within its limits
 SYSTEM_QUEUES = (SYSTEM_QUEUE, QUOTA_QUEUE)
-NOTIFY_MAX = 8  # webhooks that one job names
 
 
 def quota_queue(namespace: str) -> str:

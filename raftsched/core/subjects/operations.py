@@ -13,7 +13,6 @@ import msgspec
 from raftsched.core.rules.filters import JobFilter
 from raftsched.core.subjects.command import Command
 
-IDS_MAX = 10_000  # jobs named one by one
 RUNNING_MAX = 20  # operations at one time
 KEPT_MAX = 1_000  # operations kept; beyond that the oldest that ended go
 REFUSALS_MAX = 100  # told of one operation

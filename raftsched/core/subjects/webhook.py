@@ -11,8 +11,7 @@ from enum import IntEnum
 
 import msgspec
 
-from raftsched.bounds import STORED_DURATION_MAX_MS, URL_MAX
-from raftsched.core.limits import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
+from raftsched.bounds import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, STORED_DURATION_MAX_MS, URL_MAX
 from raftsched.core.model import HOUR_MS, MINUTE_MS, Job
 from raftsched.core.subjects.command import Command
 from raftsched.core.subjects.notices import MEASURED, SYSTEM_QUEUE, Event

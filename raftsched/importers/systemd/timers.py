@@ -6,7 +6,7 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from raftsched.bounds import DESCRIPTION_MAX
+from raftsched.bounds import DESCRIPTION_MAX, TRIGGERS_MAX
 from raftsched.importers.foreign import Entry, Names, Notes, Reading, Unmapped, every, job_name
 from raftsched.importers.systemd.calendar import read_calendar
 from raftsched.importers.systemd.commands import Specifiers
@@ -21,7 +21,6 @@ from raftsched.schedule.gaps import least_gap_of
 if TYPE_CHECKING:
     from raftsched.importers.reading import How
 
-TRIGGERS_MAX = 16  # of one job
 JITTER_MAX_MS = 86_400_000
 GRACE = "1m"  # of what is skipped when it is missed: long enough for a change of leader
 _AT_START = ("OnActiveSec", "OnBootSec", "OnStartupSec")

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from raftsched.bounds import CONDITIONS_MAX
 from raftsched.core import commands as c
 from raftsched.core.actions import ConditionsWanted, InstanceReady, InstanceStarted
 from raftsched.core.apply.jobs import lifecycle as jobs_module
 from raftsched.core.apply.runs import conditions as module
-from raftsched.core.limits import CONDITIONS_MAX
 from raftsched.core.model import (
     DAY_MS,
     HOUR_MS,

@@ -13,9 +13,10 @@ from raftsched.api.jobs.filters import PARAMETERS
 from raftsched.api.routes import ROUTES
 from raftsched.api.rows import SCAN_MAX
 from raftsched.api.runs.stats import LOOK_MAX
+from raftsched.bounds import BULK_IDS_MAX
 from raftsched.cli.main import cli
 from raftsched.core.limits import HISTORY_MAX
-from raftsched.core.subjects.operations import IDS_MAX, KEPT_MAX, RUNNING_MAX, BulkAction
+from raftsched.core.subjects.operations import KEPT_MAX, RUNNING_MAX, BulkAction
 from raftsched.schedule.due_counts import SHARED_MAX
 
 PAGE = " ".join((Path(__file__).parents[3] / "docs" / "many-jobs.md").read_text().split())
@@ -38,7 +39,7 @@ def test_every_parameter_and_action_is_there() -> None:
 def test_its_numbers_are_those_of_the_code() -> None:
     for words in (
         f"{SCAN_MAX:,} rows for each page",
-        f"`ids` ({IDS_MAX:,} at most)",
+        f"`ids` ({BULK_IDS_MAX:,} at most)",
         f"At most {RUNNING_MAX} operations",
         f"the newest {KEPT_MAX:,} are kept",
         f"The newest {LOOK_MAX:,} instances",

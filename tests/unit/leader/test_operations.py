@@ -15,10 +15,11 @@ from raftsched.core.subjects.operations import BulkAction, Operation, OperationS
 from raftsched.core.tables import Table, u64
 from raftsched.errors import NoLeader, UnknownOutcome
 from raftsched.leader import bulk_steps as module
-from tests.support.memory_view import every
+from tests.support.memory_view import cron, every, policy
 from tests.unit.leader.house import House, play
 
 ALL = JobFilter()
+BY_DUE_TIME = JobFilter(next_from_ms=0)
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +27,8 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "JOBS", 2)
 
 
-def start(house: House, action: BulkAction = BulkAction.PAUSE) -> Operation:
-    operation = house.do(StartOperation(action, ALL)).operation
+def start(house: House, action: BulkAction = BulkAction.PAUSE, wanted: JobFilter = ALL) -> Operation:
+    operation = house.do(StartOperation(action, wanted)).operation
     assert operation is not None
     return operation
 
@@ -152,5 +153,49 @@ def test_nothing_is_proposed_after_leadership() -> None:
         await house.quiet()
         assert len(house.commands(StepOperation)) == 1
         assert row(house, operation).state is OperationState.RUNNING
+
+    play(scene)
+
+
+# ---------------------------------------------------------------- by next fire times
+
+
+async def pump(house: House) -> None:
+    """Goes on with operations alone, as if the leader came to the times that it owes later."""
+    assert house.leader.current is not None
+    house.leader.current.operations.pump(house.clock.boot)
+    await house.quiet()
+
+
+def test_one_that_goes_by_due_times_waits_for_those_that_the_leader_owes_and_others_go_on() -> None:
+    async def scene(house: House) -> None:
+        job = house.create(cron("0 0 1 1 *"))
+        operation, other = start(house, wanted=BY_DUE_TIME), start(house, BulkAction.RUN)
+        house.lead()
+        await pump(house)
+        assert row(house, operation).steps == 0
+        assert row(house, other).state is OperationState.DONE
+        await house.tick()
+        await house.tick()
+        now = row(house, operation)
+        assert (now.state, now.changed, states(house, [job])) == (OperationState.DONE, 1, {JobState.SUSPENDED})
+
+    play(scene)
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_what_is_owed_since_it_began_holds_nothing_up(edited: bool) -> None:
+    async def scene(house: House) -> None:
+        job = house.create(every(60_000))
+        operation = start(house, wanted=BY_DUE_TIME)
+        house.clock.forward(1)
+        if edited:
+            house.do(c.EditJob(job, policy(cron("0 0 1 1 *")), b"{}"))
+        else:
+            house.create(cron("0 0 1 1 *"))
+        house.lead()
+        await pump(house)
+        assert row(house, operation).state is OperationState.DONE
+        assert house.world.count(Table.UNSCHEDULED) == 1
 
     play(scene)

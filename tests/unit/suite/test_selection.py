@@ -12,7 +12,7 @@ import pytest
 from scripts.suite import parts, selection
 from scripts.suite.bundles import ROOT, files_of_tests
 from scripts.suite.parts import PARTS
-from scripts.suite.subjects import EVERYTHING, NOTHING, SUBJECTS, table
+from scripts.suite.subjects import DESIGN, EVERYTHING, NOTHING, SUBJECTS, table
 
 
 def small(root: Path) -> Path:
@@ -70,6 +70,11 @@ def test_the_table_leads_to_tests_of_whole_nodes() -> None:
     assert "tests/e2e/test_queues.py" not in files
 
 
+def test_a_design_is_a_document_of_whatever_room() -> None:
+    files = selection.select(["raftsched/output/DESIGN.md"])
+    assert files == selection.select(["docs/decisions.md"])
+
+
 @pytest.mark.parametrize("path", ["tests/conftest.py", "something/new.txt"])
 def test_what_concerns_everything_or_nobody_knows_runs_all(path: str) -> None:
     assert selection.select([path]) is None
@@ -102,7 +107,7 @@ def test_what_was_changed_is_told_with_what_is_not_committed(tmp_path: Path) -> 
 def test_what_the_table_names_is_there() -> None:
     named = [place for subject in SUBJECTS for place in (*subject.paths, *subject.tests)]
     named += [*EVERYTHING, *NOTHING, *(place for part in PARTS for place in (*part.tests, *part.subjects))]
-    gone = [place for place in named if not (ROOT / place).exists()]
+    gone = [place for place in named if place != DESIGN and not (ROOT / place).exists()]
     assert not gone
 
 

@@ -22,7 +22,18 @@ from tests.support.authority import certificate, put
 from tests.unit.cli.house import run
 
 ROOT = Path(__file__).parents[3] / "raftsched"
-ROOMS = ("cli", "client", "config", "doctor", "objectstore", "security", "store", "raft/transport", "backups/restore.py")
+ROOMS = (
+    "cli",
+    "client",
+    "config",
+    "importers",
+    "doctor",
+    "objectstore",
+    "security",
+    "store",
+    "raft/transport",
+    "backups/restore.py",
+)
 PLAIN = {  # files of these modules that are opened as they are: why
     "cli/cluster/backup.py": "what it has just made itself",
     "cli/dev/processes.py": "logs that dev writes, and /proc",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raftsched.bounds import TIME_MAX_MS
+from raftsched.bounds import BULK_IDS_MAX, TIME_MAX_MS
 from raftsched.core.actions import OperationStarted
 from raftsched.core.apply.jobs.lifecycle import delete_job, reschedule, set_job_state
 from raftsched.core.apply.jobs.manual import run_now
@@ -18,7 +18,6 @@ from raftsched.core.rows import decode_operation, encode_row
 from raftsched.core.rules.filters import JobFilter, filter_error
 from raftsched.core.rules.selection import match, walk
 from raftsched.core.subjects.operations import (
-    IDS_MAX,
     JOBS_MAX,
     KEPT_MAX,
     REFUSALS_MAX,
@@ -112,8 +111,8 @@ def running(tx: Tx) -> list[Operation]:
 def _wrong(c: StartOperation) -> str | None:
     if (c.filter is None) == (not c.ids):
         return "An operation has either a filter, or ids."
-    if len(c.ids) > IDS_MAX:
-        return f"{len(c.ids)} ids are given; {IDS_MAX} is the limit."
+    if len(c.ids) > BULK_IDS_MAX:
+        return f"{len(c.ids)} ids are given; {BULK_IDS_MAX} is the limit."
     if not all(0 <= job_id <= U64_MAX for job_id in c.ids):
         return "The id of a job is a number of 64 bits."
     if c.action is BulkAction.RESCHEDULE:

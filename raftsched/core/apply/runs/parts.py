@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from raftsched.bounds import SHARDS_MAX
 from raftsched.core.actions import InstanceStarted, KillAsked
 from raftsched.core.apply.indexes import waits_in_ready
 from raftsched.core.apply.resources.queue_edits import clear_unplaceable, rank
@@ -22,7 +23,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
 from raftsched.core.commands import Accepted, Answer, Rejected, Split
 from raftsched.core.ids import instance_key
-from raftsched.core.limits import SHARDS_MAX, TARGETS_MAX
+from raftsched.core.limits import TARGETS_MAX
 from raftsched.core.model import (
     ASKED_FOR,
     FINAL,

@@ -4,7 +4,7 @@ does not."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from raftsched.api.auth.unknown_tokens import WAITING_MAX, WAITING_MAX_EACH
+from raftsched.api.ports import Reply
 from raftsched.core.commands import CreateJob, EditJob
 from raftsched.core.ids import job_text
 from raftsched.core.model import Job, Policy, Trigger, TriggerKind
@@ -99,6 +100,38 @@ def test_an_answer_to_a_write_reaches_as_far_as_it(tmp_path: Path) -> None:
         job = create(call, "a")
         status, _ = await call("POST", f"/v1/jobs/{job_text(job.id)}/run", {})
         assert (status, call.headers["Raftsched-Index"]) == (202, str(call.cluster.store.applied_index))
+
+    run(tmp_path, test)
+
+
+def test_an_answer_to_a_batch_reaches_as_far_as_its_jobs(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        def then(commands: Sequence[bytes], timeout: float, reply: Reply) -> None:
+            """As a node does it: no task of the request waits for the answers."""
+            asyncio.get_running_loop().call_soon(lambda: reply(call.cluster.apply_raw(commands), None))
+
+        call.context.log.propose_then = then
+        status, _ = await call("POST", "/v1/jobs:batch", [msgspec.json.decode(BODY)] * 3)
+        assert (status, call.headers["Raftsched-Index"]) == (200, str(call.cluster.store.applied_index))
+
+    run(tmp_path, test)
+
+
+def test_an_answer_that_waited_for_an_operation_reaches_as_far_as_its_end(tmp_path: Path) -> None:
+    async def test(call: Client) -> None:
+        cluster = call.cluster
+        for name in ("a", "b", "c", "d"):
+            create(call, name)
+        cluster.carries_out = False
+
+        async def wait_applied(index: int, timeout: float) -> bool:
+            cluster.carry_out()
+            return True
+
+        call.context.log.wait_applied = wait_applied
+        status, answer = await call("DELETE", "/v1/jobs?all=true")
+        assert (status, answer["deleted"]) == (200, 4)
+        assert call.headers["Raftsched-Index"] == str(cluster.store.applied_index)
 
     run(tmp_path, test)
 

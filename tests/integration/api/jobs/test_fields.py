@@ -9,7 +9,7 @@ import pytest
 
 from raftsched.api.jobs import partial
 from raftsched.api.jobs.partial import FIELDS as JOB_FIELDS
-from raftsched.api.runs.partial import FIELDS as INSTANCE_FIELDS
+from raftsched.api.runs.instance_fields import INSTANCE
 from raftsched.core.commands import Assign, Started
 from raftsched.core.ids import parse_instance
 from tests.integration.api.runs.test_dead_letters import dead
@@ -62,8 +62,8 @@ async def fill(call: Client) -> None:
     ("path", "known"),
     [
         ("/v1/jobs", JOB_FIELDS),
-        ("/v1/instances", INSTANCE_FIELDS),
-        ("/v1/dead-letters", ("dead_since", *INSTANCE_FIELDS)),
+        ("/v1/instances", tuple(INSTANCE)),
+        ("/v1/dead-letters", ("dead_since", *INSTANCE)),
     ],
 )
 def test_each_field_is_what_it_is_in_the_whole(tmp_path: Path, path: str, known: tuple[str, ...]) -> None:

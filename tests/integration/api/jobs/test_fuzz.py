@@ -10,8 +10,8 @@ import msgspec
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from raftsched.api.jobs.generated import JobIn
-from raftsched.api.jobs.schema import HandlerIn, TriggerIn
+from raftsched.surface.content import HandlerIn, TriggerIn
+from raftsched.surface.jobs_generated import JobIn
 from tests.support.amounts import examples
 from tests.support.local_api import LocalCluster, serving
 

@@ -9,10 +9,10 @@ import pytest
 
 from raftsched.api.http.problems import FieldError
 from raftsched.api.jobs.fields import FIELDS, POLICY
-from raftsched.api.jobs.generated import DefaultsIn, JobIn, JobShown
 from raftsched.api.jobs.rules import misfire_of, retention_of, retry_of
-from raftsched.api.jobs.schema import MisfireIn, RetentionIn, RetryIn
 from raftsched.core.model import Policy
+from raftsched.surface.content import MisfireIn, RetentionIn, RetryIn
+from raftsched.surface.jobs_generated import DefaultsIn, JobIn, JobShown
 from scripts.make_fields import MADE, ROOT, formatted, with_docs
 
 

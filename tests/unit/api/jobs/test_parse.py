@@ -10,9 +10,7 @@ import pytest
 from raftsched.api.auth.callers import Caller, RequestContext, begin_request, end_request, signed
 from raftsched.api.http.problems import Problem
 from raftsched.api.jobs.defaults import NamespaceDefaults
-from raftsched.api.jobs.generated import DefaultsIn
 from raftsched.api.jobs.parse import create_command, read_job
-from raftsched.api.jobs.schema import MisfireIn
 from raftsched.cluster_settings import Settings
 from raftsched.core.commands import CreateJob, decode
 from raftsched.core.model import (
@@ -37,6 +35,8 @@ from raftsched.core.model import (
 from raftsched.core.rules.run_keys import Concurrency
 from raftsched.core.subjects.access import Attributed, Role
 from raftsched.core.subjects.notices import Event, Notify
+from raftsched.surface.content import MisfireIn
+from raftsched.surface.jobs_generated import DefaultsIn
 
 NOW_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
 TRIGGER = {"every": "1h", "mode": "fixed_delay", "jitter": "5s", "max_runs": 7}

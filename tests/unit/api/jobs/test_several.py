@@ -9,11 +9,11 @@ import pytest
 
 from raftsched.api.http.problems import Problem
 from raftsched.api.jobs.defaults import NamespaceDefaults
-from raftsched.api.jobs.generated import DefaultsIn
 from raftsched.api.jobs.parse import Content, read_job
-from raftsched.api.jobs.schema import MisfireIn
 from raftsched.cluster_settings import Settings
 from raftsched.core.model import Policy, Trigger, TriggerKind
+from raftsched.surface.content import MisfireIn
+from raftsched.surface.jobs_generated import DefaultsIn
 
 NOW_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
 NIGHTLY = {"id": "nightly", "cron": "0 2 * * *", "timezone": "Europe/Madrid"}

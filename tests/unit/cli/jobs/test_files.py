@@ -13,11 +13,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftsched.api.jobs.generated import JobShown
 from raftsched.cli.jobs.export import DEFAULTS, portable
 from raftsched.importers import documents
 from raftsched.importers.documents import read_documents, read_jobs
 from raftsched.importers.yaml_text import yaml_text
+from raftsched.surface.jobs_generated import JobShown
 from tests.support.stub_server import Reply, Request, problem, serve
 from tests.unit.cli.house import JOB, run
 

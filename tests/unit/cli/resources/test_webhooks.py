@@ -9,8 +9,8 @@ from typing import Any, get_args
 import pytest
 from click.testing import Result
 
-from raftsched.api.jobs.schema import EventName, JobEventName
 from raftsched.cli.resources.webhooks import EVENTS, JOB_EVENTS
+from raftsched.surface.enums import EventName, JobEventName
 from tests.support.stub_server import Stub, problem, serve
 from tests.unit.cli import house
 

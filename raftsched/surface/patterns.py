@@ -3,8 +3,6 @@ check nothing themselves."""
 
 from __future__ import annotations
 
-from raftsched.remote.session_secrets import PATTERN as SESSION_TEXT
-
 _NUMBER = r"[0-9]{1,15}([.,][0-9]{1,9})?"
 _ID = "[0-9a-hjkmnp-tv-z]"
 
@@ -13,8 +11,9 @@ DURATION = f"^{_DURATION}$"
 SIZE = r"^\s*[0-9]{1,15}\s*([KMGTkmgt]?[iI]?[bB])?\s*$"
 JOB_ID = f"^[0-9a-f]{_ID}{{12}}$"
 INSTANCE_ID = f"^[0-9a-f]{_ID}{{12}}@(0|[1-9][0-9]{{0,15}})(-[0-9a-f]{{16}})?$"
-WORKER_SESSION = f"^{SESSION_TEXT}$"
-WORKER_SESSION_NUMBER = f"^([0-9]{{1,18}}|{SESSION_TEXT})$"
+_SESSION = r"[0-9]{1,18}-([0-9a-f]{32}|rsw_[A-Za-z0-9_-]{43})"
+WORKER_SESSION = f"^{_SESSION}$"
+WORKER_SESSION_NUMBER = f"^([0-9]{{1,18}}|{_SESSION})$"
 CALLABLE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 HEADER = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$"
 OWN_HEADER = (

@@ -1,10 +1,10 @@
-"""The answer of GET /v1/forecast."""
+"""What is due next in answers: how many runs, in which queues, and the slots for them."""
 
 from __future__ import annotations
 
 import msgspec
 
-from raftsched.api.jobs.schema import Time
+from raftsched.surface.scalars import Time
 
 
 class ForecastQueueOut(msgspec.Struct):

@@ -1,18 +1,15 @@
-"""The JSON of operations on many jobs, and of what is said about jobs taken together."""
+"""The JSON of operations on many jobs."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from raftsched.api.jobs.schema import Duration, JobId, Namespace, Text, TextMap, Time
-from raftsched.core.limits import LABELS_MAX
-from raftsched.core.subjects.operations import IDS_MAX
-
-_State = Literal["NEW", "SCHEDULED", "SUSPENDED", "EXPIRED"]
-_Action = Literal["pause", "resume", "run", "expire", "delete"]
+from raftsched.bounds import BULK_IDS_MAX, LABELS_MAX
+from raftsched.surface.enums import Action, JobState
+from raftsched.surface.scalars import Duration, JobId, Namespace, Text, TextMap, Time
 
 
 class JobFilterIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -23,7 +20,7 @@ class JobFilterIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True
     name: Text | None = None
     name_prefix: Text | None = None
     name_contains: Text | None = None
-    state: Annotated[list[_State], Meta(max_length=4)] = []
+    state: Annotated[list[JobState], Meta(max_length=4)] = []
     owner: Text | None = None
     labels: Annotated[TextMap, Meta(max_length=LABELS_MAX)] = {}
     queue: Text | None = None
@@ -38,8 +35,8 @@ class ActionsIn(msgspec.Struct, forbid_unknown_fields=True):
     """An action, and exactly one of ids, filter, all. `kill`: with expire, also asks what runs to end. `until`, or
     `for` from now on: with pause, the jobs are scheduled again by themselves then."""
 
-    action: _Action | None = None
-    ids: Annotated[list[JobId], Meta(max_length=IDS_MAX, extra_json_schema={"minItems": 1})] | None = None
+    action: Action | None = None
+    ids: Annotated[list[JobId], Meta(max_length=BULK_IDS_MAX, extra_json_schema={"minItems": 1})] | None = None
     filter: JobFilterIn | None = None
     all: bool = False
     kill: bool = False
@@ -102,45 +99,3 @@ class DryRunOut(msgspec.Struct):
 class DeletedOut(msgspec.Struct):
     deleted: int
     operation: OperationOut
-
-
-class RevisionOut(msgspec.Struct):
-    """An earlier content of a job: from when (null when that is not kept any more) and until when (null: it still
-    holds). `by`: the name of the token with which it was made so; null: nobody knows."""
-
-    revision: int
-    name: str | None
-    from_: str | None = msgspec.field(name="from")
-    to: str | None
-    by: str | None
-    content: Any
-
-
-class DistributionOut(msgspec.Struct):
-    """Statistics of durations, in milliseconds; null when there are none."""
-
-    count: int
-    mean: int | None
-    p50: int | None
-    p90: int | None
-    p99: int | None
-    max: int | None
-
-
-class StatsOut(msgspec.Struct):
-    """Instances that were due from `from` to before `to`. `complete`: all of them were looked at, back to
-    `counted_from`. `lateness` is that of first starts after due time and jitter, `duration` that of attempts that
-    ended by themselves. `skipped_fires`: due times that did not run, of which a record may stand for
-    many."""
-
-    from_: str = msgspec.field(name="from")
-    to: str
-    counted_from: str
-    complete: bool
-    instances: dict[str, int]
-    attempts: dict[str, int]
-    skipped_fires: int
-    dead_letters: int
-    duration: DistributionOut
-    lateness: DistributionOut
-    jobs: dict[str, int] | None = None
