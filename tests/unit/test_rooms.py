@@ -77,7 +77,7 @@ LEAVES_OF = {
     "schedule": {"errors", "bounds"},
     "crontabs": set(),
     "system": set(),
-    "surface": {"bounds", "errors", "hosts", "names", "quantities"},
+    "surface": {"bounds", "cluster_settings", "errors", "hosts", "names", "namespace_limits", "quantities"},
     "client": {"errors", "names", "bounds", "system", "version"},
     "importers": {"bounds", "names", "quantities", "system"},
     "cli": {

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from raftsched.core.limits import RUN_MAX, SETTINGS
+from raftsched.cluster_settings import SETTINGS
+from raftsched.core.limits import RUN_MAX
 from tests.support.local_api import Client, run
 
-MOST = {"body_max_bytes": SETTINGS["body_max_bytes"][1], "params_max_bytes": SETTINGS["params_max_bytes"][1]}
+MOST = {f"{name}_max_bytes": SETTINGS[f"{name}_max_bytes"].most for name in ("body", "params")}
 MIB = 1 << 20
 HANDLERS: list[dict[str, Any]] = [
     {"exec": ["true"]},
