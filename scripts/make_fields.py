@@ -30,6 +30,7 @@ HEAD = '''"""Made from api/jobs/fields.py by scripts/make-fields; not edited by 
 
 from __future__ import annotations
 '''
+_NO_SPECS = {"Any", "Duration", "Literal", "Mapping", "Moment", "Sequence"}
 INHERITED = [field for field in FIELDS if field.inherited]
 DOCS_BEGIN, DOCS_END = "<!-- made by scripts/make-fields -->\n", "<!-- end -->\n"
 
@@ -200,7 +201,8 @@ def render_spec() -> str:
     head = [
         "from collections.abc import Mapping, Sequence",
         "from typing import Any, Literal, TypedDict",
-        f"from raftsched.client.spec import {', '.join(sorted(names - {'Mapping', 'Sequence', 'Any', 'Literal'}))}",
+        "from raftsched.client.moments import Duration, Moment",
+        f"from raftsched.client.spec import {', '.join(sorted(names - _NO_SPECS))}",
         "",
     ]
     return "\n".join([HEAD, *head, *code, ""])

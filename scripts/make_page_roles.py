@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from raftsched.api.openapi.operation import OPERATIONS, Operation
-from raftsched.api.routes import ROUTES, Route
+from raftsched.api.routes import ROUTES
+from raftsched.api.serving import Route
+from raftsched.surface.operation import Operation
 
 STATIC = Path(__file__).resolve().parent.parent / "raftsched" / "ui" / "static"
 PATH = STATIC / "core" / "roles.js"
@@ -27,7 +28,7 @@ def render(*, every: bool = False) -> str:
     """Returns the module; `every`: with the operations of which no page asks, too."""
     asked = (lambda _: True) if every else _asked()
     declared = sorted(
-        ((route, OPERATIONS[route.handler]) for route in ROUTES if asked(route.operation_id)),
+        ((route, route.operation) for route in ROUTES if asked(route.operation_id)),
         key=lambda one: one[0].operation_id,
     )
     roles = "".join(f'  {route.operation_id}: "{said.role or "admin"}",\n' for route, said in declared)

@@ -41,10 +41,14 @@ def render(module: str) -> str:
     tree = ast.parse((CLIENT / f"{module}.py").read_text("utf-8"))
     known = _imports(tree, f"raftsched.client.{module}")
     used: set[str] = set()
-    classes = []
+    classes: list[str] = []
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name in SOURCES[module]:
+            bases = [_base(base, known) for base in node.bases]
+            for base, _ in bases:
+                node.body += base.body
             classes.append(_class(node, SOURCES[module][node.name], used))
+            known = {name: home for _, theirs in bases for name, home in theirs.items()} | known
     if module == "aio":
         parts = {kind: source for source, kinds in SOURCES.items() if source != "aio" for kind in kinds}
         known |= {kind: f"raftsched.client.sync.{source}" for kind, source in parts.items()}
@@ -61,6 +65,17 @@ def render(module: str) -> str:
     for group in (sorted(by_module.keys() - ours), sorted(ours)):
         lines += [f"from {m} import {', '.join(by_module[m])}" for m in group] + [""]
     return "\n".join(lines) + "\n\n" + "\n\n\n".join(classes) + "\n"
+
+
+def _base(base: ast.expr, known: dict[str, str]) -> tuple[ast.ClassDef, dict[str, str]]:
+    """Returns a base class that scripts/make-client wrote, and where each name of its module comes from."""
+    module = known[base.id] if isinstance(base, ast.Name) else known[ast.unparse(base).rpartition(".")[0]]
+    if isinstance(base, ast.Attribute):
+        module = f"{module}.{ast.unparse(base.value)}"
+    tree = ast.parse((CLIENT.parent.parent / f"{module.replace('.', '/')}.py").read_text("utf-8"))
+    name = ast.unparse(base).rpartition(".")[2]
+    (node,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+    return node, _imports(tree, module)
 
 
 def _imports(tree: ast.Module, module: str) -> dict[str, str]:

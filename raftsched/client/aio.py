@@ -16,11 +16,12 @@ from raftsched.client.instances import DeadLetters, Instances
 from raftsched.client.jobs import Jobs
 from raftsched.client.models import Changes, Event, Preview
 from raftsched.client.models_bulk import Minutes, Now, Stats
+from raftsched.client.moments import Moment
 from raftsched.client.operations import Operations
 from raftsched.client.resources import Calendars, Namespaces, Queues, Webhooks
 from raftsched.client.server_order import Nodes
 from raftsched.client.servers import parse_servers
-from raftsched.client.spec import EventFilter, Moment, StatsFilter, Trigger
+from raftsched.client.spec import EventFilter, StatsFilter, Trigger
 from raftsched.client.token_file import TokenFile, of_environment
 from raftsched.client.token_file import token_file as found_in
 from raftsched.client.transport import TIMEOUT_S, Connector, Transport

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
+from raftsched.client.generated.cluster_calls import ClusterCalls
 from raftsched.client.models import Page
 from raftsched.client.models_cluster import (
     ClusterView,
@@ -12,7 +13,6 @@ from raftsched.client.models_cluster import (
     Leadership,
     Members,
     NodeDetail,
-    Term,
     Who,
     Worker,
     WorkerDetail,
@@ -22,7 +22,7 @@ from raftsched.client.transport import Transport, encode, items
 from raftsched.client.wire import condition, own_key, segment
 
 
-class Cluster:
+class Cluster(ClusterCalls):
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
@@ -88,10 +88,6 @@ class Cluster:
     async def resume(self) -> None:
         """Lets jobs start again. Each job's misfire policy says what happens to times that were missed."""
         await self._transport.post(dict[str, Any], "/v1/cluster/resume")
-
-    async def terms(self) -> Sequence[Term]:
-        """Returns the newest leaderships, the newest first."""
-        return items(Term, await self._transport.get(Page, "/v1/cluster/terms"))
 
     async def members(self) -> Members:
         """Returns the members of the cluster, and the nodes that ask to join."""

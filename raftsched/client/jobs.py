@@ -22,9 +22,10 @@ from raftsched.client.models_cluster import JobExplanation
 from raftsched.client.models_forecast import Forecast
 from raftsched.client.models_generated import Job
 from raftsched.client.models_workflows import Graph
+from raftsched.client.moments import Duration, Moment
 from raftsched.client.operations import Operations, Underway
 from raftsched.client.pages import pages, part_of
-from raftsched.client.spec import Action, BulkFilter, Duration, InstanceFilter, JobFilter, JobState, Moment
+from raftsched.client.spec import Action, BulkFilter, InstanceFilter, JobFilter, JobState
 from raftsched.client.spec_generated import JobSpec
 from raftsched.client.transport import Transport, encode, items
 from raftsched.client.wire import condition, segment

@@ -106,15 +106,6 @@ class Leadership(msgspec.Struct, frozen=True, kw_only=True):
     term: int
 
 
-class Term(msgspec.Struct, frozen=True, kw_only=True):
-    """A leadership. `index`: of its first entry in the log."""
-
-    term: int
-    leader: str
-    at: datetime
-    index: int
-
-
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """A node's right to run jobs."""
 

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 
-from raftsched.client.spec import ClusterEventName, Duration, EventName
+from raftsched.client.moments import Duration
+from raftsched.client.spec import ClusterEventName, EventName
 
 
 class WebhookFilter(TypedDict, total=False):

@@ -42,3 +42,12 @@ async def pages(
         if page.next is None or page.next == cursor:
             return
         cursor, size = page.next, PAGE
+
+
+async def each_of(
+    transport: Transport, kind: type[_T], path: str, query: Mapping[str, Any], most: int | None
+) -> AsyncIterator[_T]:
+    """Yields the items of a list one by one, `most` of them (None: all)."""
+    async for page in pages(transport, kind, path, query, most):
+        for one in page:
+            yield one

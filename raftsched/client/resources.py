@@ -12,8 +12,9 @@ from typing import Any, Generic, TypeVar, Unpack
 from raftsched.client.models import Instance
 from raftsched.client.models_cluster import Calendar, Namespace, Queue, RunKey
 from raftsched.client.models_webhooks import Webhook, WebhookFields
+from raftsched.client.moments import Duration
 from raftsched.client.pages import pages
-from raftsched.client.spec import CalendarDays, Duration, NamespaceSpec, QueueLimits
+from raftsched.client.spec import CalendarDays, NamespaceSpec, QueueLimits
 from raftsched.client.transport import Transport, encode
 from raftsched.client.wire import condition, segment
 

@@ -7,14 +7,13 @@ A `datetime` needs a time zone. Of the alternatives in a trigger or handler exac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypedDict
+
+from raftsched.client.moments import Duration, Moment
 
 if TYPE_CHECKING:
     from raftsched.client.spec_generated import JobDefaults
 
-Moment = datetime | str  # RFC 3339 as text
-Duration = timedelta | str  # "90s", "1h30m", ISO 8601 as text
 Action = Literal["pause", "resume", "run", "expire", "delete"]
 JobState = Literal["NEW", "SCHEDULED", "SUSPENDED", "EXPIRED"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
+from raftsched.client.moments import Duration
 from raftsched.client.spec import (
     Concurrency,
     Condition,
-    Duration,
     Handler,
     Misfire,
     NamedTrigger,

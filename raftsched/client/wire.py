@@ -16,6 +16,16 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
+def at(path: str, **parts: str) -> str:
+    """Returns the path with its parts, such as {id}, filled in."""
+    return path.format_map({name: segment(text) for name, text in parts.items()})
+
+
+def said(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values without those that are None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def query_text(query: Mapping[str, Any] | None) -> str:
     """Returns the query with its `?`, or "". None is left out, a list is repeated, booleans and times are written as
     JSON writes them."""
@@ -38,6 +48,11 @@ def condition(version: int | str | None) -> dict[str, str]:
     """Returns the headers that let a change happen only to this version, which is what an ETag has between its quotes;
     None: to any."""
     return {} if version is None else {"If-Match": f'"{version}"'}
+
+
+def conditions(only_new: bool, version: int | str | None) -> dict[str, str]:
+    """Returns the headers that let a thing be put only where there is none yet, or only over this version of it."""
+    return {"If-None-Match": "*"} if only_new else condition(version)
 
 
 def log_index(headers: Mapping[str, str]) -> int:

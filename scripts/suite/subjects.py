@@ -71,6 +71,17 @@ SUBJECTS = (
     Subject(("raftsched/doctor/",), ("tests/unit/doctor", "tests/unit/cli/doctor", *_e2e("watch"))),
     Subject(("examples/",), _e2e("workers", "worker_protocol", "webshop", "examples")),
     Subject(
+        ("raftsched/surface/", "scripts/make_client.py"),
+        (
+            "tests/unit/surface",
+            "tests/unit/api",
+            "tests/unit/client",
+            "tests/integration/api",
+            *_e2e("sdk", "api_model"),
+        ),
+        "`./scripts/make-client`",
+    ),
+    Subject(
         ("raftsched/api/",),
         ("tests/kept", "tests/unit/api", "tests/integration/api", *_e2e("fuzz_api", "api_model", "sdk", "tls")),
         "`./scripts/fuzz-api`; `./scripts/bench create` where every request passes",
@@ -78,7 +89,7 @@ SUBJECTS = (
     Subject(
         ("raftsched/client/", "raftsched/handlers.py", "raftsched/run.py"),
         ("tests/kept", "tests/unit/client", *_e2e("sdk", "webshop")),
-        "`./scripts/make-sync`",
+        "`./scripts/make-client`, `./scripts/make-sync`",
     ),
     Subject(("raftsched/importers/",), ("tests/unit/importers",)),
     Subject(("raftsched/cli/",), ("tests/kept", "tests/unit/cli", "tests/unit/docs", *_e2e("examples"))),

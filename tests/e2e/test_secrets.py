@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from tests.e2e.steps import wait_final
 from tests.support.local_cluster import LocalCluster, LocalNode
@@ -185,7 +184,7 @@ def test_runs_get_their_values_and_nothing_shows_them(
 def answers(node: LocalNode, row: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
     """Of every GET that the API knows and that ends by itself."""
     for route in ROUTES:
-        if route.method != "GET" or OPERATIONS[route.handler].streams:
+        if route.method != "GET" or route.operation.streams:
             continue
         path = (
             route.path.replace("/secrets/{name}", "/secrets/smtp")

@@ -16,7 +16,6 @@ import msgspec
 from raftsched.api.auth.peer_proof import PURPOSE
 from raftsched.api.context import ApiContext
 from raftsched.api.http.server import ApiServer
-from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.ports import ClusterPort, ClusterStatus, CopyPort, LogPort, MembersPort, Peer, Security
 from raftsched.api.routes import ROUTES
 from raftsched.config.bounds import Bounds
@@ -294,7 +293,7 @@ class LocalCluster:
         self.store.close()
 
 
-_ROLES = {route.operation_id: OPERATIONS[route.handler].role for route in ROUTES}
+_ROLES = {route.operation_id: route.operation.role for route in ROUTES}
 _MANY = ("open", "worker", "viewer", "editor")  # roles of callers who must not push out what operators and admins did
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from raftsched.api.auth.access import role_of
 from raftsched.api.auth.callers import ROLES
-from raftsched.api.openapi.operation import HEALTH, OPERATIONS, Operation
-from raftsched.api.routes import ROUTES, Route
+from raftsched.api.routes import ROUTES
+from raftsched.api.serving import Route
 from raftsched.core.ids import job_text
 from raftsched.core.subjects.access import Role
+from raftsched.surface.operation import HEALTH, Operation
 from tests.support.places import BY_BODY, JOB, Place, body_of
 from tests.support.tokens import As
 
@@ -52,7 +53,7 @@ class Request:
 
     @property
     def said(self) -> Operation:
-        return OPERATIONS[self.route.handler]
+        return self.route.operation
 
     def __str__(self) -> str:
         return f"{self.route.method} {self.path}{' by aiohttp' if self.headers else ''}"
@@ -62,7 +63,7 @@ def requests(place: Place) -> Iterator[Request]:
     """For each route: about what lies in "mine" and in "theirs", with and without ?namespace=. What is answered on the
     fast path is asked for both ways."""
     for route in ROUTES:
-        said = OPERATIONS[route.handler]
+        said = route.operation
         if said.peers:
             continue  # for nobody who has a token
         for namespace in ("mine", "theirs"):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from raftsched.api.routes import Route
+from raftsched.api.serving import Route
 from tests.support.local_api import Client, run
 from tests.support.tokens import As, guarded, limited
 

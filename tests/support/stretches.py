@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
-from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.config.bounds import Bounds
 from raftsched.core.commands import Answer, Assign
@@ -92,7 +91,7 @@ def operations() -> list[Operation]:
         said = document()["paths"][route.path][route.method.lower()]
         content = said.get("requestBody", {}).get("content", {})
         media = next(iter(content), "")
-        most = OPERATIONS[route.handler].body_max
+        most = route.operation.body_max
         shared = document()["paths"][route.path].get("parameters", [])
         found.append(
             Operation(

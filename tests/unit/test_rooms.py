@@ -31,7 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "output": {"core", "config", "objectstore"},
     "notices": {"core"},
     "worker": {"core", "store", "raft", "config", "security", "tracing", "output", "notices"},
-    "remote": {"core", "store", "raft", "config", "security", "worker", "output", "client", "tracing"},
+    "remote": {"core", "store", "raft", "config", "security", "worker", "output", "client", "tracing", "surface"},
     "surface": set(),
     "api": {
         "core",
@@ -51,12 +51,15 @@ ROOMS: dict[str, set[str]] = {
     },
     "ui": set(),
     "doctor": set(),
-    "client": set(),
+    "client": {"surface"},
     "importers": {"schedule", "crontabs"},
-    "cli": {"client", "doctor", "schedule", "crontabs", "importers", "embedded", "config", "security"},
-    "embedded": {"client", "config", "remote", "tracing"},
+    "cli": {
+        *("client", "doctor", "schedule", "crontabs", "importers", "embedded", "config", "security"),
+        "surface",
+    },
+    "embedded": {"client", "config", "remote", "surface", "tracing"},
     "testing": {"client", "embedded", "security"},
-    "config": {"client", "core", "security"},
+    "config": {"client", "core", "security", "surface"},
     "security": set(),
     "objectstore": set(),
     "backups": {"core", "store", "raft", "leader", "objectstore", "security"},
@@ -65,6 +68,7 @@ ROOMS: dict[str, set[str]] = {
     "node": {
         *("core", "store", "raft", "leader", "worker", "output", "objectstore", "remote", "api", "config"),
         "security",
+        "surface",
         "tracing",
     },
 }

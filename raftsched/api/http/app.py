@@ -39,12 +39,12 @@ from raftsched.api.http.traces import enter_trace, has_traces, traced
 from raftsched.api.jobs.forecast import FORECASTS
 from raftsched.api.jobs.texts import BODY_MAX
 from raftsched.api.openapi.documents import DOCUMENTS, Documents
-from raftsched.api.openapi.operation import OPERATIONS
-from raftsched.api.routes import ROUTES, Handler
+from raftsched.api.routes import ROUTES
 from raftsched.api.runs.changes import FEED, Feed
 from raftsched.api.runs.now import GLANCES, Glances
 from raftsched.api.runs.output_source import CLIENT
 from raftsched.api.runs.searching import SEARCHES, Searches
+from raftsched.api.serving import Route
 from raftsched.errors import KINDS, RaftschedError
 from raftsched.security.shown import path_without_secrets
 
@@ -84,7 +84,7 @@ def build_app(ctx: ApiContext) -> web.Application:
     methods: defaultdict[str, list[str]] = defaultdict(list)
     for route in ROUTES:
         counts = metrics.route(route.method, route.path)
-        endpoint = _guarded(ctx, check, counts, _operation(ctx, route.handler, route.operation_id))
+        endpoint = _guarded(ctx, check, counts, _operation(ctx, route))
         if ctx.traces is not None and has_traces(route):
             endpoint = traced(ctx.traces, endpoint, route)
         app.router.add_route(route.method, route.path, endpoint, expect_handler=expect)
@@ -171,11 +171,11 @@ def _guarded(ctx: ApiContext, check: HostCheck, counts: RequestCounts, respond: 
     return endpoint
 
 
-def _operation(ctx: ApiContext, handler: Handler, operation_id: str) -> _Endpoint:
+def _operation(ctx: ApiContext, route: Route) -> _Endpoint:
     """Returns the endpoint of an operation: it admits the caller, parses the request, and calls the handler.
 
     When the handler refuses for what is in the tables, it is called once more if this node was behind."""
-    declared = OPERATIONS[handler]
+    declared, handler, operation_id = route.operation, route.handler, route.operation_id
 
     async def endpoint(request: web.Request) -> web.StreamResponse:
         try:

@@ -9,8 +9,7 @@ from aiohttp import web
 
 from raftsched.api.auth.access import METRICS_PATH
 from raftsched.api.auth.callers import request_state
-from raftsched.api.openapi.operation import OPERATIONS
-from raftsched.api.routes import Route
+from raftsched.api.serving import Route
 from raftsched.security.shown import path_without_secrets
 from raftsched.tracing.current import here
 
@@ -26,7 +25,7 @@ _Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 def has_traces(route: Route) -> bool:
     """Returns whether requests of this operation have traces."""
-    return OPERATIONS[route.handler].role != "open" and route.path not in _BY_ITSELF
+    return route.operation.role != "open" and route.path not in _BY_ITSELF
 
 
 def traced(traces: RequestTraces, endpoint: _Endpoint, route: Route) -> _Endpoint:

@@ -20,9 +20,10 @@ from raftsched.api.http.problems import MEDIA_TYPE
 from raftsched.api.openapi import parameters
 from raftsched.api.openapi import types as openapi_types
 from raftsched.api.openapi.clients import Problems, referred, typed
-from raftsched.api.openapi.links import Links, RouteLike
-from raftsched.api.openapi.operation import ALWAYS, HEALTH, OPERATIONS, READS, AnyOf, Operation, PageOf, Reply
+from raftsched.api.openapi.links import Links
+from raftsched.api.serving import Route
 from raftsched.errors import KINDS
+from raftsched.surface.operation import ALWAYS, HEALTH, READS, AnyOf, Operation, PageOf, Reply, Special
 
 _REFERENCE = "#/components/schemas/{name}"
 _PART = re.compile(r"\{([a-z]+)\}")
@@ -47,20 +48,17 @@ _NOTHING = "This changes nothing: an Idempotency-Key may be sent, and is not loo
 _REPEATABLE = "It may be sent again as it is: an Idempotency-Key is not looked at."
 
 
-def describe(routes: Sequence[RouteLike], version: str) -> dict[str, Any]:
-    """Raises LookupError for a route whose handler declares no operation."""
+def describe(routes: Sequence[Route], version: str) -> dict[str, Any]:
+    """Returns the description, as it is answered."""
     schemas = _Schemas()
     links = Links(routes)
     problems = Problems(lambda status, codes: _problem(status, codes, schemas))
     paths: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     tags: dict[str, None] = {}
     for route in routes:
-        declared = OPERATIONS.get(route.handler)
-        if declared is None:
-            raise LookupError(f"{route.method} {route.path} declares no operation; see raftsched.api.openapi.operation")
         tag = _tag(route.path)
         tags[tag] = None
-        paths[_address(route.path)][route.method.lower()] = _operation(route, declared, tag, schemas, links, problems)
+        paths[_address(route.path)][route.method.lower()] = _operation(route, tag, schemas, links, problems)
     made: dict[str, Any] = typed(
         _document(version, dict(paths), tags, schemas.components(), problems.components(), links)
     )
@@ -109,9 +107,8 @@ def _tag(path: str) -> str:
     return parts[0].partition(":")[0] if path.startswith("/v1/") else "node"
 
 
-def _operation(
-    route: RouteLike, declared: Operation, tag: str, schemas: _Schemas, links: Links, problems: Problems
-) -> dict[str, Any]:
+def _operation(route: Route, tag: str, schemas: _Schemas, links: Links, problems: Problems) -> dict[str, Any]:
+    declared = route.operation
     found: dict[str, Any] = {
         "operationId": route.operation_id,
         "tags": [tag],
@@ -119,7 +116,7 @@ def _operation(
         "parameters": [*_path_parameters(route.path), *_query(declared), *_headers(route, declared)],
         "responses": _responses(route, declared, schemas, links, problems),
     }
-    texts = [inspect.getdoc(route.handler), _NOTHING if declared.changes_nothing else None]
+    texts = [declared.says or inspect.getdoc(route.handler), _NOTHING if declared.changes_nothing else None]
     if declared.repeatable:
         texts.append(_REPEATABLE)
     if declared.role == "open":
@@ -135,7 +132,7 @@ def _operation(
     return found
 
 
-def _whole(route: RouteLike, declared: Operation) -> str:
+def _whole(route: Route, declared: Operation) -> str:
     narrowed = declared.scope or "namespace" in declared.query or "{ns}" in route.path
     return "" if narrowed else ", for all namespaces"
 
@@ -175,7 +172,7 @@ def _query(declared: Operation) -> list[dict[str, Any]]:
     return found
 
 
-def _headers(route: RouteLike, declared: Operation) -> list[dict[str, Any]]:
+def _headers(route: Route, declared: Operation) -> list[dict[str, Any]]:
     found = []
     for name in declared.headers:
         schema, text = parameters.HEADERS[name]
@@ -188,7 +185,7 @@ def _headers(route: RouteLike, declared: Operation) -> list[dict[str, Any]]:
     return found
 
 
-def codes_of(route: RouteLike, declared: Operation) -> list[str]:
+def codes_of(route: Route, declared: Operation) -> list[str]:
     """All problems that it may answer, in the order of their statuses."""
     codes = {*ALWAYS, *declared.codes}
     if declared.role != "open":
@@ -203,7 +200,7 @@ def codes_of(route: RouteLike, declared: Operation) -> list[str]:
 
 
 def _responses(
-    route: RouteLike, declared: Operation, schemas: _Schemas, links: Links, problems: Problems
+    route: Route, declared: Operation, schemas: _Schemas, links: Links, problems: Problems
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for status, answer in declared.answers.items():
@@ -282,7 +279,7 @@ class _Schemas:
                 },
                 "required": ["items", "next"],
             }
-        if isinstance(model, openapi_types.Special):
+        if isinstance(model, Special):
             for part in model.parts:
                 self.of(part)
             self._types[model.name] = model
@@ -292,8 +289,8 @@ class _Schemas:
         return schema
 
     def components(self) -> dict[str, Any]:
-        plain = {name: one for name, one in self._types.items() if not isinstance(one, openapi_types.Special)}
+        plain = {name: one for name, one in self._types.items() if not isinstance(one, Special)}
         for name, schema in plain.items():
             openapi_types.refine(name, schema)
-        special = {one.name: one.make(plain) for one in self._types.values() if isinstance(one, openapi_types.Special)}
+        special = {one.name: one.make(plain) for one in self._types.values() if isinstance(one, Special)}
         return dict(sorted({**plain, **special}.items()))

@@ -14,8 +14,8 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.replies import reply
 from raftsched.api.openapi.description import describe
 from raftsched.api.openapi.docs_page import render
-from raftsched.api.openapi.links import RouteLike
 from raftsched.api.openapi.operation import JSON, Reply, operation
+from raftsched.api.serving import Route
 
 _HTML = "text/html"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -25,7 +25,7 @@ class Documents:
     """Made when first asked for: a node that nobody asks does not pay for it. In a thread: it takes up to a second, and
     a leader that is silent for so long is one no more."""
 
-    def __init__(self, routes: Sequence[RouteLike], version: str) -> None:
+    def __init__(self, routes: Sequence[Route], version: str) -> None:
         self._routes = routes
         self._version = version
         self._json: bytes | None = None

@@ -7,32 +7,21 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
-from raftsched.api.openapi.operation import OPERATIONS, Reply
-from raftsched.api.openapi.types import Special
+from raftsched.api.serving import Route
+from raftsched.surface.operation import Reply, Special
 
 _PLACE = re.compile(r"\{([a-z]+)\}")
 _SAID = {"ns": "name"}  # part of an address -> the field of an answer that says it, where that is called otherwise
 _REFERENCE = "#/components/links/{name}"
 
 
-class RouteLike(Protocol):
-    @property
-    def method(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def handler(self) -> Callable[..., Any]: ...
-    @property
-    def operation_id(self) -> str: ...
-
-
 class Links:
     """Finds the links of each answer, and keeps those that were found as components."""
 
-    def __init__(self, routes: Sequence[RouteLike]) -> None:
+    def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = routes
         self._used: dict[str, dict[str, Any]] = {}
 
@@ -59,8 +48,8 @@ class Links:
         if "Location" not in answer.headers:
             return ""
         for route in self._routes:
-            declared = OPERATIONS.get(route.handler)
-            if route.method != "GET" or declared is None or 200 not in declared.answers or not route.path.endswith("}"):
+            declared = route.operation
+            if route.method != "GET" or 200 not in declared.answers or not route.path.endswith("}"):
                 continue
             places = _PLACE.findall(route.path)
             if len(places) == 1 and _is_one(answer.schema, declared.answers[200].schema):

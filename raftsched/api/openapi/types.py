@@ -4,7 +4,6 @@ together of several types."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from raftsched.api.jobs.triggers import BELONGS, KINDS_OF_TRIGGER
@@ -12,18 +11,10 @@ from raftsched.errors import MEANINGS
 from raftsched.surface.bulk import JobFilterIn
 from raftsched.surface.jobs import BatchMade, JobOut
 from raftsched.surface.jobs_generated import JobIn, JobShown
+from raftsched.surface.operation import Special
 from raftsched.surface.runs import DeadFilterIn
 
 _NULL = {"type": "null"}
-
-
-@dataclass(frozen=True)
-class Special:
-    """A schema that is made of others: `parts` are the types that it needs, `make` is given the schemas of all."""
-
-    name: str
-    parts: tuple[Any, ...]
-    make: Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def _job(schemas: dict[str, Any]) -> dict[str, Any]:

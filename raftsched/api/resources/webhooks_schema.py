@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Meta
 
 from raftsched import names
-from raftsched.api.openapi.types import Special
 from raftsched.bounds import OWNER_MAX
 from raftsched.core.subjects.webhook import (
     DELAYS_MAX,
@@ -20,6 +19,7 @@ from raftsched.core.subjects.webhook import (
 )
 from raftsched.surface import patterns
 from raftsched.surface.enums import ClusterEventName, EventName
+from raftsched.surface.operation import Special
 from raftsched.surface.scalars import Duration, Labels, Name, Namespace, Url
 
 WebhookName = Annotated[

@@ -11,6 +11,7 @@ from raftsched.cli.remote import remote
 from raftsched.cli.resources.resource import viewing
 from raftsched.cli.terminal.output import Column, cell, print_for_programs, print_rows, print_table
 from raftsched.quantities import size_text
+from raftsched.surface.plain import cluster as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -118,7 +119,7 @@ def terms(client: Client, fmt: str) -> None:
       raftsched cluster terms
       raftsched cluster terms -o json | jq '.items[0]'
     """
-    found = client.get("/v1/cluster/terms")["items"]
+    found = client.get(addresses.TERMS)["items"]
     print_rows(fmt, found, _TERMS, lambda t: str(t["term"]), "nobody has led yet")
 
 

@@ -7,7 +7,8 @@ from typing import Unpack
 
 from raftsched.client.models import Changes, Event, Preview
 from raftsched.client.models_bulk import Minutes, Now, Stats
-from raftsched.client.spec import EventFilter, Moment, StatsFilter, Trigger
+from raftsched.client.moments import Moment
+from raftsched.client.spec import EventFilter, StatsFilter, Trigger
 from raftsched.client.sync.bridge import Bridge
 from raftsched.client.sync.cluster import Cluster, ClusterNodes, Workers
 from raftsched.client.sync.instances import DeadLetters, Instances

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from raftsched.client.generated.cluster import Term
 from raftsched.client.models_cluster import (
     ClusterView,
     Doctor,
     Leadership,
     Members,
     NodeDetail,
-    Term,
     Who,
     Worker,
     WorkerDetail,
@@ -80,10 +80,6 @@ class Cluster:
         """Lets jobs start again. Each job's misfire policy says what happens to times that were missed."""
         self._bridge.run(lambda c: c.cluster.resume())
 
-    def terms(self) -> Sequence[Term]:
-        """Returns the newest leaderships, the newest first."""
-        return self._bridge.run(lambda c: c.cluster.terms())
-
     def members(self) -> Members:
         """Returns the members of the cluster, and the nodes that ask to join."""
         return self._bridge.run(lambda c: c.cluster.members())
@@ -102,6 +98,11 @@ class Cluster:
     def transfer(self, to: str | None = None) -> Leadership:
         """Hands leadership over, to this voting member, or to the one that has most of the log."""
         return self._bridge.run(lambda c: c.cluster.transfer(to))
+
+    def terms(self) -> Sequence[Term]:
+        """List the newest leaderships. The newest first, 200 of them at most. Terms in which nobody came to lead are
+        left out."""
+        return self._bridge.run(lambda c: c.cluster.terms())
 
 
 class ClusterNodes:

@@ -13,7 +13,8 @@ from raftsched.client.models_cluster import JobExplanation
 from raftsched.client.models_forecast import Forecast
 from raftsched.client.models_generated import Job
 from raftsched.client.models_workflows import Graph
-from raftsched.client.spec import Action, BulkFilter, Duration, InstanceFilter, JobFilter, JobState, Moment
+from raftsched.client.moments import Duration, Moment
+from raftsched.client.spec import Action, BulkFilter, InstanceFilter, JobFilter, JobState
 from raftsched.client.spec_generated import JobSpec
 from raftsched.client.sync.bridge import Bridge
 from raftsched.client.sync.underway import Underway

@@ -8,7 +8,8 @@ from typing import Unpack
 from raftsched.client.models import Instance
 from raftsched.client.models_cluster import Calendar, Namespace, Queue, RunKey
 from raftsched.client.models_webhooks import Webhook, WebhookFields
-from raftsched.client.spec import CalendarDays, Duration, NamespaceSpec, QueueLimits
+from raftsched.client.moments import Duration
+from raftsched.client.spec import CalendarDays, NamespaceSpec, QueueLimits
 from raftsched.client.sync.bridge import Bridge
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from raftsched.api.http.problems import MEDIA_TYPE
 from raftsched.api.openapi.description import describe
-from raftsched.api.openapi.links import RouteLike
 from raftsched.api.routes import ROUTES
+from raftsched.api.serving import Route
 from raftsched.errors import KINDS
 from raftsched.version import __version__
 from scripts.website.reference.text import code, plain, table
@@ -29,7 +29,7 @@ _NEARLY_ALL = 0.9
 _JOB, _SHARED = "reference/job.md", f"{FOLDER}/types.md"
 
 
-def home(route: RouteLike) -> str:
+def home(route: Route) -> str:
     """Returns where an operation is, from the folder of the API."""
     return f"{_TAGS[route.operation_id]}.md#{_anchor(route.method, re.sub(r':[^}]*}', '}', route.path))}"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from raftsched.api.openapi.description import codes_of
-from raftsched.api.openapi.operation import ALWAYS, OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.errors import KINDS, MEANINGS
+from raftsched.surface.operation import ALWAYS
 from scripts.website.reference.api import home
 from scripts.website.reference.text import code, plain, table
 
@@ -18,7 +18,7 @@ def page() -> str:
     """Returns the page."""
     by_code = defaultdict(list)
     for route in ROUTES:
-        for one in codes_of(route, OPERATIONS[route.handler]):
+        for one in codes_of(route, route.operation):
             by_code[one].append(route)
     rows = []
     for name, kind in KINDS.items():

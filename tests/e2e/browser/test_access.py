@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from scripts.make_page_roles import PATH, render
 from tests.e2e.browser.conftest import Opens
@@ -196,7 +195,7 @@ def test_the_page_takes_a_token_to_be_good_for_what_it_is(
     asked = [
         (route.operation_id, namespace, path)
         for route in ROUTES
-        for namespace, path in _named(route.method, route.path, OPERATIONS[route.handler].query)
+        for namespace, path in _named(route.method, route.path, route.operation.query)
     ]
     tab.sign_in(admin["secret"])
     tab.context.route("**/sources/core/*.js", _source)

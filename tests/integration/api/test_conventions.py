@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.openapi.operation import OPERATIONS, PageOf
-from raftsched.api.routes import ROUTES, Route
+from raftsched.api.routes import ROUTES
+from raftsched.api.serving import Route
 from raftsched.errors import NoLeader
+from raftsched.surface.operation import PageOf
 from tests.support.local_api import Client, LocalCluster, serving
 
 JOB = {"trigger": {"manual": True}, "handler": {"exec": ["true"]}, "name": "a"}
@@ -39,7 +40,7 @@ EDITED = [path for path, ways in PATHS.items() if ways.keys() & {"PUT", "PATCH"}
 
 
 def said(route: Route) -> Any:
-    return OPERATIONS[route.handler]
+    return route.operation
 
 
 def name(route: Route) -> str:

@@ -8,7 +8,6 @@ import click
 import pytest
 
 from raftsched.api.jobs.fields import FIELDS
-from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.cli.main import cli
 from raftsched.config import node, worker
@@ -50,7 +49,7 @@ def test_each_operation_and_each_type_is_there_once() -> None:
         assert found.count(name) == 1, name
         assert name in HEADINGS[f"reference/api/{path}"]
         part = PAGES[f"reference/api/{path}"].partition(f"## {name}\n")[2].partition("\n## ")[0]
-        for parameter in (*OPERATIONS[route.handler].query, *OPERATIONS[route.handler].headers):
+        for parameter in (*route.operation.query, *route.operation.headers):
             assert f"| `{parameter}`" in part, (name, parameter)
     types = within("reference/api/") + HEADINGS["reference/job.md"]
     for name in api.DOCUMENT["components"]["schemas"]:

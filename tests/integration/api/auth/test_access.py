@@ -12,9 +12,9 @@ import pytest
 
 from raftsched.api.auth.access import role_of
 from raftsched.api.auth.peer_proof import PEER, peer_said
-from raftsched.api.openapi.operation import HEALTH, OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.subjects.access import Role, SetAccess
+from raftsched.surface.operation import HEALTH
 from tests.integration.api.http.test_fastpath import short_way_taken
 from tests.support import tokens
 from tests.support.documented import document
@@ -27,7 +27,7 @@ JOB = {"trigger": {"in": "30m"}, "handler": {"exec": ["true"]}}
 
 
 def test_every_route_says_which_role_it_needs() -> None:
-    silent = [f"{r.method} {r.path} ({r.handler.__module__})" for r in ROUTES if OPERATIONS[r.handler].role is None]
+    silent = [f"{r.method} {r.path} ({r.handler.__module__})" for r in ROUTES if r.operation.role is None]
     assert not silent, (
         "say who may do it, in @operation(..., role=...) above the handler, one of open, viewer, editor, operator, "
         f"admin (see raftsched/api/openapi/operation.py, also for scope and work): {'; '.join(silent)}"
@@ -35,14 +35,14 @@ def test_every_route_says_which_role_it_needs() -> None:
 
 
 def test_what_is_open_is_named_here() -> None:
-    found = {route.path for route in ROUTES if OPERATIONS[route.handler].role == "open"}
+    found = {route.path for route in ROUTES if route.operation.role == "open"}
     assert found == {"/openapi.json", "/docs", "/livez", "/readyz"}
 
 
 def test_who_may_only_read_changes_nothing() -> None:
     harmless = {"/v1/schedules/preview", "/v1/namespaces/{ns}/jobs/{name}/compare", "/v1/jobs:compare"}
     for route in ROUTES:
-        if OPERATIONS[route.handler].role == "viewer" and route.path not in harmless:
+        if route.operation.role == "viewer" and route.path not in harmless:
             assert route.method == "GET", route
 
 
@@ -411,7 +411,7 @@ def test_the_description_says_who_may() -> None:
         "description": made["components"]["securitySchemes"]["token"]["description"],
     }  # fmt: skip
     for route in ROUTES:
-        said = OPERATIONS[route.handler]
+        said = route.operation
         one = made["paths"][route.path][route.method.lower()]
         if said.role == "open":
             assert one["security"] == []
@@ -421,7 +421,7 @@ def test_the_description_says_who_may() -> None:
         else:
             assert one["x-role"] == said.role
             assert {"401", "403"} <= one["responses"].keys(), route.operation_id
-    assert role_of(OPERATIONS[ROUTES[0].handler]) is Role.EDITOR
+    assert role_of(ROUTES[0].operation) is Role.EDITOR
 
 
 def test_basic_is_not_bearer(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.cluster_settings import Settings
 from raftsched.core.commands import PutSettings
@@ -198,7 +197,7 @@ def test_what_hands_in_work_is_named_here() -> None:
 
 
 def work(route: Any) -> bool:
-    return OPERATIONS[route.handler].work
+    return route.operation.work
 
 
 def test_it_says_when_notes_go_before_their_time(tmp_path: Path) -> None:

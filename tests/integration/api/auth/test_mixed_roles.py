@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from raftsched.api.auth.callers import ROLES, Caller
-from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.subjects.access import Role
 from tests.integration.api.auth.test_namespace_isolation import BY_BODY, JOB, Place, body_of
@@ -44,7 +43,7 @@ def test_every_route_is_by_the_role_there(tmp_path: Path, everywhere: bool) -> N
     async def test(place: Place) -> None:
         tried = 0
         for route in ROUTES:
-            said = OPERATIONS[route.handler]
+            said = route.operation
             if said.role == "open" or said.scope == "shared" or (route.method, route.path) in BY_BODY or said.streams:
                 continue
             if not (said.scope or "namespace" in said.query or "{ns}" in route.path):
@@ -75,7 +74,7 @@ def test_every_route_is_by_the_role_there(tmp_path: Path, everywhere: bool) -> N
 def test_what_it_may_is_done(tmp_path: Path) -> None:
     async def test(place: Place) -> None:
         for route in ROUTES:
-            said = OPERATIONS[route.handler]
+            said = route.operation
             if said.role not in ("viewer", "editor") or (route.method, route.path) in BY_BODY or said.streams:
                 continue
             if not (said.scope or "namespace" in said.query or "{ns}" in route.path):

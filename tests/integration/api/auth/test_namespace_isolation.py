@@ -10,7 +10,6 @@ import aiohttp
 import pytest
 
 from raftsched.api.http import streams
-from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.commands import Prune
 from tests.support import sse
@@ -22,7 +21,7 @@ from tests.support.tokens import guarded, limited
 def test_no_route_leads_elsewhere(tmp_path: Path) -> None:
     async def test(place: Place) -> None:
         for route in ROUTES:
-            said = OPERATIONS[route.handler]
+            said = route.operation
             if said.role == "open" or said.scope == "shared" or (route.method, route.path) in BY_BODY:
                 continue
             address = place.address(route, "theirs")
@@ -40,7 +39,7 @@ def test_no_route_leads_elsewhere(tmp_path: Path) -> None:
 def test_what_is_ones_own_is_there(tmp_path: Path) -> None:
     async def test(place: Place) -> None:
         for route in ROUTES:
-            said = OPERATIONS[route.handler]
+            said = route.operation
             if said.role not in ("viewer", "editor") or (route.method, route.path) in BY_BODY or said.streams:
                 continue
             if not (said.scope or "namespace" in said.query or "{ns}" in route.path):
@@ -54,7 +53,7 @@ def test_what_is_ones_own_is_there(tmp_path: Path) -> None:
 
 def test_every_way_in_by_a_body_is_known_here() -> None:
     for route in ROUTES:
-        said = OPERATIONS[route.handler]
+        said = route.operation
         if said.scope == "checked" and "{" not in route.path and "namespace" not in said.query:
             assert (route.method, route.path) in BY_BODY, f"{route}: how is it tried that it stays in its namespaces?"
 

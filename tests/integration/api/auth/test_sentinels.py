@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from raftsched.api.openapi.operation import OPERATIONS
-from raftsched.api.routes import ROUTES, Route
+from raftsched.api.routes import ROUTES
+from raftsched.api.serving import Route
 from raftsched.core.commands import Assign, Ended, Started
 from raftsched.core.ids import parse_instance, parse_job
 from raftsched.core.model import Outcome
@@ -147,7 +147,7 @@ def addresses(route: Route, there: There) -> Iterator[str]:
 
 def queries(route: Route, there: There) -> Iterator[str]:
     """Yields queries of an operation, which name what is in B, or a namespace of the caller's and something in B."""
-    declared = OPERATIONS[route.handler].query
+    declared = route.operation.query
     always = "follow=false&after=oldest" if "follow" in declared and "after" in declared else ""
     found = [""]
     for name in declared:
@@ -283,7 +283,7 @@ def test_no_request_changes_anything_of_another_namespace(tmp_path: Path) -> Non
         for route in ROUTES:
             if route.method == "GET":
                 continue
-            declared = OPERATIONS[route.handler]
+            declared = route.operation
             more = [f"?{one}" for one in (f"namespace={B}", "all=true") if one.partition("=")[0] in declared.query]
             taken = [body for body in bodies(there) if may_be(declared.body, body)]
             for path, query, body in product(addresses(route, there), ("", *more), taken):

@@ -10,7 +10,6 @@ import pytest
 from raftsched.api.auth.access import caller_of, check_role
 from raftsched.api.auth.callers import ROLES, Caller, RequestContext, begin_request, end_request, served
 from raftsched.api.http.problems import Problem
-from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.subjects.access import Role, Token
 from tests.support.local_api import Client, run
@@ -107,5 +106,5 @@ def test_what_a_caller_may_be_given() -> None:
 
 def test_nothing_else_is_for_workers() -> None:
     """What names the role, or lets workers in, is known here."""
-    allowed = [r.path for r in ROUTES if OPERATIONS[r.handler].role == "worker" or OPERATIONS[r.handler].of_caller]
+    allowed = [r.path for r in ROUTES if r.operation.role == "worker" or r.operation.of_caller]
     assert all(path == "/v1/whoami" or path.startswith("/v1/worker-sessions") for path in allowed), allowed

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.model import JobState
 from raftsched.core.tables import Table
@@ -21,9 +20,7 @@ POSTS = [route for route in ROUTES if route.method == "POST"]
 REPEATABLE = {
     f"/v1/worker-sessions{rest}" for rest in ("", *(f"/{{session}}/{one}" for one in ("poll", "close", "token")))
 }
-CHANGING = [
-    route.path for route in POSTS if not OPERATIONS[route.handler].changes_nothing and route.path not in REPEATABLE
-]
+CHANGING = [route.path for route in POSTS if not route.operation.changes_nothing and route.path not in REPEATABLE]
 SENDERS = 5
 KEY = {"Idempotency-Key": "k"}
 OWN = (Table.META, Table.KEYS, Table.KEY_TIMES, Table.ORIGINS)  # change with each entry, or with each key
@@ -61,7 +58,7 @@ async def send(call: Client, post: Post, headers: dict[str, str] | None = None) 
 
 @pytest.mark.parametrize("route", POSTS, ids=lambda route: route.path)
 def test_every_post_takes_a_key_or_changes_nothing(route: Any) -> None:
-    said = OPERATIONS[route.handler]
+    said = route.operation
     assert said.repeatable == (route.path in REPEATABLE)
     if said.changes_nothing or said.repeatable:
         assert "Idempotency-Key" not in said.headers, "it is not looked at"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.openapi.operation import OPERATIONS
 from raftsched.api.routes import ROUTES
 from raftsched.core.commands import CreateJob, DeleteJob, EditJob
 from raftsched.core.ids import parse_job
@@ -110,8 +109,8 @@ def test_what_is_no_tag_is_refused(tmp_path: Path, bad: str) -> None:
 
 
 def test_each_operation_says_whose_tag_it_takes() -> None:
-    taking = [route for route in ROUTES if "If-Match" in OPERATIONS[route.handler].headers]
-    assert {route.path for route in taking if OPERATIONS[route.handler].of_job} == {
+    taking = [route for route in ROUTES if "If-Match" in route.operation.headers]
+    assert {route.path for route in taking if route.operation.of_job} == {
         path for route in taking if (path := route.path).startswith(("/v1/jobs/", "/v1/namespaces/{ns}/jobs/"))
     }
 

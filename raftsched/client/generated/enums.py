@@ -1,0 +1,25 @@
+"""Made from surface/enums.py by scripts/make-client; not edited by hand."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+JobState = Literal["NEW", "SCHEDULED", "SUSPENDED", "EXPIRED"]
+Action = Literal["pause", "resume", "run", "expire", "delete"]
+DeliveryName = Literal["at_least_once", "at_most_once"]
+EventName = Literal["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost", "started"]
+ClusterEventName = Literal["leader_changed", "node_lost", "node_back", "disk_short"]
+JobEventName = Literal[
+    "succeeded",
+    "failed",
+    "timed_out",
+    "killed",
+    "skipped",
+    "dead_letter",
+    "lost",
+    "started",
+    "late",
+    "running_long",
+    "not_run_since",
+]
+OverlapName = Literal["forbid", "allow", "queue_one", "queue_all", "replace"]

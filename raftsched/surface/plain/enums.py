@@ -1,0 +1,23 @@
+"""Made from surface/enums.py by scripts/make-client; not edited by hand."""
+
+from __future__ import annotations
+
+JOB_STATE = ("NEW", "SCHEDULED", "SUSPENDED", "EXPIRED")
+ACTION = ("pause", "resume", "run", "expire", "delete")
+DELIVERY_NAME = ("at_least_once", "at_most_once")
+EVENT_NAME = ("succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost", "started")
+CLUSTER_EVENT_NAME = ("leader_changed", "node_lost", "node_back", "disk_short")
+JOB_EVENT_NAME = (
+    "succeeded",
+    "failed",
+    "timed_out",
+    "killed",
+    "skipped",
+    "dead_letter",
+    "lost",
+    "started",
+    "late",
+    "running_long",
+    "not_run_since",
+)
+OVERLAP_NAME = ("forbid", "allow", "queue_one", "queue_all", "replace")

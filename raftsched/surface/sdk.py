@@ -1,0 +1,93 @@
+"""Notes beside the structs and operations of the API, for where the SDK speaks otherwise.
+
+`record` makes a struct of answers a class of the SDK, `typed_dict` a struct of requests; `Sdk` is a method that makes
+one call. scripts/make-client reads them; nothing of it is looked at while a node or a client runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+S = TypeVar("S", bound=type[Any])
+
+
+class _Needed:
+    """The default of what has to be given."""
+
+    def __repr__(self) -> str:
+        return "NEEDED"
+
+
+NEEDED: Any = _Needed()
+
+
+@dataclass(frozen=True)
+class Class:
+    """A class of the SDK. `since`: fields that nodes of earlier versions do not say, with what is read instead.
+    `types`: of fields that are others there. `names`: of fields that have another name there. `says`: its docstring,
+    where that of the struct would not do."""
+
+    name: str
+    since: Mapping[str, Any]
+    types: Mapping[str, str]
+    names: Mapping[str, str]
+    says: str
+    is_dict: bool
+
+
+CLASSES: dict[type[Any], Class] = {}
+
+
+def record(
+    name: str,
+    *,
+    since: Mapping[str, Any] | None = None,
+    types: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
+    says: str = "",
+) -> Callable[[S], S]:
+    """Makes a struct of answers a record of the SDK: frozen, times as datetime, values of enumerations as text."""
+    return _noted(Class(name, since or {}, types or {}, names or {}, says, False))
+
+
+def typed_dict(name: str, *, types: Mapping[str, str] | None = None, says: str = "") -> Callable[[S], S]:
+    """Makes a struct of requests a TypedDict of the SDK, of which nothing has to be given."""
+    return _noted(Class(name, {}, types or {}, {}, says, True))
+
+
+def _noted(said: Class) -> Callable[[S], S]:
+    def note(struct: S) -> S:
+        CLASSES[struct] = said
+        return struct
+
+    return note
+
+
+@dataclass(frozen=True)
+class Arg:
+    """An argument of a method of the SDK. It is sent as the part of the path, the query parameter or the field of the
+    body that has its name, or `sent_as`; `if_match` and `only_new` are headers. `type` and `default`: where they do not
+    follow from the body's struct. A name with ** takes any number of such fields or parameters. What is None is not
+    sent, unless `null`."""
+
+    name: str
+    type: str = ""
+    default: Any = NEEDED
+    sent_as: str = ""
+    null: bool = False
+
+
+@dataclass(frozen=True)
+class Sdk:
+    """A method that makes one call: `at` is class and method. `args`: its arguments in order, "*" before those that are
+    named; None: the parts of the path. `says`: its docstring, where summary and text of the operation would not do.
+    `gives`: the field of the answer that it returns; None: all of the answer; "": nothing. `returns`: the type, where
+    it does not follow from the answer."""
+
+    at: str
+    args: tuple[str | Arg, ...] | None = None
+    says: str = ""
+    gives: str | None = None
+    returns: str = ""
