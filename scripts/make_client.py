@@ -235,6 +235,8 @@ def _record(name: str, struct: type[Any], said: Class) -> list[str]:
     hints = typing.get_type_hints(struct, include_extras=True)
     comments = _comments(name, struct)
     for field in _fields(struct):
+        if field.name in said.without:
+            continue
         shown = said.names.get(field.name, field.name)
         kind = said.types.get(field.name) or answered(hints[field.name])
         if field.name in said.since:
@@ -438,7 +440,7 @@ def method(one: Operation, sdk: Sdk) -> str:
     kind, is_page = (answer.item, True) if isinstance(answer, PageOf) else (answer, False)
     shown = "" if kind is None or sdk.gives == "" else answered(kind)
     name = sdk.at.partition(".")[2]
-    doc = _docstring(sdk.says or f"{one.summary}. {one.says}".strip(), 8)
+    doc = _docstring(f"{sdk.says or one.says or one.summary + '.'} {sdk.also}".strip(), 8)
     if is_page and "cursor" in one.query:
         most = ", most: int | None = None"
         signature = _signature(arguments)
@@ -451,7 +453,7 @@ def method(one: Operation, sdk: Sdk) -> str:
     returns = sdk.returns or (f"Sequence[{shown}]" if is_page else shown or "None")
     lines = [f"    async def {name}({_signature(arguments)}) -> {returns}:", *doc]
     asked = "Page" if is_page else shown or "None"
-    call = _call(one, asked, path, in_query, in_body, headers)
+    call = _call(one, sdk, asked, path, in_query, in_body, headers)
     if sdk.gives:
         lines.append(f"        return ({call}).{sdk.gives}")
     elif is_page:
@@ -475,10 +477,12 @@ def _headers(one: Operation, real: dict[str, Arg]) -> str:
     return "own_key()" if "Idempotency-Key" in one.headers else ""
 
 
-def _call(one: Operation, asked: str, path: str, in_query: list[Arg], in_body: list[Arg], headers: str) -> str:
+def _call(
+    one: Operation, sdk: Sdk, asked: str, path: str, in_query: list[Arg], in_body: list[Arg], headers: str
+) -> str:
     query = _mapping([Arg(a.name, a.type, NEEDED, a.sent_as) for a in in_query]) if in_query else ""
     if one.method == "GET":
-        own = "" if "min_index" in one.query else ", own=False"
+        own = "" if sdk.own and "min_index" in one.query else ", own=False"
         return f"await self._transport.get({asked}, {path}{', ' + query if query else ''}{own})"
     body = _mapping(in_body) if in_body else ""
     if one.method == "POST" and headers == "own_key()" and asked != "None":

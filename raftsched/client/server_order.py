@@ -13,7 +13,7 @@ from raftsched.client.servers import Server, parse_servers
 from raftsched.client.wire import LEADER
 
 if TYPE_CHECKING:
-    from raftsched.client.models_cluster import ClusterView  # msgspec, which the command line does without
+    from raftsched.client.generated.cluster import ClusterView  # msgspec, which the command line does without
 
 COOL_S = 5.0  # how long a server that did not answer is asked last
 STRANGE_COOL_S = 60.0  # the same for an address that never answered

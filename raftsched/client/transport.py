@@ -21,8 +21,8 @@ import msgspec
 import orjson
 
 from raftsched.client.errors import ClientError, NotRaftschedError, UnavailableError, UnknownOutcomeError, error_of
+from raftsched.client.generated.cluster import ClusterView
 from raftsched.client.models import Page
-from raftsched.client.models_cluster import ClusterView
 from raftsched.client.policy import Exchange, Rules, Verdict
 from raftsched.client.server_order import Nodes
 from raftsched.client.servers import Server
@@ -30,6 +30,7 @@ from raftsched.client.strangers import is_named, is_strange, not_http, of_proxy,
 from raftsched.client.token_file import TokenFile
 from raftsched.client.trust import SYSTEM, Trust, check_clear, in_clear, is_of_certificate, is_of_tls
 from raftsched.client.wire import log_index, own_key, query_text
+from raftsched.surface.plain import cluster
 from raftsched.version import __version__
 
 CONNECT_TIMEOUT_S = 3.0
@@ -409,7 +410,7 @@ class Transport:
 
     async def _ask_for_nodes(self, server: Server) -> None:
         try:
-            response = await self._ask(server, "GET", "/v1/cluster", None, {}, CONNECT_TIMEOUT_S, CONNECT_TIMEOUT_S)
+            response = await self._ask(server, "GET", cluster.STATUS, None, {}, CONNECT_TIMEOUT_S, CONNECT_TIMEOUT_S)
             async with response:
                 if response.status == 200:
                     self.nodes.learn(Answer(200, {}, await response.read()).decoded(ClusterView))

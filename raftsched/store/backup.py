@@ -30,7 +30,6 @@ from raftsched.store.records import STATE, UnknownFormat, decode_state
 from raftsched.store.snapshot import SnapshotMeta
 from raftsched.system.regular_files import open_regular
 
-MEDIA_TYPE = "application/vnd.raftsched.backup"
 TRAILER = 1024  # bytes, always
 _SUM = 64  # hexadecimal digits, before the last line's end
 PURPOSE = "backup"  # of the signing key, see keyring.derive

@@ -20,7 +20,6 @@ from raftsched.security.keyring import Keyring
 from raftsched.store.backup import NotABackup, check_signed
 from raftsched.store.write_batch import LogEntry
 
-MEDIA_TYPE = "application/vnd.raftsched.segment"
 PURPOSE = "log segment"  # of the signing key, see keyring.derive
 ENTRIES_BYTES = 8 << 20  # of entries in one segment, about; the last one may be larger
 FILE_MAX = 80 << 20  # bytes of a file that is read at all: no entry is so large that a segment could have more

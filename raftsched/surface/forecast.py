@@ -1,4 +1,4 @@
-"""What is due next in answers: how many runs, in which queues, and the slots for them."""
+"""The forecast in answers: how many runs are due next, in which queues, and the slots for them."""
 
 from __future__ import annotations
 

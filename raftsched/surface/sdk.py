@@ -26,13 +26,14 @@ NEEDED: Any = _Needed()
 @dataclass(frozen=True)
 class Class:
     """A class of the SDK. `since`: fields that nodes of earlier versions do not say, with what is read instead.
-    `types`: of fields that are others there. `names`: of fields that have another name there. `says`: its docstring,
-    where that of the struct would not do."""
+    `types`: of fields that are others there. `names`: of fields that have another name there. `without`: fields that
+    it has not. `says`: its docstring, where that of the struct would not do."""
 
     name: str
     since: Mapping[str, Any]
     types: Mapping[str, str]
     names: Mapping[str, str]
+    without: tuple[str, ...]
     says: str
     is_dict: bool
 
@@ -46,15 +47,16 @@ def record(
     since: Mapping[str, Any] | None = None,
     types: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
+    without: tuple[str, ...] = (),
     says: str = "",
 ) -> Callable[[S], S]:
     """Makes a struct of answers a record of the SDK: frozen, times as datetime, values of enumerations as text."""
-    return _noted(Class(name, since or {}, types or {}, names or {}, says, False))
+    return _noted(Class(name, since or {}, types or {}, names or {}, without, says, False))
 
 
 def typed_dict(name: str, *, types: Mapping[str, str] | None = None, says: str = "") -> Callable[[S], S]:
     """Makes a struct of requests a TypedDict of the SDK, of which nothing has to be given."""
-    return _noted(Class(name, {}, types or {}, {}, says, True))
+    return _noted(Class(name, {}, types or {}, {}, (), says, True))
 
 
 def _noted(said: Class) -> Callable[[S], S]:
@@ -82,12 +84,15 @@ class Arg:
 @dataclass(frozen=True)
 class Sdk:
     """A method that makes one call: `at` is class and method. `args`: its arguments in order, "*" before those that are
-    named; None: the parts of the path. `says`: its docstring, where summary and text of the operation would not do.
-    `gives`: the field of the answer that it returns; None: all of the answer; "": nothing. `returns`: the type, where
-    it does not follow from the answer."""
+    named; None: the parts of the path. Its docstring is the text of the operation, or its summary where it has none,
+    or `says`, and behind that `also`. `gives`: the field of the answer that it returns; None: all of the answer; "":
+    nothing. `returns`: the type, where it does not follow from the answer. `own`: of a GET, whether it waits until the
+    node has seen this client's own writes."""
 
     at: str
     args: tuple[str | Arg, ...] | None = None
     says: str = ""
+    also: str = ""
     gives: str | None = None
     returns: str = ""
+    own: bool = True

@@ -4,59 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Literal
 
 import aiohttp
-import msgspec
 from aiohttp import web
 
 from raftsched.api.auth.access import METRICS_PATH, peer_header
 from raftsched.api.auth.peers import trust, url_of
 from raftsched.api.cluster.health import SCRAPES
-from raftsched.api.cluster.overview import NodeOut, seen
+from raftsched.api.cluster.overview import seen
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ
-from raftsched.api.openapi.operation import operation
 from raftsched.api.runs.output_source import CLIENT
+from raftsched.api.serving import serves
+from raftsched.surface.cluster import DOCTOR, DoctorOut, FindingOut, NodeOut
 
 ASK_S = 1.0  # how long the nodes have to tell their metrics, and
 FRESH_S = 2.0  # how long it counts for all who ask this node
 METRICS_BYTES_MAX = 8 << 20
 PIECE = 64 << 10  # bytes
 
-State = Literal["ok", "warn", "fail"]
 Told = dict[str, dict[str, float]]  # samples by node
 
 
-class FindingOut(msgspec.Struct):
-    """The result of one check. `detail`: what was found; `do`: what would make it right, null when all is well.
-    `nodes`: those it is about. `why`: what happens where it is not well. `see`: the section of the documents."""
-
-    check: str
-    state: State
-    detail: str
-    do: str | None
-    nodes: list[str]
-    why: str
-    see: str
-
-
-class DoctorOut(msgspec.Struct):
-    """`state`: that of the worst finding. `node`: from where the cluster was looked at."""
-
-    state: State
-    node: str
-    items: list[FindingOut]
-
-
-@operation("Check the cluster", {200: DoctorOut}, query=READ, role="viewer")
+@serves(DOCTOR)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Each check is `ok`, `warn` (it works, but not as it should, or not for long) or `fail`. The node that is asked
-    asks the others for their metrics, at most every two seconds, and waits a second for them. `raftsched doctor` shows
-    the same, looks from its machine whether nodes answer, and at that machine, too."""
     # The checks, which a node starts without: it takes a few ms to import them.
     from raftsched.api.cluster.doctor_facts import facts_of
     from raftsched.doctor import examine, worst

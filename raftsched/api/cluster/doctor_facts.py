@@ -10,7 +10,6 @@ from aiohttp import web
 
 from raftsched.api.auth.access import access_of
 from raftsched.api.auth.audit_kept import cut_short, newest_notes
-from raftsched.api.cluster.overview import ClusterOut
 from raftsched.api.cluster.scaling_metrics import waiting_for
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.durations import parse_time
@@ -27,6 +26,7 @@ from raftsched.core.subjects.cluster import Meta
 from raftsched.core.subjects.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table
 from raftsched.doctor import Facts, Pauses, Tokens, Told, WorkerSeen
+from raftsched.surface.cluster import ClusterOut
 
 LOOK_MAX = 1_000  # rows of a kind
 SOON = 20  # tokens that expire first

@@ -6,30 +6,22 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from raftsched.api.context import ApiContext
-from raftsched.api.http.answers import Alive, NotReady, Ready
 from raftsched.api.http.call import Call
 from raftsched.api.http.replies import reply_fields
-from raftsched.api.openapi.operation import TEXT, Reply, operation
+from raftsched.api.serving import serves
+from raftsched.surface import health
 
 SCRAPE_S = 1.0
 LAG_MAX = 10_000  # entries behind the commit index beyond which a node should get no reads
 
 
-@operation("Check that the process is alive", {200: Alive}, role="open")
+@serves(health.LIVEZ)
 async def livez(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Answers 200 as long as the process answers."""
     return reply_fields({"alive": True})
 
 
-@operation(
-    "Check that the node is ready",
-    {200: Reply(Ready, "It is."), 503: Reply(NotReady, "It is not.", ("Retry-After",))},
-    role="open",
-)
+@serves(health.READYZ)
 async def readyz(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Answers 200 when requests can be served: the cluster is formed, has a leader, and this node is not far behind.
-    Otherwise `waits_for` says what is missing and what the operator should do. A node that takes requests but starts no
-    runs is ready; `trouble` says why it starts none."""
     status = ctx.cluster.status()
     checks = {
         "formed": status.formed,
@@ -64,8 +56,6 @@ class Scrapes:
 SCRAPES: web.AppKey[Scrapes] = web.AppKey("scrapes", Scrapes)
 
 
-@operation("Metrics for Prometheus", {200: Reply({"type": "string"}, "Text format.", (), TEXT)}, role="viewer")
+@serves(health.METRICS)
 async def metrics(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Metrics in the text format of Prometheus, at most a second old. They name nodes, queues, namespaces and webhooks.
-    With the setting `metrics_open` at 1 they need no token."""
     return web.Response(body=call.request.app[SCRAPES].text(ctx), headers={"Content-Type": CONTENT_TYPE_LATEST})

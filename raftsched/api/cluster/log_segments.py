@@ -14,8 +14,7 @@ from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import stamp
-from raftsched.api.http.requests import READ
-from raftsched.api.openapi.operation import Reply, operation
+from raftsched.api.serving import serves
 from raftsched.core.commands import Barrier, Command, encode
 from raftsched.core.entry import time_of
 from raftsched.core.levels import BACKUPS_ARE_NOTED
@@ -23,8 +22,9 @@ from raftsched.core.rows import BACKUP
 from raftsched.core.subjects.backups import BACKUP_KEY, BackupNote, NoteBackup
 from raftsched.errors import RaftschedError
 from raftsched.store import LogEntry
-from raftsched.store.segment import ENTRIES_BYTES, MEDIA_TYPE, label_of
+from raftsched.store.segment import ENTRIES_BYTES, label_of
 from raftsched.store.segment import encode as segment
+from raftsched.surface import cluster
 
 NOTE_S = 2.0  # for the note of who reads it
 NOTE_EVERY_MS = 60_000  # that it is kept: each note is an entry, which whoever reads up to the end is to come to
@@ -63,25 +63,8 @@ class Segments(Collector):
 SEGMENTS: web.AppKey[Segments] = web.AppKey("segments", Segments)
 
 
-@operation(
-    "Download a segment of the log",
-    {
-        200: Reply({"type": "string", "format": "binary"}, "The segment.", media=MEDIA_TYPE),
-        204: Reply(None, "This node has applied nothing behind that entry."),
-    },
-    query=("after", *READ),
-    schemas={"after": {"type": "integer", "minimum": 0, "maximum": 2**53, "default": 0}},
-    codes=("overloaded", "log-gone"),
-    role="admin",
-    work=True,
-)
+@serves(cluster.LOG)
 async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
-    """The entries behind the one with the index `after`, about 8 MiB of them at most, compressed, with a checksum, and
-    signed where the cluster has a key. Ask again with the index of the last one until the answer is 204. With a backup
-    as of `after` they make the state after any of them. Who asks says that all up to `after` is kept elsewhere. A node
-    keeps the newest part of its log: 410 `log-gone` says that the entry is older, and that another backup is needed;
-    503 `behind` that this node has not applied that entry. They contain everything that was asked of the cluster: keep
-    them secret."""
     after = call.query.integer("after", 0, 2**53) or 0
     applied = ctx.applied()
     if after > applied:
@@ -99,7 +82,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
         segments.under_way -= 1
     response = web.Response(status=200 if raw else 204, body=raw or None)
     if raw:
-        response.headers["Content-Type"] = MEDIA_TYPE
+        response.headers["Content-Type"] = cluster.SEGMENT
         response.headers["Cache-Control"] = "no-store"
     stamp(ctx, response.headers)
     return response
@@ -109,7 +92,7 @@ async def _note(ctx: ApiContext, after: int, kept_at_ms: int | None) -> None:
     """Notes that all up to this entry is kept elsewhere, and in the audit that a caller reads the log, among what is
     noted by the thousand: it is asked for every few minutes. A cluster without a leader can note nothing, and may need
     it all the more."""
-    note_as("log_segments_get")
+    note_as(cluster.LOG.id)
     command: Command | None = Barrier() if caller().known else None
     with ctx.read() as view:
         row = BACKUP.get(view, BACKUP_KEY) or BackupNote()

@@ -14,50 +14,27 @@ from raftsched import names
 from raftsched.api.auth.callers import note_proposed
 from raftsched.api.cluster.overview import seen
 from raftsched.api.context import ApiContext
-from raftsched.api.http.answers import MemberLetIn, MemberList, Transferred
 from raftsched.api.http.call import Call
 from raftsched.api.http.idempotency import UNNAMED, Named, done_before, noted, part, under
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply, reply_value
-from raftsched.api.http.requests import READ, catch_up
-from raftsched.api.openapi.declarations import action
-from raftsched.api.openapi.operation import WRITES, Reply, operation
+from raftsched.api.http.requests import catch_up
+from raftsched.api.serving import serves
 from raftsched.core.commands import Barrier
 from raftsched.errors import RaftschedError
-from raftsched.surface.scalars import NodeId, StoreId
+from raftsched.surface import cluster, nodes
 
 NOTE_S = 2.0
 
 
-class MemberIn(msgspec.Struct, forbid_unknown_fields=True):
-    """A node that asks to be let in. `store`: only with this disk, as GET /v1/cluster names it."""
-
-    id: NodeId | None = None
-    replace: bool = False
-    store: StoreId | None = None
-
-
-class TransferIn(msgspec.Struct, forbid_unknown_fields=True):
-    to: NodeId | None = None
-
-
-@operation("List the members", {200: MemberList}, query=READ, role="viewer", scope="shared")
+@serves(cluster.MEMBERS)
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The nodes of GET /v1/cluster, and those that are waiting to join."""
     out = await seen(ctx, call.request)
     return reply_value({"items": out.nodes, "waiting": out.waiting, "next": None})
 
 
-@action(
-    "Add a member",
-    {202: Reply(MemberLetIn, "It is a member.", ("Location",))},
-    body=MemberIn,
-    codes=("not-waiting", "membership-busy", "no-such-member", "not-possible", "name-taken"),
-    role="admin",
-)
-async def add(ctx: ApiContext, call: Call[MemberIn]) -> web.Response:
-    """Adds a node that is waiting to join, as a member without a vote: it first receives all data, and gets its vote
-    when it has caught up. With "replace" it takes the place of the member of the same name, whose disk is lost."""
+@serves(cluster.ADD_MEMBER)
+async def add(ctx: ApiContext, call: Call[cluster.MemberIn]) -> web.Response:
     raw = call.raw
     given = call.body
     errors = []
@@ -67,7 +44,7 @@ async def add(ctx: ApiContext, call: Call[MemberIn]) -> web.Response:
         errors.append(FieldError("/store", "must be 32 hexadecimal digits, as GET /v1/cluster shows them"))
     if errors or given.id is None:
         raise Problem("invalid-body", errors=errors)
-    location = {"Location": f"/v1/nodes/{given.id}"}
+    location = {"Location": nodes.GET.path.format(id=given.id)}
     name = call.key("let in", raw)
     done = done_before(ctx, name)
     if done is not None:
@@ -84,14 +61,8 @@ async def add(ctx: ApiContext, call: Call[MemberIn]) -> web.Response:
     return reply(await noted(ctx, name, answer), 202, location)
 
 
-@operation(
-    "Remove a member",
-    {204: None},
-    codes=(*WRITES, "no-such-member", "membership-busy", "last-member", "not-possible"),
-    role="admin",
-)
+@serves(cluster.REMOVE_MEMBER)
 async def remove(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Removes a member. If it leads, leadership is transferred first."""
     node = call.path["id"]
     if all(m.node != node for m in ctx.cluster.members.list()):
         await catch_up(ctx)
@@ -104,18 +75,8 @@ async def remove(ctx: ApiContext, call: Call[None]) -> web.Response:
     return web.Response(status=204)
 
 
-@action(
-    "Transfer leadership",
-    {200: Transferred},
-    body=TransferIn,
-    codes=("no-such-member", "membership-busy", "not-possible"),
-    body_required=False,
-    role="operator",
-    scope="shared",
-)
-async def transfer(ctx: ApiContext, call: Call[TransferIn]) -> web.Response:
-    """Transfers leadership to the member in "to", or to the voting member with the most complete log. With an
-    Idempotency-Key a repeat answers with the same member and transfers nothing again."""
+@serves(cluster.TRANSFER)
+async def transfer(ctx: ApiContext, call: Call[cluster.TransferIn]) -> web.Response:
     raw = call.raw
     given = call.body
     if given.to is not None and not names.NODE.allows(given.to):
@@ -127,7 +88,8 @@ async def transfer(ctx: ApiContext, call: Call[TransferIn]) -> web.Response:
     note_proposed()
     leader = await ctx.cluster.members.transfer(given.to, ctx.propose_timeout_s)
     await _note(ctx, name)
-    return reply(await noted(ctx, name, msgspec.json.encode(Transferred(leader or None, ctx.cluster.status().term))))
+    done_now = cluster.Transferred(leader or None, ctx.cluster.status().term)
+    return reply(await noted(ctx, name, msgspec.json.encode(done_now)))
 
 
 async def _note(ctx: ApiContext, name: Named) -> None:

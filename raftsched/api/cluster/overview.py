@@ -15,92 +15,26 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.http.peers import read_answer
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ
-from raftsched.api.openapi.operation import operation
 from raftsched.api.ports import ClusterStatus, Peer
-from raftsched.api.resources.operators_schema import DiskOut
 from raftsched.api.rows import address_of, newest_session, node_rule
 from raftsched.api.runs.output_source import CLIENT, HOP
+from raftsched.api.serving import serves
 from raftsched.core.rules.eligibility import slots_of
 from raftsched.core.subjects.cluster import Session
 from raftsched.core.subjects.leasing import DiskUse
 from raftsched.core.tables import ReadView, Table, after, u64
 from raftsched.raft import JoinRequest, MemberStatus
-from raftsched.surface.scalars import Time
+from raftsched.surface import cluster
 
 _LEADER_WAIT = aiohttp.ClientTimeout(total=1.0)
 
 
-class NodeOut(msgspec.Struct):
-    """`applied_index` of another node is known to the leader only (a follower asks it): how far its log is known to
-    agree with the leader's own. A member that does not vote is catching up, and votes by itself when it is done.
-    `trouble`: why it starts no runs now; of another node the leader knows it. `last_heartbeat_at`: when the leader got
-    the newest word of its worker, by the leader's clock; null where no leader answers, or when it got none yet. `disk`
-    of another node the leader knows, too; null where it is not known. `level`: the newest that its version knows, which
-    of another node the leader knows; the cluster's rises to the lowest of them (docs/upgrading.md). `raft_announced`:
-    where a member says that its Raft port is, while the members have another address of it (`raft`): the leader takes
-    that over (docs/runbook.md, a node's address that changes). `log_index`, `log_term`: of the newest entry in the log
-    of the node that answers, committed or not; null of others. By term, then index, they say who has most where a
-    majority is lost."""
-
-    id: str
-    role: str
-    voter: bool
-    raft: str | None
-    http: str | None
-    alive: bool
-    applied_index: int | None
-    commit_index: int | None
-    lag: int | None
-    clock_offset_ms: float | None
-    running: int
-    slots: int
-    version: str | None
-    session_open: bool
-    drained: bool = False
-    trouble: str | None = None
-    last_heartbeat_at: Time | None = None
-    disk: DiskOut | None = None
-    level: int | None = None
-    raft_announced: str | None = None
-    log_index: int | None = None
-    log_term: int | None = None
-
-
-class WaitingOut(msgspec.Struct):
-    """A node that asks to be let in. `why`: "new", "other-disk" for one that has not the disk of the member of its
-    name, or "disk-went-back" for a member whose disk is in an earlier state than it was: it is let in with an empty
-    one only."""
-
-    id: str
-    raft: str
-    http: str
-    store: str
-    why: str
-
-
-class ClusterOut(msgspec.Struct):
-    """`level`: what may be used, for all members know it. `level_held`: it is not raised (setting `upgrade_hold`)."""
-
-    node: str
-    leader: str | None
-    term: int
-    formed: bool
-    cluster_id: str | None
-    waits_for: str | None
-    nodes: list[NodeOut]
-    waiting: list[WaitingOut]
-    paused: bool = False
-    level: int = 0
-    level_held: bool = False
-
-
-@operation("Read the state of the cluster", {200: ClusterOut}, query=READ, role="viewer", scope="shared")
+@serves(cluster.STATUS)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_value(await seen(ctx, call.request))
 
 
-async def seen(ctx: ApiContext, request: web.Request) -> ClusterOut:
+async def seen(ctx: ApiContext, request: web.Request) -> cluster.ClusterOut:
     """Returns the cluster as this node sees it, with the leader's knowledge of the other nodes."""
     status = ctx.cluster.status()
     out = _own_view(ctx, status)
@@ -120,11 +54,11 @@ async def seen(ctx: ApiContext, request: web.Request) -> ClusterOut:
     return out
 
 
-def _own_view(ctx: ApiContext, status: ClusterStatus) -> ClusterOut:
+def _own_view(ctx: ApiContext, status: ClusterStatus) -> cluster.ClusterOut:
     members = {m.node: m for m in ctx.cluster.members.list()}
     peers = {peer.node_id: peer for peer in ctx.cluster.peers()}
     with ctx.read() as view:
-        cluster = meta(view)
+        known = meta(view)
         names = sorted(members.keys() | {status.node_id})
         nodes = [_node(ctx, view, status, name, members.get(name), peers.get(name)) for name in names]
     ages, now_ms, disks = ctx.cluster.heartbeat_ages(), ctx.now_ms(), ctx.cluster.disks()
@@ -134,21 +68,21 @@ def _own_view(ctx: ApiContext, status: ClusterStatus) -> ClusterOut:
         node.disk = _disk(disks.get(node.id))
         if node.id in ages:
             node.last_heartbeat_at = format_time(now_ms - ages[node.id])
-    return ClusterOut(
+    return cluster.ClusterOut(
         node=status.node_id,
         leader=status.leader,
         term=status.term,
         formed=status.formed,
-        cluster_id=cluster.cluster_id.hex() or None,
+        cluster_id=known.cluster_id.hex() or None,
         waits_for=status.waits_for,
         nodes=nodes,
         waiting=[
-            WaitingOut(k.node, k.raft, k.http, k.store_id.hex(), _why(k, members))
+            cluster.WaitingOut(k.node, k.raft, k.http, k.store_id.hex(), _why(k, members))
             for k in sorted(ctx.cluster.members.join_requests(), key=lambda k: k.node)
         ],
-        paused=cluster.paused,
-        level=cluster.level,
-        level_held=bool(cluster.settings.upgrade_hold),
+        paused=known.paused,
+        level=known.level,
+        level_held=bool(known.settings.upgrade_hold),
     )
 
 
@@ -158,12 +92,12 @@ def _why(request: JoinRequest, members: dict[str, MemberStatus]) -> str:
     return "other-disk" if request.node in members else "new"
 
 
-async def _leaders_view(ctx: ApiContext, request: web.Request) -> ClusterOut | None:
+async def _leaders_view(ctx: ApiContext, request: web.Request) -> cluster.ClusterOut | None:
     """Returns the leader's view: how far the other nodes are, and which ask to join. None when it does not answer at
     once."""
-    raw = await leaders_answer(ctx, request, "/v1/cluster")
+    raw = await leaders_answer(ctx, request, cluster.STATUS.path)
     try:
-        return None if raw is None else msgspec.json.decode(raw, type=ClusterOut)
+        return None if raw is None else msgspec.json.decode(raw, type=cluster.ClusterOut)
     except msgspec.DecodeError:
         return None
 
@@ -194,14 +128,14 @@ async def leaders_answer(ctx: ApiContext, request: web.Request, target: str) -> 
 
 def _node(
     ctx: ApiContext, view: ReadView, status: ClusterStatus, name: str, member: MemberStatus | None, peer: Peer | None
-) -> NodeOut:
+) -> cluster.NodeOut:
     session, rule = newest_session(view, name), node_rule(view, name)
     own = name == status.node_id
     applied = status.applied_index if own else None
     voter = status.formed and member is not None and member.voter
     if peer is not None and status.role == "leader":
         applied = peer.match_index or (None if voter else 0)  # a new leader has not heard of everybody yet
-    return NodeOut(
+    return cluster.NodeOut(
         id=name,
         role=_role(status, name),
         voter=voter,
@@ -224,8 +158,8 @@ def _node(
     )
 
 
-def _disk(use: DiskUse | None) -> DiskOut | None:
-    return None if use is None else DiskOut(use.free, use.total, use.store, use.output)
+def _disk(use: DiskUse | None) -> cluster.DiskOut | None:
+    return None if use is None else cluster.DiskOut(use.free, use.total, use.store, use.output)
 
 
 def _offset(status: ClusterStatus, own: bool, peer: Peer | None) -> float | None:

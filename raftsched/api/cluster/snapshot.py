@@ -18,20 +18,19 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import stamp
-from raftsched.api.http.requests import READ
 from raftsched.api.http.streams import STREAMS, send
-from raftsched.api.openapi.operation import Reply, operation
+from raftsched.api.serving import serves
 from raftsched.core.commands import Barrier, encode
 from raftsched.core.subjects.access import ANONYMOUS
 from raftsched.errors import RaftschedError
-from raftsched.store.backup import MEDIA_TYPE, TRAILER, label_of, trailer
+from raftsched.store.backup import TRAILER, label_of, trailer
 from raftsched.store.snapshot import SnapshotMeta
+from raftsched.surface import cluster
 
 NOTE_S = 2.0  # for the note of who takes it
 PIECE = 256 * 1024  # bytes
 BYTES_PER_S = 64 << 20  # all others wait for the same disks and processors
 _TRIES = 3  # a store that grows under a copy breaks it off
-_INDEX = "Raftsched-Snapshot-Index"
 
 log = logging.getLogger(__name__)
 
@@ -51,24 +50,15 @@ class Backups:
 BACKUPS: web.AppKey[Backups] = web.AppKey("backups", Backups)
 
 
-@operation(
-    "Download a backup of the whole state",
-    {200: Reply({"type": "string", "format": "binary"}, "The backup.", (_INDEX, "Content-Disposition"), MEDIA_TYPE)},
-    query=READ,
-    codes=("overloaded", "disk-full"),
-    role="admin",
-)
+@serves(cluster.SNAPSHOT)
 async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
-    """All tables of this node as of one log entry, which say the same on every node; the bytes may differ. A node makes
-    one backup at a time and sends it at up to 64 MiB a second. The last 1024 bytes describe it and hold the SHA-256 of
-    everything before; a backup that was cut off lacks them. Ask `/v1/cluster/log` with its index as `after` once it is
-    kept: metrics count from when somebody says so. It contains everything the cluster knows: keep it secret."""
     request = call.request
     backups = request.app[BACKUPS]
     if backups.under_way:
         raise Problem("overloaded", "A backup of this node is on its way; wait for its end, or ask another node.")
     if request.method == "HEAD":
-        head = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE, _INDEX: str(ctx.cluster.status().applied_index)})
+        index = str(ctx.cluster.status().applied_index)
+        head = web.StreamResponse(headers={"Content-Type": cluster.BACKUP, cluster.SNAPSHOT_INDEX: index})
         stamp(ctx, head.headers)
         await head.prepare(request)  # how long it would be is not known before it is made
         return head
@@ -90,7 +80,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
 async def _note(ctx: ApiContext) -> None:
     """Notes in the audit that a caller takes a backup. A cluster without a leader can note nothing, and may need the
     backup all the more: then the node's log has it."""
-    note_as("snapshot_get")
+    note_as(cluster.SNAPSHOT.id)
     try:
         await ctx.propose((encode(Barrier()),), NOTE_S)
     except RaftschedError as error:
@@ -140,11 +130,11 @@ async def _stream(
     """All but the trailer, which is given back; None: it was broken off."""
     response = web.StreamResponse(
         headers={
-            "Content-Type": MEDIA_TYPE,
+            "Content-Type": cluster.BACKUP,
             "Content-Length": str(meta.size + TRAILER),
             "Content-Disposition": f'attachment; filename="raftsched-{meta.index}.backup"',
             "Cache-Control": "no-store",
-            _INDEX: str(meta.index),
+            cluster.SNAPSHOT_INDEX: str(meta.index),
         }
     )
     stamp(ctx, response.headers)

@@ -2,38 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
-from raftsched.api.cluster.overview import NodeOut, WaitingOut
 from raftsched.surface.runs import InstanceOut
 from raftsched.surface.scalars import Time
-
-
-class Checks(msgspec.Struct):
-    formed: bool
-    leader: bool
-    caught_up: bool
-
-
-class Alive(msgspec.Struct):
-    alive: bool
-
-
-class Ready(msgspec.Struct):
-    """`trouble`: why this node starts no runs, while it takes requests."""
-
-    ready: Literal[True]
-    checks: Checks
-    trouble: str | None = None
-
-
-class NotReady(msgspec.Struct):
-    ready: Literal[False]
-    checks: Checks
-    waits_for: str
-    trouble: str | None = None
 
 
 class Refused(msgspec.Struct):
@@ -70,23 +42,3 @@ class DeadLetter(InstanceOut, kw_only=True):
 
 class Paused(msgspec.Struct):
     paused: bool
-
-
-class Transferred(msgspec.Struct):
-    leader: str | None
-    term: int
-
-
-class MemberList(msgspec.Struct):
-    """The members, and the nodes that ask to be let in."""
-
-    items: list[NodeOut]
-    waiting: list[WaitingOut]
-    next: None
-
-
-class MemberLetIn(msgspec.Struct):
-    """More of it follows as in GET /v1/cluster, once this node knows it."""
-
-    id: str
-    voter: bool

@@ -14,10 +14,9 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.replies import reply
 from raftsched.api.openapi.description import describe
 from raftsched.api.openapi.docs_page import render
-from raftsched.api.openapi.operation import JSON, Reply, operation
-from raftsched.api.serving import Route
+from raftsched.api.serving import Route, serves
+from raftsched.surface import documents
 
-_HTML = "text/html"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
@@ -56,15 +55,12 @@ def _make_html(description: bytes) -> bytes:
 DOCUMENTS: web.AppKey[Documents] = web.AppKey("documents", Documents)
 
 
-@operation("API description in OpenAPI 3.1", {200: Reply({"type": "object"}, "OpenAPI.", (), JSON)}, role="open")
+@serves(documents.OPENAPI)
 async def openapi(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Describes all operations with their parameters, bodies, answers and problems, for programs that make clients
-    or check requests."""
     return reply(await call.request.app[DOCUMENTS].json())
 
 
-@operation("API documentation as a web page", {200: Reply({"type": "string"}, "A page.", (), _HTML)}, role="open")
+@serves(documents.PAGE)
 async def page(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The same as /openapi.json, for people. It needs no script, and nothing from anywhere else."""
-    headers = {"Content-Type": f"{_HTML}; charset=utf-8", "Content-Security-Policy": _POLICY}
+    headers = {"Content-Type": f"{documents.HTML}; charset=utf-8", "Content-Security-Policy": _POLICY}
     return web.Response(body=await call.request.app[DOCUMENTS].html(), headers=headers)

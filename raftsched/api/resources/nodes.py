@@ -11,7 +11,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from raftsched.api.auth.callers import sees
-from raftsched.api.cluster.overview import NodeOut, seen
+from raftsched.api.cluster.overview import seen
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http import strict
 from raftsched.api.http.call import Call
@@ -20,46 +20,39 @@ from raftsched.api.http.idempotency import UNNAMED, Named, done_before, under
 from raftsched.api.http.merging import merge
 from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.http.replies import reply_tagged, reply_value
-from raftsched.api.http.requests import READ, catch_up
-from raftsched.api.openapi.declarations import action, tagged_read
-from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, PageOf, Reply, operation
+from raftsched.api.http.requests import catch_up
 from raftsched.api.resources.amending import amend
-from raftsched.api.resources.operators_schema import AllowedOut, NodeDetail, NodeIn, SessionOut
 from raftsched.api.rows import newest_session, node_rule
+from raftsched.api.serving import serves
 from raftsched.bounds import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX
 from raftsched.core.commands import PutNodeRule
 from raftsched.core.rules.allowed import Allowed
 from raftsched.core.rules.eligibility import EVERY, slots_of
 from raftsched.core.subjects.cluster import NodeRule, Session
 from raftsched.core.tables import ReadView
+from raftsched.surface import nodes
+from raftsched.surface.cluster import NodeOut
 from raftsched.surface.scalars import Nothing
 
 _Change = Callable[[NodeRule, Session | None], NodeRule]
 
 
-@operation("List the nodes", {200: PageOf(NodeDetail)}, query=READ, role="viewer", scope="shared")
+@serves(nodes.LIST)
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_value({"items": await _details(ctx, call), "next": None})
 
 
-@tagged_read("Read a node", NodeDetail, "As it is now.", codes=("no-such-member",), scope="shared")
+@serves(nodes.GET)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The ETag is the revision of what was set here (drained, slots, labels); the state of the node changes without
-    it."""
     return await _reply(ctx, call)
 
 
-_REPLY = {200: Reply(NodeDetail, "As it is now.", ("ETag",))}
-_CODES = ("no-such-member", "stale", "stale-revision")
-
-
-@action("Drain a node", _REPLY, if_match=True, codes=_CODES, role="operator", scope="shared")
+@serves(nodes.DRAIN)
 async def drain(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """It takes nothing new; what runs there ends as it would. Also while the node is down."""
     return await _set_drained(ctx, call, True)
 
 
-@action("Undrain a node", _REPLY, if_match=True, codes=_CODES, role="operator", scope="shared")
+@serves(nodes.UNDRAIN)
 async def undrain(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     return await _set_drained(ctx, call, False)
 
@@ -71,20 +64,10 @@ async def _set_drained(ctx: ApiContext, call: Call[Nothing], drained: bool) -> w
     return await _change(ctx, call, lambda rule, _: replace(rule, drained=drained), key)
 
 
-@operation(
-    "Change a node",
-    _REPLY,
-    headers=("If-Match",),
-    body=NodeIn,
-    media=(JSON, MERGE_PATCH),
-    codes=(*BODIES, *WRITES, *_CODES),
-    role="operator",
-    scope="shared",
-)
+@serves(nodes.PATCH)
 async def patch(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """RFC 7396 on what holds; null for slots, or for all labels: as the node itself says."""
     errors: list[FieldError] = []
-    given = strict.examine(call.json(), NodeIn, errors, NodeDetail.__struct_fields__)
+    given = strict.examine(call.json(), nodes.NodeIn, errors, nodes.NodeDetail.__struct_fields__)
     if errors or given is None:
         raise Problem("invalid-body", errors=errors)
 
@@ -174,16 +157,16 @@ def _users(said: Iterable[str]) -> list[str]:
     return [one for one in said if (namespace := one.partition(":")[0]) == EVERY or sees(namespace)]
 
 
-async def _details(ctx: ApiContext, call: Call[Any]) -> list[NodeDetail]:
+async def _details(ctx: ApiContext, call: Call[Any]) -> list[nodes.NodeDetail]:
     out = await seen(ctx, call.request)
     with ctx.read() as view:
         members = {m.node for m in meta(view).members}
         return [_detail(view, node) for node in out.nodes if node.id in members]
 
 
-def _detail(view: ReadView, node: NodeOut) -> NodeDetail:
+def _detail(view: ReadView, node: NodeOut) -> nodes.NodeDetail:
     session, rule = newest_session(view, node.id), node_rule(view, node.id)
-    return NodeDetail(
+    return nodes.NodeDetail(
         id=node.id,
         role=node.role,
         voter=node.voter,
@@ -200,7 +183,7 @@ def _detail(view: ReadView, node: NodeOut) -> NodeDetail:
         handlers=list(session.handlers) if session else [],
         limits_whole_runs=session is not None and session.limits_whole_runs,
         users=_users(session.users) if session else [],
-        session=SessionOut(session.id, session.open, format_time(session.opened_at_ms)) if session else None,
+        session=nodes.SessionOut(session.id, session.open, format_time(session.opened_at_ms)) if session else None,
         revision=rule.revision,
         trouble=node.trouble,
         last_heartbeat_at=node.last_heartbeat_at,
@@ -211,11 +194,11 @@ def _detail(view: ReadView, node: NodeOut) -> NodeDetail:
     )
 
 
-def _allowed(found: Allowed) -> AllowedOut:
+def _allowed(found: Allowed) -> nodes.AllowedOut:
     def shown(rules: tuple[str, ...] | None) -> list[str] | None:
         return None if rules is None else list(rules)
 
-    return AllowedOut(
+    return nodes.AllowedOut(
         shown(found.exec),
         shown(found.cwd),
         shown(found.python),

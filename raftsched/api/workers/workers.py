@@ -15,66 +15,24 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_page, reply_value
-from raftsched.api.http.requests import READ
-from raftsched.api.openapi.declarations import listing
-from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import get_instance, namespace_of, newest_session, page
+from raftsched.api.serving import serves
 from raftsched.api.workers.seen import Word, own_word, words_of
 from raftsched.core import rows
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.rules.executors import WORKER_KEYS, worker_key, worker_name
 from raftsched.core.subjects.cluster import Session
 from raftsched.core.tables import KEY_MAX, ReadView, Table, after, from_u64, u64
-from raftsched.surface.scalars import Time
+from raftsched.surface import workers
+from raftsched.surface.operation import READ
 
 RUNS_SHOWN = 200  # of one worker
 _LISTING = "workers"
 _ABSENT = 'There is no worker "{}" with an open session.'
 
 
-class WorkerOut(msgspec.Struct):
-    """`session`: its number. `queues` and `namespaces`: whose runs it takes; null: of all. Of the namespaces those are
-    shown that the caller may see. `weight`: what one of its slots counts for, beside those of others. `running`: the
-    runs that it was given and that have not ended. `last_heartbeat_at`: when the leader got its newest word, by the
-    leader's clock; null where no leader answers, or when it got none yet. `trouble`: why it starts no runs now, in its
-    own words, which the leader knows. `quiet_since`: since when it has had no poll open at any node, so that it is
-    given no new runs until its next one; null while it has, and where no leader says."""
-
-    name: str
-    session: int
-    labels: dict[str, str]
-    slots: int
-    weight: int
-    queues: list[str] | None
-    namespaces: list[str] | None
-    handlers: list[str]
-    running: int
-    last_heartbeat_at: Time | None
-    version: str | None
-    opened_at: Time
-    trouble: str | None = None
-    quiet_since: Time | None = None
-
-
-class WorkerRunOut(msgspec.Struct):
-    """A run that was given to a worker: `token` is the fencing token of the attempt."""
-
-    id: str
-    job_id: str
-    token: int
-    started_at: Time | None
-
-
-class WorkerDetail(WorkerOut, kw_only=True):
-    """`runs`: of the namespaces that the caller may see, by their tokens. `runs_left_out`: there are more."""
-
-    runs: list[WorkerRunOut]
-    runs_left_out: bool
-
-
-@listing("List the workers", WorkerOut, "A page of the remote workers that have a session, by name.", scope="shared")
+@serves(workers.LIST)
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Machines that work without voting. The nodes themselves are under /v1/nodes."""
     query = call.query
     before = query.cursor(_LISTING)
     low, high = WORKER_KEYS
@@ -86,9 +44,8 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_page(call.request, items, _LISTING, query.filters(), last)
 
 
-@operation("Read a worker", {200: WorkerDetail}, query=READ, codes=("not-found",), role="viewer", scope="shared")
+@serves(workers.GET)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Its own words about itself, and its runs."""
     name = call.path["name"]
     told = await words_of(ctx, call.request, _target(call))
     with ctx.read() as view:
@@ -97,7 +54,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
         if session is None:
             raise Problem("not-found", _ABSENT.format(name[:128]))
         runs, left_out = _runs(view, session)
-        shown = WorkerDetail(
+        shown = workers.WorkerDetail(
             **msgspec.structs.asdict(_shown(ctx, view, session, told)), runs=runs, runs_left_out=left_out
         )
     return reply_value(shown)
@@ -112,10 +69,10 @@ def _target(call: Call[Any]) -> str:
     return url.without_query_params(*READ).raw_path_qs
 
 
-def _shown(ctx: ApiContext, view: ReadView, session: Session, told: dict[str, Word] | None) -> WorkerOut:
+def _shown(ctx: ApiContext, view: ReadView, session: Session, told: dict[str, Word] | None) -> workers.WorkerOut:
     name = worker_name(session.node) or ""
     word = own_word(ctx, name) if told is None else told.get(name, Word())
-    return WorkerOut(
+    return workers.WorkerOut(
         name=name,
         session=session.id,
         labels=dict(session.labels),
@@ -133,7 +90,7 @@ def _shown(ctx: ApiContext, view: ReadView, session: Session, told: dict[str, Wo
     )
 
 
-def _runs(view: ReadView, session: Session) -> tuple[list[WorkerRunOut], bool]:
+def _runs(view: ReadView, session: Session) -> tuple[list[workers.WorkerRunOut], bool]:
     prefix = u64(session.id)
     live = list(islice(view.scan(Table.ASSIGNED, prefix, after(prefix)), RUNS_SHOWN + 1))
     found = []
@@ -143,5 +100,6 @@ def _runs(view: ReadView, session: Session) -> tuple[list[WorkerRunOut], bool]:
             continue
         token = from_u64(row[8:])
         started = next((a.started_at_ms for a in instance.attempts if a.token == token), None)
-        found.append(WorkerRunOut(instance_text(key), job_text(instance.job_id), token, format_time_or_none(started)))
+        run, job = instance_text(key), job_text(instance.job_id)
+        found.append(workers.WorkerRunOut(run, job, token, format_time_or_none(started)))
     return found, len(live) > RUNS_SHOWN

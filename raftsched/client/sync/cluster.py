@@ -5,32 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from raftsched.client.generated.cluster import Term
-from raftsched.client.models_cluster import (
-    ClusterView,
-    Doctor,
-    Leadership,
-    Members,
-    NodeDetail,
-    Who,
-    Worker,
-    WorkerDetail,
-)
+from raftsched.client.generated.cluster import ClusterView, Doctor, Leadership, Members, Term
+from raftsched.client.generated.nodes import NodeDetail
+from raftsched.client.generated.workers import Worker, WorkerDetail
+from raftsched.client.models_cluster import Who
 from raftsched.client.sync.bridge import Bridge
 
 
 class Cluster:
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-
-    def status(self) -> ClusterView:
-        """Returns the cluster as the answering node sees it, also when there is no leader."""
-        return self._bridge.run(lambda c: c.cluster.status())
-
-    def doctor(self) -> Doctor:
-        """Returns what is wrong with the cluster, or soon will be, and what would make it right, also when there is no
-        leader."""
-        return self._bridge.run(lambda c: c.cluster.doctor())
 
     def settings(self) -> dict[str, Any]:
         """Returns all limits and defaults that hold on every node alike; durations as text."""
@@ -80,61 +64,72 @@ class Cluster:
         """Lets jobs start again. Each job's misfire policy says what happens to times that were missed."""
         self._bridge.run(lambda c: c.cluster.resume())
 
+    def transfer(self, to: str | None = None) -> Leadership:
+        """Hands leadership over, to this voting member, or to the one that has most of the log."""
+        return self._bridge.run(lambda c: c.cluster.transfer(to))
+
+    def status(self) -> ClusterView:
+        """Returns the cluster as the answering node sees it, also when there is no leader."""
+        return self._bridge.run(lambda c: c.cluster.status())
+
+    def doctor(self) -> Doctor:
+        """Returns what is wrong with the cluster, or soon will be, and what would make it right, also when there is no
+        leader."""
+        return self._bridge.run(lambda c: c.cluster.doctor())
+
+    def terms(self) -> Sequence[Term]:
+        """The newest 200 leaderships, the newest first. Terms in which nobody came to lead are left out."""
+        return self._bridge.run(lambda c: c.cluster.terms())
+
     def members(self) -> Members:
         """Returns the members of the cluster, and the nodes that ask to join."""
         return self._bridge.run(lambda c: c.cluster.members())
 
     def add_member(self, id: str, *, store: str | None = None, replace: bool = False) -> None:
-        """Lets a node in that asks for it. It gets everything first, and votes by itself when it has caught up.
-        `store`: only the one with this disk, as `members` shows it. `replace`: in place of the member of its name,
-        whose disk is lost. ConflictError "not-waiting" when it does not ask, "membership-busy" while another change is
-        under way."""
+        """Adds a node that is waiting to join, as a member without a vote: it first receives all data, and gets its
+        vote when it has caught up. With "replace" it takes the place of the member of the same name, whose disk is
+        lost. `store`: only the one with this disk, as `members` shows it. ConflictError "not-waiting" when it does not
+        ask, "membership-busy" while another change is under way."""
         self._bridge.run(lambda c: c.cluster.add_member(id, store=store, replace=replace))
 
     def remove_member(self, id: str) -> None:
-        """Removes a member. If it leads, leadership is handed over first."""
+        """Removes a member. If it leads, leadership is transferred first."""
         self._bridge.run(lambda c: c.cluster.remove_member(id))
-
-    def transfer(self, to: str | None = None) -> Leadership:
-        """Hands leadership over, to this voting member, or to the one that has most of the log."""
-        return self._bridge.run(lambda c: c.cluster.transfer(to))
-
-    def terms(self) -> Sequence[Term]:
-        """List the newest leaderships. The newest first, 200 of them at most. Terms in which nobody came to lead are
-        left out."""
-        return self._bridge.run(lambda c: c.cluster.terms())
 
 
 class ClusterNodes:
+    """The members as they run jobs."""
+
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
 
+    def list(self) -> Sequence[NodeDetail]:
+        """Returns all members."""
+        return self._bridge.run(lambda c: c.nodes.list())
+
     def get(self, id: str) -> NodeDetail:
-        """NotFoundError: there is no such member."""
+        """Returns the member. NotFoundError: there is none of this name."""
         return self._bridge.run(lambda c: c.nodes.get(id))
 
+    def set_labels(
+        self, id: str, labels: Mapping[str, str | None] | None, *, if_match: int | None = None
+    ) -> NodeDetail:
+        """Adds to the labels that hold; a value of None takes one out, None for all: those the node was started with.
+        `if_match`: only while what is said about it is this revision, else ConflictError "stale-revision"."""
+        return self._bridge.run(lambda c: c.nodes.set_labels(id, labels, if_match=if_match))
+
+    def set_slots(self, id: str, slots: int | None, *, if_match: int | None = None) -> NodeDetail:
+        """Sets its attempts at one time; None: as many as the node was started with. `if_match`: only while what is
+        said about it is this revision, else ConflictError "stale-revision"."""
+        return self._bridge.run(lambda c: c.nodes.set_slots(id, slots, if_match=if_match))
+
     def drain(self, id: str) -> NodeDetail:
-        """Gives no new runs to the node; runs that are there go on. Works also while the node is down."""
+        """It takes nothing new; what runs there ends as it would. Also while the node is down."""
         return self._bridge.run(lambda c: c.nodes.drain(id))
 
     def undrain(self, id: str) -> NodeDetail:
         """Gives runs to the node again."""
         return self._bridge.run(lambda c: c.nodes.undrain(id))
-
-    def set_labels(
-        self, id: str, labels: Mapping[str, str | None] | None, *, if_match: int | None = None
-    ) -> NodeDetail:
-        """Added to those that hold; a value of None takes one out, None for all: those the node was started with.
-        `if_match`: only while what is said about it is this revision, else ConflictError "stale-revision"."""
-        return self._bridge.run(lambda c: c.nodes.set_labels(id, labels, if_match=if_match))
-
-    def set_slots(self, id: str, slots: int | None, *, if_match: int | None = None) -> NodeDetail:
-        """Attempts at one time; None: as many as the node was started with. `if_match` as in `set_labels`."""
-        return self._bridge.run(lambda c: c.nodes.set_slots(id, slots, if_match=if_match))
-
-    def list(self) -> Sequence[NodeDetail]:
-        """Returns all members."""
-        return self._bridge.run(lambda c: c.nodes.list())
 
 
 class Workers:
@@ -143,10 +138,11 @@ class Workers:
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
 
-    def get(self, name: str) -> WorkerDetail:
-        """NotFoundError: there is no worker of this name with an open session."""
-        return self._bridge.run(lambda c: c.workers.get(name))
-
     def list(self, *, most: int | None = None) -> Iterator[Worker]:
-        """By name; `most` of them (None: all)."""
+        """Yields the remote workers with a session by name, at most `most` (None: all)."""
         return self._bridge.each(lambda c: c.workers.list(most=most))
+
+    def get(self, name: str) -> WorkerDetail:
+        """Its own words about itself, and its runs. NotFoundError: there is no worker of this name with an open
+        session."""
+        return self._bridge.run(lambda c: c.workers.get(name))

@@ -10,7 +10,6 @@ import pytest
 from raftsched.api.auth import oidc_schema
 from raftsched.api.cluster import overview
 from raftsched.api.http import answers
-from raftsched.api.jobs import bulk_schema, generated, schema
 from raftsched.api.jobs import explain as explain_job
 from raftsched.api.jobs import filters as job_filters
 from raftsched.api.resources import calendars, operators_schema, webhooks_schema
@@ -24,6 +23,7 @@ from raftsched.client import (
     spec,
     spec_generated,
 )
+from raftsched.surface import bulk, content, jobs, jobs_generated, runs
 
 
 def given(kind: type[msgspec.Struct]) -> set[str]:
@@ -33,28 +33,28 @@ def given(kind: type[msgspec.Struct]) -> set[str]:
 @pytest.mark.parametrize(
     "written, taken",
     [
-        (spec_generated.JobSpec, generated.JobIn),
-        (spec.Trigger, schema.TriggerIn),
-        (spec.Handler, schema.HandlerIn),
-        (spec.HttpCall, schema.HttpIn),
-        (spec.Limits, schema.LimitsIn),
-        (spec.Retry, schema.RetryIn),
-        (spec.Exponential, schema.ExponentialIn),
-        (spec.Misfire, schema.MisfireIn),
-        (spec.Condition, schema.ConditionIn),
-        (spec.Placement, schema.PlacementIn),
-        (spec.Retention, schema.RetentionIn),
-        (spec.BulkFilter, bulk_schema.JobFilterIn),
+        (spec_generated.JobSpec, jobs_generated.JobIn),
+        (spec.Trigger, content.TriggerIn),
+        (spec.Handler, content.HandlerIn),
+        (spec.HttpCall, content.HttpIn),
+        (spec.Limits, content.LimitsIn),
+        (spec.Retry, content.RetryIn),
+        (spec.Exponential, content.ExponentialIn),
+        (spec.Misfire, content.MisfireIn),
+        (spec.Condition, content.ConditionIn),
+        (spec.Placement, content.PlacementIn),
+        (spec.Retention, content.RetentionIn),
+        (spec.BulkFilter, bulk.JobFilterIn),
         (spec.QueueLimits, operators_schema.QueueIn),
         (spec.CalendarDays, calendars.CalendarIn),
-        (spec_generated.JobDefaults, generated.DefaultsIn),
+        (spec_generated.JobDefaults, jobs_generated.DefaultsIn),
         (spec.NamespaceLimits, operators_schema.NamespaceLimits),
         (spec.NamespaceSpec, operators_schema.NamespaceIn),
         (spec.DateRange, calendars.RangeIn),
         (spec.Hours, calendars.HoursIn),
         (spec.TimeRange, calendars.TimesIn),
-        (spec.Rate, operators_schema.RateIn),
-        (spec.Notify, schema.NotifyIn),
+        (spec.Rate, content.RateIn),
+        (spec.Notify, content.NotifyIn),
         (models_webhooks.WebhookFilter, webhooks_schema.WebhookFilterIn),
     ],
 )
@@ -77,11 +77,11 @@ def test_filters() -> None:
 @pytest.mark.parametrize(
     "read, answered",
     [
-        (models_generated.Job, given(schema.JobOut) | given(generated.JobShown)),
-        (models.Instance, given(schema.InstanceOut)),
-        (models.DeadLetter, given(schema.InstanceOut) | given(schema.DeadLetterOut)),
-        (models.Attempt, given(schema.AttemptOut)),
-        (models.Output, given(schema.OutputOut)),
+        (models_generated.Job, given(jobs.JobOut) | given(jobs_generated.JobShown)),
+        (models.Instance, given(runs.InstanceOut)),
+        (models.DeadLetter, given(runs.InstanceOut) | given(runs.DeadLetterOut)),
+        (models.Attempt, given(runs.AttemptOut)),
+        (models.Output, given(runs.OutputOut)),
         (models_cluster.ClusterView, given(overview.ClusterOut)),
         (models_cluster.ClusterNode, given(overview.NodeOut)),
         (models_cluster.WaitingNode, given(overview.WaitingOut)),
@@ -106,11 +106,11 @@ def test_filters() -> None:
         (models_cluster.Wait, given(explain.WaitOut)),
         (models_cluster.Gap, given(explain.GapOut)),
         (models_cluster.StepTaken, given(explain.StepOut)),
-        (models_bulk.Operation, given(bulk_schema.OperationOut)),
-        (models_bulk.DryRun, given(bulk_schema.DryRunOut)),
-        (models_bulk.Revision, given(bulk_schema.RevisionOut)),
-        (models_bulk.Stats, given(bulk_schema.StatsOut)),
-        (models_bulk.Distribution, given(bulk_schema.DistributionOut)),
+        (models_bulk.Operation, given(bulk.OperationOut)),
+        (models_bulk.DryRun, given(bulk.DryRunOut)),
+        (models_bulk.Revision, given(jobs.RevisionOut)),
+        (models_bulk.Stats, given(runs.StatsOut)),
+        (models_bulk.Distribution, given(runs.DistributionOut)),
     ],
 )
 def test_what_is_read(read: type[msgspec.Struct], answered: set[str]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import raftsched
-from raftsched.client.models_cluster import ClusterNode, ClusterView
+from raftsched.client.generated.cluster import ClusterNode, ClusterView
 from raftsched.client.server_order import COOL_S, LEARN_EVERY_S, STRANGE_COOL_S, Nodes
 from raftsched.client.servers import Server, parse_servers
 from tests.support.stub_server import Reply, Request, serve

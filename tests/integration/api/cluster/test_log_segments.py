@@ -18,7 +18,8 @@ from raftsched.errors import NoLeader
 from raftsched.security.keyring import Keyring
 from raftsched.store import LogEntry, WriteBatch
 from raftsched.store.backup import NotABackup
-from raftsched.store.segment import MEDIA_TYPE, SegmentLabel, decode
+from raftsched.store.segment import SegmentLabel, decode
+from raftsched.surface.cluster import SEGMENT
 from tests.support.local_api import Client, run
 from tests.support.patience import patient
 
@@ -31,7 +32,7 @@ async def segment(call: Client, query: str) -> tuple[SegmentLabel, list[LogEntry
         if answer.status == 204:
             return None
         assert answer.status == 200, await answer.text()
-        assert answer.headers["Content-Type"] == MEDIA_TYPE
+        assert answer.headers["Content-Type"] == SEGMENT
         return decode(await answer.read(), "it", call.cluster.keys)
 
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 import pytest
 
 from raftsched.api.openapi import documents
-from raftsched.api.openapi.links import RouteLike
+from raftsched.api.serving import Route
 
 
 def test_it_is_made_once_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     made_by: list[int] = []
 
-    def describe(routes: Sequence[RouteLike], version: str) -> dict[str, object]:
+    def describe(routes: Sequence[Route], version: str) -> dict[str, object]:
         made_by.append(threading.get_ident())
         return {"version": version}
 
