@@ -33,6 +33,15 @@ NOTIFY_MAX = 8  # webhooks that one job names
 SHARDS_MAX = 1_000  # of one run
 KEY_TEMPLATE_MAX = 128  # bytes
 RATE_COUNT_MAX = 1_000_000
+SERVED_MAX = 100  # queues, and namespaces, that one remote worker is limited to
+TOKEN_NAMESPACES_MAX = 100  # of one token; as many grants it may have
+CALENDAR_MAX = 64 * 1024  # bytes of its content
+WEBHOOK_HEADERS_MAX = 20
+WEBHOOK_HEADER_MAX = 1_024  # characters of a header's value
+WEBHOOK_RETRIES_MAX = 20
+WEBHOOK_RUNNING_MAX = 100  # deliveries at one time
+WEBHOOK_MESSAGES_MAX = 10_000  # in the time that `at_most` names
+RECIPIENTS_MAX = 20  # of a mail
 BULK_IDS_MAX = 10_000  # jobs named one by one
 
 

@@ -35,7 +35,7 @@ HEAD = '''"""Made from surface/{name}.py by scripts/make-client; not edited by h
 
 from __future__ import annotations
 '''
-NO_SUBJECTS = frozenset({"kinds", "operation", "order", "sdk"})
+NO_SUBJECTS = frozenset({"kinds", "named", "operation", "order", "sdk", "specials"})
 WIDTH = 120
 # Where the names that methods and records use come from, which are not made here.
 KNOWN = {

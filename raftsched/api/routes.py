@@ -78,6 +78,7 @@ def _of_job(path: str, by: str = "") -> list[_Row]:
 _BY_ID = "/v1/jobs/{id}"
 _BY_NAME = "/v1/namespaces/{ns}/jobs/{name}"
 
+_ALL_SERVED = (calendars, namespaces, queues)  # modules that are imported for what they serve
 _ROWS: list[_Row] = [
     ("POST", "/v1/jobs", jobs.create, "jobs_create"),
     ("GET", "/v1/jobs", jobs_list.list_jobs, "jobs_list_list_jobs"),
@@ -141,12 +142,9 @@ _ROWS: list[_Row] = [
     ("PUT", "/v1/worker-sessions/{session}/runs/{token}/output", worker_output.put, "worker_output_put"),
     ("GET", "/v1/workers", workers.list_all, "workers_list_all"),
     ("GET", "/v1/workers/{name}", workers.get, "workers_get"),
-    *namespaces.ENDPOINTS,
     ("GET", "/v1/namespaces/{ns}/keys", run_keys.list_all, "run_keys_list_all"),
     ("GET", "/v1/secrets", secrets.list_all, "secrets_list_all"),
     ("POST", "/v1/secrets:reseal", kept.reseal, "kept_reseal"),
-    *secrets.ENDPOINTS,
-    *queues.ENDPOINTS,
     ("GET", "/v1/tokens", tokens.list_all, "tokens_list_all"),
     ("POST", "/v1/tokens", tokens.create, "tokens_create"),
     ("GET", "/v1/tokens/{id}", tokens.get, "tokens_get"),
@@ -161,10 +159,8 @@ _ROWS: list[_Row] = [
     ("GET", "/v1/audit/chain", audit.chain, "audit_chain"),
     ("GET", "/v1/audit/refusals", audit.refusals, "audit_refusals"),
     ("POST", "/v1/webhooks", webhooks.create, "webhooks_create"),
-    *webhooks.ENDPOINTS,
     ("POST", "/v1/webhooks/{name}/test", webhooks.test, "webhooks_test"),
     ("POST", "/v1/webhooks/{name}/rotate", webhooks.rotate, "webhooks_rotate"),
-    *calendars.ENDPOINTS,
     ("POST", "/v1/worker-sessions", sessions.open_session, "worker_sessions_open"),
     ("POST", "/v1/worker-sessions/{session}/poll", sessions.poll, "worker_sessions_poll"),
     ("POST", "/v1/worker-sessions/{session}/token", sessions.bind, "worker_sessions_bind"),

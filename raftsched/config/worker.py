@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from raftsched import names
-from raftsched.bounds import SLOTS_MAX
+from raftsched.bounds import SERVED_MAX, SLOTS_MAX
 from raftsched.client.servers import Server, parse_servers, refuse_paths
 from raftsched.client.token_file import read_token
 from raftsched.client.trust import SYSTEM, Trust
@@ -46,7 +46,7 @@ from raftsched.config.work import (
     paths_of,
     rules_of,
 )
-from raftsched.core.limits import SERVED_MAX, WEIGHT_MAX
+from raftsched.core.limits import WEIGHT_MAX
 from raftsched.core.rules.allowed import Allowed
 from raftsched.names import NameRule
 

@@ -18,6 +18,7 @@ from raftsched.bounds import (
     OUTCOMES_MAX,
     PRIORITY_MAX,
     RATE_COUNT_MAX,
+    SERVED_MAX,
     SHARDS_MAX,
     SLOTS_MAX,
     STORED_DURATION_MAX_MS,
@@ -81,7 +82,6 @@ USERS_MAX = 100  # jobs that a refusal carries, of those that use something; one
 KEY_SIZE = 24  # bytes of an instance key
 BOOT_ID_MAX = 128  # bytes of what a remote worker calls its boot
 WEIGHT_MAX = 1_000
-SERVED_MAX = 100  # queues, and namespaces, that one remote worker is limited to
 HANDLERS_MAX = 1_000  # of one remote worker
 TARGETS_MAX = 10_100  # nodes and workers that one run has a part on: all that there may be
 TRIGGER_ID_MAX = 128  # bytes

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from raftsched.bounds import DURATION_MAX_MS, SLOTS_MAX, TIME_MAX_MS
-from raftsched.core.limits import BOOT_ID_MAX, ERROR_MAX, HANDLERS_MAX, PROGRESS_TEXT_MAX, SERVED_MAX, WEIGHT_MAX
+from raftsched.bounds import DURATION_MAX_MS, SERVED_MAX, SLOTS_MAX, TIME_MAX_MS
+from raftsched.core.limits import BOOT_ID_MAX, ERROR_MAX, HANDLERS_MAX, PROGRESS_TEXT_MAX, WEIGHT_MAX
 from raftsched.core.subjects.leasing import POLL_MAX_MS as WAIT_MAX_MS
 from raftsched.worker.processes.wire import OUTPUT_MAX
 

@@ -11,3 +11,4 @@ EventName = Literal["succeeded", "failed", "timed_out", "killed", "skipped", "de
 ClusterEventName = Literal["leader_changed", "node_lost", "node_back", "disk_short"]
 JobEventName = Literal[EventName, "late", "running_long", "not_run_since"]  # those that a job measures, too
 OverlapName = Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
+RoleName = Literal["worker", "viewer", "editor", "operator", "admin"]  # from the least to the most

@@ -4,52 +4,40 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
+from typing import get_args
 
 import msgspec
 from aiohttp import web
 
 from raftsched.api.auth.access import access_of
-from raftsched.api.auth.schema import ChainOut, ChainsOut, RecordOut, RefusedOut, RefusedPage
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_page, reply_value
-from raftsched.api.http.requests import READ, Query, bad_parameter
+from raftsched.api.http.requests import Query, bad_parameter
 from raftsched.api.http.slices import Slices
-from raftsched.api.openapi.operation import PageOf, Reply, operation
 from raftsched.api.rows import paged
+from raftsched.api.serving import serves
 from raftsched.core.ids import job_text
 from raftsched.core.rows import decode_record
 from raftsched.core.subjects.access import ANONYMOUS, RINGS, Record, split_record
 from raftsched.core.tables import ReadView, Table
+from raftsched.surface import audit as surface
+from raftsched.surface.audit import ChainOut, ChainsOut, RecordOut, RefusedOut, RefusedPage
 
 _KINDS = dict(enumerate(RINGS))
-_ORDERS = ("newest", "oldest")
-_PARAMETERS = ("order", "actor", "resource", "operation", "kind", "namespace", "from", "to", "limit", "cursor", *READ)
 _LISTING = "audit"
 _KEY_BYTES = 12  # of a cursor: a key without its ring
 
 _encode = msgspec.json.Encoder().encode
 
 
-@operation(
-    "List audit records",
-    {200: Reply(PageOf(RecordOut), "A page of notes, the newest first.", ("Link",))},
-    query=_PARAMETERS,
-    schemas={
-        "kind": {"type": "string", "enum": sorted(_KINDS.values())},
-        "order": {"type": "string", "enum": list(_ORDERS)},
-    },
-    role="operator",
-)
+@serves(surface.LIST)
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Kinds: `change` is what operators and admins changed, `job` and `secret` what was changed of jobs and of secrets,
-    `work` what was submitted with tokens. The newest first, or the oldest with `order=oldest`. A page may be short,
-    even empty, while `next` says that there is more to look through."""
     query = call.query
-    kind = query.choice("kind", *sorted(_KINDS.values()))
+    kind = query.choice("kind", *get_args(surface.RecordKind))
     wanted = _Filter(query)
-    newest = query.choice("order", *_ORDERS) != "oldest"
+    newest = query.choice("order", *get_args(surface.AuditOrder)) != "oldest"
     start = query.cursor(_LISTING)
     if start is not None and len(start) != _KEY_BYTES:
         raise bad_parameter("cursor", "is not a cursor of this list", "unknown-reference")
@@ -64,10 +52,8 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_page(call.request, items, _LISTING, query.filters(), None if last is None else last[1:])
 
 
-@operation("Read the heads of the audit's hash chains", {200: ChainsOut}, query=READ, role="operator")
+@serves(surface.CHAIN)
 async def chain(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The same on every node that has applied the same log entries. `raftsched audit verify` checks the records, and a
-    copy that was kept elsewhere, against it."""
     with ctx.read() as view:
         access = access_of(view)
         index = ctx.applied()
@@ -75,9 +61,8 @@ async def chain(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_value(ChainsOut(index, *(ChainOut(head.hex(), base.hex(), notes) for head, base, notes in chains)))
 
 
-@operation("List requests that this node refused", {200: RefusedPage}, query=READ, role="operator")
+@serves(surface.REFUSALS)
 async def refusals(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Requests that this node answered with 401, 403 or 429."""
     items = [
         RefusedOut(
             format_time(one.first_ms),

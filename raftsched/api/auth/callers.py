@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -19,13 +19,13 @@ from raftsched.api.http.problems import Problem
 from raftsched.core.commands import encode
 from raftsched.core.subjects.access import Attributed, Role
 from raftsched.errors import Overloaded, RaftschedError, UnknownOutcome
+from raftsched.surface.enums import RoleName
 
 if TYPE_CHECKING:
     from raftsched.tracing.requests import RequestTrace
 
 SAID_MAX = 10  # namespaces that a refusal names
 
-RoleName = Literal["worker", "viewer", "editor", "operator", "admin"]
 ROLES: dict[RoleName, Role] = {
     "worker": Role.WORKER,
     "viewer": Role.VIEWER,

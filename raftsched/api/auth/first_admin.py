@@ -7,7 +7,6 @@ from collections import Counter
 
 from raftsched import names
 from raftsched.api.auth.oidc_verify import setting_of
-from raftsched.api.auth.schema import AccessIn, FoundOut, IssuerFound, JobsBy, TokenOut
 from raftsched.api.context import ApiContext, own_jobs
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.config.addresses import parse_address
@@ -17,6 +16,7 @@ from raftsched.core.subjects.access import ANONYMOUS, Oidc, Token
 from raftsched.core.subjects.cluster import Meta
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table
+from raftsched.surface.tokens import AccessIn, FoundOut, IssuerFound, JobsBy, TokenOut
 
 JOBS_SEEN_MAX = 1_000  # the newest, whose they are
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)

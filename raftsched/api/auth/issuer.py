@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from raftsched.api.auth.callers import Caller
-from raftsched.api.auth.oidc_schema import OidcIn
 from raftsched.api.auth.oidc_verify import Key, Refused, UnknownKey, Verified, read_keys, setting_of, verify
 from raftsched.api.http.problems import Problem
 from raftsched.core.subjects.access import Oidc
+from raftsched.surface.oidc import OidcIn
 from raftsched.system import background
 
 log = logging.getLogger(__name__)

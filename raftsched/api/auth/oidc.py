@@ -10,39 +10,29 @@ from aiohttp import web
 from raftsched import names
 from raftsched.api.auth.access import oidc_of
 from raftsched.api.auth.issuer import MISSING, can_verify, is_safe
-from raftsched.api.auth.oidc_schema import ALGORITHMS_MAX, RULES_MAX, OidcIn, OidcOut
 from raftsched.api.auth.oidc_verify import setting_of
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one, reply_tagged
 from raftsched.api.http.requests import NAMESPACE_HELP
-from raftsched.api.openapi.declarations import tagged_read
-from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
+from raftsched.api.serving import serves
+from raftsched.bounds import TOKEN_NAMESPACES_MAX
 from raftsched.core.commands import encode
-from raftsched.core.subjects.access import NAMESPACES_MAX, OIDC_MAX, Oidc, SetOidc
+from raftsched.core.subjects.access import OIDC_MAX, Oidc, SetOidc
+from raftsched.surface import oidc as surface
+from raftsched.surface.oidc import ALGORITHMS_MAX, RULES_MAX, OidcIn, OidcOut
 
 _json = msgspec.json.Encoder(order="deterministic").encode
 
 
-@tagged_read("Read the OpenID Connect issuer", OidcOut, "As it is.", codes=("not-found",), role="admin")
+@serves(surface.GET)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """404 when no issuer is set."""
     return _reply(call, oidc_of(ctx))
 
 
-@operation(
-    "Set the OpenID Connect issuer",
-    {200: Reply(OidcOut, "As it is now.", ("ETag",))},
-    headers=("If-Match",),
-    body=OidcIn,
-    codes=(*BODIES, *WRITES, "not-possible", "stale-revision", "not-found"),
-    role="admin",
-)
+@serves(surface.PUT)
 async def put(ctx: ApiContext, call: Call[OidcIn]) -> web.Response:
-    """Replaces the whole setting. It applies on each node from the moment the node has applied it, also to tokens that
-    were accepted before; streams opened with those are closed. While requests need no token, tokens of an issuer have
-    no effect."""
     given = call.body
     content = _content(given)
     if not can_verify():
@@ -51,15 +41,8 @@ async def put(ctx: ApiContext, call: Call[OidcIn]) -> web.Response:
     return _reply(call, oidc_of(ctx))
 
 
-@operation(
-    "Remove the OpenID Connect issuer",
-    {204: None},
-    headers=("If-Match",),
-    codes=(*WRITES, "stale-revision"),
-    role="admin",
-)
+@serves(surface.DELETE)
 async def delete(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """It applies on each node from the moment the node has applied it. A repeat changes nothing."""
     await propose_one(ctx, encode(SetOidc(b"", _if_match(ctx, call))))
     return web.Response(status=204)
 
@@ -108,8 +91,8 @@ def _content(given: OidcIn) -> bytes:
             errors.append(
                 FieldError(f"{at}/namespaces", "must be left out: an admin is one everywhere", "inconsistent")
             )
-        if not 1 <= len(namespaces) <= NAMESPACES_MAX:
-            errors.append(FieldError(f"{at}/namespaces", f"must be 1 to {NAMESPACES_MAX}, or null for all"))
+        if not 1 <= len(namespaces) <= TOKEN_NAMESPACES_MAX:
+            errors.append(FieldError(f"{at}/namespaces", f"must be 1 to {TOKEN_NAMESPACES_MAX}, or null for all"))
         for number, namespace in enumerate(namespaces):
             if not names.NAMESPACE.allows(namespace):
                 errors.append(FieldError(f"{at}/namespaces/{number}", NAMESPACE_HELP))

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from raftsched.api.auth.callers import ROLES, Caller, Issued
-from raftsched.api.auth.oidc_schema import OidcIn
 from raftsched.core.subjects.access import Oidc, Role
+from raftsched.surface.oidc import OidcIn
 
 TOKEN_MAX = 8_192  # characters
 LEEWAY_MS = 30_000  # between the clocks of the issuer and of a node

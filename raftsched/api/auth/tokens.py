@@ -13,26 +13,23 @@ from raftsched import names
 from raftsched.api.auth.access import access_of, digest_of, oidc_of
 from raftsched.api.auth.callers import ROLES, caller, role_name
 from raftsched.api.auth.first_admin import check_admin, found, issuer_found, others, reached_from_outside
-from raftsched.api.auth.schema import AccessIn, AccessMade, AccessOut, GrantOut, TokenIn, TokenMade, TokenOut
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_duration, format_time, format_time_or_none
 from raftsched.api.http.idempotency import Named, done_before, under
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one, reply_tagged, reply_value
-from raftsched.api.http.requests import IDEMPOTENCY_KEY, NAMESPACE_HELP, READ, catch_up, id_of
+from raftsched.api.http.requests import IDEMPOTENCY_KEY, NAMESPACE_HELP, catch_up, id_of
 from raftsched.api.jobs.triggers import duration_of, time_of
-from raftsched.api.openapi.declarations import action, listing, tagged_read
-from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.api.resources.named import list_page
-from raftsched.api.resources.operators_schema import RateOut
+from raftsched.api.serving import serves
+from raftsched.bounds import SERVED_MAX, TOKEN_NAMESPACES_MAX
 from raftsched.core.commands import encode
 from raftsched.core.ids import job_text, parse_job
-from raftsched.core.limits import RATE_PERIOD_MS, SERVED_MAX
+from raftsched.core.limits import RATE_PERIOD_MS
 from raftsched.core.rows import TOKENS, decode_token
 from raftsched.core.subjects.access import (
     ANONYMOUS,
-    NAMESPACES_MAX,
     CreateToken,
     CreateWorkerToken,
     Grant,
@@ -43,21 +40,16 @@ from raftsched.core.subjects.access import (
 )
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.security.sealing import ANSWERS, Unsealable, open_whole
+from raftsched.surface import tokens as surface
+from raftsched.surface.queues import RateOut
+from raftsched.surface.tokens import AccessIn, AccessMade, AccessOut, GrantOut, TokenIn, TokenMade, TokenOut
 
 PREFIX = "rs_"
 SECRET_BYTES = 32  # of randomness
 
 
-@action(
-    "Create a token",
-    {201: Reply(TokenMade, "Made. Its secret is shown this once.", ("Location",))},
-    body=TokenIn,
-    codes=("name-taken", "not-possible", "not-found"),
-    role="admin",
-)
+@serves(surface.CREATE)
 async def create(ctx: ApiContext, call: Call[TokenIn]) -> web.Response:
-    """To change a token, create another one and revoke the first. With an Idempotency-Key the request may be repeated,
-    and is answered with the same secret."""
     name = call.key("token", call.raw)
     given = call.body
     accepted = done_before(ctx, name)
@@ -103,8 +95,8 @@ def _command(ctx: ApiContext, given: TokenIn, digest: bytes, answer: bytes) -> C
         errors.append(FieldError("/name", f"must have {names.TOKEN.rule}"))
     namespaces = given.namespaces
     if namespaces is not None:
-        if not 1 <= len(namespaces) <= NAMESPACES_MAX:
-            errors.append(FieldError("/namespaces", f"must be 1 to {NAMESPACES_MAX}, or null for all"))
+        if not 1 <= len(namespaces) <= TOKEN_NAMESPACES_MAX:
+            errors.append(FieldError("/namespaces", f"must be 1 to {TOKEN_NAMESPACES_MAX}, or null for all"))
         for place, namespace in enumerate(namespaces):
             if not names.NAMESPACE.allows(namespace):
                 errors.append(FieldError(f"/namespaces/{place}", f"is no namespace; use {names.NAMESPACE.rule}"))
@@ -153,8 +145,8 @@ def _queues(given: TokenIn, errors: list[FieldError]) -> tuple[str, ...] | None:
 def _grants(given: TokenIn, errors: list[FieldError]) -> tuple[Grant, ...]:
     if given.role == "worker" and given.grants:
         errors.append(FieldError("/grants", "must be left out: a worker's token is for workers only"))
-    if len(given.grants) > NAMESPACES_MAX:
-        errors.append(FieldError("/grants", f"has {len(given.grants)}; at most {NAMESPACES_MAX} are allowed"))
+    if len(given.grants) > TOKEN_NAMESPACES_MAX:
+        errors.append(FieldError("/grants", f"has {len(given.grants)}; at most {TOKEN_NAMESPACES_MAX} are allowed"))
         return ()
     found: dict[str, Grant] = {}
     for place, one in enumerate(given.grants):
@@ -197,9 +189,8 @@ def _rate(given: TokenIn, errors: list[FieldError]) -> tuple[int | None, int]:
     return rate.count, period or 0
 
 
-@listing("List tokens", TokenOut, "A page of tokens, the oldest first.", role="admin")
+@serves(surface.LIST)
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Without their secrets, which are shown only once. Revoked tokens are kept for a while."""
 
     def shown(view: ReadView, digest: bytes, _: int) -> TokenOut | None:
         token = TOKENS.get(view, digest)
@@ -208,7 +199,7 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     return await list_page(ctx, call, "tokens", Table.TOKEN_IDS, lambda view, _, digest: digest, shown)
 
 
-@operation("Read a token", {200: TokenOut}, query=READ, role="admin")
+@serves(surface.GET)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     number = _number(call)
     with ctx.read() as view:
@@ -218,9 +209,8 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_value(_shown(ctx, found))
 
 
-@operation("Revoke a token", {204: None}, codes=(*WRITES, "not-possible"), role="admin")
+@serves(surface.DELETE)
 async def delete(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Each node refuses the token from the moment it has applied this; streams opened with it are closed."""
     await propose_one(ctx, encode(RevokeToken(_number(call))))
     return web.Response(status=204)
 
@@ -265,25 +255,15 @@ def _shown(ctx: ApiContext, token: Token) -> TokenOut:
 # ---------------------------------------------------------------- whether they are needed
 
 
-@tagged_read("Read whether requests need a token", AccessOut, "Whether they do.", scope="shared")
+@serves(surface.ACCESS)
 async def get_access(ctx: ApiContext, call: Call[None]) -> web.Response:
     with ctx.read() as view:
         access = access_of(view)
     return reply_tagged(call.request, AccessOut(access.required), access.revision)
 
 
-@operation(
-    "Set whether requests need a token",
-    {200: Reply(AccessMade, "As it is now.", ("ETag",))},
-    headers=("If-Match",),
-    body=AccessIn,
-    codes=(*BODIES, *WRITES, "name-taken", "not-possible", "stale-revision"),
-    role="admin",
-)
+@serves(surface.SET_ACCESS)
 async def put_access(ctx: ApiContext, call: Call[AccessIn]) -> web.Response:
-    """To turn tokens on, send the token of an admin that does not expire with this request, or have one created by it
-    (`admin`), so that you are not locked out. The request may be repeated. Tokens are not turned off where other
-    machines can reach the nodes, unless the node that is asked was started with --open."""
     given = call.body
     digest = check_admin(given)
     secret = b""

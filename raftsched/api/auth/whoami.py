@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from aiohttp import web
 
 from raftsched.api.auth.callers import Caller, caller, role_name
-from raftsched.api.auth.oidc_schema import WhoGrant, WhoOut
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time_or_none
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ
-from raftsched.api.openapi.operation import operation
+from raftsched.api.serving import serves
 from raftsched.core.subjects.access import ANONYMOUS
+from raftsched.surface import whoami
+from raftsched.surface.whoami import WhoGrant, WhoKind, WhoOut
 
-Kind = Literal["token", "oidc", "local", "anonymous"]
 
-
-@operation("Read the caller's identity", {200: WhoOut}, query=READ, role="viewer", scope="shared", of_caller=True)
+@serves(whoami.WHOAMI)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The name, roles and expiry of the token that was sent. Workers may ask, too."""
     who = caller()
     shown = WhoOut(
         kind=_kind(who),
@@ -37,7 +32,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_value(shown)
 
 
-def _kind(who: Caller) -> Kind:
+def _kind(who: Caller) -> WhoKind:
     if who.issued is not None:
         return "oidc"
     if who.actor:

@@ -38,7 +38,3 @@ class DeadLetter(InstanceOut, kw_only=True):
     """An instance, and since when it is a dead letter."""
 
     dead_since: Time
-
-
-class Paused(msgspec.Struct):
-    paused: bool

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 from msgspec.structs import replace
 
 from raftsched import names
@@ -14,98 +13,17 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http import strict
 from raftsched.api.http.durations import format_time, parse_time
 from raftsched.api.http.problems import FieldError, Problem, unread
-from raftsched.api.openapi.types import patch_of
-from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
-from raftsched.bounds import DESCRIPTION_MAX
+from raftsched.api.resources.named import NamedResource, Write, serve
+from raftsched.bounds import CALENDAR_MAX, DESCRIPTION_MAX
 from raftsched.core.rows import CALENDARS as ROWS
-from raftsched.core.subjects.calendar import CONTENT_MAX, Calendar, DeleteCalendar, PutCalendar
+from raftsched.core.subjects.calendar import Calendar, DeleteCalendar, PutCalendar
 from raftsched.core.tables import ReadView
 from raftsched.schedule import TriggerError
 from raftsched.schedule.exclusions import WEEKDAYS, parse_date, parse_month_day
 from raftsched.schedule.windows import parse_clock, window
 from raftsched.schedule.zones import zone
-from raftsched.surface.scalars import Time
-
-DATES_MAX = 2_000
-RANGES_MAX = 500
-HOURS_MAX = 50  # of each of the two lists
-
-Day = Annotated[str, Meta(description="a date such as 2026-12-25", extra_json_schema={"format": "calendar-date"})]
-MonthDay = Annotated[str, Meta(description="month and day, such as 12-25", extra_json_schema={"format": "month-day"})]
-Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-
-
-_CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]"
-Clock = Annotated[str, Meta(description="a time of day such as 22:00", extra_json_schema={"pattern": f"^{_CLOCK}$"})]
-ClockEnd = Annotated[
-    str, Meta(description="a time of day such as 06:00, or 24:00", extra_json_schema={"pattern": f"^({_CLOCK}|24:00)$"})
-]
-
-
-class RangeIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """From the first to the last of these days, both included."""
-
-    from_: Day | None = msgspec.field(default=None, name="from")
-    to: Day | None = None
-
-
-class HoursIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """From one time of day to another, of the next day if that is not later. `weekdays`: on which it begins; without
-    it, each day."""
-
-    from_: Clock | None = msgspec.field(default=None, name="from")
-    to: ClockEnd | None = None
-    weekdays: Annotated[list[Weekday], Meta(max_length=7, extra_json_schema={"minItems": 1})] | None = None
-
-
-class TimesIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """From one time on to before another."""
-
-    from_: Time | None = msgspec.field(default=None, name="from")
-    to: Time | None = None
-
-
-class CalendarIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """Time in which nothing is due, of the zone that is given, else of each trigger's. Days: `dates` once, `ranges`
-    from one date to another, `yearly` each year, `weekdays` each week. Hours: `hours` each day or on some, `excludes`
-    once; outside of `only`, where there are any, all is excluded."""
-
-    description: (
-        Annotated[str, Meta(description="a string", extra_json_schema={"maxLength": DESCRIPTION_MAX})] | None
-    ) = None
-    timezone: (
-        Annotated[
-            str,
-            Meta(description="an IANA time zone such as Europe/Madrid", extra_json_schema={"format": "iana-time-zone"}),
-        ]
-        | None
-    ) = None
-    dates: Annotated[list[Day], Meta(max_length=DATES_MAX)] = []
-    ranges: Annotated[list[RangeIn], Meta(max_length=RANGES_MAX)] = []
-    yearly: Annotated[list[MonthDay], Meta(max_length=366)] = []
-    weekdays: Annotated[list[Weekday], Meta(max_length=7)] = []
-    hours: Annotated[list[HoursIn], Meta(max_length=HOURS_MAX)] = []
-    only: Annotated[list[HoursIn], Meta(max_length=HOURS_MAX)] = []
-    excludes: Annotated[list[TimesIn], Meta(max_length=RANGES_MAX)] = []
-
-
-class CalendarOut(msgspec.Struct):
-    """Lists are in order, each day once."""
-
-    name: str
-    description: str | None
-    timezone: str | None
-    dates: list[Day]
-    ranges: list[RangeIn]
-    yearly: list[MonthDay]
-    weekdays: list[Weekday]
-    hours: list[HoursIn]
-    only: list[HoursIn]
-    excludes: list[TimesIn]
-    revision: int
-    created_at: str
-    modified_at: str
-
+from raftsched.surface import calendars as surface
+from raftsched.surface.calendars import CalendarIn, CalendarOut, HoursIn, RangeIn, TimesIn
 
 _decode = msgspec.json.Decoder(CalendarIn).decode
 _encode = msgspec.json.Encoder().encode
@@ -235,8 +153,8 @@ def _time(text: str | None, at: str, errors: list[FieldError]) -> int | None:
 
 async def _command(ctx: ApiContext, write: Write[Calendar]) -> PutCalendar:
     content = read_content(write.value)
-    if len(content) > CONTENT_MAX:
-        raise Problem("too-large", f"The calendar takes {len(content):,} bytes; {CONTENT_MAX:,} is the limit.")
+    if len(content) > CALENDAR_MAX:
+        raise Problem("too-large", f"The calendar takes {len(content):,} bytes; {CALENDAR_MAX:,} is the limit.")
     return PutCalendar(write.name, content, write.revision, write.only_new)
 
 
@@ -265,40 +183,14 @@ def _shown(ctx: ApiContext, view: ReadView, calendar: Calendar, among: int) -> C
 
 
 CALENDARS = NamedResource(
-    path="/v1/calendars/{name}",
-    noun="calendar",
+    surface.CALENDARS,
     rows=ROWS,
     name_rules=(names.CALENDAR,),
     absent='There is no calendar "{0}"; PUT to it to create it.',
     unmet="the calendar does not exist; leave it out to create it",
-    body=CalendarIn,
-    patch_body=patch_of("CalendarPatch", CalendarIn),
-    body_max=2 * CONTENT_MAX,  # there may be blanks between
-    out=CalendarOut,
     shown=_shown,
     as_put=_as_put,
     command=_command,
     delete_command=DeleteCalendar,
-    texts={
-        "list_all": Text("List calendars", "By name."),
-        "get": Text("Read a calendar"),
-        "put": Text(
-            "Create or replace a calendar",
-            "All of its content; what was answered may be put back. The jobs that use it get new next times: if there "
-            "are many, an operation goes through them.",
-            ("too-many",),
-        ),
-        "patch": Text(
-            "Change a calendar",
-            "RFC 7396: a list that is given replaces the one there is. Without If-Match, a change in between means to "
-            "merge again.",
-            ("too-many",),
-        ),
-        "delete": Text(
-            "Delete a calendar",
-            "Only one that no job uses; `GET /v1/jobs?calendar=` finds those that do.",
-            ("in-use",),
-        ),
-    },
 )
-ENDPOINTS = endpoints(CALENDARS)
+serve(CALENDARS, surface.LIST, surface.GET, surface.PUT, surface.PATCH, surface.DELETE)

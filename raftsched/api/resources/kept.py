@@ -18,7 +18,7 @@ from raftsched.api.http.idempotency import done_before, noted
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import propose_one, reply
 from raftsched.api.http.requests import catch_up
-from raftsched.api.openapi.declarations import action
+from raftsched.api.serving import serves
 from raftsched.core.commands import Command, encode
 from raftsched.core.rows import decode_secret, decode_secrets
 from raftsched.core.subjects.access import ForgetSecrets
@@ -26,23 +26,15 @@ from raftsched.core.subjects.secret import PutSecret, Secret
 from raftsched.core.subjects.webhook import PutWebhook, ResealWebhook, RotateSecret, Secrets
 from raftsched.core.tables import ReadView, Table
 from raftsched.security.sealing import WEBHOOKS, Sealer, Unsealable, open_value
+from raftsched.surface import secrets
 from raftsched.surface.scalars import Nothing
+from raftsched.surface.secrets import ResealedOut
 
 SHOWN_MAX = 50  # of what cannot be read
 AT_ONCE = 200  # sealed anew by one request; who wants all sends it again until nothing is left
 _MEANWHILE = ("stale-revision", "not-found")  # somebody else has changed or deleted it, or sealed it anew
 
 _Put = TypeVar("_Put", PutWebhook, RotateSecret)
-
-
-class ResealedOut(msgspec.Struct):
-    """`left`: so many are not sealed with the key in use yet, with those that are `unreadable`. `key`: by which
-    `raftsched keys check` names it."""
-
-    resealed: int
-    left: int
-    unreadable: list[str]
-    key: str
 
 
 async def with_sealed_secret(ctx: ApiContext, command: _Put) -> _Put:
@@ -74,11 +66,8 @@ def unreadable(ctx: ApiContext) -> int:
     return sum(1 for nonce in nonces if nonce and (ctx.security.sealer is None or not ctx.security.sealer.knows(nonce)))
 
 
-@action("Re-encrypt all secrets", {200: ResealedOut}, codes=("not-possible",), role="admin")
+@serves(secrets.RESEAL)
 async def reseal(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """With the first key in the key file of the node that is asked: what lies there as it is, and what was sealed with
-    another key. A part of them at a time: send it again until nothing is left. What cannot be read is named, and has to
-    be put again."""
     key = call.key("secrets reseal")
     before = done_before(ctx, key)
     if before is not None:

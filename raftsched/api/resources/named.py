@@ -1,8 +1,8 @@
 """Named resources: list, read, put, patch and delete, once for all kinds.
 
 A kind (queues, calendars, namespaces, ...) is a `NamedResource`: where its rows are, how its JSON and its commands
-look, and the words that describe it. `endpoints` makes the handlers and declares them, so that conditions, tags and
-answers are alike everywhere:
+look. `serve` makes the handlers of its operations (surface.named), so that conditions, tags and answers are alike
+everywhere:
 
 - a GET answers an ETag, and 304 to an If-None-Match that holds;
 - If-Match on a PUT of what is not there is 412, on a PATCH or DELETE 404, be it `*` or a revision;
@@ -10,15 +10,15 @@ answers are alike everywhere:
 - a PUT that creates answers 201 and the Location.
 
 What only one kind does (secrets of webhooks, the force of deleting a secret) is a handler in that kind's module, which
-may use the parts of its `NamedResource` and replaces the common one in `endpoints`.
+may use the parts of its `NamedResource`, and is left out where `serve` names operations.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -29,27 +29,18 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.merging import merge
 from raftsched.api.http.problems import Problem, of_a_change
 from raftsched.api.http.replies import propose_one, reply_page, reply_tagged
-from raftsched.api.http.requests import READ, catch_up
+from raftsched.api.http.requests import catch_up
 from raftsched.api.http.slices import Slices
-from raftsched.api.openapi.operation import (
-    BODIES,
-    BODY_MAX,
-    JSON,
-    MERGE_PATCH,
-    WRITES,
-    PageOf,
-    Reply,
-    Role,
-    Scope,
-    operation,
-)
 from raftsched.api.openapi.parameters import PATH
 from raftsched.api.resources.amending import Versioned, amend
 from raftsched.api.rows import following, paged
+from raftsched.api.serving import serves
 from raftsched.core.commands import Command, encode
 from raftsched.core.rows import Row
 from raftsched.core.tables import ReadView, Table, after
 from raftsched.names import NameRule
+from raftsched.surface.named import Named
+from raftsched.surface.operation import Operation
 
 R = TypeVar("R", bound=Versioned)
 T = TypeVar("T")
@@ -57,15 +48,6 @@ Handler = Callable[[ApiContext, Call[Any]], Awaitable[web.StreamResponse]]
 
 _PART = re.compile(r"\{([a-z]+)\}")
 _encode = msgspec.json.Encoder().encode
-
-
-class Text(NamedTuple):
-    """The words of an operation in /openapi.json, and the codes of the problems that only this kind answers with."""
-
-    summary: str
-    description: str = ""
-    codes: tuple[str, ...] = ()
-    scope: Scope | None = None  # None: that of the kind
 
 
 @dataclass(frozen=True)
@@ -90,23 +72,14 @@ class Write(Generic[R]):
 
 @dataclass(frozen=True, kw_only=True)
 class NamedResource(Generic[R]):
-    """A kind of named things. `path` is the address of one; the parts in braces are its name."""
+    """A kind of named things. In its address, the parts in braces are its name."""
 
-    path: str
-    noun: str
+    kind: Named = field(kw_only=False)
     rows: Row[R, *tuple[Any, ...]]
     name_rules: tuple[NameRule, ...]  # of each part of the name
     absent: str  # the answer when it is not there; {0} is its name, {1} the second part of the name
     unset: str = ""  # the same where it can be read, but is not set; "": as `absent`
     unmet: str  # the end of the answer to an If-Match when it is not there
-    body: Any  # the struct of a PUT
-    out: Any  # the struct of an answer
-    list_path: str = ""  # where that is not the address without its last part
-    patch_body: Any = None  # the schema of a PATCH, where it is not `body`
-    body_max: int = BODY_MAX  # bytes
-    role: Role = "operator"
-    scope: Scope = "shared"
-    texts: Mapping[str, Text] = field(default_factory=dict)
 
     # `among`: the number of rows in the same answer, for what is counted up to a bound
     shown: Callable[[ApiContext, ReadView, R, int], Any]
@@ -122,21 +95,13 @@ class NamedResource(Generic[R]):
     on_change: Callable[[ApiContext], None] = lambda ctx: None
 
     @property
-    def plural(self) -> str:
-        """The name of the kind in addresses, cursors and operation ids, such as "queues"."""
-        return self.path.split("/")[-2]
-
-    @property
-    def address_of_list(self) -> str:
-        return self.list_path or self.path.rpartition("/")[0]
-
-    @property
     def read_only(self) -> frozenset[str]:
         """The fields of an answer that a PUT ignores and a PATCH refuses."""
-        return frozenset(self.out.__struct_encode_fields__) - frozenset(self.body.__struct_encode_fields__)
+        kind = self.kind
+        return frozenset(kind.out.__struct_encode_fields__) - frozenset(kind.body.__struct_encode_fields__)
 
     def names(self, call: Call[Any]) -> tuple[str, ...]:
-        return tuple(call.path[part] for part in _PART.findall(self.path))
+        return tuple(call.path[part] for part in _PART.findall(self.kind.path))
 
     def find(self, view: ReadView, names: tuple[str, ...]) -> R | None:
         """Returns the row; None: it is not there, or not there for the caller."""
@@ -194,7 +159,7 @@ class NamedResource(Generic[R]):
         def shown(view: ReadView, row: R, of: int) -> Any:
             return self.shown(ctx, view, row, of)
 
-        return await list_page(ctx, call, self.plural, self.rows.table, take, shown)
+        return await list_page(ctx, call, self.kind.plural, self.rows.table, take, shown)
 
     async def get(self, ctx: ApiContext, call: Call[None]) -> web.Response:
         return self.reply(ctx, call)
@@ -213,14 +178,14 @@ class NamedResource(Generic[R]):
 
     async def patch(self, ctx: ApiContext, call: Call[Any]) -> web.Response:
         names, change = self.names(call), call.json()
-        strict.refuse_unknown(change, self.body, self.read_only)
+        strict.refuse_unknown(change, self.kind.body, self.read_only)
 
         async def command(was: R) -> bytes:
             merged = self.merge(self.as_put(was), change)
             with of_a_change():
                 return encode(await self.command(ctx, Write(names, merged, call.if_match, was=was)))
 
-        await amend(ctx, f"The {self.noun}", lambda: self.target(ctx, names), call.if_match, command)
+        await amend(ctx, f"The {self.kind.noun}", lambda: self.target(ctx, names), call.if_match, command)
         self.on_change(ctx)
         return self.reply(ctx, call)
 
@@ -239,7 +204,7 @@ class NamedResource(Generic[R]):
             if row is None:
                 raise self.not_found(names)
             shown = self.shown(ctx, view, row, 1)
-        return reply_tagged(call.request, shown, row.revision, self.path.format(**call.path) if created else None)
+        return reply_tagged(call.request, shown, row.revision, self.kind.path.format(**call.path) if created else None)
 
 
 async def list_page(
@@ -274,62 +239,20 @@ async def list_page(
 REGISTRY: list[NamedResource[Any]] = []
 
 
-def endpoints(kind: NamedResource[Any], **own: Handler) -> list[tuple[str, str, Handler, str]]:
-    """Declares the operations that the kind has texts for, and returns their routes: method, address, handler
-    and operation id. `own`: handlers that the kind declares itself, by the name of the one that each replaces."""
-    REGISTRY.append(kind)
-    rule = kind.name_rules[-1]
-    PATH.setdefault(kind.plural, ({"type": "string", "pattern": rule.pattern}, f"{rule.kind.capitalize()}'s name."))
-    routes: list[tuple[str, str, Handler, str]] = []
-
-    def add(name: str, method: str, answers: Mapping[int, Any], codes: tuple[str, ...] = (), **more: Any) -> None:
-        path = kind.address_of_list if name == "list_all" else kind.path
-        handler = own.get(name)
-        if handler is None and name in kind.texts:
-            text = kind.texts[name]
-            scope = kind.scope if text.scope is None else text.scope
-            role = "viewer" if method == "GET" else kind.role
-            declare = operation(text.summary, answers, codes=(*codes, *text.codes), role=role, scope=scope, **more)
-            handler = declare(_handler(getattr(kind, name), text.description))
-        if handler is not None:
-            routes.append((method, path, handler, f"{kind.plural}_{name}"))
-
-    changed = Reply(kind.out, "As it is now.", ("ETag",))
-    created = Reply(kind.out, "Created.", ("ETag", "Location"))
-    page_of = Reply(PageOf(kind.out), f"A page of {kind.plural}.", ("Link",))
-    add("list_all", "GET", {200: page_of}, query=("limit", "cursor", *READ))
-    read = {200: Reply(kind.out, f"The {kind.noun}.", ("ETag",)), 304: Reply(None, "Not changed.", ("ETag",))}
-    add("get", "GET", read, query=READ, headers=("If-None-Match",))
-    codes = (*BODIES, *WRITES, "stale-revision")
-    conditions = ("If-Match", "If-None-Match")
-    add(
-        "put",
-        "PUT",
-        {201: created, 200: changed},
-        (*codes, "exists", "not-possible"),
-        headers=conditions,
-        body=kind.body,
-        body_max=kind.body_max,
-    )
-    add(
-        "patch",
-        "PATCH",
-        {200: changed},
-        codes,
-        headers=("If-Match",),
-        body=kind.patch_body or kind.body,
-        body_max=kind.body_max,
-        media=(JSON, MERGE_PATCH),
-    )
-    add("delete", "DELETE", {204: None}, (*WRITES, "stale-revision"), headers=("If-Match",))
-    return routes
+def serve(resource: NamedResource[Any], *operations: Operation) -> None:
+    """Serves these operations on the kind; those that are not named here have handlers of their own."""
+    REGISTRY.append(resource)
+    rule, plural = resource.name_rules[-1], resource.kind.plural
+    PATH.setdefault(plural, ({"type": "string", "pattern": rule.pattern}, f"{rule.kind.capitalize()}'s name."))
+    for operation in operations:
+        name = operation.id.removeprefix(f"{plural}_")
+        serves(operation)(_handler(getattr(resource, name)))
 
 
-def _handler(run: Handler, description: str) -> Handler:
-    """Returns a handler of its own for each kind: operations are declared by their handlers."""
+def _handler(run: Handler) -> Handler:
+    """Returns a function of its own for each kind."""
 
     async def handler(ctx: ApiContext, call: Call[Any]) -> web.StreamResponse:
         return await run(ctx, call)
 
-    handler.__doc__ = description
     return handler

@@ -18,8 +18,7 @@ from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.defaults import FILLED, NamespaceContent, content_of_namespace, find_namespace, own
 from raftsched.api.jobs.parse import content_of
 from raftsched.api.jobs.triggers import duration_of
-from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
-from raftsched.api.resources.operators_schema import NamespaceIn, NamespaceLimits, NamespaceLimitsOut, NamespaceOut
+from raftsched.api.resources.named import NamedResource, Write, serve
 from raftsched.api.resources.webhooks_seen import is_limited, unseen
 from raftsched.bounds import DESCRIPTION_MAX, OWNER_MAX
 from raftsched.cluster_settings import Settings
@@ -30,8 +29,10 @@ from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView
 from raftsched.namespace_limits import LIMITS
 from raftsched.quantities import is_duration, public_name, public_value
+from raftsched.surface import namespaces as surface
 from raftsched.surface.content import HandlerIn, TriggerIn
 from raftsched.surface.jobs_generated import DefaultsIn, JobIn
+from raftsched.surface.namespaces import NamespaceIn, NamespaceLimits, NamespaceLimitsOut, NamespaceOut
 
 _json = msgspec.json.Encoder(order="deterministic").encode
 
@@ -148,16 +149,12 @@ def _check(defaults: DefaultsIn, settings: Settings, now_ms: int, errors: list[F
 
 
 NAMESPACES = NamedResource(
-    path="/v1/namespaces/{ns}",
-    noun="namespace",
+    surface.NAMESPACES,
     rows=ROWS,
     name_rules=(names.NAMESPACE,),
     absent='The namespace "{0}" is not declared, and nothing is in it; PUT declares it.',
     unset='The namespace "{0}" is not declared; PUT declares it.',
     unmet="the namespace is not declared; leave it out to declare it",
-    body=NamespaceIn,
-    out=NamespaceOut,
-    scope="",
     shown=_shown,
     as_put=_as_put,
     command=_command,
@@ -166,27 +163,5 @@ NAMESPACES = NamedResource(
     is_set=lambda namespace: namespace.revision > 0,
     merge=_merged,
     on_change=ApiContext.forget_defaults,
-    texts={
-        "list_all": Text(
-            "List namespaces",
-            "By name: those that are declared, and those that merely have jobs or secrets.",
-            scope="checked",
-        ),
-        "get": Text(
-            "Read a namespace",
-            'The ETag is the revision of its declaration, "0" when it merely has jobs or secrets.',
-        ),
-        "put": Text(
-            "Create or replace a namespace",
-            "Replaces all that is declared; what was answered may be put back. Jobs that are written from then on get "
-            "its defaults; jobs that exist do not change. With If-Match it must be declared, with If-None-Match: * it "
-            "must not be.",
-        ),
-        "patch": Text(
-            "Change a namespace",
-            "RFC 7396. Without If-Match, a change in between means to merge again: none gets lost.",
-        ),
-        "delete": Text("Delete a namespace", "Refused while it holds jobs or secrets.", ("in-use",)),
-    },
 )
-ENDPOINTS = endpoints(NAMESPACES)
+serve(NAMESPACES, surface.LIST, surface.GET, surface.PUT, surface.PATCH, surface.DELETE)

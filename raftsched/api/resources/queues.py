@@ -14,13 +14,14 @@ from raftsched.api.http import strict
 from raftsched.api.http.durations import format_duration, format_time
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.jobs.concurrency import rate_of
-from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
-from raftsched.api.resources.operators_schema import QueueIn, QueueOut, RateOut
+from raftsched.api.resources.named import NamedResource, Write, serve
 from raftsched.core.commands import DeleteQueue, PutQueue
 from raftsched.core.rows import QUEUES as ROWS
 from raftsched.core.rules.admission import blocked_reason
 from raftsched.core.subjects.queue import Queue, QueueLimits, limits_of
 from raftsched.core.tables import ReadView
+from raftsched.surface import queues as surface
+from raftsched.surface.queues import QueueIn, QueueOut, RateOut
 
 COUNT_MAX = 10_000  # waiting instances counted for one request, and
 COUNT_LEAST = 100  # of each queue of a page at least
@@ -77,40 +78,15 @@ def _limits(value: Any) -> QueueLimits:
 
 
 QUEUES = NamedResource(
-    path="/v1/queues/{name}",
-    noun="queue",
+    surface.QUEUES,
     rows=ROWS,
     name_rules=(names.QUEUE,),
     absent='The queue "{0}" has no limits; PUT to it to give it some.',
     unmet="the queue has no limits; leave it out to give it some",
-    body=QueueIn,
-    out=QueueOut,
     shown=_shown,
     as_put=_as_put,
     command=_command,
     delete_command=DeleteQueue,
     is_visible=lambda view, queue: knows_queue(view, queue.name),
-    texts={
-        "list_all": Text("List queues with limits", "By name."),
-        "get": Text(
-            "Read a queue",
-            "The ETag is the revision of its limits; what runs and waits changes without it.",
-        ),
-        "put": Text(
-            "Create or replace a queue",
-            "Creates the queue or replaces all its limits; what was answered may be put back. With If-Match it must "
-            "have limits, with If-None-Match: * it must have none yet.",
-        ),
-        "patch": Text(
-            "Change a queue",
-            "RFC 7396. Without If-Match, a change in between means to merge again: none gets lost.",
-            ("stale", "not-possible"),
-        ),
-        "delete": Text(
-            "Delete a queue",
-            "Its limits go; what waits in it goes on without.",
-            ("not-possible",),
-        ),
-    },
 )
-ENDPOINTS = endpoints(QUEUES)
+serve(QUEUES, surface.LIST, surface.GET, surface.PUT, surface.PATCH, surface.DELETE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from aiohttp import web
 
 from raftsched import names
@@ -11,23 +10,14 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time_or_none
 from raftsched.api.http.requests import NAMESPACE_HELP, bad_parameter
-from raftsched.api.openapi.declarations import listing
 from raftsched.api.resources.named import list_page
+from raftsched.api.serving import serves
 from raftsched.core.ids import instance_text
 from raftsched.core.rows import decode_run_key
 from raftsched.core.rules.run_keys import RunKey, from_run_key, run_key
 from raftsched.core.tables import ReadView, Table
-
-
-class RunKeyOut(msgspec.Struct):
-    """`running`: runs that have a permit, whether they run already or wait for a worker; `runs`: some of them, ten at
-    most. `waiting`: runs that wait for a permit. `next_at`: when the line is looked at again because of a rate."""
-
-    key: str
-    running: int
-    waiting: int
-    runs: list[str]
-    next_at: str | None
+from raftsched.surface import namespaces
+from raftsched.surface.namespaces import RunKeyOut
 
 
 def _taken(view: ReadView, key: bytes, raw: bytes) -> tuple[str, RunKey]:
@@ -45,10 +35,8 @@ def _shown(_: ReadView, found: tuple[str, RunKey], of: int) -> RunKeyOut:
     )
 
 
-@listing("List the keys of a namespace", RunKeyOut, "A page of keys, in their order.", scope="checked")
+@serves(namespaces.KEYS)
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The keys by which runs of the namespace are limited, of runs that go or wait now. A key that no run has any more
-    is not listed, or for as long as its rate still counts what started lately."""
     namespace = call.path["ns"]
     if not names.NAMESPACE.allows(namespace):
         raise bad_parameter("ns", NAMESPACE_HELP)

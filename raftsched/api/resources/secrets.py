@@ -5,11 +5,10 @@ No answer repeats any part of a request: what is taken for another field may be 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from aiohttp import web
-from msgspec import Meta
 
 from raftsched import names
 from raftsched.api.context import ApiContext
@@ -18,43 +17,15 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one
-from raftsched.api.openapi.declarations import listing
-from raftsched.api.openapi.operation import WRITES, operation
-from raftsched.api.resources.named import NamedResource, Text, Write, endpoints, list_page
+from raftsched.api.resources.named import NamedResource, Write, list_page, serve
+from raftsched.api.serving import serves
 from raftsched.bounds import SECRET_VALUE_MAX
 from raftsched.core.commands import encode
 from raftsched.core.rows import SECRETS as ROWS
 from raftsched.core.subjects.secret import DeleteSecret, PutSecret, Secret
 from raftsched.core.tables import ReadView, Table
-from raftsched.surface import patterns
-
-BODY_MAX = 64 * 1024  # bytes: a value of the longest, each character escaped
-
-
-class SecretIn(msgspec.Struct, forbid_unknown_fields=True):
-    """`shared`: jobs of other namespaces may refer to it; null, or left out: as it is, not shared when it is new."""
-
-    value: Annotated[
-        str,
-        Meta(
-            description=f"a string of 1 to {SECRET_VALUE_MAX:,} bytes, without NUL",
-            extra_json_schema={"minLength": 1, "maxLength": SECRET_VALUE_MAX, "pattern": patterns.NO_NUL},
-        ),
-    ]
-    shared: bool | None = None
-
-
-class SecretOut(msgspec.Struct):
-    """A secret without its value. `sealed`: it is encrypted where it lies."""
-
-    name: str
-    namespace: str
-    shared: bool
-    sealed: bool
-    revision: int
-    created_at: str
-    modified_at: str
-
+from raftsched.surface import secrets as surface
+from raftsched.surface.secrets import SecretIn, SecretOut
 
 _FIELDS = frozenset(SecretIn.__struct_encode_fields__)
 _READ_ONLY = frozenset(SecretOut.__struct_fields__) - _FIELDS
@@ -106,36 +77,20 @@ def _shown(ctx: ApiContext, view: ReadView, secret: Secret, among: int) -> Secre
 
 
 SECRETS = NamedResource(
-    path="/v1/namespaces/{ns}/secrets/{name}",
-    noun="secret",
+    surface.SECRETS,
     rows=ROWS,
     name_rules=(names.NAMESPACE, names.SECRET),
     absent="There is no secret {0}/{1}; PUT makes one.",
     unmet="the secret does not exist; leave it out to create it",
-    body=SecretIn,
-    body_max=BODY_MAX,
-    out=SecretOut,
-    role="editor",
-    scope="",
     shown=_shown,
     command=_command,
     read=_read,
-    texts={
-        "get": Text("Read a secret's metadata"),
-        "put": Text(
-            "Create or replace a secret",
-            "Runs that are assigned from then on get this value. The same value again is no change. Where the cluster "
-            "has a key, it is sealed before it leaves this node.",
-            ("invalid-job",),
-        ),
-    },
 )
+serve(SECRETS, surface.GET, surface.PUT)
 
 
-@listing("List secrets", SecretOut, "A page of secrets, without their values.", ("namespace",))
+@serves(surface.LIST)
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """By namespace and name."""
-
     def shown(view: ReadView, secret: Secret, of: int) -> SecretOut:
         return _shown(ctx, view, secret, of)
 
@@ -148,19 +103,8 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     return await list_page(ctx, call, "secrets", Table.SECRETS, take, shown, prefix=prefix)
 
 
-@operation(
-    "Delete a secret",
-    {204: None},
-    query=("force",),
-    headers=("If-Match",),
-    codes=(*WRITES, "stale-revision", "in-use"),
-    role="editor",
-)
+@serves(surface.DELETE)
 async def delete(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Refused while jobs refer to it. With `force` it is deleted all the same, and their runs fail."""
     namespace, name = SECRETS.checked(SECRETS.names(call))
     await propose_one(ctx, encode(DeleteSecret(namespace, name, call.if_match, call.query.flag("force"))))
     return web.Response(status=204)
-
-
-ENDPOINTS = endpoints(SECRETS, delete=delete)

@@ -11,42 +11,32 @@ from msgspec.structs import replace
 from raftsched.api.auth.callers import caller, is_local
 from raftsched.api.context import ApiContext, meta
 from raftsched.api.http import strict
-from raftsched.api.http.answers import Paused
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_duration
 from raftsched.api.http.idempotency import propose_once
 from raftsched.api.http.problems import FieldError, Problem, pointer
 from raftsched.api.http.replies import reply_fields, reply_tagged
 from raftsched.api.jobs.triggers import duration_of
-from raftsched.api.openapi.declarations import action, tagged_read
-from raftsched.api.openapi.operation import BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
 from raftsched.api.resources.amending import amend
-from raftsched.api.resources.settings_schema import SettingsIn, SettingsOut
+from raftsched.api.serving import serves
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.cluster_settings import SETTINGS, Settings
 from raftsched.core.commands import PauseCluster, PutSettings, encode
 from raftsched.quantities import is_duration, public_name, public_value
+from raftsched.surface import settings as surface
 from raftsched.surface.scalars import Nothing
+from raftsched.surface.settings import SettingsIn
 
 _DEFAULTS = Settings()
 
 
-@tagged_read("Read the settings", SettingsOut, "All of them.", scope="shared")
+@serves(surface.GET)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     return _reply(ctx, call)
 
 
-@operation(
-    "Change settings",
-    {200: Reply(SettingsOut, "As they are now.", ("ETag",))},
-    headers=("If-Match",),
-    body=SettingsIn,
-    media=(JSON, MERGE_PATCH),
-    codes=(*BODIES, *WRITES, "stale", "stale-revision"),
-    role="admin",
-)
+@serves(surface.PATCH)
 async def patch(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """RFC 7396; null: the default. Without If-Match, a change in between means to merge again: none gets lost."""
     change = _read(call.json())
     _check_audit(ctx, change)
 
@@ -76,15 +66,13 @@ def _check_audit(ctx: ApiContext, change: dict[str, int]) -> None:
         )
 
 
-@action("Pause the cluster", {200: Paused}, role="operator", scope="shared")
+@serves(surface.PAUSE)
 async def pause(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """Nothing is fired or started any more; what runs goes on."""
     return await _set_paused(ctx, call, True)
 
 
-@action("Resume the cluster", {200: Paused}, role="operator", scope="shared")
+@serves(surface.RESUME)
 async def resume(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """The misfire policy of each job decides about the times that were missed."""
     return await _set_paused(ctx, call, False)
 
 

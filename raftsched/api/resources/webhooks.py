@@ -21,23 +21,13 @@ from raftsched.api.http.idempotency import done_before, propose_once
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import propose_one, reply, reply_tagged
 from raftsched.api.jobs.triggers import duration_of
-from raftsched.api.openapi.declarations import action
-from raftsched.api.openapi.operation import BODIES, WRITES, Reply, operation
 from raftsched.api.resources.kept import secret_of, with_sealed_secret
-from raftsched.api.resources.named import NamedResource, Text, Write, endpoints
+from raftsched.api.resources.named import NamedResource, Write, serve
 from raftsched.api.resources.webhooks_in import HIDDEN, as_given, read_secret, read_webhook
-from raftsched.api.resources.webhooks_schema import (
-    WEBHOOK_NEW,
-    WEBHOOK_PATCH,
-    WEBHOOK_WHOLE,
-    RotateIn,
-    WebhookIn,
-    WebhookMade,
-    WebhookOut,
-)
 from raftsched.api.rows import get_job, requested_instance
 from raftsched.api.runs.generated import instance_json
 from raftsched.api.runs.render import JobNames
+from raftsched.api.serving import serves
 from raftsched.core.commands import Accepted, encode
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Job
@@ -57,11 +47,11 @@ from raftsched.core.subjects.webhook import (
 )
 from raftsched.core.tables import ReadView
 from raftsched.errors import RaftschedError
-from raftsched.surface.runs import InstanceOut
+from raftsched.surface import webhooks as surface
 from raftsched.surface.scalars import Nothing
+from raftsched.surface.webhooks import RotateIn, WebhookMade, WebhookOut
 from raftsched.webhooks import encode_secret
 
-BODY_MAX = 64 * 1024  # bytes
 MADE_BYTES = 32  # of a secret that is made here
 
 
@@ -105,62 +95,22 @@ async def _command(ctx: ApiContext, write: Write[Webhook]) -> PutWebhook:
 
 
 WEBHOOKS = NamedResource(
-    path="/v1/webhooks/{name}",
-    noun="webhook",
+    surface.WEBHOOKS,
     rows=ROWS,
     name_rules=(names.WEBHOOK,),
     absent='There is no webhook "{0}"; POST to /v1/webhooks creates one.',
     unmet="the webhook does not exist; leave it out to create it",
-    body=WebhookIn,
-    patch_body=WEBHOOK_PATCH,
-    body_max=BODY_MAX,
-    out=WebhookOut,
-    scope="",
     shown=_shown,
     as_put=lambda webhook: as_given(webhook.spec),
     command=_command,
     delete_command=DeleteWebhook,
     is_visible=lambda view, webhook: knows_webhook(webhook),
-    texts={
-        "list_all": Text("List webhooks", "By name.", scope="checked"),
-        "get": Text(
-            "Read a webhook",
-            "The ETag is the revision of its content; what waits changes without it.",
-            scope="checked",
-        ),
-        "patch": Text(
-            "Change a webhook",
-            'RFC 7396. Without If-Match, a change in between means to merge again. With {"active": false} what waits '
-            "goes on waiting, and nothing new is sent.",
-            ("not-possible",),
-        ),
-        "delete": Text(
-            "Delete a webhook",
-            "What waits to be sent is not sent any more. Refused while jobs name it in their `notify`.",
-            ("illegal-transition",),
-        ),
-    },
 )
+serve(WEBHOOKS, surface.LIST, surface.GET, surface.PATCH, surface.DELETE)
 
 
-def _made_or(there: str) -> dict[int, Reply]:
-    """Returns the answers to a request that creates a webhook, and that to one of a webhook that is there."""
-    made = "Made. A secret that was made for it is shown this one time."
-    return {201: Reply(WebhookMade, made, ("ETag", "Location")), 200: Reply(WebhookMade, there, ("ETag",))}
-
-
-@operation(
-    "Create a webhook",
-    _made_or("It is there, as it was given."),
-    headers=("Idempotency-Key", "If-None-Match"),
-    body=WEBHOOK_NEW,
-    body_max=BODY_MAX,
-    codes=(*BODIES, *WRITES, "exists", "not-possible", "idempotency-mismatch", "not-found"),
-    role="operator",
-)
+@serves(surface.CREATE)
 async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """Under a name, which jobs refer to in their `notify`. Without a secret one is made. With an Idempotency-Key it may
-    be sent again, and is answered with the same secret."""
     key = call.key("webhooks", call.raw, b"*" if call.create_only else b"")
     name, spec, secret = read_webhook(call.json(), None)
     if not secret and spec.receiver is Receiver.SLACK:
@@ -171,18 +121,8 @@ async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:
     return _made(ctx, call, name, made, accepted, key.key)
 
 
-@operation(
-    "Create or replace a webhook",
-    _made_or("As it is now."),
-    headers=("If-Match", "If-None-Match"),
-    body=WEBHOOK_WHOLE,
-    body_max=BODY_MAX,
-    codes=(*BODIES, *WRITES, "exists", "stale-revision", "not-possible"),
-    role="operator",
-)
+@serves(surface.PUT)
 async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """Replaces all of it; what was answered may be put back. The secret stays: it may be given again, and only POST to
-    /rotate changes it. With If-Match the webhook must exist, with If-None-Match: * it must not."""
     (name,) = WEBHOOKS.checked(WEBHOOKS.names(call))
     name, spec, secret = read_webhook(call.json(), name)
     await WEBHOOKS.check_if_match(ctx, call)
@@ -197,18 +137,8 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     return _made(ctx, call, name, made, accepted)
 
 
-@action(
-    "Rotate a webhook's secret",
-    {200: Reply(WebhookMade, "A secret that was made is shown this one time.", ("ETag",))},
-    body=RotateIn,
-    if_match=True,
-    codes=("stale-revision", "not-possible"),
-    body_required=False,
-    body_max=BODY_MAX,
-    role="operator",
-)
+@serves(surface.ROTATE)
 async def rotate(ctx: ApiContext, call: Call[RotateIn]) -> web.Response:
-    """For the time of `overlap` every event is signed with both, so that receivers may change over in between."""
     (name,) = WEBHOOKS.checked(WEBHOOKS.names(call))
     key = call.key("webhook rotate", name.encode(), call.raw, call.conditions)
     given = call.body
@@ -225,15 +155,8 @@ async def rotate(ctx: ApiContext, call: Call[RotateIn]) -> web.Response:
     return _made(ctx, call, name, made, accepted, key.key, is_new=False)
 
 
-@action(
-    "Send a test event to a webhook",
-    {202: Reply(InstanceOut, "The instance that delivers it.", ("Location",))},
-    codes=("illegal-transition", "too-many"),
-    role="operator",
-)
+@serves(surface.TEST)
 async def test(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """The event has the type io.raftsched.webhook.test. Its outcome, and the answer of the receiver, are in the
-    instance and its output."""
     (name,) = WEBHOOKS.checked(WEBHOOKS.names(call))
     accepted = await propose_once(ctx, call.key("webhook test", name.encode()), TestWebhook(name))
     assert accepted.instance is not None
@@ -274,6 +197,3 @@ def _made(
     out = WebhookMade(**fields, secret=encode_secret(own) if own else None)
     location = f"/v1/webhooks/{name}" if accepted.created and is_new else None
     return reply_tagged(call.request, out, webhook.revision, location)
-
-
-ENDPOINTS = endpoints(WEBHOOKS, put=put)

@@ -12,20 +12,17 @@ from raftsched.api.http.problems import Combination, FieldError, Problem, pointe
 from raftsched.api.jobs.handlers import header_error, url_error
 from raftsched.api.jobs.notify import EVENTS
 from raftsched.api.jobs.triggers import duration_of
-from raftsched.api.resources.webhooks_schema import (
-    HIDDEN_MAX,
-    WEBHOOK_READ_ONLY,
-    AtMost,
-    SmtpIn,
-    WebhookFilterIn,
-    WebhookIn,
+from raftsched.bounds import (
+    LABEL_KEY_MAX,
+    LABEL_VALUE_MAX,
+    LABELS_MAX,
+    OWNER_MAX,
+    WEBHOOK_HEADER_MAX,
+    WEBHOOK_HEADERS_MAX,
 )
-from raftsched.bounds import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, OWNER_MAX
 from raftsched.core.subjects.notices import OF_CLUSTER
 from raftsched.core.subjects.webhook import (
     DELAYS_MS,
-    HEADER_VALUE_MAX,
-    HEADERS_MAX,
     MOST_PER_MS,
     SECRET_BYTES,
     TIMEOUT_MS,
@@ -41,6 +38,14 @@ from raftsched.core.subjects.webhook import (
     webhook_error,
 )
 from raftsched.hosts import url_asked_for
+from raftsched.surface.webhooks import (
+    HIDDEN_MAX,
+    WEBHOOK_READ_ONLY,
+    AtMost,
+    SmtpIn,
+    WebhookFilterIn,
+    WebhookIn,
+)
 from raftsched.webhooks import PREFIX, decode_secret
 
 _DEFAULT = WebhookSpec(url="http://127.0.0.1/")
@@ -254,16 +259,16 @@ def _filter(given: WebhookFilterIn, errors: list[FieldError]) -> None:
 
 
 def _headers(given: dict[str, str], errors: list[FieldError]) -> None:
-    if len(given) > HEADERS_MAX:
-        errors.append(FieldError("/headers", f"has {len(given)} headers; at most {HEADERS_MAX} are allowed"))
+    if len(given) > WEBHOOK_HEADERS_MAX:
+        errors.append(FieldError("/headers", f"has {len(given)} headers; at most {WEBHOOK_HEADERS_MAX} are allowed"))
         return
     for name, value in given.items():
         at = f"/headers{pointer(name[:128])}"
         wrong = header_error(name, value)
         if wrong is None and (name.lower() in _OWN_HEADERS or name.lower().startswith("webhook-")):
             wrong = "is set with each event; leave it out"
-        if wrong is None and len(value) > HEADER_VALUE_MAX:
-            wrong = f"is too long; at most {HEADER_VALUE_MAX} characters are allowed"
+        if wrong is None and len(value) > WEBHOOK_HEADER_MAX:
+            wrong = f"is too long; at most {WEBHOOK_HEADER_MAX} characters are allowed"
         if wrong is not None:
             errors.append(FieldError(at, wrong))
     if len({name.lower() for name in given}) < len(given):

@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from raftsched import names
 from raftsched.api.http.problems import FieldError, Problem, pointer
-from raftsched.bounds import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, SLOTS_MAX
-from raftsched.core.limits import BOOT_ID_MAX, HANDLERS_MAX, SERVED_MAX, WEIGHT_MAX
+from raftsched.bounds import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, SERVED_MAX, SLOTS_MAX
+from raftsched.core.limits import BOOT_ID_MAX, HANDLERS_MAX, WEIGHT_MAX
 from raftsched.core.rules.allowed import rules_error
 from raftsched.handlers import KINDS
 from raftsched.remote.protocol import BindIn, CloseIn, OpenIn, OpenOut, PollIn, PollOut

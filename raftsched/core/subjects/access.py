@@ -13,15 +13,14 @@ from hashlib import sha256
 
 import msgspec
 
-from raftsched.bounds import TIME_MAX_MS
+from raftsched.bounds import SERVED_MAX, TIME_MAX_MS, TOKEN_NAMESPACES_MAX
 from raftsched.core.ids import job_text
-from raftsched.core.limits import QUEUE_NAME_MAX, SERVED_MAX, rate_error
+from raftsched.core.limits import QUEUE_NAME_MAX, rate_error
 from raftsched.core.subjects.command import Command
 
 DIGEST_SIZE = 32  # bytes: SHA-256
 TOKENS_MAX = 1_000  # kept, with those that were revoked; the oldest of these make room
 TOKEN_NAME_MAX = 64  # bytes
-NAMESPACES_MAX = 100  # of one token; as many grants it may have
 NAMESPACE_MAX = 64  # bytes
 SECRET_SIZE = (16, 64)  # bytes of what nodes prove to each other with: least, most
 CHANGE_MAX = 1_024  # bytes of what a By says was asked for
@@ -288,8 +287,8 @@ def token_error(c: CreateToken | CreateWorkerToken) -> str | None:
         return grants_error(c)
     if c.role is Role.ADMIN:
         return "an admin's token is for all namespaces: it can make others."
-    if not 1 <= len(c.namespaces) <= NAMESPACES_MAX:
-        return f"a token is for 1 to {NAMESPACES_MAX} namespaces, or for all."
+    if not 1 <= len(c.namespaces) <= TOKEN_NAMESPACES_MAX:
+        return f"a token is for 1 to {TOKEN_NAMESPACES_MAX} namespaces, or for all."
     if any(not 1 <= len(namespace.encode()) <= NAMESPACE_MAX for namespace in c.namespaces):
         return f"a namespace takes 1 to {NAMESPACE_MAX} bytes."
     return grants_error(c)
@@ -297,8 +296,8 @@ def token_error(c: CreateToken | CreateWorkerToken) -> str | None:
 
 def grants_error(c: CreateToken | CreateWorkerToken) -> str | None:
     """The same of its grants: each adds something, so that none says less than it seems to."""
-    if len(c.grants) > NAMESPACES_MAX:
-        return f"a token has at most {NAMESPACES_MAX} grants."
+    if len(c.grants) > TOKEN_NAMESPACES_MAX:
+        return f"a token has at most {TOKEN_NAMESPACES_MAX} grants."
     if len({grant.namespace for grant in c.grants}) < len(c.grants):
         return "a namespace has one grant of a token."
     for grant in c.grants:

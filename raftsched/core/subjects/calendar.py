@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
+from raftsched.bounds import CALENDAR_MAX
 from raftsched.core.subjects.command import Command
 
 CALENDARS_MAX = 1_000
-CONTENT_MAX = 64 * 1024  # bytes
 CALENDAR_NAME_MAX = 128  # bytes
 AT_ONCE = 100  # jobs that an edit owes their next times in the same command; more are left to an operation
 
@@ -30,8 +30,8 @@ def calendar_error(name: str, content: bytes) -> str | None:
     """Returns what is wrong and what would be right; None: nothing is wrong."""
     if not 1 <= len(name.encode()) <= CALENDAR_NAME_MAX:
         return f"the name of a calendar takes 1 to {CALENDAR_NAME_MAX} bytes."
-    if len(content) > CONTENT_MAX:
-        return f"the calendar takes {len(content)} bytes; {CONTENT_MAX} is the limit."
+    if len(content) > CALENDAR_MAX:
+        return f"the calendar takes {len(content)} bytes; {CALENDAR_MAX} is the limit."
     return None
 
 

@@ -11,26 +11,32 @@ from enum import IntEnum
 
 import msgspec
 
-from raftsched.bounds import LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, STORED_DURATION_MAX_MS, URL_MAX
+from raftsched.bounds import (
+    LABEL_KEY_MAX,
+    LABEL_VALUE_MAX,
+    LABELS_MAX,
+    RECIPIENTS_MAX,
+    STORED_DURATION_MAX_MS,
+    URL_MAX,
+    WEBHOOK_HEADER_MAX,
+    WEBHOOK_HEADERS_MAX,
+    WEBHOOK_MESSAGES_MAX,
+    WEBHOOK_RETRIES_MAX,
+    WEBHOOK_RUNNING_MAX,
+)
 from raftsched.core.model import HOUR_MS, MINUTE_MS, Job
 from raftsched.core.subjects.command import Command
 from raftsched.core.subjects.notices import MEASURED, SYSTEM_QUEUE, Event
 
 WEBHOOKS_MAX = 100
 NAME_MAX = 64  # characters
-HEADERS_MAX = 20
-HEADER_VALUE_MAX = 1_024  # characters
 TIMEOUT_MS = (1_000, 5 * MINUTE_MS)  # least, most
-DELAYS_MAX = 20
-RUNNING_MAX = 100
 SECRET_BYTES = (24, 64)  # least, most; as Standard Webhooks have it
 SEALING_MAX = 64  # bytes that sealing adds to one, and of what goes with it
 OVERLAP_MAX_MS = 7 * 24 * HOUR_MS  # of a rotation
 DELAYS_MS = (5_000, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 5 * HOUR_MS, 10 * HOUR_MS, 10 * HOUR_MS)
-RECIPIENTS_MAX = 20
 MAILBOX_MAX = 254  # characters of a mail address (RFC 5321)
 LOGIN_MAX = 2_048  # bytes of user and password
-MOST_MAX = 10_000
 MOST_PER_MS = (1_000, 24 * HOUR_MS)  # least, most
 FILTER_MAX = 512  # characters of one text of a filter
 
@@ -287,8 +293,10 @@ def webhook_error(name: str, spec: WebhookSpec) -> str | None:
             return wrong or "mails go to people, and to no url."
     elif not 1 <= len(spec.url) <= URL_MAX or _address(spec.url) is None:
         return f"the url is an http:// or https:// address of at most {URL_MAX} characters."
-    if spec.most and not (1 <= spec.most <= MOST_MAX and MOST_PER_MS[0] <= spec.most_per_ms <= MOST_PER_MS[1]):
-        return f"at most 1 to {MOST_MAX} messages are sent in {MOST_PER_MS[0]} to {MOST_PER_MS[1]} ms."
+    if spec.most and not (
+        1 <= spec.most <= WEBHOOK_MESSAGES_MAX and MOST_PER_MS[0] <= spec.most_per_ms <= MOST_PER_MS[1]
+    ):
+        return f"at most 1 to {WEBHOOK_MESSAGES_MAX} messages are sent in {MOST_PER_MS[0]} to {MOST_PER_MS[1]} ms."
     if spec.receiver is Receiver.SLACK and spec.url != origin_of(spec.url):
         return "of a Slack address only scheme and host are shown; the rest is its secret."
     if spec.page and (len(spec.page) > URL_MAX or _address(spec.page) is None):
@@ -300,17 +308,19 @@ def webhook_error(name: str, spec: WebhookSpec) -> str | None:
         return f"a filter has texts of at most {FILTER_MAX} characters and {LABELS_MAX} labels."
     if any(not 1 <= len(k) <= LABEL_KEY_MAX or len(v) > LABEL_VALUE_MAX for k, v in spec.labels):
         return f"a label has a key of 1 to {LABEL_KEY_MAX} characters and a value of at most {LABEL_VALUE_MAX}."
-    if len(spec.headers) > HEADERS_MAX:
-        return f"there are {len(spec.headers)} headers; at most {HEADERS_MAX} are allowed."
-    if any(_header(k) is None or len(v) > HEADER_VALUE_MAX or _broken(v) for k, v in spec.headers):
-        return f"a header is one line of at most {HEADER_VALUE_MAX} characters under a name of letters and digits."
+    if len(spec.headers) > WEBHOOK_HEADERS_MAX:
+        return f"there are {len(spec.headers)} headers; at most {WEBHOOK_HEADERS_MAX} are allowed."
+    if any(_header(k) is None or len(v) > WEBHOOK_HEADER_MAX or _broken(v) for k, v in spec.headers):
+        return f"a header is one line of at most {WEBHOOK_HEADER_MAX} characters under a name of letters and digits."
     least, most = TIMEOUT_MS
     if not least <= spec.timeout_ms <= most:
         return f"the timeout is {spec.timeout_ms} ms; use {least} to {most}."
-    if len(spec.delays_ms) > DELAYS_MAX or not all(0 <= delay <= STORED_DURATION_MAX_MS for delay in spec.delays_ms):
-        return f"there are at most {DELAYS_MAX} retries, each after at most {STORED_DURATION_MAX_MS} ms."
-    if not 1 <= spec.max_running <= RUNNING_MAX:
-        return f"max_running is {spec.max_running}; use 1 to {RUNNING_MAX}."
+    if len(spec.delays_ms) > WEBHOOK_RETRIES_MAX or not all(
+        0 <= delay <= STORED_DURATION_MAX_MS for delay in spec.delays_ms
+    ):
+        return f"there are at most {WEBHOOK_RETRIES_MAX} retries, each after at most {STORED_DURATION_MAX_MS} ms."
+    if not 1 <= spec.max_running <= WEBHOOK_RUNNING_MAX:
+        return f"max_running is {spec.max_running}; use 1 to {WEBHOOK_RUNNING_MAX}."
     return None
 
 

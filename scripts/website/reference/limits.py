@@ -73,13 +73,16 @@ _PAGE: tuple[tuple[str, ModuleType, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     ("Secrets", bounds, (("SECRET_VALUE_MAX", "bytes of a value"),)),
-    ("Nodes and workers", bounds, (("SLOTS_MAX", "slots"),)),
+    (
+        "Nodes and workers",
+        bounds,
+        (("SLOTS_MAX", "slots"), ("SERVED_MAX", "queues, and namespaces, that a worker is limited to")),
+    ),
     (
         "Nodes and workers",
         limits,
         (
             ("WEIGHT_MAX", "the weight of a slot"),
-            ("SERVED_MAX", "queues, and namespaces, that a worker is limited to"),
             ("HANDLERS_MAX", "handlers of a worker"),
         ),
     ),

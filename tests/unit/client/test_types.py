@@ -7,12 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.api.auth import oidc_schema
 from raftsched.api.cluster import overview
 from raftsched.api.http import answers
 from raftsched.api.jobs import explain as explain_job
 from raftsched.api.jobs import filters as job_filters
-from raftsched.api.resources import calendars, operators_schema, webhooks_schema
 from raftsched.api.runs import events, explain
 from raftsched.client import (
     models,
@@ -23,7 +21,7 @@ from raftsched.client import (
     spec,
     spec_generated,
 )
-from raftsched.surface import bulk, content, jobs, jobs_generated, runs
+from raftsched.surface import bulk, calendars, content, jobs, jobs_generated, namespaces, queues, runs, webhooks, whoami
 
 
 def given(kind: type[msgspec.Struct]) -> set[str]:
@@ -45,17 +43,17 @@ def given(kind: type[msgspec.Struct]) -> set[str]:
         (spec.Placement, content.PlacementIn),
         (spec.Retention, content.RetentionIn),
         (spec.BulkFilter, bulk.JobFilterIn),
-        (spec.QueueLimits, operators_schema.QueueIn),
+        (spec.QueueLimits, queues.QueueIn),
         (spec.CalendarDays, calendars.CalendarIn),
         (spec_generated.JobDefaults, jobs_generated.DefaultsIn),
-        (spec.NamespaceLimits, operators_schema.NamespaceLimits),
-        (spec.NamespaceSpec, operators_schema.NamespaceIn),
+        (spec.NamespaceLimits, namespaces.NamespaceLimits),
+        (spec.NamespaceSpec, namespaces.NamespaceIn),
         (spec.DateRange, calendars.RangeIn),
         (spec.Hours, calendars.HoursIn),
         (spec.TimeRange, calendars.TimesIn),
         (spec.Rate, content.RateIn),
         (spec.Notify, content.NotifyIn),
-        (models_webhooks.WebhookFilter, webhooks_schema.WebhookFilterIn),
+        (models_webhooks.WebhookFilter, webhooks.WebhookFilterIn),
     ],
 )
 def test_what_is_written(written: Any, taken: type[msgspec.Struct]) -> None:
@@ -63,7 +61,7 @@ def test_what_is_written(written: Any, taken: type[msgspec.Struct]) -> None:
 
 
 def test_what_is_written_of_a_webhook() -> None:
-    assert set(models_webhooks.WebhookFields.__annotations__) | {"name"} == given(webhooks_schema.WebhookIn)
+    assert set(models_webhooks.WebhookFields.__annotations__) | {"name"} == given(webhooks.WebhookIn)
 
 
 def test_filters() -> None:
@@ -89,16 +87,16 @@ def test_filters() -> None:
         (models_cluster.Leadership, given(answers.Transferred)),
         (models_cluster.NodeDetail, given(operators_schema.NodeDetail)),
         (models_cluster.Session, given(operators_schema.SessionOut)),
-        (models_cluster.Who, given(oidc_schema.WhoOut)),
-        (models_cluster.Grant, given(oidc_schema.WhoGrant)),
-        (models_cluster.Queue, given(operators_schema.QueueOut)),
-        (models_webhooks.Webhook, given(webhooks_schema.WebhookMade)),
+        (models_cluster.Who, given(whoami.WhoOut)),
+        (models_cluster.Grant, given(whoami.WhoGrant)),
+        (models_cluster.Queue, given(queues.QueueOut)),
+        (models_webhooks.Webhook, given(webhooks.WebhookMade)),
         (models_cluster.Calendar, given(calendars.CalendarOut)),
         (models_cluster.Hours, given(calendars.HoursIn)),
         (models_cluster.TimeRange, given(calendars.TimesIn)),
-        (models_cluster.Namespace, given(operators_schema.NamespaceOut)),
-        (models_cluster.NamespaceLimits, given(operators_schema.NamespaceLimitsOut)),
-        (models_cluster.Rate, given(operators_schema.RateOut)),
+        (models_cluster.Namespace, given(namespaces.NamespaceOut)),
+        (models_cluster.NamespaceLimits, given(namespaces.NamespaceLimitsOut)),
+        (models_cluster.Rate, given(queues.RateOut)),
         (models_cluster.JobExplanation, given(explain_job.JobExplainOut)),
         (models_cluster.Explanation, given(explain.ExplainOut)),
         (models_cluster.WhyThen, given(explain.ThenOut)),

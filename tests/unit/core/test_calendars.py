@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from raftsched.bounds import CALENDAR_MAX
 from raftsched.core import commands as c
 from raftsched.core.commands import Fire, ScheduleJob
 from raftsched.core.model import EveryMode, Job, JobState, Trigger
@@ -15,7 +16,6 @@ from raftsched.core.rules.selection import match, walk
 from raftsched.core.subjects.calendar import (
     AT_ONCE,
     CALENDARS_MAX,
-    CONTENT_MAX,
     DeleteCalendar,
     PutCalendar,
     RescheduleJob,
@@ -77,7 +77,7 @@ def test_made_changed_and_taken_away(world: World) -> None:
 def test_limits(world: World) -> None:
     assert world.refused(PutCalendar("", b"{}")) == "invalid-parameter"
     assert world.refused(PutCalendar("x" * 129, b"{}")) == "invalid-parameter"
-    assert world.refused(PutCalendar("x", b"x" * (CONTENT_MAX + 1))) == "invalid-parameter"
+    assert world.refused(PutCalendar("x", b"x" * (CALENDAR_MAX + 1))) == "invalid-parameter"
     assert world.refused(DeleteCalendar("x" * 600)) == "not-found"
     for i in range(CALENDARS_MAX):
         world.ok(PutCalendar(f"c{i}", b"{}"))

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from raftsched.bounds import SERVED_MAX
 from raftsched.core import commands as c
 from raftsched.core.actions import SessionBound, SessionChanged
-from raftsched.core.limits import BOOT_ID_MAX, EXECUTOR_MAX, HANDLERS_MAX, SERVED_MAX
+from raftsched.core.limits import BOOT_ID_MAX, EXECUTOR_MAX, HANDLERS_MAX
 from raftsched.core.model import InstanceState as I
 from raftsched.core.model import Outcome
 from raftsched.core.rules.allowed import Allowed

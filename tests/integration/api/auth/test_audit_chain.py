@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.auth.schema import RecordOut, RefusedOut
 from raftsched.api.http.durations import format_time
 from raftsched.cli.auth import audit_chain, audit_export
 from raftsched.cli.auth.audit_chain import FIELDS, Broken, hash_of, own_hash, verify_all
 from raftsched.cli.auth.audit_export import Export
 from raftsched.client.errors import AuthError, UnavailableError
 from raftsched.core.subjects.access import RINGS
+from raftsched.surface.audit import RecordOut, RefusedOut
 from tests.integration.api.auth.test_audit import JOB, listed
 from tests.support.local_api import Client, run
 from tests.support.tokens import As, guarded

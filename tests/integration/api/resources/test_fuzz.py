@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from raftsched.api.context import meta
-from raftsched.api.resources.calendars import CalendarIn, RangeIn
-from raftsched.api.resources.operators_schema import QueueIn, RateIn
-from raftsched.api.resources.settings_schema import SettingsIn
 from raftsched.cluster_settings import SETTINGS
+from raftsched.surface.calendars import CalendarIn, RangeIn
+from raftsched.surface.content import RateIn
 from raftsched.surface.nodes import NodeIn
+from raftsched.surface.queues import QueueIn
+from raftsched.surface.settings import SettingsIn
 from tests.integration.api.jobs.test_fuzz import durations, junk, loose, text
 from tests.support.amounts import examples
 from tests.support.local_api import LocalCluster, serving

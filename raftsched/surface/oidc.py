@@ -1,4 +1,4 @@
-"""The JSON of the setting that says whose tokens are taken beside those of the cluster."""
+"""The OpenID Connect issuer whose tokens are taken beside those of the cluster."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from raftsched.api.auth.callers import RoleName
-from raftsched.core.subjects.access import NAMESPACES_MAX
+from raftsched.bounds import TOKEN_NAMESPACES_MAX
+from raftsched.surface.kinds import tagged_read
+from raftsched.surface.operation import BODIES, WRITES, Operation, Reply
 from raftsched.surface.scalars import Namespace
 
 RULES_MAX = 200
@@ -44,7 +45,7 @@ class OidcRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     value: Word
     role: PersonRole
     namespaces: (
-        Annotated[list[Namespace], Meta(max_length=NAMESPACES_MAX, extra_json_schema={"minItems": 1})] | None
+        Annotated[list[Namespace], Meta(max_length=TOKEN_NAMESPACES_MAX, extra_json_schema={"minItems": 1})] | None
     ) = None
 
 
@@ -75,24 +76,38 @@ class OidcOut(msgspec.Struct):
     revision: int
 
 
-class WhoGrant(msgspec.Struct):
-    """A role in one namespace."""
-
-    namespace: str
-    role: RoleName
-
-
-class WhoOut(msgspec.Struct):
-    """`kind`: of what was shown: a token of the cluster ("token"), one of an issuer ("oidc"), the secret of a node's
-    data directory ("local"), nothing ("anonymous"). `role` holds in `namespaces` (null: all) and for what is in none,
-    each of `grants` in its namespace. `queues`: of a worker, those whose runs it may be given; null: all."""
-
-    kind: Literal["token", "oidc", "local", "anonymous"]
-    name: str
-    role: RoleName
-    namespaces: list[str] | None
-    grants: list[WhoGrant]
-    expires_at: str | None
-    issuer: str | None
-    subject: str | None
-    queues: list[str] | None = None
+GET = tagged_read(
+    "oidc_get",
+    "/v1/cluster/oidc",
+    "Read the OpenID Connect issuer",
+    OidcOut,
+    "As it is.",
+    codes=("not-found",),
+    role="admin",
+    says="404 when no issuer is set.",
+)
+PUT = Operation(
+    "oidc_put",
+    "PUT",
+    "/v1/cluster/oidc",
+    "Set the OpenID Connect issuer",
+    {200: Reply(OidcOut, "As it is now.", ("ETag",))},
+    headers=("If-Match",),
+    body=OidcIn,
+    codes=(*BODIES, *WRITES, "not-possible", "stale-revision", "not-found"),
+    role="admin",
+    says="Replaces the whole setting. It applies on each node from the moment the node has applied it, also to tokens "
+    "that were accepted before; streams opened with those are closed. While requests need no token, tokens of an "
+    "issuer have no effect.",
+)
+DELETE = Operation(
+    "oidc_delete",
+    "DELETE",
+    "/v1/cluster/oidc",
+    "Remove the OpenID Connect issuer",
+    {204: None},
+    headers=("If-Match",),
+    codes=(*WRITES, "stale-revision"),
+    role="admin",
+    says="It applies on each node from the moment the node has applied it. A repeat changes nothing.",
+)

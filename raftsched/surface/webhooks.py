@@ -1,4 +1,4 @@
-"""The JSON of webhooks. Descriptions complete the sentence "must be ..."."""
+"""Webhooks: addresses and people that are told what became of runs, and of the cluster."""
 
 from __future__ import annotations
 
@@ -8,27 +8,24 @@ import msgspec
 from msgspec import Meta
 
 from raftsched import names
-from raftsched.bounds import OWNER_MAX
-from raftsched.core.subjects.webhook import (
-    DELAYS_MAX,
-    HEADER_VALUE_MAX,
-    HEADERS_MAX,
-    MOST_MAX,
+from raftsched.bounds import (
+    OWNER_MAX,
     RECIPIENTS_MAX,
-    RUNNING_MAX,
+    WEBHOOK_HEADER_MAX,
+    WEBHOOK_HEADERS_MAX,
+    WEBHOOK_MESSAGES_MAX,
+    WEBHOOK_RETRIES_MAX,
+    WEBHOOK_RUNNING_MAX,
 )
 from raftsched.surface import patterns
 from raftsched.surface.enums import ClusterEventName, EventName
-from raftsched.surface.operation import Special
-from raftsched.surface.scalars import Duration, Labels, Name, Namespace, Url
+from raftsched.surface.kinds import action
+from raftsched.surface.named import Named
+from raftsched.surface.operation import BODIES, WRITES, Operation, Reply, Special
+from raftsched.surface.runs import InstanceOut
+from raftsched.surface.scalars import Duration, Labels, Name, Namespace, Url, by_rule
 
-WebhookName = Annotated[
-    str,
-    Meta(
-        description=names.WEBHOOK.rule,
-        extra_json_schema={"pattern": names.WEBHOOK.pattern},
-    ),
-]
+WebhookName = Annotated[str, by_rule(names.WEBHOOK)]
 Secret = Annotated[
     str,
     Meta(
@@ -47,13 +44,13 @@ Headers = Annotated[
             str,
             Meta(
                 description="a string",
-                extra_json_schema={"pattern": "^[^\\x00-\\x08\\x0a-\\x1f\\x7f]*$", "maxLength": HEADER_VALUE_MAX},
+                extra_json_schema={"pattern": "^[^\\x00-\\x08\\x0a-\\x1f\\x7f]*$", "maxLength": WEBHOOK_HEADER_MAX},
             ),
         ],
     ],
     Meta(
         extra_json_schema={
-            "maxProperties": HEADERS_MAX,
+            "maxProperties": WEBHOOK_HEADERS_MAX,
             "propertyNames": {
                 "allOf": [
                     {"pattern": patterns.HEADER},
@@ -86,6 +83,12 @@ Hidden = Annotated[
 ]
 
 
+Messages = Annotated[
+    int, Meta(ge=1, le=WEBHOOK_MESSAGES_MAX, description=f"an integer from 1 to {WEBHOOK_MESSAGES_MAX:,}")
+]
+Running = Annotated[int, Meta(ge=1, le=WEBHOOK_RUNNING_MAX, description=f"an integer from 1 to {WEBHOOK_RUNNING_MAX}")]
+
+
 class SmtpIn(msgspec.Struct, forbid_unknown_fields=True):
     """A mail server, and who is written to. `port`: 587, 465 or 25 unless it is given, as `tls` has it. `user` and
     `password` are shown as ***; given so they mean those that are there."""
@@ -114,7 +117,7 @@ class SmtpOut(msgspec.Struct):
 class AtMost(msgspec.Struct, forbid_unknown_fields=True):
     """So many messages in so long a time; what comes beyond is counted, and the next message says how many."""
 
-    count: Annotated[int, Meta(ge=1, le=MOST_MAX, description=f"an integer from 1 to {MOST_MAX:,}")]
+    count: Messages
     per: Duration
 
 
@@ -155,10 +158,8 @@ class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
         ]
         | None
     ) = None
-    retry_delays: Annotated[list[Duration], Meta(max_length=DELAYS_MAX)] | None = None
-    max_running: (
-        Annotated[int, Meta(ge=1, le=RUNNING_MAX, description=f"an integer from 1 to {RUNNING_MAX}")] | None
-    ) = None
+    retry_delays: Annotated[list[Duration], Meta(max_length=WEBHOOK_RETRIES_MAX)] | None = None
+    max_running: Running | None = None
     page: Url | None = None
     smtp: SmtpIn | None = None
     at_most: AtMost | None = None
@@ -271,3 +272,91 @@ def _change(schemas: dict[str, Any]) -> dict[str, Any]:
 WEBHOOK_NEW = _variant("WebhookNew", "A webhook that is created.", "name")
 WEBHOOK_WHOLE = _variant("WebhookWhole", "All that is said about a webhook; its name is in the address.")
 WEBHOOK_PATCH = Special("WebhookPatch", (WebhookIn,), _change)
+
+_BODY_MAX = 64 * 1024  # bytes
+
+
+def _made_or(there: str) -> dict[int, Reply]:
+    """Returns the answers to a request that creates a webhook, and that to one of a webhook that is there."""
+    made = "Made. A secret that was made for it is shown this one time."
+    return {201: Reply(WebhookMade, made, ("ETag", "Location")), 200: Reply(WebhookMade, there, ("ETag",))}
+
+
+WEBHOOKS = Named(
+    "webhooks",
+    "/v1/webhooks/{name}",
+    "webhook",
+    WebhookIn,
+    WebhookOut,
+    patch_body=WEBHOOK_PATCH,
+    body_max=_BODY_MAX,
+    scope="",
+)
+CREATE = Operation(
+    "webhooks_create",
+    "POST",
+    "/v1/webhooks",
+    "Create a webhook",
+    _made_or("It is there, as it was given."),
+    headers=("Idempotency-Key", "If-None-Match"),
+    body=WEBHOOK_NEW,
+    body_max=_BODY_MAX,
+    codes=(*BODIES, *WRITES, "exists", "not-possible", "idempotency-mismatch", "not-found"),
+    role="operator",
+    says="Under a name, which jobs refer to in their `notify`. Without a secret one is made. With an Idempotency-Key "
+    "it may be sent again, and is answered with the same secret.",
+)
+LIST = WEBHOOKS.list_all("List webhooks", "By name.", scope="checked")
+GET = WEBHOOKS.get(
+    "Read a webhook",
+    "The ETag is the revision of its content; what waits changes without it.",
+    scope="checked",
+)
+PUT = Operation(
+    "webhooks_put",
+    "PUT",
+    "/v1/webhooks/{name}",
+    "Create or replace a webhook",
+    _made_or("As it is now."),
+    headers=("If-Match", "If-None-Match"),
+    body=WEBHOOK_WHOLE,
+    body_max=_BODY_MAX,
+    codes=(*BODIES, *WRITES, "exists", "stale-revision", "not-possible"),
+    role="operator",
+    says="Replaces all of it; what was answered may be put back. The secret stays: it may be given again, and only "
+    "POST to /rotate changes it. With If-Match the webhook must exist, with If-None-Match: * it must not.",
+)
+PATCH = WEBHOOKS.patch(
+    "Change a webhook",
+    'RFC 7396. Without If-Match, a change in between means to merge again. With {"active": false} what waits goes on '
+    "waiting, and nothing new is sent.",
+    "not-possible",
+)
+DELETE = WEBHOOKS.delete(
+    "Delete a webhook",
+    "What waits to be sent is not sent any more. Refused while jobs name it in their `notify`.",
+    "illegal-transition",
+)
+TEST = action(
+    "webhooks_test",
+    "/v1/webhooks/{name}/test",
+    "Send a test event to a webhook",
+    {202: Reply(InstanceOut, "The instance that delivers it.", ("Location",))},
+    codes=("illegal-transition", "too-many"),
+    role="operator",
+    says="The event has the type io.raftsched.webhook.test. Its outcome, and the answer of the receiver, are in the "
+    "instance and its output.",
+)
+ROTATE = action(
+    "webhooks_rotate",
+    "/v1/webhooks/{name}/rotate",
+    "Rotate a webhook's secret",
+    {200: Reply(WebhookMade, "A secret that was made is shown this one time.", ("ETag",))},
+    body=RotateIn,
+    if_match=True,
+    codes=("stale-revision", "not-possible"),
+    body_required=False,
+    body_max=_BODY_MAX,
+    role="operator",
+    says="For the time of `overlap` every event is signed with both, so that receivers may change over in between.",
+)

@@ -1,30 +1,25 @@
-"""The JSON of tokens, of whether they are needed, and of the record of what was asked for."""
+"""Tokens, and whether requests need one."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from raftsched import names
-from raftsched.api.auth.callers import RoleName
-from raftsched.api.resources.operators_schema import RateOut
-from raftsched.bounds import RATE_COUNT_MAX
-from raftsched.core.limits import SERVED_MAX
-from raftsched.core.subjects.access import NAMESPACES_MAX
+from raftsched.bounds import RATE_COUNT_MAX, SERVED_MAX, TOKEN_NAMESPACES_MAX
 from raftsched.surface.content import RateCount, RatePeriod
-from raftsched.surface.scalars import Name, Namespace, Time, by_rule
+from raftsched.surface.enums import RoleName
+from raftsched.surface.kinds import action, listing, tagged_read
+from raftsched.surface.operation import BODIES, READ, WRITES, Operation, Reply
+from raftsched.surface.queues import RateOut
+from raftsched.surface.scalars import Namespace, Time, by_rule
 
 GrantRole = Literal["viewer", "editor", "operator"]
+TokenState = Literal["active", "expired", "revoked"]
 QueueServed = Annotated[str, by_rule(names.QUEUE)]
-TokenName = Annotated[
-    str,
-    Meta(
-        description=names.TOKEN.rule,
-        extra_json_schema={"pattern": names.TOKEN.pattern},
-    ),
-]
+TokenName = Annotated[str, by_rule(names.TOKEN)]
 
 
 class GrantIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -58,10 +53,10 @@ class TokenIn(msgspec.Struct, forbid_unknown_fields=True):
     name: TokenName
     role: RoleName
     namespaces: (
-        Annotated[list[Namespace], Meta(max_length=NAMESPACES_MAX, extra_json_schema={"minItems": 1})] | None
+        Annotated[list[Namespace], Meta(max_length=TOKEN_NAMESPACES_MAX, extra_json_schema={"minItems": 1})] | None
     ) = None
     expires_at: Time | None = None
-    grants: Annotated[list[GrantIn], Meta(max_length=NAMESPACES_MAX)] = []
+    grants: Annotated[list[GrantIn], Meta(max_length=TOKEN_NAMESPACES_MAX)] = []
     rate: RequestRateIn | None = None
     burst: (
         Annotated[int, Meta(ge=1, le=RATE_COUNT_MAX, description=f"an integer from 1 to {RATE_COUNT_MAX:,}")] | None
@@ -77,7 +72,7 @@ class TokenOut(msgspec.Struct):
     name: str
     role: RoleName
     namespaces: list[str] | None
-    state: Literal["active", "expired", "revoked"]
+    state: TokenState
     created_at: Time
     created_by: str | None
     expires_at: Time | None
@@ -149,65 +144,56 @@ class AccessMade(AccessOut, omit_defaults=True):
     found: FoundOut | None = None
 
 
-class RecordOut(msgspec.Struct):
-    """`actor`: the name of the token, "anonymous" where none was needed and none was sent; `token`: its id. `operation`
-    is that of /openapi.json, `subject` the id of the job, the instance, the operation or the token that it was about:
-    the first of `count` that are alike in one entry of the log. `change`: what was asked for, secrets and what jobs
-    run as "***"; of settings what they were and are, in milliseconds. `hash`: over this note and the one before it of
-    its kind (docs/security.md); null of notes that are older than the chain."""
-
-    index: int
-    at: Time
-    kind: Literal["change", "work", "job", "secret"]
-    actor: str
-    token: str | None
-    operation: str
-    resource: str | None
-    namespace: str | None
-    subject: str | None
-    job: Name | None
-    count: int
-    remote: str | None
-    change: Any = None
-    position: int = 0
-    hash: str | None = None
-
-
-class ChainOut(msgspec.Struct):
-    """The hash chain of one kind of records: `head` is the hash of the newest, `base` that of the newest one that is no
-    longer kept; empty where there is none."""
-
-    head: str
-    base: str
-    count: int
-
-
-class ChainsOut(msgspec.Struct):
-    """As of one entry of the log; the same on every node that has applied it."""
-
-    index: int
-    change: ChainOut
-    work: ChainOut
-    job: ChainOut
-    secret: ChainOut
-
-
-class RefusedOut(msgspec.Struct):
-    """Equal refusals of one caller within one minute. `actor`: the name of the token; null: none was accepted.
-    `resource`: the first address that was asked for."""
-
-    first_at: Time
-    last_at: Time
-    status: int
-    method: str
-    resource: str
-    actor: str | None
-    remote: str | None
-    count: int
-
-
-class RefusedPage(msgspec.Struct):
-    """`node`: whose they are; each node keeps its own, the newest 1,000, until it is stopped. The newest first."""
-
-    node: str
-    items: list[RefusedOut]
+LIST = listing(
+    "tokens_list_all",
+    "/v1/tokens",
+    "List tokens",
+    TokenOut,
+    "A page of tokens, the oldest first.",
+    role="admin",
+    says="Without their secrets, which are shown only once. Revoked tokens are kept for a while.",
+)
+CREATE = action(
+    "tokens_create",
+    "/v1/tokens",
+    "Create a token",
+    {201: Reply(TokenMade, "Made. Its secret is shown this once.", ("Location",))},
+    body=TokenIn,
+    codes=("name-taken", "not-possible", "not-found"),
+    role="admin",
+    says="To change a token, create another one and revoke the first. With an Idempotency-Key the request may be "
+    "repeated, and is answered with the same secret.",
+)
+GET = Operation("tokens_get", "GET", "/v1/tokens/{id}", "Read a token", {200: TokenOut}, query=READ, role="admin")
+DELETE = Operation(
+    "tokens_delete",
+    "DELETE",
+    "/v1/tokens/{id}",
+    "Revoke a token",
+    {204: None},
+    codes=(*WRITES, "not-possible"),
+    role="admin",
+    says="Each node refuses the token from the moment it has applied this; streams opened with it are closed.",
+)
+ACCESS = tagged_read(
+    "tokens_get_access",
+    "/v1/cluster/access",
+    "Read whether requests need a token",
+    AccessOut,
+    "Whether they do.",
+    scope="shared",
+)
+SET_ACCESS = Operation(
+    "tokens_put_access",
+    "PUT",
+    "/v1/cluster/access",
+    "Set whether requests need a token",
+    {200: Reply(AccessMade, "As it is now.", ("ETag",))},
+    headers=("If-Match",),
+    body=AccessIn,
+    codes=(*BODIES, *WRITES, "name-taken", "not-possible", "stale-revision"),
+    role="admin",
+    says="To turn tokens on, send the token of an admin that does not expire with this request, or have one created by "
+    "it (`admin`), so that you are not locked out. The request may be repeated. Tokens are not turned off where other "
+    "machines can reach the nodes, unless the node that is asked was started with --open.",
+)

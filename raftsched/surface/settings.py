@@ -9,6 +9,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from raftsched.cluster_settings import SETTINGS, Settings
 from raftsched.quantities import is_duration, public_name, public_value
+from raftsched.surface.kinds import action, tagged_read
+from raftsched.surface.operation import BODIES, JSON, MERGE_PATCH, WRITES, Operation, Reply
 from raftsched.surface.scalars import Duration
 
 
@@ -41,4 +43,44 @@ SettingsIn = msgspec.defstruct(
     [_given(field) for field in SETTINGS],
     forbid_unknown_fields=True,
     namespace={"__doc__": "A change of the settings; null: the default."},
+)
+
+
+class Paused(msgspec.Struct):
+    paused: bool
+
+
+GET = tagged_read(
+    "settings_get", "/v1/cluster/settings", "Read the settings", SettingsOut, "All of them.", scope="shared"
+)
+PATCH = Operation(
+    "settings_patch",
+    "PATCH",
+    "/v1/cluster/settings",
+    "Change settings",
+    {200: Reply(SettingsOut, "As they are now.", ("ETag",))},
+    headers=("If-Match",),
+    body=SettingsIn,
+    media=(JSON, MERGE_PATCH),
+    codes=(*BODIES, *WRITES, "stale", "stale-revision"),
+    role="admin",
+    says="RFC 7396; null: the default. Without If-Match, a change in between means to merge again: none gets lost.",
+)
+PAUSE = action(
+    "settings_pause",
+    "/v1/cluster/pause",
+    "Pause the cluster",
+    {200: Paused},
+    role="operator",
+    scope="shared",
+    says="Nothing is fired or started any more; what runs goes on.",
+)
+RESUME = action(
+    "settings_resume",
+    "/v1/cluster/resume",
+    "Resume the cluster",
+    {200: Paused},
+    role="operator",
+    scope="shared",
+    says="The misfire policy of each job decides about the times that were missed.",
 )

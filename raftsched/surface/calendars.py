@@ -1,0 +1,115 @@
+"""Calendars: named days and hours in which nothing is due, for any trigger that names them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from raftsched.bounds import CALENDAR_MAX
+from raftsched.surface.named import Named
+from raftsched.surface.scalars import Description, Time, Zone
+from raftsched.surface.specials import patch_of
+
+DATES_MAX = 2_000
+RANGES_MAX = 500
+HOURS_MAX = 50  # of each of the two lists
+
+Day = Annotated[str, Meta(description="a date such as 2026-12-25", extra_json_schema={"format": "calendar-date"})]
+MonthDay = Annotated[str, Meta(description="month and day, such as 12-25", extra_json_schema={"format": "month-day"})]
+Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+
+_CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]"
+Clock = Annotated[str, Meta(description="a time of day such as 22:00", extra_json_schema={"pattern": f"^{_CLOCK}$"})]
+ClockEnd = Annotated[
+    str, Meta(description="a time of day such as 06:00, or 24:00", extra_json_schema={"pattern": f"^({_CLOCK}|24:00)$"})
+]
+
+
+class RangeIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """From the first to the last of these days, both included."""
+
+    from_: Day | None = msgspec.field(default=None, name="from")
+    to: Day | None = None
+
+
+class HoursIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """From one time of day to another, of the next day if that is not later. `weekdays`: on which it begins; without
+    it, each day."""
+
+    from_: Clock | None = msgspec.field(default=None, name="from")
+    to: ClockEnd | None = None
+    weekdays: Annotated[list[Weekday], Meta(max_length=7, extra_json_schema={"minItems": 1})] | None = None
+
+
+class TimesIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """From one time on to before another."""
+
+    from_: Time | None = msgspec.field(default=None, name="from")
+    to: Time | None = None
+
+
+class CalendarIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """Time in which nothing is due, of the zone that is given, else of each trigger's. Days: `dates` once, `ranges`
+    from one date to another, `yearly` each year, `weekdays` each week. Hours: `hours` each day or on some, `excludes`
+    once; outside of `only`, where there are any, all is excluded."""
+
+    description: Description | None = None
+    timezone: Zone | None = None
+    dates: Annotated[list[Day], Meta(max_length=DATES_MAX)] = []
+    ranges: Annotated[list[RangeIn], Meta(max_length=RANGES_MAX)] = []
+    yearly: Annotated[list[MonthDay], Meta(max_length=366)] = []
+    weekdays: Annotated[list[Weekday], Meta(max_length=7)] = []
+    hours: Annotated[list[HoursIn], Meta(max_length=HOURS_MAX)] = []
+    only: Annotated[list[HoursIn], Meta(max_length=HOURS_MAX)] = []
+    excludes: Annotated[list[TimesIn], Meta(max_length=RANGES_MAX)] = []
+
+
+class CalendarOut(msgspec.Struct):
+    """Lists are in order, each day once."""
+
+    name: str
+    description: str | None
+    timezone: str | None
+    dates: list[Day]
+    ranges: list[RangeIn]
+    yearly: list[MonthDay]
+    weekdays: list[Weekday]
+    hours: list[HoursIn]
+    only: list[HoursIn]
+    excludes: list[TimesIn]
+    revision: int
+    created_at: str
+    modified_at: str
+
+
+CALENDARS = Named(
+    "calendars",
+    "/v1/calendars/{name}",
+    "calendar",
+    CalendarIn,
+    CalendarOut,
+    patch_body=patch_of("CalendarPatch", CalendarIn),
+    body_max=2 * CALENDAR_MAX,  # there may be blanks between
+)
+LIST = CALENDARS.list_all("List calendars", "By name.")
+GET = CALENDARS.get("Read a calendar")
+PUT = CALENDARS.put(
+    "Create or replace a calendar",
+    "All of its content; what was answered may be put back. The jobs that use it get new next times: if there are "
+    "many, an operation goes through them.",
+    "too-many",
+)
+PATCH = CALENDARS.patch(
+    "Change a calendar",
+    "RFC 7396: a list that is given replaces the one there is. Without If-Match, a change in between means to merge "
+    "again.",
+    "too-many",
+)
+DELETE = CALENDARS.delete(
+    "Delete a calendar",
+    "Only one that no job uses; `GET /v1/jobs?calendar=` finds those that do.",
+    "in-use",
+)

@@ -1,0 +1,49 @@
+"""Who a caller is taken for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from raftsched.surface.enums import RoleName
+from raftsched.surface.operation import READ, Operation
+
+WhoKind = Literal["token", "oidc", "local", "anonymous"]
+
+
+class WhoGrant(msgspec.Struct):
+    """A role in one namespace."""
+
+    namespace: str
+    role: RoleName
+
+
+class WhoOut(msgspec.Struct):
+    """`kind`: of what was shown: a token of the cluster ("token"), one of an issuer ("oidc"), the secret of a node's
+    data directory ("local"), nothing ("anonymous"). `role` holds in `namespaces` (null: all) and for what is in none,
+    each of `grants` in its namespace. `queues`: of a worker, those whose runs it may be given; null: all."""
+
+    kind: WhoKind
+    name: str
+    role: RoleName
+    namespaces: list[str] | None
+    grants: list[WhoGrant]
+    expires_at: str | None
+    issuer: str | None
+    subject: str | None
+    queues: list[str] | None = None
+
+
+WHOAMI = Operation(
+    "whoami_get",
+    "GET",
+    "/v1/whoami",
+    "Read the caller's identity",
+    {200: WhoOut},
+    query=READ,
+    role="viewer",
+    scope="shared",
+    of_caller=True,
+    says="The name, roles and expiry of the token that was sent. Workers may ask, too.",
+)
