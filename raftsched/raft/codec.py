@@ -61,7 +61,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, tag=1):
     addresses: dict[str, str] = {}  # host:port of `remembered`: a new node asks all of them to be let in
     agreed: bool = False  # every listed node has said that it remembers what `remembered` says
     met: dict[str, tuple[Count, _Start]] = {}  # the newest start met of each disk in `remembered`: number, id
-    # members that say they are elsewhere than the configuration has them: number of the start, host:port
+    # where members say that they are, as far as the node has heard: number of the start, host:port
     moved: dict[str, tuple[Count, str]] = {}
     election_ms: Count = 0  # the shortest silence of a leader before it begins an election; 0: of before it was told
 

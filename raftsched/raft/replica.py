@@ -349,6 +349,8 @@ class Replica:
 
     def _pump(self) -> None:
         self._follow_role()
+        if self.peer_set.take_news():
+            self._introduce_again()
         self.forwarding.pump()
         engine = self.engine
         if engine.is_leader:

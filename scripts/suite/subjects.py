@@ -73,6 +73,7 @@ SUBJECTS = (
     Subject(
         ("raftsched/surface/", "scripts/make_client.py"),
         (
+            "tests/kept",
             "tests/unit/surface",
             "tests/unit/api",
             "tests/unit/client",

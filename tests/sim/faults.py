@@ -17,6 +17,7 @@ class Nemesis(Stories):
     def __init__(self, world: World, rng: random.Random) -> None:
         super().__init__(world, rng)
         self.struck: dict[str, int] = {}
+        self._stays = ""  # who never moves where nobody is told who did
         self._names = list(world.profile.faults)
         self._weights = list(world.profile.faults.values())
 
@@ -236,6 +237,22 @@ class Nemesis(Stories):
             machine.kill(self._rng.random() < 0.3)
         world.move(machines)
         for machine in machines:
+            self._heal_in(0.05, self._rng.choice([0.2, 2, 8]), machine.start)
+        return True
+
+    def _move_untold(self) -> bool:
+        """One or two members get other addresses, and each is told its own alone. One member never moves: all know
+        where it is, and through it they find each other."""
+        world = self._world
+        names = [member.node for member in world.checks.members]
+        if len(names) > 1 and not self._stays:
+            self._stays = self._rng.choice(names)
+        others = [world.machines[name] for name in names if name != self._stays]
+        if not others:
+            return False
+        for machine in self._rng.sample(others, min(len(others), self._rng.choice([1, 1, 2]))):
+            machine.kill(self._rng.random() < 0.3)
+            world.move([machine], told=False)
             self._heal_in(0.05, self._rng.choice([0.2, 2, 8]), machine.start)
         return True
 

@@ -157,6 +157,12 @@ PROFILES: dict[str, Profile] = {
             "transfer": 2,
         }
     ),
+    "untold-moves": Profile(
+        faults={"move_untold": 8, "kill": 2, "power": 1, "isolate": 1, "reset": 2, "transfer": 1},
+        swarm=False,
+        every_s=0.3,
+        start_s=0.2,
+    ),
     "disks": Profile(
         faults={"wipe": 4, "flip": 4, "full_disk": 3, "power": 4, "power_all": 2, "slow_disk": 2, "hang_disk": 2}
     ),

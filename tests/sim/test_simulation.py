@@ -40,14 +40,20 @@ def test_fresh_seeds(record_property: Callable[[str, object], None]) -> None:
     assert acknowledged > 0
 
 
-@pytest.mark.parametrize("profile", ["forming", "split-formation", "rolled-back"])
-def test_fresh_seeds_of_what_strikes_seldom(profile: str, record_property: Callable[[str, object], None]) -> None:
-    """Disks that are lost while a cluster is formed, and disks that go back to an earlier state."""
+@pytest.mark.parametrize(
+    ("profile", "seconds"),
+    [("forming", 15.0), ("split-formation", 15.0), ("rolled-back", 15.0), ("untold-moves", 2.0)],
+)
+def test_fresh_seeds_of_what_strikes_seldom(
+    profile: str, seconds: float, record_property: Callable[[str, object], None]
+) -> None:
+    """Disks that are lost while a cluster is formed, and disks that go back to an earlier state. Members that move, one
+    soon after the other, and are not told where the others are."""
     first = random.SystemRandom().getrandbits(32)
     budget = Budget(SELDOM_S)
     failed, runs = [], 0
     for seed in range(first, first + 1_000):
-        task = Task(seed, nodes_of(seed, "mixed") if profile == "rolled-back" else 3, 15.0, profile)
+        task = Task(seed, nodes_of(seed, "mixed") if profile == "rolled-back" else 3, seconds, profile)
         outcome = simulate(task.seed, task.nodes, task.seconds, task.profile)
         runs += 1
         if outcome.violation is not None:

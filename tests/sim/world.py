@@ -221,8 +221,9 @@ class World:
             self.forming_without.add(name)
         self.checks.new_disk(name)
 
-    def move(self, machines: Sequence[Machine]) -> None:
-        """Gives one machine another address, or two each other's. From now on they are started with those of all."""
+    def move(self, machines: Sequence[Machine], *, told: bool = True) -> None:
+        """Gives one machine another address, or two each other's. From now on they are started with those of all; not
+        `told`: with what they were started with, and their own."""
         names = [machine.name for machine in machines]
         if len(names) == 1:
             host, _, port = self.addresses[names[0]].rpartition(":")
@@ -232,8 +233,11 @@ class World:
         self.addresses.update(zip(names, new, strict=True))
         self.network.move({name: split_address(self.addresses[name]) for name in names})
         for machine in machines:
-            listed = {*machine.peers, *(member.node for member in self.checks.members)}
-            machine.peers = {name: self.addresses[name] for name in sorted(listed)}
+            if told:
+                listed = {*machine.peers, *(member.node for member in self.checks.members)}
+                machine.peers = {name: self.addresses[name] for name in sorted(listed)}
+            else:
+                machine.peers = {**machine.peers, machine.name: self.addresses[machine.name]}
             self.trace.event("--", "move", machine.name, self.addresses[machine.name])
 
     def placed(self) -> bool:

@@ -211,7 +211,7 @@ class Formation:
             incarnation=self.incarnations.number,
             starts=self.incarnations.starts,
             met=self.incarnations.known(self.remembered) if self.is_member else {},
-            moved=self.moves.announced() if self.is_member and self.formed else {},
+            moved=self.moves.announced() if self.is_member else {},
             election_ms=election_ms,
         )
 
@@ -332,7 +332,13 @@ class Formation:
 
     def hears_where(self, peer: Hello) -> bool:
         """Takes from a connected peer where it and others are; returns whether there is news for the other members."""
-        return self.is_member and self.formed and self.moves.heard(peer, self.remembered)
+        return self.is_member and self.moves.heard(peer, self.remembered)
+
+    def hears_again(self) -> bool:
+        """Takes the same from all connected peers, since this node may know other disks now; returns whether there is
+        news."""
+        news = [self.hears_where(peer) for peer in self._seen.values()]  # all of them, also after the first news
+        return any(news)
 
     def is_newer_member_than(self, peer: Hello) -> bool:
         """Returns whether this disk is a member by a configuration that the peer has not got yet; it will learn

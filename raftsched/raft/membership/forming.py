@@ -45,6 +45,7 @@ class Forming:
 
     def _remembered(self) -> None:
         self._formation.is_member = True
+        self._formation.hears_again()
         self._introduce()
         self._compare()
 

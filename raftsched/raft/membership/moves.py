@@ -1,10 +1,12 @@
 """Where members are reached whose address is another one than the configuration has.
 
 A member shows by key and disk who it is, wherever it is: the address in the configuration only says where to look for
-it. So a node that was moved says in its hello where it is, and those who hear it pass that on to the others. What is
-passed on is a place to look at, and no more: who answers there has to prove itself like everybody else. The leader puts
-an address into the configuration that it heard from the member itself. Of two announcements the one from the later
-start of that disk holds.
+it. So a node says in its hello where it is, and those who hear it pass that on to the others, also where their own
+configuration has the same: another one may be behind, and connected with nobody who could replicate to it. For the same
+reason it does not matter here whether a node has applied the formation of the cluster. What is passed on is a place to
+look at, and no more: who answers there has to prove itself like everybody else. The leader puts an address into the
+configuration that it heard from the member itself. Of two announcements the one from the later start of that disk
+holds.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ class Moves:
 
     def heard(self, peer: Hello, remembered: Mapping[str, bytes]) -> bool:
         """Takes the announcements of a peer that was let in; returns whether there is news."""
-        if not peer.formed or remembered.get(peer.node) != peer.store_id:
+        if remembered.get(peer.node) != peer.store_id:
             return False
         before = dict(self._heard)
         self._take(peer.node, (peer.incarnation, peer.raft))
@@ -107,8 +109,8 @@ class Moves:
         )
 
     def announced(self) -> dict[str, tuple[int, str]]:
-        """Returns the addresses that are not those of the configuration, for a hello."""
-        return {node: announced for node, announced in self._heard.items() if self.of(node) is not None}
+        """Returns what was announced, for a hello."""
+        return dict(self._heard)
 
     def elsewhere(self, addresses: Mapping[str, str]) -> list[tuple[str, str]]:
         """Returns where these nodes may be beside `addresses`, as (node, address): where they say that they are, and

@@ -54,6 +54,7 @@ class PeerSet:
         self._is_leading = is_leading
         self._drop = drop
         self._peers: dict[str, Hello] = {}  # connected now
+        self._news = False  # of members that are elsewhere: the others are to be told
         self._has_non_members = False  # a peer is connected that is no member, or whose removal is not committed
         self._seen = self._membership.current
         formation.leaving = self._is_leaving
@@ -137,8 +138,7 @@ class PeerSet:
             other = new is None or old.store_id not in (b"", new.store_id)
             if other and old.node != self._engine.node_id and self._guards.replaced_disk_forgotten:
                 self._engine.forget(old.node)
-        for hello in self._peers.values():
-            self._formation.hears_where(hello)
+        self._news = self._formation.hears_again() or self._news
         self._drop_non_members()
         self._links.members_changed()
 
@@ -166,6 +166,11 @@ class PeerSet:
     def _is_in(self, members: Members, hello: Hello) -> bool:
         member = find(members, hello.node)
         return member is not None and member.store_id in (b"", hello.store_id)
+
+    def take_news(self) -> bool:
+        """Returns whether a configuration made known where members are, once each time."""
+        news, self._news = self._news, False
+        return news
 
     def applied(self) -> None:
         """Entries were applied."""

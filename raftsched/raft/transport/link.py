@@ -52,6 +52,7 @@ class Link(asyncio.Protocol):
         self._mine: codec.Greeting | None = None
         self._theirs: codec.Greeting | None = None
         self._hello: codec.Hello | None = None  # the acceptor's, at the dialer
+        self._said: codec.Hello | None = None  # this end's
         self._out: list[bytes] = []
         self._out_bytes = 0
 
@@ -269,7 +270,7 @@ class Link(asyncio.Protocol):
         owner.proved(self)
         if self.expected is None:
             self._prove(next(iter(owner.keys)))  # all members must be able to verify it
-            self.send(codec.encode(owner.hello()))
+            self._introduce()
 
     def _on_hello(self, theirs: codec.Hello) -> None:
         assert self._theirs is not None
@@ -280,7 +281,7 @@ class Link(asyncio.Protocol):
             return
         reason = owner.refusal(theirs)
         if self.expected is not None:
-            self.send(codec.encode(owner.hello()))  # the other side learns our identity, refused or not
+            self._introduce()  # the other side learns our identity, refused or not
         if reason is not None:
             self.refuse(reason, "not-admitted")
         elif self.expected is None and owner.dials(theirs):
@@ -297,9 +298,17 @@ class Link(asyncio.Protocol):
         greetings = (self._mine, self._theirs) if self.expected is not None else (self._theirs, self._mine)
         return proof(key, role, *greetings, b"" if self._seal is None else self._seal.binding)
 
+    def _introduce(self) -> None:
+        """Says hello, unless that was said before."""
+        hello = self._owner.hello()
+        if hello != self._said:
+            self._said = hello
+            self.send(codec.encode(hello))
+
     def _open(self, theirs: codec.Hello) -> None:
         self._reader.max_bytes = self._owner.options.frame_max_bytes
         self.peer = theirs.node
+        self._introduce()  # news that came during the handshake went to those that were connected by then
         self._owner.welcomed(self, theirs)
 
 

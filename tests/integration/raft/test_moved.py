@@ -117,16 +117,22 @@ def test_two_members_change_places(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_member_is_away_while_the_others_move(tmp_path: Path) -> None:
-    """It knows none of their addresses when it comes back, and they dial it or are dialled at what it was told."""
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "not-noted"])
+@pytest.mark.parametrize("formed", [True, False], ids=["formed", "just-formed"])
+def test_a_member_is_away_while_the_others_move(tmp_path: Path, formed: bool, noted: bool) -> None:
+    """It knows none of their addresses when it comes back, and they dial it or are dialled at what it was told.
+    `formed`: all have applied that the cluster is formed; `noted`: the first one's new address is committed."""
 
     async def scenario() -> None:
         async with Cluster(tmp_path) as cluster:
             await cluster.start()
             await cluster.leader()
+            if formed:
+                await until(lambda: all(node.formed for node in cluster.nodes.values()))
             await cluster.stop("c")
             await moved(cluster, "a")
-            await until(lambda: any(node.leader_id for node in cluster.nodes.values()))
+            if noted:
+                await until(lambda: all(known(node)["a"] == cluster.addresses["a"] for node in cluster.nodes.values()))
             await moved(cluster, "b")
             await cluster.start("c")
             await settled(cluster)

@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from raftsched.raft import codec
@@ -43,6 +44,7 @@ class Bed:
         self.port = self.sock.getsockname()[1]
         self.events: list[tuple[Any, ...]] = []
         self.refusals: dict[str, str] = {}
+        self.hellos = [mine("b")]  # the last one stays
         self.transport = Transport(
             "b",
             self.sock,
@@ -52,7 +54,7 @@ class Bed:
             random.Random(),
             replace(FAST, **limits),
             guards,
-            hello=lambda: mine("b"),
+            hello=lambda: self.hellos.pop(0) if len(self.hellos) > 1 else self.hellos[0],
             refusal=lambda h: self.refusals.get(h.node),
             on_connected=lambda h, number: self.events.append(("up", h.node, number)),
             on_disconnected=lambda peer, number: self.events.append(("down", peer, number)),
@@ -75,6 +77,9 @@ class Bed:
 
 def mine(node: str) -> codec.Hello:
     return hello(node, peers_hash=peers_hash(["a", "b"]))
+
+
+NEWS = msgspec.structs.replace(mine("b"), moved={"c": (2, "127.0.0.1:9")})
 
 
 def anybody() -> ssl.SSLContext:
@@ -160,6 +165,53 @@ def test_a_peer_with_the_key_is_welcome() -> None:
             await peer.close()
             await until(lambda: "down" in bed.kinds())
             assert not bed.transport.send("a", codec.TimeoutNow(4))
+
+    asyncio.run(scenario())
+
+
+def test_a_peer_is_told_what_became_known_while_it_shook_hands() -> None:
+    """The hello was on its way by then, and the peer was not among the connected ones that are told."""
+
+    async def scenario() -> None:
+        async with Bed() as bed:
+            bed.hellos.append(NEWS)
+            peer = await Peer.dial(bed.port)
+            assert isinstance(await peer.shake(), codec.Welcome)
+            assert await peer.next() == NEWS
+            await peer.close()
+            peer = await Peer.dial(bed.port)
+            assert isinstance(await peer.shake(), codec.Welcome)
+            assert bed.transport.send("a", codec.TimeoutNow(4))
+            assert await peer.next() == codec.TimeoutNow(4), "there was no news"
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_who_is_dialled_is_told_what_became_known_while_it_shook_hands() -> None:
+    async def scenario() -> None:
+        async with Bed(wire=Plain()) as bed:
+            bed.hellos.append(NEWS)
+            said: asyncio.Future[list[codec.Frame | None]] = asyncio.get_running_loop().create_future()
+
+            async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                peer, own = Peer(reader, writer), greeting("a", "b")
+                dialer = await peer.next()
+                assert isinstance(dialer, codec.Greeting)
+                peer.send(own)
+                assert isinstance(await peer.next(), codec.Proof)
+                peer.send(codec.Proof(proof(KEY, b"accept", dialer, own, b"")), mine("a"))
+                first = await peer.next()
+                peer.send(codec.Welcome())
+                said.set_result([first, await peer.next()])
+                await peer.close()
+
+            server = await asyncio.start_server(answer, "127.0.0.1", 0)
+            bed.transport.set_peers({"a": f"127.0.0.1:{server.sockets[0].getsockname()[1]}"})
+            assert await within(said) == [mine("b"), NEWS]
+            bed.transport.set_peers({})
+            server.close()
+            await server.wait_closed()
 
     asyncio.run(scenario())
 

@@ -7,8 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.api.cluster import overview
-from raftsched.api.http import answers
 from raftsched.api.jobs import explain as explain_job
 from raftsched.api.jobs import filters as job_filters
 from raftsched.api.runs import events, explain
@@ -80,13 +78,6 @@ def test_filters() -> None:
         (models.DeadLetter, given(runs.InstanceOut) | given(runs.DeadLetterOut)),
         (models.Attempt, given(runs.AttemptOut)),
         (models.Output, given(runs.OutputOut)),
-        (models_cluster.ClusterView, given(overview.ClusterOut)),
-        (models_cluster.ClusterNode, given(overview.NodeOut)),
-        (models_cluster.WaitingNode, given(overview.WaitingOut)),
-        (models_cluster.Members, given(answers.MemberList)),
-        (models_cluster.Leadership, given(answers.Transferred)),
-        (models_cluster.NodeDetail, given(operators_schema.NodeDetail)),
-        (models_cluster.Session, given(operators_schema.SessionOut)),
         (models_cluster.Who, given(whoami.WhoOut)),
         (models_cluster.Grant, given(whoami.WhoGrant)),
         (models_cluster.Queue, given(queues.QueueOut)),

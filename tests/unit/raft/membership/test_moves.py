@@ -52,10 +52,22 @@ def test_a_member_says_itself_where_it_is() -> None:
     assert b.heard(says("a", ELSEWHERE, 2), DISKS)
     assert b.of("a") == ELSEWHERE
     assert not b.heard(says("a", ELSEWHERE, 2), DISKS), "no news"
-    assert b.announced() == {"a": (2, ELSEWHERE)}
+    assert b.announced()["a"] == (2, ELSEWHERE)
     b.follow((Member("a", ELSEWHERE, disk("a")), *members("bc")))
     assert b.of("a") is None
-    assert b.announced() == {}, "the configuration says so"
+
+
+def test_where_a_member_is_goes_on_to_those_whose_configuration_does_not_say_so() -> None:
+    b = moves()
+    b.heard(says("a", ELSEWHERE, 2), DISKS)
+    b.follow((Member("a", ELSEWHERE, disk("a")), *members("bc")))
+    assert b.announced() == {"a": (2, ELSEWHERE), "b": (1, address("b"))}, "another member may be behind"
+
+
+def test_a_member_that_has_not_applied_the_formation_yet_is_believed() -> None:
+    b = moves()
+    assert b.heard(says("a", ELSEWHERE, 2, formed=False, moved={"c": (3, "127.0.0.1:9002")}), DISKS)
+    assert (b.of("a"), b.of("c")) == (ELSEWHERE, "127.0.0.1:9002")
 
 
 def test_others_pass_on_where_a_member_is_and_its_latest_start_counts() -> None:
@@ -79,15 +91,15 @@ def test_others_pass_on_where_a_member_is_and_its_latest_start_counts() -> None:
         says("a", address("a"), moved={"x": (5, ELSEWHERE)}),
         says("a", address("a"), moved={"c": (5, "no address")}),
         says("a", address("a"), moved={f"c{n}": (5, ELSEWHERE) for n in range(100)} | {"c": (5, ELSEWHERE)}),
-        hello("a", raft=ELSEWHERE),
+        says("x", ELSEWHERE),
     ],
-    ids=["another disk", "of another disk", "this node", "no member", "no address", "too many", "not formed"],
+    ids=["another disk", "of another disk", "this node", "no member", "no address", "too many", "a stranger"],
 )
 def test_what_is_not_believed(told: codec.Hello) -> None:
     b = moves()
     b.heard(told, DISKS)
     assert [node for node in ("a", "b", "c", "x") if b.of(node)] == []
-    assert b.announced() == {}
+    assert ELSEWHERE not in [raft for _, raft in b.announced().values()]
 
 
 def test_another_disk_under_the_name_is_where_the_configuration_has_it() -> None:
@@ -230,9 +242,42 @@ def test_news_goes_to_all_that_are_connected(tmp_path: Path) -> None:
     b.settle()
     told = b.take(codec.Hello)
     assert told
-    assert all(frame.moved == {"a": (3, ELSEWHERE)} for frame in told)
+    assert all(frame.moved["a"] == (3, ELSEWHERE) for frame in told)
     b.feed("a", says("a", ELSEWHERE, 3))
     assert b.take(codec.Hello) == [], "no news"
+
+
+def test_a_node_that_has_not_applied_the_formation_yet_passes_news_on(tmp_path: Path) -> None:
+    b = Solo(tmp_path)
+    assert not b.replica.formation.formed
+    b.take(codec.Hello)
+    b.replica.connected(says("a", ELSEWHERE, 3), 2)
+    b.settle()
+    assert [frame.moved["a"] for frame in b.take(codec.Hello, "c")] == [(3, ELSEWHERE)]
+    assert b.replica.formation.moves.of("a") == ELSEWHERE
+
+
+def test_a_node_that_forms_a_cluster_passes_on_where_the_others_are(tmp_path: Path) -> None:
+    b = Solo(tmp_path, is_member=False)
+    b.replica.connected(hello("a", raft=ELSEWHERE), 1)
+    b.replica.connected(hello("c", raft=address("c")), 1)
+    b.settle()
+    assert b.replica.formation.is_member
+    assert b.take(codec.Hello, "c")[0].moved["a"] == (1, ELSEWHERE)
+    assert b.replica.formation.moves.of("a") == ELSEWHERE
+
+
+def test_what_a_node_cannot_judge_yet_is_passed_on_once_the_log_lets_it(tmp_path: Path) -> None:
+    """Whose disk it is a configuration says that comes later than the hello."""
+    b = Solo(tmp_path, node="d", peers="abcd", is_member=False)
+    for peer in "ac":
+        b.replica.connected(says(peer, address(peer)), 1)
+    b.feed("a", says("a", address("a"), moved={"c": (3, ELSEWHERE)}))
+    b.take(codec.Hello)
+    b.engine.membership.appended(1, (*members("abc"), Member("d", address("d"), b.replica.formation.store_id)))
+    assert b.sent == [], "it is in the midst of an append"
+    b.settle()
+    assert [frame.moved["c"] for frame in b.take(codec.Hello, "c")] == [(3, ELSEWHERE)]
 
 
 def test_a_node_says_at_its_start_that_it_was_moved(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -242,7 +287,7 @@ def test_a_node_says_at_its_start_that_it_was_moved(tmp_path: Path, caplog: pyte
     apart.follow(members("abc"), 1)
     said = apart.hello(False)
     assert said.raft == ELSEWHERE
-    assert said.moved == {"b": (1, ELSEWHERE)}
+    assert said.moved["b"] == (1, ELSEWHERE)
     assert said.addresses["b"] == address("b")
     b = Leader(tmp_path).opened()
     with caplog.at_level(logging.WARNING):
