@@ -25,7 +25,7 @@ PUTS: dict[str, Any] = {  # of each kind of named thing, what is put first
     "secrets": {"value": "v"},
     "webhooks": {"url": "http://127.0.0.1/"},
 }
-KINDS = sorted({kind.plural for kind in REGISTRY})
+KINDS = sorted({one.kind.plural for one in REGISTRY})
 
 
 def rows(call: Client, table: Table) -> int:
@@ -196,7 +196,7 @@ def test_a_job_asked_for_suspended_is_not_said_to_be_there_while_it_is_scheduled
 
 def methods(kind: str) -> dict[str, str]:
     """Method -> address of those that a kind has for one of them."""
-    (path,) = (one.path for one in REGISTRY if one.plural == kind)
+    (path,) = (one.kind.path for one in REGISTRY if one.kind.plural == kind)
     address = path.replace("{ns}", "a").replace("{name}", "a")
     return {route.method: address for route in routes.ROUTES if route.path == path}
 
@@ -250,7 +250,7 @@ def test_what_is_there_is_written_under_its_tag_only(tmp_path: Path, kind: str) 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_deleted_before_a_write_is_applied_meets_no_if_match(tmp_path: Path, kind: str) -> None:
-    (declared,) = (one for one in REGISTRY if one.plural == kind)
+    (declared,) = (one.kind for one in REGISTRY if one.kind.plural == kind)
     names = ["a"] * len(declared.name_rules)
     gone = DeleteSecret(*names) if declared.delete_command is None else declared.delete_command(*names, None)
 
