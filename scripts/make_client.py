@@ -12,10 +12,12 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import keyword
 import pkgutil
 import re
 import subprocess
 import sys
+import textwrap
 import types
 import typing
 from collections.abc import Iterator
@@ -26,7 +28,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import msgspec
 
 import raftsched.surface
-from raftsched.surface.operation import Operation, PageOf
+from raftsched.surface.operation import AnyOf, Operation, PageOf, Special
 from raftsched.surface.sdk import CLASSES, NEEDED, Arg, Class, Sdk
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,6 +45,10 @@ KNOWN = {
     **dict.fromkeys(("datetime", "timedelta"), "datetime"),
     **dict.fromkeys(("Any", "Literal", "TypedDict", "Unpack"), "typing"),
     **dict.fromkeys(("Duration", "Moment"), "raftsched.client.moments"),
+    **dict.fromkeys(("JobVersion", "job_condition"), "raftsched.client.refs"),
+    **dict.fromkeys(("JobDefaults", "JobSpec"), "raftsched.client.spec_generated"),
+    "Job": "raftsched.client.models_generated",
+    "JobFilter": "raftsched.client.spec",
     **dict.fromkeys(("Transport", "encode", "items"), "raftsched.client.transport"),
     **dict.fromkeys(("condition", "conditions", "own_key", "said", "segment"), "raftsched.client.wire"),
     "Page": "raftsched.client.models",
@@ -51,7 +57,10 @@ KNOWN = {
 }
 # Arguments that mean a thing by what was answered of it before: type -> (module, function that returns its part of the
 # path, whether that is the whole path of the thing)
-REFERENCES: dict[str, tuple[str, str, bool]] = {}
+REFERENCES: dict[str, tuple[str, str, bool]] = {
+    "JobRef": ("raftsched.client.refs", "job_path", True),
+    "OperationRef": ("raftsched.client.refs", "id_of", False),
+}
 
 
 @cache
@@ -181,8 +190,13 @@ def _class_node(name: str, struct: type[Any]) -> ast.ClassDef:
     return node
 
 
+def _said(name: str, struct: type[Any]) -> str:
+    """Returns the docstring of a struct."""
+    return ast.get_docstring(_class_node(name, struct)) or ""
+
+
 def _doc(name: str, struct: type[Any], said: Class) -> list[str]:
-    text = said.says or ast.get_docstring(_class_node(name, struct), clean=True) or ""
+    text = said.says or _said(name, struct)
     return _docstring(text, 4) if text else []
 
 
@@ -231,6 +245,8 @@ def _fields(struct: type[Any]) -> Iterator[msgspec.structs.FieldInfo]:
 
 def _record(name: str, struct: type[Any], said: Class) -> list[str]:
     base = next((CLASSES[base].name for base in struct.__mro__[1:] if base in CLASSES), "msgspec.Struct")
+    if said.base:
+        base = f"{said.base.partition(':')[2]}, {base}"
     lines = [f"class {said.name}({base}, frozen=True, kw_only=True):", *_doc(name, struct, said), ""]
     hints = typing.get_type_hints(struct, include_extras=True)
     comments = _comments(name, struct)
@@ -295,6 +311,10 @@ def _rendered(kind: Any, *, given: bool) -> str:
         return f"{'Mapping' if given else 'dict'}[{inner}]"
     if kind in CLASSES:
         return CLASSES[kind].name
+    if isinstance(kind, Special):
+        return kind.name
+    if isinstance(kind, AnyOf):
+        return _rendered(kind.types[0], given=given)  # of the others less is asked for
     if isinstance(kind, type) and kind.__module__ == "builtins":
         return kind.__name__
     raise TypeError(f"{kind} is no class of the client: say @record or @typed_dict at it")
@@ -303,8 +323,10 @@ def _rendered(kind: Any, *, given: bool) -> str:
 def _format_of(kind: Any) -> str:
     """Returns the format of an annotated type in OpenAPI, such as date-time."""
     for meta in kind.__metadata__:
-        if isinstance(meta, msgspec.Meta) and (meta.extra_json_schema or {}).get("format"):
-            return str((meta.extra_json_schema or {})["format"])
+        if isinstance(meta, msgspec.Meta):
+            form = (meta.extra_json_schema or meta.extra or {}).get("format")
+            if form:
+                return str(form)
     return ""
 
 
@@ -329,15 +351,19 @@ def _alias(literal: Any) -> str:
 
 def _dict(name: str, struct: type[Any], said: Class) -> list[str]:
     hints, comments = typing.get_type_hints(struct, include_extras=True), _comments(name, struct)
-    fields = {f.encode_name: (said.types.get(f.name) or given(hints[f.name]), f.name) for f in _fields(struct)}
-    if all(key.isidentifier() and key not in ("from", "in", "pass", "with") for key in fields):
-        lines = [f"class {said.name}(TypedDict, total=False):", *_doc(name, struct, said), ""]
+    kinds = {f.name: said.types.get(f.name) or given(hints[f.name]) for f in _fields(struct)}
+    if not said.null:
+        kinds = {field: kind.removesuffix(" | None") for field, kind in kinds.items()}
+    fields = {f.encode_name: (kinds[f.name], f.name) for f in _fields(struct)}
+    total = "" if said.needed else ", total=False"
+    base = next((CLASSES[base].name for base in struct.__mro__[1:] if base in CLASSES), "TypedDict")
+    if base != "TypedDict" or all(key.isidentifier() and not keyword.iskeyword(key) for key in fields):
+        lines = [f"class {said.name}({base}{total}):", *_doc(name, struct, said), ""]
         return lines + [f"    {key}: {kind}{comments.get(own, '')}" for key, (kind, own) in fields.items()]
-    text = said.says or ast.get_docstring(_class_node(name, struct)) or ""
-    lines = [f"# {' '.join(text.split())}"] if text else []
+    lines = [f"# {line}" for line in textwrap.wrap(said.says or _said(name, struct), WIDTH - 2)]
     lines += [f"{said.name} = TypedDict(", f'    "{said.name}",', "    {"]
     lines += [f'        "{key}": {kind},{comments.get(own, "")}' for key, (kind, own) in fields.items()]
-    return [*lines, "    },", "    total=False,", ")"]
+    return [*lines, "    },", *(["    total=False,"] if total else []), ")"]
 
 
 # ---------------------------------------------------------------- calls
@@ -372,6 +398,8 @@ def _argument(one: Operation, arg: Arg) -> Arg:
     kind, default = arg.type, arg.default
     if arg.name == "if_match":
         kind, default = kind or "int | None", None
+    elif arg.whole:
+        pass
     elif arg.name == "only_new":
         kind, default = "bool", False
     elif sent in _parts(one.path):
@@ -384,7 +412,7 @@ def _argument(one: Operation, arg: Arg) -> Arg:
         kind = given(typing.get_type_hints(one.body, include_extras=True)[field.name])
         if default is NEEDED and field.default is not msgspec.NODEFAULT:
             default = field.default
-    return Arg(arg.name, kind, default, sent, arg.null)
+    return Arg(arg.name, kind, default, sent, arg.null, arg.whole)
 
 
 def _is_struct(kind: Any) -> bool:
@@ -438,7 +466,7 @@ def method(one: Operation, sdk: Sdk) -> str:
     headers = _headers(one, {arg.name: arg for arg in real})
     answer = _answer(one)
     kind, is_page = (answer.item, True) if isinstance(answer, PageOf) else (answer, False)
-    shown = "" if kind is None or sdk.gives == "" else answered(kind)
+    shown = sdk.returns if kind is None else "" if sdk.gives == "" else answered(kind)
     name = sdk.at.partition(".")[2]
     doc = _docstring(f"{sdk.says or one.says or one.summary + '.'} {sdk.also}".strip(), 8)
     if is_page and "cursor" in one.query:
@@ -465,15 +493,16 @@ def method(one: Operation, sdk: Sdk) -> str:
 
 def _answer(one: Operation) -> Any:
     """Returns the type of the answer that is no problem; None: it has no body, or more than one type."""
-    (found,) = {id(r.schema): r.schema for status, r in one.answers.items() if status < 300}.values()
-    return found
+    found = list({id(r.schema): r.schema for status, r in one.answers.items() if status < 300}.values())
+    return found[0] if len(found) == 1 else None
 
 
 def _headers(one: Operation, real: dict[str, Arg]) -> str:
     if "only_new" in real:
         return "conditions(only_new, if_match)"
     if "if_match" in real:
-        return "condition(if_match)"
+        job = "JobVersion" in real["if_match"].type
+        return f"{'job_' if job else ''}condition(if_match)"
     return "own_key()" if "Idempotency-Key" in one.headers else ""
 
 
@@ -484,8 +513,9 @@ def _call(
     if one.method == "GET":
         own = "" if sdk.own and "min_index" in one.query else ", own=False"
         return f"await self._transport.get({asked}, {path}{', ' + query if query else ''}{own})"
-    body = _mapping(in_body) if in_body else ""
-    if one.method == "POST" and headers == "own_key()" and asked != "None":
+    body = (in_body[0].name if in_body[0].whole else _mapping(in_body)) if in_body else ""
+    keyed = headers == "own_key()" or (one.changes_nothing and not headers)  # to what changes nothing a key is nothing
+    if one.method == "POST" and keyed and asked != "None":
         more = (f", {body}" if body else "") + (f", query={query}" if query else "")
         return f"await self._transport.post({asked}, {path}{more})"
     more = f", query={query}" if query else ""
@@ -512,6 +542,7 @@ def _module(name: str, code: str, module: str) -> str:
     defined = {n.name for n in tree.body if isinstance(n, ast.ClassDef)} | _assigned(tree)
     homes = {**KNOWN, **_homes(), **{kind: module for kind, (module, _, _) in REFERENCES.items()}}
     homes |= {function: module for module, function, _ in REFERENCES.values()}
+    homes |= {kind: home for said in CLASSES.values() for home, _, kind in [said.base.partition(":")] if kind}
     by_module: dict[str, list[str]] = {}
     for one in sorted(used - defined - {"msgspec"}):
         if one in homes and homes[one] != module:

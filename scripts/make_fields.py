@@ -23,7 +23,7 @@ import msgspec
 
 from raftsched.api.jobs import concurrency, conditions, handlers, notify, outcomes, rules, triggers
 from raftsched.api.jobs.fields import FIELDS, Field
-from raftsched.surface import content, enums, jobs, scalars
+from raftsched.surface import content, enums, job_shapes, scalars
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAD = '''"""Made from api/jobs/fields.py by scripts/make-fields; not edited by hand."""
@@ -202,7 +202,7 @@ def render_spec() -> str:
         "from collections.abc import Mapping, Sequence",
         "from typing import Any, Literal, TypedDict",
         "from raftsched.client.moments import Duration, Moment",
-        f"from raftsched.client.spec import {', '.join(sorted(names - _NO_SPECS))}",
+        f"from raftsched.client.generated.content import {', '.join(sorted(names - _NO_SPECS))}",
         "",
     ]
     return "\n".join([HEAD, *head, *code, ""])
@@ -220,7 +220,7 @@ def _job_model() -> list[str]:
         '    """A job: its state, then its content."""',
         "",
     ]
-    lines += _answered(jobs, "JobOut")
+    lines += _answered(job_shapes, "JobOut")
     lines.append("    # its content, as given, with the defaults filled in")
     for f in FIELDS:
         value = f" = {_json(f.default)!r}"

@@ -16,6 +16,7 @@ from raftsched import names
 from raftsched.cli.failures import failure
 from raftsched.cli.terminal.output import TOKEN, TOKEN_OF_CONTEXT, TRUST, TRUST_OF_CONTEXT, YAML
 from raftsched.client.trust import SYSTEM, Trust, from_environment
+from raftsched.surface.plain import jobs
 
 if TYPE_CHECKING:
     from raftsched.client.contexts import Context
@@ -183,7 +184,7 @@ def by_name(namespace: str, name: str) -> str:
     check_namespace(namespace)
     if not names.JOB.allows(name):
         raise click.UsageError(f"{name!r} is not a job name; it has {names.JOB.rule}")
-    return f"/v1/namespaces/{namespace}/jobs/{name}"
+    return jobs.GET_BY_NAME.format(ns=namespace, name=name)
 
 
 def find_job(client: Client, ref: str) -> dict[str, Any]:
@@ -193,7 +194,7 @@ def find_job(client: Client, ref: str) -> dict[str, Any]:
 
     if "/" not in ref and _ID.fullmatch(ref):
         try:
-            return dict(client.get(f"/v1/jobs/{ref}"))
+            return dict(client.get(jobs.GET.format(id=ref)))
         except ClientError as e:
             if e.status != 404:
                 raise

@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Iterable
 from os import PathLike, fspath
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Unpack
 
 from raftsched.client.cluster import Cluster, ClusterNodes, Workers
 from raftsched.client.contexts import usual
@@ -27,7 +27,9 @@ from raftsched.client.token_file import token_file as found_in
 from raftsched.client.transport import TIMEOUT_S, Connector, Transport
 from raftsched.client.trust import Trust, from_environment
 from raftsched.client.watching import watch
+from raftsched.client.wire import said
 from raftsched.client.workflows import Workflows
+from raftsched.surface.plain import schedules
 
 
 class AsyncClient:
@@ -144,10 +146,9 @@ class AsyncClient:
         """Returns a trigger in words and its next times, from `start` (None: now) to before `end`. `by_day`: a time
         zone; how many each of its days has is counted, too, up to `end`. `name`, `namespace`: of the job that is to be
         made with it, for `H` in a cron expression. Nothing is saved."""
-        body: dict[str, Any] = {"trigger": trigger, "count": count}
         given = {"from": start, "to": end, "by_day": by_day, "name": name, "namespace": namespace}
-        body |= {name: value for name, value in given.items() if value is not None}
-        return await self.transport.post(Preview, "/v1/schedules/preview", body)
+        body = {"trigger": trigger, "count": count, **said(given)}
+        return await self.transport.post(Preview, schedules.PREVIEW, body)
 
     async def stats(
         self, *, start: Moment | None = None, end: Moment | None = None, **filters: Unpack[StatsFilter]

@@ -21,6 +21,7 @@ from raftsched.client.errors import ClientError, UnavailableError, UnknownOutcom
 from raftsched.client.models import Created
 from raftsched.client.transport import Transport
 from raftsched.client.wire import own_key
+from raftsched.surface.plain import jobs
 
 BATCH_JOBS = 500
 BATCH_BYTES = 1 << 20
@@ -148,7 +149,7 @@ class Creates:
                 wanted.fail(error)
 
     async def _one(self, wanted: _Wanted) -> None:
-        answer = await self._transport.send("POST", "/v1/jobs", body=wanted.raw, headers=own_key(), repeatable=True)
+        answer = await self._transport.send("POST", jobs.CREATE, body=wanted.raw, headers=own_key(), repeatable=True)
         if not wanted.done.done():
             made = _created(answer.body)
             wanted.done.set_result(made if answer.status == 201 else msgspec.structs.replace(made, created=False))
@@ -157,7 +158,7 @@ class Creates:
         body = b"[" + b",".join([wanted.raw for wanted in batch]) + b"]"
         key = own_key()
         while True:
-            answer = await self._transport.send("POST", "/v1/jobs:batch", body=body, headers=key, repeatable=True)
+            answer = await self._transport.send("POST", jobs.CREATE_BATCH, body=body, headers=key, repeatable=True)
             items = answer.decoded(_Items).items
             settled = [_settle(wanted, raw) for wanted, raw in zip(batch, items, strict=True)]
             if all(settled):

@@ -9,6 +9,39 @@ from typing import Any, Literal
 
 import msgspec
 
+from raftsched.client.generated.job_actions import Backfilled, Run
+from raftsched.client.generated.jobs import Checked, Deleted
+from raftsched.client.generated.schedules import Crontab, CrontabLine, DueDay, Occurrence, Preview
+
+__all__ = [
+    "FINAL",
+    "Attempt",
+    "Backfilled",
+    "Changes",
+    "Checked",
+    "Created",
+    "Crontab",
+    "CrontabLine",
+    "DeadLetter",
+    "Deleted",
+    "DueDay",
+    "Event",
+    "Found",
+    "FoundLine",
+    "Instance",
+    "Occurrence",
+    "Output",
+    "OutputPiece",
+    "Page",
+    "Preview",
+    "Progress",
+    "RecentRun",
+    "Refused",
+    "Run",
+    "Searched",
+    "SilentNode",
+    "Sweep",
+]
 FINAL = frozenset({"SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"})
 
 
@@ -110,84 +143,6 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     def final(self) -> bool:
         """Nothing more comes of it, unless somebody asks for a rerun."""
         return self.state in FINAL
-
-
-class Deleted(msgspec.Struct, frozen=True, kw_only=True):
-    """`ending`: runs of the job that were under way and are asked to end; None: the answer that said it was lost."""
-
-    deleted: int = 1
-    ending: int | None = None
-
-
-class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
-    """`trigger`: the id of the one of several triggers."""
-
-    at: datetime
-    note: str | None = None
-    trigger: str | None = None
-
-
-class DueDay(msgspec.Struct, frozen=True, kw_only=True):
-    """How many times a trigger has on a day, and how many its calendar excludes."""
-
-    date: str
-    due: int
-    left_out: int
-
-
-class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """A trigger in words, and its next times. `more`: there are more than these. `days`: those that have any times,
-    where they were asked for."""
-
-    description: str
-    next: list[Occurrence]
-    more: bool = False
-    days: list[DueDay] | None = None
-
-
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that could be written: the result that this would have ("created", "changed", "unchanged"), its content
-    with defaults filled in, its trigger in words and its next times."""
-
-    result: str
-    job: dict[str, Any]
-    description: str
-    next: list[Occurrence]
-    more: bool = False
-
-
-class CrontabLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a crontab. `result`: "job", "setting" or "refused"; `job` can be created as it is."""
-
-    line: int
-    text: str
-    result: str
-    job: dict[str, Any] | None = None
-    description: str | None = None
-    reason: str | None = None
-    notes: list[str] = []
-
-
-class Crontab(msgspec.Struct, frozen=True, kw_only=True):
-    """A crontab, read: its lines but for blank ones and comments. `user_column`: a user stands before each command."""
-
-    user_column: bool
-    lines: list[CrontabLine]
-
-
-class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A manual run that was accepted; `id` is that of its instance."""
-
-    id: str
-    job_id: str
-
-
-class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
-    """`count` runs were made; in a dry run, would be, for these nominal times."""
-
-    job_id: str
-    count: int
-    times: list[datetime] = []
 
 
 class DeadLetter(Instance, frozen=True, kw_only=True):

@@ -3,74 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
-
-
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """A job on which an action was not possible, and the code of the problem."""
-
-    id: str
-    code: str
-    title: str
-
-
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """The same done to many jobs, by the cluster, step by step.
-
-    `total`: rows to look at, None when that is not known; `examined` of them were. Of the jobs that `matched` some were
-    `changed`, some were that way already (`unchanged`), and some `refused`: the first hundred are in `refusals`."""
-
-    id: str
-    action: str  # pause, resume, run, expire, delete
-    state: str  # RUNNING, DONE, CANCELLED
-    filter: dict[str, Any] | None  # None: it goes by ids
-    ids: int | None  # how many were given
-    kill: bool
-    created_at: datetime
-    modified_at: datetime
-    ended_at: datetime | None
-    total: int | None
-    examined: int
-    matched: int
-    changed: int
-    unchanged: int
-    refused: int
-    refusals: list[Refusal]
-    until: datetime | None = None  # when those that it pauses are scheduled again
-
-    @property
-    def final(self) -> bool:
-        return self.state != "RUNNING"
-
-
-class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    namespace: str
-    name: str | None
-    state: str
-
-
-class DryRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The jobs or instances that an action would change. Unless `complete` there were too many rows to look at, and
-    there may be more."""
-
-    action: str
-    matched: int
-    examined: int
-    complete: bool
-    sample: list[Sample]
-
-
-class Revision(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as it was from `since` (None when that is no longer kept) to `until` (None: it is so now)."""
-
-    revision: int
-    name: str | None
-    since: datetime | None = msgspec.field(name="from")
-    until: datetime | None = msgspec.field(name="to")
-    content: dict[str, Any]
 
 
 class Distribution(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,30 +55,3 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     def final(self) -> bool:
         """Nothing of it is active."""
         return self.state != "running"
-
-
-class GraphJob(msgspec.Struct, frozen=True, kw_only=True):
-    """`id`, `state` and `when` are None for a job that does not exist, or that the caller may not see."""
-
-    name: str
-    id: str | None = None
-    state: str | None = None
-    when: str | None = None
-
-
-class GraphEdge(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
-    """`to` waits for `from_`. `kind`: "after" or "condition"; `mode`: "one", or "all" or "any" of several."""
-
-    from_: str
-    to: str
-    kind: str
-    on: str
-    mode: str
-
-
-class Graph(msgspec.Struct, frozen=True, kw_only=True):
-    """`complete`: False where there is more than one answer holds."""
-
-    jobs: list[GraphJob]
-    edges: list[GraphEdge]
-    complete: bool

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Generator
-from typing import Any, Literal
+from typing import Any
 
-from raftsched.client.models_bulk import Operation
-from raftsched.client.pages import pages
+from raftsched.client.generated.bulk import Operation
+from raftsched.client.generated.bulk_calls import OperationsCalls
+from raftsched.client.refs import OperationRef
 from raftsched.client.transport import Transport
-from raftsched.client.wire import segment
 
-OperationRef = str | Operation
 LOOK_S = (0.02, 1.0)  # between two looks at an operation: first, most
 
 
-def path_of(ref: OperationRef) -> str:
-    return f"/v1/operations/{segment(ref if isinstance(ref, str) else ref.id)}"
-
-
-class Operations:
+class Operations(OperationsCalls):
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-
-    async def get(self, ref: OperationRef) -> Operation:
-        """NotFoundError when it is not kept any more."""
-        return await self._transport.get(Operation, path_of(ref))
-
-    async def cancel(self, ref: OperationRef) -> Operation:
-        """It makes no more steps; what was done stays. A repeat changes nothing; ConflictError when it has ended."""
-        return await self._transport.post(Operation, f"{path_of(ref)}/cancel")
 
     async def wait(self, ref: OperationRef, *, timeout: float | None = None) -> Operation:
         """Until it is at its end, done or cancelled. `timeout` in seconds; TimeoutError after that, and the operation
@@ -54,14 +41,6 @@ class Operations:
             seen = found
             await asyncio.sleep(pause)
             pause = min(most, pause * 1.5)
-
-    async def list(
-        self, *, state: Literal["RUNNING", "DONE", "CANCELLED"] | None = None, most: int | None = None
-    ) -> AsyncIterator[Operation]:
-        """The newest first; `most` of them (None: all that are kept)."""
-        async for page in pages(self._transport, Operation, "/v1/operations", {"state": state}, most):
-            for operation in page:
-                yield operation
 
 
 class Underway:

@@ -6,162 +6,79 @@ A `datetime` needs a time zone. Of the alternatives in a trigger or handler exac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypedDict
 
+from raftsched.client.generated.bulk import BulkFilter
+from raftsched.client.generated.content import (
+    After,
+    Concurrency,
+    Condition,
+    Exponential,
+    Handler,
+    HttpCall,
+    Limits,
+    Misfire,
+    NamedTrigger,
+    Notify,
+    Outcomes,
+    Placement,
+    Rate,
+    Retention,
+    Retry,
+    Trigger,
+)
+from raftsched.client.generated.enums import Action, ClusterEventName, EventName, JobEventName, JobState
+from raftsched.client.generated.scalars import SecretRef
 from raftsched.client.moments import Duration, Moment
 
 if TYPE_CHECKING:
     from raftsched.client.spec_generated import JobDefaults
 
-Action = Literal["pause", "resume", "run", "expire", "delete"]
-JobState = Literal["NEW", "SCHEDULED", "SUSPENDED", "EXPIRED"]
 
-# The jobs that a job follows: exactly one of job, all_of, any_of
-After = TypedDict(
+__all__ = [
+    "Action",
     "After",
-    {
-        "job": str,
-        "all_of": Sequence[str],
-        "any_of": Sequence[str],
-        "on": Literal["succeeded", "failed", "ended"],
-        "pass": Literal["result"],
-    },
-    total=False,
-)
-Trigger = TypedDict(
+    "BulkFilter",
+    "CalendarDays",
+    "ClusterEventName",
+    "Concurrency",
+    "Condition",
+    "DateRange",
+    "DeadFilter",
+    "Duration",
+    "EventFilter",
+    "EventName",
+    "Exponential",
+    "Handler",
+    "Hours",
+    "HttpCall",
+    "InstanceFilter",
+    "JobEventName",
+    "JobFilter",
+    "JobState",
+    "KillFilter",
+    "Limits",
+    "Misfire",
+    "Moment",
+    "NamedTrigger",
+    "NamespaceLimits",
+    "NamespaceSpec",
+    "Notify",
+    "Outcomes",
+    "Placement",
+    "QueueLimits",
+    "Rate",
+    "Retention",
+    "Retry",
+    "SearchFilter",
+    "SecretRef",
+    "StatsFilter",
+    "TimeRange",
     "Trigger",
-    {
-        "at": Moment,
-        "in": Duration,
-        "every": Duration,
-        "cron": str,
-        "rrule": str,
-        "manual": bool,
-        "after": After,
-        "mode": Literal["fixed_rate", "fixed_delay"],
-        "dialect": Literal["vixie", "quartz"],
-        "timezone": str,
-        "jitter": Duration,
-        "starts_at": Moment,
-        "ends_at": Moment,
-        "max_runs": int,
-        "calendar": str,
-        "calendar_action": Literal["skip", "move"],  # of what falls into excluded time; "move": to its end, once
-    },
-    total=False,
-)
-
-
-# The value of a secret, put in its place when a run starts: {"$secret": "name"}
-SecretRef = TypedDict("SecretRef", {"$secret": str})
-
-
-class NamedTrigger(Trigger, total=False):
-    """One of several triggers of a job."""
-
-    id: str
-
-
-class HttpCall(TypedDict, total=False):
-    url: str
-    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
-    headers: Mapping[str, str | SecretRef]
-    body: str | SecretRef
-    expected_status: Sequence[int]
-
-
-class Limits(TypedDict, total=False):
-    memory: str
-    cpu: Duration
-    open_files: int
-
-
-class Handler(TypedDict, total=False):
-    exec: Sequence[str]
-    shell: str
-    python: str
-    http: HttpCall
-    call: str
-    env: Mapping[str, str | SecretRef]
-    cwd: str
-    limits: Limits
-    fresh: bool
-    template: bool  # names in braces are filled in when a run starts, such as {due:%Y-%m-%d}
-
-
-class Exponential(TypedDict, total=False):
-    first: Duration
-    factor: float
-    max: Duration
-    attempts: int
-
-
-class Retry(TypedDict, total=False):
-    delays: Sequence[Duration]
-    exponential: Exponential
-    jitter_percent: int
-    on: Sequence[Literal["failed", "timed_out"]]
-
-
-class Outcomes(TypedDict, total=False):
-    exit: Mapping[str, str]
-    status: Mapping[str, str]
-
-
-class Misfire(TypedDict, total=False):
-    policy: Literal["skip", "once", "all"]
-    grace: Duration
-
-
-class Condition(TypedDict, total=False):
-    path: str
-    http: str
-    status: int
-    job_succeeded: str
-    within: Duration
-
-
-EventName = Literal["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost", "started"]
-ClusterEventName = Literal["leader_changed", "node_lost", "node_back", "disk_short"]
-JobEventName = Literal[EventName, "late", "running_long", "not_run_since"]
-
-
-class Notify(TypedDict, total=False):
-    on: Sequence[JobEventName]
-    webhook: str
-    late_by: Duration
-    longer_than: Duration
-    p95_times: float
-    not_run_for: Duration
-
-
-class Placement(TypedDict, total=False):
-    labels: Mapping[str, str]
-    on: Literal["one", "all"]
-    prefer: Mapping[str, str]
-    shards: int
-
-
-class Rate(TypedDict):
-    """So many starts in each period."""
-
-    count: int
-    per: Duration
-
-
-class Concurrency(TypedDict, total=False):
-    """Limits by key: `key` such as "{params.tenant}", and `max`, `rate` or both."""
-
-    key: str
-    max: int
-    rate: Rate
-
-
-class Retention(TypedDict, total=False):
-    succeeded: int
-    failed: int
-    max_age: Duration
+    "Weekday",
+    "WorkflowFilter",
+]
 
 
 class JobFilter(TypedDict, total=False):
@@ -179,24 +96,6 @@ class JobFilter(TypedDict, total=False):
     next_from: Moment
     next_to: Moment
     order: Literal["asc", "desc"]
-
-
-class BulkFilter(TypedDict, total=False):
-    """The jobs of an action on many: all that is given has to hold."""
-
-    namespace: str
-    name: str
-    name_prefix: str
-    name_contains: str
-    state: Sequence[JobState]  # any of these
-    owner: str
-    labels: Mapping[str, str]
-    queue: str
-    calendar: str
-    created_from: Moment
-    created_to: Moment
-    next_from: Moment
-    next_to: Moment
 
 
 class StatsFilter(TypedDict, total=False):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
-from raftsched.client.moments import Duration
-from raftsched.client.spec import (
+from raftsched.client.generated.content import (
     Concurrency,
     Condition,
     Handler,
@@ -19,6 +18,7 @@ from raftsched.client.spec import (
     Retry,
     Trigger,
 )
+from raftsched.client.moments import Duration
 
 
 class JobSpec(TypedDict, total=False):

@@ -27,16 +27,22 @@ def said(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def query_text(query: Mapping[str, Any] | None) -> str:
-    """Returns the query with its `?`, or "". None is left out, a list is repeated, booleans and times are written as
-    JSON writes them."""
+    """Returns the query with its `?`, or "". None is left out, a list is repeated; booleans, times and durations are
+    written as JSON writes them."""
     pairs: list[tuple[str, str]] = []
     for name, value in (query or {}).items():
         for item in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(item, bool):
                 pairs.append((name, str(item).lower()))
             elif item is not None:
-                pairs.append((name, item.isoformat() if hasattr(item, "isoformat") else str(item)))
+                pairs.append((name, _text(item)))
     return f"?{urlencode(pairs)}" if pairs else ""
+
+
+def _text(value: Any) -> str:
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat())
+    return f"PT{value.total_seconds():f}S" if hasattr(value, "total_seconds") else str(value)
 
 
 def own_key() -> dict[str, str]:

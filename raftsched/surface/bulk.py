@@ -8,10 +8,15 @@ import msgspec
 from msgspec import Meta
 
 from raftsched.bounds import BULK_IDS_MAX, LABELS_MAX
-from raftsched.surface.enums import Action, JobState
-from raftsched.surface.scalars import Duration, JobId, Namespace, Text, TextMap, Time
+from raftsched.surface.enums import Action, JobState, OperationState, one_of
+from raftsched.surface.jobs import FILTERS, STATES
+from raftsched.surface.kinds import action, listing
+from raftsched.surface.operation import READ, WRITES, AnyOf, Operation, Reply
+from raftsched.surface.scalars import Duration, JobId, Namespace, Text, TextMap, Time, TimeText
+from raftsched.surface.sdk import Arg, Sdk, record, typed_dict
 
 
+@typed_dict("BulkFilter", null=False)
 class JobFilterIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """All that is given has to hold. `state`: any of these. Times: from (inclusive), to (not included); `next` is the
     next fire time, and jobs that have none do not match."""
@@ -45,6 +50,7 @@ class ActionsIn(msgspec.Struct, forbid_unknown_fields=True):
     for_: Duration | None = msgspec.field(default=None, name="for")
 
 
+@record("Refusal")
 class RefusalOut(msgspec.Struct):
     """A job on which the action was not possible, and the code of the problem."""
 
@@ -53,8 +59,11 @@ class RefusalOut(msgspec.Struct):
     title: str
 
 
+@record("Operation", types={"filter": "dict[str, Any] | None"}, base="raftsched.client.ends:Ending")
 class OperationOut(msgspec.Struct):
-    """`total`: rows to look at, null when that is not known; `examined` of them were. Of the jobs that matched some
+    """The same done to many jobs, by the cluster, step by step.
+
+    `total`: rows to look at, null when that is not known; `examined` of them were. Of the jobs that matched some
     were changed, some were that way already, and some refused, the first hundred of which are named. `ids`: how many
     were given, null when it goes by a filter. `until`: when those that it pauses are scheduled again."""
 
@@ -64,9 +73,9 @@ class OperationOut(msgspec.Struct):
     filter: JobFilterIn | None
     ids: int | None
     kill: bool
-    created_at: str
-    modified_at: str
-    ended_at: str | None
+    created_at: TimeText
+    modified_at: TimeText
+    ended_at: TimeText | None
     total: int | None
     examined: int
     matched: int
@@ -74,9 +83,10 @@ class OperationOut(msgspec.Struct):
     unchanged: int
     refused: int
     refusals: list[RefusalOut]
-    until: str | None = None
+    until: TimeText | None = None
 
 
+@record("Sample")
 class SampleOut(msgspec.Struct):
     id: str
     namespace: str
@@ -84,6 +94,7 @@ class SampleOut(msgspec.Struct):
     state: str
 
 
+@record("DryRun")
 class DryRunOut(msgspec.Struct):
     """The jobs that an action would change. `complete`: all that had to be looked at was; else there may be more that
     matches."""
@@ -99,3 +110,81 @@ class DryRunOut(msgspec.Struct):
 class DeletedOut(msgspec.Struct):
     deleted: int
     operation: OperationOut
+
+
+ACT = action(
+    "operations_act",
+    "/v1/jobs:actions",
+    "Run a bulk action on jobs",
+    {202: Reply(OperationOut, "It goes on as an operation.", ("Location",)), 200: Reply(DryRunOut, "With dry_run.")},
+    body=ActionsIn,
+    codes=("not-found", "not-possible", "too-many"),
+    body_max=256 * 1024,
+    role="editor",
+    scope="checked",
+    says='{"action": ..., and one of "ids", "filter", "all": true}: 202 and the operation. With "dry_run" nothing is '
+    "done: 200 and how many match. With an Idempotency-Key it may be sent again.",
+)
+DELETE_MATCHING = Operation(
+    "operations_delete_matching",
+    "DELETE",
+    "/v1/jobs",
+    "Delete matching jobs",
+    {
+        200: Reply(AnyOf((DeletedOut, DryRunOut)), "Done, or counted.", ("Location",)),
+        202: Reply(DeletedOut, "It goes on as an operation.", ("Location",)),
+    },
+    query=(*FILTERS, "all", "dry_run"),
+    headers=("Idempotency-Key",),
+    schemas={"state": STATES},
+    codes=(*WRITES, "not-found", "idempotency-mismatch", "not-possible", "too-many"),
+    role="editor",
+    says="?a filter as for the list, or ?all=true; with ?dry_run=true only counted. 200 when it is done, 202 when it "
+    "goes on as an operation. With an Idempotency-Key it may be sent again: that deletes no job made since.",
+)
+GET = Operation(
+    "operations_get",
+    "GET",
+    "/v1/operations/{id}",
+    "Read an operation",
+    {200: OperationOut},
+    query=READ,
+    role="viewer",
+    scope="checked",
+    sdk=Sdk(
+        "Operations.get",
+        (Arg("ref", "OperationRef", sent_as="id"),),
+        "Read an operation. NotFoundError when it is not kept any more.",
+    ),
+)
+CANCEL = action(
+    "operations_cancel",
+    "/v1/operations/{id}/cancel",
+    "Cancel an operation",
+    {200: OperationOut},
+    codes=("illegal-transition",),
+    role="editor",
+    scope="checked",
+    says="It makes no more steps; what was done stays. A repeat changes nothing.",
+    sdk=Sdk(
+        "Operations.cancel",
+        (Arg("ref", "OperationRef", sent_as="id"),),
+        "It makes no more steps; what was done stays. A repeat changes nothing; ConflictError when it has ended.",
+    ),
+)
+LIST = listing(
+    "operations_list_all",
+    "/v1/operations",
+    "List operations",
+    OperationOut,
+    "A page of operations, the newest first.",
+    ("state",),
+    schemas={"state": one_of(OperationState)},
+    scope="checked",
+    says="The newest first.",
+    sdk=Sdk(
+        "Operations.list",
+        ("*", Arg("state", "OperationState | None", None)),
+        "The newest first; `most` of them (None: all that are kept).",
+    ),
+)

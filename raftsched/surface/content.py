@@ -38,6 +38,7 @@ from raftsched.surface.scalars import (
     Zone,
     by_rule,
 )
+from raftsched.surface.sdk import typed_dict
 
 JobRef = Annotated[
     str,
@@ -53,6 +54,7 @@ JobRefs = Annotated[
 ]
 
 
+@typed_dict("After", null=False)
 class AfterIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Exactly one of job, all_of (runs of the same scheduled time), any_of. `on`: which end of their runs starts this
     job, "succeeded" unless given. `pass`: their results are among the params, under "upstream"."""
@@ -68,6 +70,7 @@ class _Given(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=
     """A struct that shows only the fields that were given."""
 
 
+@typed_dict("Trigger", null=False)
 class TriggerIn(_Given, kw_only=True):
     """Exactly one of at, in, every, cron, rrule, manual, after."""
 
@@ -91,9 +94,10 @@ class TriggerIn(_Given, kw_only=True):
     ends_at: Time | None = None
     max_runs: Count | None = None
     calendar: Name | None = None
-    calendar_action: Literal["skip", "move"] | None = None
+    calendar_action: Literal["skip", "move"] | None = None  # of what falls into excluded time; "move": to its end, once
 
 
+@typed_dict("NamedTrigger", null=False)
 class TriggerItemIn(TriggerIn):
     """One of several triggers: its id, and exactly one of at, in, every, cron, rrule. `manual` and `max_runs` are left
     out."""
@@ -104,6 +108,7 @@ class TriggerItemIn(TriggerIn):
 Triggers = Annotated[list[TriggerItemIn], Meta(max_length=TRIGGERS_MAX)]
 
 
+@typed_dict("HttpCall", null=False)
 class HttpIn(_Given):
     url: Url = ""
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] | None = None
@@ -123,6 +128,7 @@ class HttpIn(_Given):
     expected_status: list[Status] = []
 
 
+@typed_dict("Limits", null=False, types={"cpu": "Duration"})
 class LimitsIn(_Given):
     """Limits of each process of a run."""
 
@@ -149,6 +155,7 @@ class LimitsIn(_Given):
     open_files: Annotated[int, Meta(ge=16, le=1_048_576, description="an integer from 16 to 1,048,576")] | None = None
 
 
+@typed_dict("Handler", null=False)
 class HandlerIn(_Given):
     """Exactly one of exec, shell, python, http, call."""
 
@@ -182,9 +189,11 @@ class HandlerIn(_Given):
     )
     limits: LimitsIn | None = None
     fresh: Annotated[bool, Meta(description="true or false")] = False
+    # names in braces are filled in when a run starts, such as {due:%Y-%m-%d}
     template: Annotated[bool, Meta(description="true or false")] = False
 
 
+@typed_dict("Exponential", null=False)
 class ExponentialIn(msgspec.Struct, forbid_unknown_fields=True):
     """Delays that grow: `first`, then each `factor` times the one before, none above `max`."""
 
@@ -194,6 +203,7 @@ class ExponentialIn(msgspec.Struct, forbid_unknown_fields=True):
     attempts: Annotated[int, Meta(ge=1, le=100, description="an integer from 1 to 100")] = 5
 
 
+@typed_dict("Retry", null=False)
 class RetryIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """The delay of each level, as a list or by a rule, not both; jitter lengthens each by up to so much of it."""
 
@@ -205,6 +215,7 @@ class RetryIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     )
 
 
+@typed_dict("Misfire", null=False)
 class MisfireIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """The policy for due times that passed: one more than `grace` ago was missed, and it is not run, run once for all,
     or each (one after the other where runs may not overlap). A job that is due once runs, however late: for it "once"
@@ -214,6 +225,7 @@ class MisfireIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     grace: Duration = "15m"
 
 
+@typed_dict("Condition", null=False)
 class ConditionIn(_Given):
     """Exactly one of path, http (with a status), job_succeeded (within a time)."""
 
@@ -245,6 +257,7 @@ class ConditionIn(_Given):
     within: Duration | None = None
 
 
+@typed_dict("Placement", null=False)
 class PlacementIn(_Given):
     """`prefer`: of the nodes and workers that are free, those that carry most of these labels come first. `on` "all": a
     run is a part on each of those that can take it; `shards`: a run is so many parts. A run has one or the other."""
@@ -255,12 +268,14 @@ class PlacementIn(_Given):
     shards: Annotated[int, Meta(ge=1, le=SHARDS_MAX)] | None = None
 
 
+@typed_dict("Retention", null=False)
 class RetentionIn(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     succeeded: Kept = 200
     failed: Kept = 100
     max_age: Duration = "7d"
 
 
+@typed_dict("Notify", null=False)
 class NotifyIn(_Given):
     """The webhook is told of these events. `late` needs `late_by`, `running_long` needs `longer_than` or `p95_times`
     (so many times as long as 95 of 100 runs lately), `not_run_since` needs `not_run_for`."""
@@ -303,6 +318,7 @@ KeyTemplate = Annotated[
 ]
 
 
+@typed_dict("Rate", null=False, needed=True, types={"per": "Duration"})
 class RateIn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """So many starts in each period."""
 
@@ -310,6 +326,7 @@ class RateIn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     per: RatePeriod | None = None
 
 
+@typed_dict("Concurrency", null=False)
 class ConcurrencyIn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """`key`: text in which {params.NAME} stands for a param of the run (a dot goes into an object), and {job} for the
     name of the job. Of all runs of the namespace with the same key at most `max` go at one time, and so many start as
@@ -341,6 +358,7 @@ _ByStatus = Annotated[
 ]
 
 
+@typed_dict("Outcomes", null=False)
 class OutcomesIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """Says what exit codes (0 to 255), or the statuses of an http handler, mean where that is neither success nor
     failure as usual: a code, or a range of them such as "500-599", to "succeed", "retry" (it failed, as any), "fail"

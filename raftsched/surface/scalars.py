@@ -23,6 +23,7 @@ from raftsched.bounds import (
     URL_MAX,
 )
 from raftsched.surface import patterns
+from raftsched.surface.sdk import typed_dict
 
 Duration = Annotated[
     str,
@@ -34,6 +35,10 @@ Duration = Annotated[
 Time = Annotated[
     str, Meta(description="a time in RFC 3339 such as 2030-01-31T02:00:00Z", extra_json_schema={"format": "date-time"})
 ]
+
+
+# Of answers: a time that /openapi.json describes as any text, as it always did; the SDK has a datetime of it.
+TimeText = Annotated[str, Meta(extra={"format": "date-time"})]
 
 
 def by_rule(rule: names.NameRule, description: str = "") -> Meta:
@@ -85,6 +90,7 @@ SecretName = Annotated[
 ]
 
 
+@typed_dict("SecretRef", null=False, needed=True)
 class SecretRef(msgspec.Struct, forbid_unknown_fields=True):
     """The value of a secret, which is put in its place when a run starts."""
 

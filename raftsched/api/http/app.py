@@ -37,7 +37,6 @@ from raftsched.api.http.requests import HostCheck, check_site
 from raftsched.api.http.streams import STREAMS, Streams, while_it_holds
 from raftsched.api.http.traces import enter_trace, has_traces, traced
 from raftsched.api.jobs.forecast import FORECASTS
-from raftsched.api.jobs.texts import BODY_MAX
 from raftsched.api.openapi.documents import DOCUMENTS, Documents
 from raftsched.api.routes import ROUTES
 from raftsched.api.runs.changes import FEED, Feed
@@ -47,6 +46,7 @@ from raftsched.api.runs.searching import SEARCHES, Searches
 from raftsched.api.serving import Route
 from raftsched.errors import KINDS, RaftschedError
 from raftsched.security.shown import path_without_secrets
+from raftsched.surface.jobs import BATCH_BODY_MAX
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ _Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 def build_app(ctx: ApiContext) -> web.Application:
     """server.ApiServer serves it."""
-    app = web.Application(client_max_size=BODY_MAX)
+    app = web.Application(client_max_size=BATCH_BODY_MAX)
     metrics = ApiMetrics(ctx.cluster.status, ctx.meta, ctx.rates)
     ctx.registry.register(metrics)
     ctx.registry.register(OperatorsMetrics(ctx))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -16,15 +16,13 @@ from raftsched.api.http.call import Call, read_no_body
 from raftsched.api.http.idempotency import UNNAMED, Named, done_before, under
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import job_of, propose_one, reply_fields, reply_job
-from raftsched.api.http.requests import READ, catch_up, job_id_of
+from raftsched.api.http.requests import catch_up, job_id_of
 from raftsched.api.jobs.render import etag, never_fires
 from raftsched.api.jobs.rules import check_run, encode_params
 from raftsched.api.jobs.targets import change_target, target_job
 from raftsched.api.jobs.triggers import time_of, until_of
-from raftsched.api.openapi.declarations import action
-from raftsched.api.openapi.operation import BODIES, WRITES, H, Reply, operation
-from raftsched.api.openapi.types import JOB
 from raftsched.api.rows import get_job, requested_job
+from raftsched.api.serving import serves
 from raftsched.core.commands import Accepted, RunNow, SetJobState, SkipNext, encode
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.limits import RUN_MAX
@@ -33,7 +31,7 @@ from raftsched.core.rows import decode_instance
 from raftsched.core.rules.references import may_refer, missing, references_in
 from raftsched.core.tables import Table, after, from_by_job, u64
 from raftsched.errors import RaftschedError
-from raftsched.surface.jobs import ExpireIn, JobStateShown, PauseIn, RunIn, RunMade, SkipNextIn, StateIn
+from raftsched.surface import job_actions
 from raftsched.surface.scalars import Nothing
 from raftsched.templates import TEMPLATE, wrong_in
 
@@ -49,29 +47,11 @@ class _Said(msgspec.Struct):
 
 
 _body = msgspec.json.Decoder(_Said)
-_state = msgspec.json.Decoder(StateIn)
+_state = msgspec.json.Decoder(job_actions.StateIn)
 
 
-def _change(summary: str, body: type[msgspec.Struct] = Nothing, *codes: str) -> Callable[[H], H]:
-    """Declares a POST that does something to one job, and answers with the job."""
-    return action(
-        summary,
-        {200: Reply(JOB, "As it is now.", ("ETag",))},
-        if_match=True,
-        of_job=True,
-        body=body,
-        body_required=False,
-        codes=("illegal-transition", "stale-revision", *codes),
-        role="editor",
-        scope="checked",
-    )
-
-
-@_change("Pause a job", PauseIn)
-async def pause(ctx: ApiContext, call: Call[PauseIn]) -> web.Response:
-    """With `until` or `for` the job is scheduled again by itself at that time; else it stays SUSPENDED until somebody
-    resumes it. A later pause replaces an earlier one. A job that is NEW was never scheduled and stays NEW, up to that
-    time if one is given."""
+@serves(job_actions.PAUSE)
+async def pause(ctx: ApiContext, call: Call[job_actions.PauseIn]) -> web.Response:
     errors: list[FieldError] = []
     resume_at_ms = until_of(call.body.until, call.body.for_, ctx.now_ms(), errors)
     if errors:
@@ -80,29 +60,18 @@ async def pause(ctx: ApiContext, call: Call[PauseIn]) -> web.Response:
     return await _post(ctx, call, "pause", JobState.SUSPENDED, raw, resume_at_ms=resume_at_ms)
 
 
-@_change("Resume a job")
+@serves(job_actions.RESUME)
 async def resume(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     return await _post(ctx, call, "resume", JobState.SCHEDULED)
 
 
-@_change("Expire a job for good", ExpireIn)
-async def expire(ctx: ApiContext, call: Call[ExpireIn]) -> web.Response:
+@serves(job_actions.EXPIRE)
+async def expire(ctx: ApiContext, call: Call[job_actions.ExpireIn]) -> web.Response:
     return await _post(ctx, call, "expire", JobState.EXPIRED, call.raw, kill=call.body.kill)
 
 
-@action(
-    "Run a job now",
-    {202: Reply(RunMade, "An instance was made.", ("Location",), leads_to="/v1/instances/{id}")},
-    body=RunIn,
-    codes=("illegal-transition", "too-many"),
-    body_required=False,
-    body_max=None,
-    role="editor",
-    scope="checked",
-    work=True,
-)
-async def run(ctx: ApiContext, call: Call[RunIn]) -> web.Response:
-    """A manual run. With an Idempotency-Key it may be sent again."""
+@serves(job_actions.RUN)
+async def run(ctx: ApiContext, call: Call[job_actions.RunIn]) -> web.Response:
     anywhere = "name" not in call.path and within() is None
     job_id = job_id_of(call) if anywhere else (await target_job(ctx, call)).id
     name = call.key("run", job_text(job_id).encode(), call.raw)
@@ -112,7 +81,7 @@ async def run(ctx: ApiContext, call: Call[RunIn]) -> web.Response:
     return reply_fields({"id": made, "job_id": job_text(job_id)}, 202, {"Location": f"/v1/instances/{made}"})
 
 
-async def _propose_run(ctx: ApiContext, job_id: int, given: RunIn, name: Named) -> Accepted:
+async def _propose_run(ctx: ApiContext, job_id: int, given: job_actions.RunIn, name: Named) -> Accepted:
     settings = ctx.settings()
     params = None
     if given.params is not None:
@@ -181,10 +150,8 @@ async def _missing(ctx: ApiContext, job_id: int, params: bytes) -> list[FieldErr
     return [FieldError(reference.pointer, why, "unknown-reference") for reference, why in found]
 
 
-@_change("Skip the next run", SkipNextIn, "not-next")
-async def skip_next(ctx: ApiContext, call: Call[SkipNextIn]) -> web.Response:
-    """The next time is left out; with `at` only that one, so that a repeat leaves out no other. With an Idempotency-Key
-    it may be sent again as well."""
+@serves(job_actions.SKIP_NEXT)
+async def skip_next(ctx: ApiContext, call: Call[job_actions.SkipNextIn]) -> web.Response:
     errors: list[FieldError] = []
     at_ms = time_of(call.body.at, "/at", errors)
     if errors:
@@ -257,41 +224,25 @@ async def _set(
 # ---------------------------------------------------------------- as a state
 
 
-def _state_change(summary: str, body: Any = None) -> Callable[[H], H]:
-    """Declares a PUT or DELETE of the state of one job, which answers with the job."""
-    answers = {200: Reply(JOB, "As it is now.", ("ETag",))}
-    codes = (*BODIES, *WRITES, "illegal-transition", "stale-revision")
-    return operation(
-        summary, answers, headers=("If-Match",), body=body, codes=codes, of_job=True, role="editor", scope="checked"
-    )
-
-
-@operation(
-    "Read the state of a job",
-    {200: Reply(JobStateShown, "Its state.", ("ETag",))},
-    query=READ,
-    role="viewer",
-    scope="checked",
-)
+@serves(job_actions.GET_STATE)
 async def get_state(ctx: ApiContext, call: Call[None]) -> web.Response:
     with ctx.read() as view:
         job = requested_job(view, call)
     return reply_fields({"state": job.state.name}, headers={"ETag": etag(job)})
 
 
-@_state_change("Set the state of a job", StateIn | Literal["SCHEDULED", "SUSPENDED"])
-async def put_state(ctx: ApiContext, call: Call[StateIn]) -> web.Response:
-    """{"state": "SCHEDULED"} or {"state": "SUSPENDED"}; the bare string will do. NEW stays NEW, as with `pause`."""
+@serves(job_actions.PUT_STATE)
+async def put_state(ctx: ApiContext, call: Call[job_actions.StateIn]) -> web.Response:
     raw = call.raw
     if raw.lstrip()[:1] == b'"':
         raw = b'{"state":' + raw + b"}"
-    given = strict.read(raw, StateIn, _state, "invalid-body")
+    given = strict.read(raw, job_actions.StateIn, _state, "invalid-body")
     if given.state is None:
         raise Problem("invalid-body", errors=[FieldError("/state", 'is missing; give "SCHEDULED" or "SUSPENDED"')])
     return await _set(ctx, call, JobState[given.state])
 
 
-@_state_change("Expire a job for good")
+@serves(job_actions.DELETE_STATE)
 async def delete_state(ctx: ApiContext, call: Call[None]) -> web.Response:
     await read_no_body(call)
     return await _set(ctx, call, JobState.EXPIRED)

@@ -17,30 +17,19 @@ from raftsched.api.http.requests import catch_up
 from raftsched.api.jobs.moments import sources_of
 from raftsched.api.jobs.targets import target_job
 from raftsched.api.jobs.triggers import time_of
-from raftsched.api.openapi.declarations import action
-from raftsched.api.openapi.operation import Reply
+from raftsched.api.serving import serves
 from raftsched.core.commands import Accepted, Backfill, encode
 from raftsched.core.ids import job_text
 from raftsched.core.model import EveryMode, Job, Trigger, TriggerKind
 from raftsched.core.rules.backfill import times_without_run
 from raftsched.schedule import TriggerError
-from raftsched.surface.jobs import BackfillIn, BackfillMade, BackfillSeen
+from raftsched.surface import job_actions
 
 TRIES = 5  # when the job is changed meanwhile
 
 
-@action(
-    "Run a job for past times",
-    {202: Reply(BackfillMade, "Instances were made.", ("Location",)), 200: Reply(BackfillSeen, "With dry_run.")},
-    body=BackfillIn,
-    codes=("illegal-transition", "stale-revision", "not-possible", "too-many"),
-    role="editor",
-    scope="checked",
-)
-async def backfill(ctx: ApiContext, call: Call[BackfillIn]) -> web.Response:
-    """One run for each time from `from` on, to before `to`, that is past and was not run, oldest first; overlap decides
-    whether they wait for each other. Asked for again, it makes none twice. With an Idempotency-Key it may be sent
-    again."""
+@serves(job_actions.BACKFILL)
+async def backfill(ctx: ApiContext, call: Call[job_actions.BackfillIn]) -> web.Response:
     job = await target_job(ctx, call)
     name = call.key("backfill", job_text(job.id).encode(), call.raw)
     accepted = done_before(ctx, name)

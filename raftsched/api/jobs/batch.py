@@ -26,10 +26,9 @@ from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.parse import create_command, read_job
 from raftsched.api.jobs.render import STATE_NAMES, next_fire_at_ms
 from raftsched.api.jobs.resolving import TRIES, defaults_change_too_often, refresh_defaults
-from raftsched.api.jobs.texts import AT_ONCE, BODY_MAX, job_texts
-from raftsched.api.openapi.operation import JOB_BODIES, JSON, WRITES, Reply, operation
-from raftsched.api.openapi.types import BATCH
+from raftsched.api.jobs.texts import AT_ONCE, job_texts
 from raftsched.api.resources.webhooks_seen import is_limited, refuse_unseen
+from raftsched.api.serving import serves
 from raftsched.cluster_settings import Settings
 from raftsched.core.commands import Accepted, Answer, Rejected
 from raftsched.core.ids import job_text
@@ -37,32 +36,18 @@ from raftsched.core.subjects.idempotency import BATCH_PLACES, item_result
 from raftsched.core.subjects.namespace import DEFAULTS_STALE
 from raftsched.errors import RaftschedError
 from raftsched.raft import settle
-from raftsched.surface.jobs import BatchMade
-from raftsched.surface.jobs_generated import JobIn
+from raftsched.surface import jobs
+from raftsched.surface.job_shapes import BatchMade
 
 PROPOSAL_COMMANDS = 1_000
 PROPOSAL_BYTES = 256 * 1024
 
-_LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 _encode = msgspec.json.Encoder().encode
 
 
-@operation(
-    "Create up to 10,000 jobs",
-    {200: Reply(BATCH, "A result for each job, in their order.")},
-    body=list[JobIn],
-    body_max=BODY_MAX,
-    media=(JSON, *sorted(_LINES)),
-    headers=("Idempotency-Key",),
-    codes=(*JOB_BODIES, *WRITES, "idempotency-mismatch"),
-    role="editor",
-    scope="checked",
-    work=True,
-)
+@serves(jobs.CREATE_BATCH)
 async def create_batch(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """A JSON list of jobs, or one job in each line. With an Idempotency-Key the same batch may be sent again: what was
-    made is answered as it is now, what was refused is tried again."""
-    lines = call.request.headers["Content-Type"].partition(";")[0].strip().lower() in _LINES
+    lines = call.request.headers["Content-Type"].partition(";")[0].strip().lower() in jobs.LINES
     raw = call.raw
     # The digest of a large body takes long, and needs no interpreter meanwhile.
     name = call.key("batch", raw) if len(raw) <= AT_ONCE else await asyncio.to_thread(call.key, "batch", raw)

@@ -20,15 +20,13 @@ from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.http.idempotency import Named, done_before, propose_once
 from raftsched.api.http.problems import FieldError, ParameterError, Problem
 from raftsched.api.http.replies import propose_one, reply_page, reply_value
-from raftsched.api.http.requests import READ, catch_up, id_of
+from raftsched.api.http.requests import catch_up, id_of
 from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.due import shown_times
-from raftsched.api.jobs.filters import PARAMETERS, of_body, of_query, shown
+from raftsched.api.jobs.filters import of_body, of_query, shown
 from raftsched.api.jobs.triggers import until_of
-from raftsched.api.openapi.declarations import action, listing
-from raftsched.api.openapi.operation import WRITES, AnyOf, Reply, operation
 from raftsched.api.rows import get_job, page
-from raftsched.api.runs.states import JOB_STATES, OPERATION_STATE
+from raftsched.api.serving import serves
 from raftsched.core import transitions
 from raftsched.core.commands import CancelOperation, StartOperation, encode
 from raftsched.core.ids import job_text, parse_job
@@ -39,10 +37,10 @@ from raftsched.core.rules.selection import match, walk
 from raftsched.core.subjects.operations import BulkAction, Operation, OperationState
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import KINDS
-from raftsched.surface.bulk import ActionsIn, DeletedOut, DryRunOut, JobFilterIn, OperationOut, RefusalOut, SampleOut
+from raftsched.surface import bulk
+from raftsched.surface.jobs import FILTERS
 from raftsched.surface.scalars import Nothing
 
-BODY_MAX = 256 * 1024  # bytes
 LOOK_MAX = 1_000_000  # rows looked at for a dry run
 SAMPLE_MAX = 10
 _LISTING = "operations"
@@ -65,18 +63,8 @@ class _Asked:
     resume_at_ms: int | None = None  # of a pause
 
 
-@action(
-    "Run a bulk action on jobs",
-    {202: Reply(OperationOut, "It goes on as an operation.", ("Location",)), 200: Reply(DryRunOut, "With dry_run.")},
-    body=ActionsIn,
-    codes=("not-found", "not-possible", "too-many"),
-    body_max=BODY_MAX,
-    role="editor",
-    scope="checked",
-)
-async def act(ctx: ApiContext, call: Call[ActionsIn]) -> web.Response:
-    """{"action": ..., and one of "ids", "filter", "all": true}: 202 and the operation. With "dry_run" nothing is done:
-    200 and how many match. With an Idempotency-Key it may be sent again."""
+@serves(bulk.ACT)
+async def act(ctx: ApiContext, call: Call[bulk.ActionsIn]) -> web.Response:
     name = call.key("jobs:actions", call.raw)
     accepted = done_before(ctx, name)
     if accepted is not None and accepted.operation is not None:
@@ -92,7 +80,7 @@ async def act(ctx: ApiContext, call: Call[ActionsIn]) -> web.Response:
     return _reply(await _start(ctx, asked, name), 202)
 
 
-def _asked(given: ActionsIn, now_ms: int) -> _Asked:
+def _asked(given: bulk.ActionsIn, now_ms: int) -> _Asked:
     errors: list[FieldError] = []
     if given.action is None:
         errors.append(FieldError("/action", "is missing; give pause, resume, run, expire or delete"))
@@ -114,7 +102,7 @@ def _asked(given: ActionsIn, now_ms: int) -> _Asked:
         else:
             ids.append(job_id)
     ways = (given.ids is not None) + (given.filter is not None) + given.all
-    if ways != 1 or given.ids == [] or given.filter == JobFilterIn():
+    if ways != 1 or given.ids == [] or given.filter == bulk.JobFilterIn():
         detail = 'needs one of these three, and one only: "ids", a "filter" (neither of them empty), "all": true'
         errors.append(FieldError("", detail))
     if errors:
@@ -127,25 +115,12 @@ def _asked(given: ActionsIn, now_ms: int) -> _Asked:
     return _Asked(BulkAction[given.action.upper()], wanted, tuple(ids), given.kill, resume_at_ms)
 
 
-@operation(
-    "Delete matching jobs",
-    {
-        200: Reply(AnyOf((DeletedOut, DryRunOut)), "Done, or counted.", ("Location",)),
-        202: Reply(DeletedOut, "It goes on as an operation.", ("Location",)),
-    },
-    query=(*PARAMETERS, "all", "dry_run"),
-    headers=("Idempotency-Key",),
-    schemas={"state": JOB_STATES},
-    codes=(*WRITES, "not-found", "idempotency-mismatch", "not-possible", "too-many"),
-    role="editor",
-)
+@serves(bulk.DELETE_MATCHING)
 async def delete_matching(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """?a filter as for the list, or ?all=true; with ?dry_run=true only counted. 200 when it is done, 202 when it goes
-    on as an operation. With an Idempotency-Key it may be sent again: that deletes no job made since."""
     query = call.query
     wanted = of_query(query)
     if wanted.is_empty != query.flag("all"):
-        detail = f"What to delete must be said in one way: by a filter ({', '.join(PARAMETERS)}), or by all=true."
+        detail = f"What to delete must be said in one way: by a filter ({', '.join(FILTERS)}), or by all=true."
         error = ParameterError("all", "must be true without a filter, and left out with one", "inconsistent")
         raise Problem("invalid-parameter", detail, [error])
     asked = _Asked(BulkAction.DELETE, wanted)
@@ -156,7 +131,7 @@ async def delete_matching(ctx: ApiContext, call: Call[None]) -> web.Response:
     started = await _start(ctx, asked, name) if done is None or done.operation is None else done.operation
     row = await _ended(ctx, started)
     status = 202 if row.state is OperationState.RUNNING else 200
-    return reply_value(DeletedOut(row.changed, _shown(row)), status, {"Location": _location(row)})
+    return reply_value(bulk.DeletedOut(row.changed, _shown(row)), status, {"Location": _location(row)})
 
 
 async def _start(ctx: ApiContext, asked: _Asked, name: Named) -> Operation:
@@ -190,7 +165,7 @@ async def _ended(ctx: ApiContext, operation: Operation) -> Operation:
 
 
 async def _dry_run(ctx: ApiContext, asked: _Asked) -> web.Response:
-    counted = DryRunOut(asked.action.name.lower(), 0, 0, True, [])
+    counted = bulk.DryRunOut(asked.action.name.lower(), 0, 0, True, [])
     if asked.filter is None:
         await _count_ids(ctx, asked.ids, counted)
     else:
@@ -198,7 +173,7 @@ async def _dry_run(ctx: ApiContext, asked: _Asked) -> web.Response:
     return reply_value(counted)
 
 
-async def _count_ids(ctx: ApiContext, ids: tuple[int, ...], counted: DryRunOut) -> None:
+async def _count_ids(ctx: ApiContext, ids: tuple[int, ...], counted: bulk.DryRunOut) -> None:
     slices = Slices()
     while counted.examined < len(ids):
         with ctx.read() as view:
@@ -210,7 +185,7 @@ async def _count_ids(ctx: ApiContext, ids: tuple[int, ...], counted: DryRunOut) 
         await slices.turn()
 
 
-async def _count_matches(ctx: ApiContext, wanted: JobFilter, counted: DryRunOut) -> None:
+async def _count_matches(ctx: ApiContext, wanted: JobFilter, counted: bulk.DryRunOut) -> None:
     """A bounded number of rows at a time: no reader stays open for long, and others get their turns."""
     with ctx.read() as view:
         way = walk(wanted, meta(view).last_id)
@@ -233,18 +208,18 @@ async def _count_matches(ctx: ApiContext, wanted: JobFilter, counted: DryRunOut)
         await slices.turn()
 
 
-def _count(counted: DryRunOut, job: Job | None) -> None:
+def _count(counted: bulk.DryRunOut, job: Job | None) -> None:
     if job is None:
         return
     counted.matched += 1
     if len(counted.sample) < SAMPLE_MAX:
-        counted.sample.append(SampleOut(job_text(job.id), job.namespace, job.name, job.state.name))
+        counted.sample.append(bulk.SampleOut(job_text(job.id), job.namespace, job.name, job.state.name))
 
 
 # ---------------------------------------------------------------- operations
 
 
-@operation("Read an operation", {200: OperationOut}, query=READ, role="viewer", scope="checked")
+@serves(bulk.GET)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     number = _number(call)
     with ctx.read() as view:
@@ -254,16 +229,8 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_value(_shown(found))
 
 
-@listing(
-    "List operations",
-    OperationOut,
-    "A page of operations, the newest first.",
-    ("state",),
-    schemas={"state": OPERATION_STATE},
-    scope="checked",
-)
+@serves(bulk.LIST)
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The newest first."""
     query = call.query
     state = query.choice("state", *(state.name for state in OperationState))
     before = query.cursor(_LISTING)
@@ -278,9 +245,8 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_page(call.request, [_encode(_shown(one)) for one in found], _LISTING, query.filters(), last)
 
 
-@action("Cancel an operation", {200: OperationOut}, codes=("illegal-transition",), role="editor", scope="checked")
+@serves(bulk.CANCEL)
 async def cancel(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """It makes no more steps; what was done stays. A repeat changes nothing."""
     number = _number(call)
     if within() is not None:
         await catch_up(ctx)
@@ -339,8 +305,8 @@ def _reply(operation: Operation, status: int) -> web.Response:
     return reply_value(_shown(operation), status, {"Location": _location(operation)})
 
 
-def _shown(row: Operation) -> OperationOut:
-    return OperationOut(
+def _shown(row: Operation) -> bulk.OperationOut:
+    return bulk.OperationOut(
         id=job_text(row.id),
         action=row.action.name.lower(),
         state=row.state.name,
@@ -356,7 +322,7 @@ def _shown(row: Operation) -> OperationOut:
         changed=row.changed,
         unchanged=row.matched - row.changed - row.refused,
         refused=row.refused,
-        refusals=[RefusalOut(job_text(one.job_id), one.code, _title(one.code)) for one in row.refusals],
+        refusals=[bulk.RefusalOut(job_text(one.job_id), one.code, _title(one.code)) for one in row.refusals],
         until=format_time_or_none(row.resume_at_ms),
     )
 

@@ -31,10 +31,9 @@ from raftsched.api.jobs.notify import refuse_unknown
 from raftsched.api.jobs.parse import Content, read_job
 from raftsched.api.jobs.render import content_json
 from raftsched.api.jobs.targets import check_tag
-from raftsched.api.openapi.operation import JOB_BODIES, JSON, MERGE_PATCH, operation
-from raftsched.api.openapi.types import JOB_PATCH
 from raftsched.api.resources.webhooks_seen import refuse_unseen
 from raftsched.api.rows import requested_job
+from raftsched.api.serving import serves
 from raftsched.core.commands import Rejected
 from raftsched.core.levels import PARTS_SINCE
 from raftsched.core.model import Job, Policy
@@ -52,28 +51,15 @@ from raftsched.core.rules.creation import (
 from raftsched.core.rules.references import missing, references
 from raftsched.core.rules.selection import DEFAULT_NAMESPACE, is_followed
 from raftsched.core.tables import ReadView, Table, from_u64, name_key, u64
-from raftsched.surface.jobs import CheckedOut, Result
-from raftsched.surface.jobs_generated import JobIn
+from raftsched.surface import jobs
 
 T = TypeVar("T")
 
 
-@operation(
-    "Check a job that is to be created",
-    {200: CheckedOut},
-    headers=("If-None-Match",),
-    body=JobIn,
-    body_max=None,
-    codes=(*JOB_BODIES, "name-taken", "exists", "not-possible"),
-    changes_nothing=True,
-    role="editor",
-    scope="checked",
-)
+@serves(jobs.CHECK_NEW)
 async def check_new(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """The body is checked as that of a create is, and refused as that would be: its fields, the limits, what it names,
-    its name and its namespace."""
 
-    def look(view: ReadView) -> tuple[Content, Result]:
+    def look(view: ReadView) -> tuple[Content, jobs.Result]:
         content = read_job(call.raw, ctx.settings(), ctx.now_ms(), lambda name: read_defaults(view, name))
         namespace = content.namespace or DEFAULT_NAMESPACE
         check_permitted(namespace)  # first: others are not told what is missing in it
@@ -84,24 +70,11 @@ async def check_new(ctx: ApiContext, call: Call[Any]) -> web.Response:
     return await _reply(ctx, result, content, content.namespace or DEFAULT_NAMESPACE, None)
 
 
-@operation(
-    "Check a change of a job",
-    {200: CheckedOut},
-    headers=("If-Match",),
-    body=JOB_PATCH,
-    body_max=None,
-    media=(JSON, MERGE_PATCH),
-    codes=(*JOB_BODIES, "name-taken", "stale-revision"),
-    of_job=True,
-    changes_nothing=True,
-    role="editor",
-    scope="checked",
-)
+@serves(jobs.CHECK_CHANGE)
 async def check_change(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """The body is checked as that of a PATCH is, and refused as that would be."""
     change = call.json()
 
-    def look(view: ReadView) -> tuple[Job, Content, Result]:
+    def look(view: ReadView) -> tuple[Job, Content, jobs.Result]:
         job = check_tag(call, requested_job(view, call))
         if call.if_match not in (None, job.revision):
             raise Problem("stale-revision", f"The job is at revision {job.revision} now; read it again.")
@@ -153,7 +126,7 @@ async def _seen(ctx: ApiContext, look: Callable[[ReadView], T]) -> T:
         return look(view)
 
 
-def _outcome(view: ReadView, content: Content, namespace: str, *, create_only: bool) -> Result:
+def _outcome(view: ReadView, content: Content, namespace: str, *, create_only: bool) -> jobs.Result:
     name, policy = content.name, content.policy
     job = None if name is None or name_error(namespace, name) is not None else _find(view, namespace, name)
     if job is None or waits_for(policy) != waits_for(job.policy):
@@ -190,7 +163,9 @@ def _find(view: ReadView, namespace: str, name: str) -> Job | None:
     return None if row is None else decode_job(row)
 
 
-async def _reply(ctx: ApiContext, result: Result, content: Content, namespace: str, job: Job | None) -> web.Response:
+async def _reply(
+    ctx: ApiContext, result: jobs.Result, content: Content, namespace: str, job: Job | None
+) -> web.Response:
     policy, now_ms = content.policy, ctx.now_ms()
     with ctx.read() as view:
         seed = seed_of_new(view, namespace, content.name, policy)

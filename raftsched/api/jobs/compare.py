@@ -15,22 +15,20 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ
 from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.checking import is_same, refuse_missing
 from raftsched.api.jobs.defaults import read_defaults
 from raftsched.api.jobs.endpoints import identify
 from raftsched.api.jobs.parse import Content, read_job, too_large
 from raftsched.api.jobs.render import etag
-from raftsched.api.jobs.texts import BODY_MAX, job_texts
-from raftsched.api.openapi.operation import JOB_BODIES, operation
+from raftsched.api.jobs.texts import job_texts
 from raftsched.api.rows import get_named
+from raftsched.api.serving import serves
 from raftsched.cluster_settings import Settings
 from raftsched.core.model import Job, JobState, Trigger, TriggerKind
 from raftsched.core.rules.selection import DEFAULT_NAMESPACE
 from raftsched.core.tables import ReadView
-from raftsched.surface.jobs import ComparedOut, ComparedPage, ComparisonOut
-from raftsched.surface.jobs_generated import JobIn
+from raftsched.surface import jobs
 
 _PAUSED = (JobState.NEW, JobState.SUSPENDED)
 
@@ -44,22 +42,8 @@ _named = msgspec.json.Decoder(_Named)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-@operation(
-    "Compare up to 10,000 jobs with new versions",
-    {200: ComparedPage},
-    query=READ,
-    body=list[JobIn],
-    body_max=BODY_MAX,
-    codes=JOB_BODIES,
-    changes_nothing=True,
-    role="viewer",
-    scope="checked",
-)
+@serves(jobs.COMPARE_ALL)
 async def compare_all(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """Says of each what a PUT by its name would do. What is `unchanged` with `consistency=leader` need not be put; what
-    is `changed` is put with its `etag` in If-Match, and what is `created` with If-None-Match: *, so that nothing is
-    overwritten that was not compared. A job that is due so long after its creation (`in`) is unchanged, too, when its
-    time is given instead, as in exports, and one that counts in UTC when it is given that zone."""
     slices = Slices()
     texts = await job_texts(call.raw, slices)
     settings, now_ms = ctx.settings(), ctx.now_ms()
@@ -68,10 +52,10 @@ async def compare_all(ctx: ApiContext, call: Call[Any]) -> web.Response:
         with ctx.read() as view:
             items.append(_compared(view, text, settings, now_ms))
         await slices.turn()
-    return reply_value(ComparedPage(items))
+    return reply_value(jobs.ComparedPage(items))
 
 
-def _compared(view: ReadView, raw: bytes, settings: Settings, now_ms: int) -> ComparedOut:
+def _compared(view: ReadView, raw: bytes, settings: Settings, now_ms: int) -> jobs.ComparedOut:
     try:
         if len(raw) > settings.body_max_bytes:
             raise too_large(len(raw), settings.body_max_bytes)
@@ -84,13 +68,13 @@ def _compared(view: ReadView, raw: bytes, settings: Settings, now_ms: int) -> Co
         refuse_missing(view, content, address.namespace, job)
     except Problem as problem:
         where = [f"{one.pointer or '/'} {one.detail}" for one in problem.errors if isinstance(one, FieldError)]
-        return ComparedOut("refused", "; ".join(where) or problem.detail)
+        return jobs.ComparedOut("refused", "; ".join(where) or problem.detail)
     except (ValueError, RecursionError):
-        return ComparedOut("refused", "This is no job.")
+        return jobs.ComparedOut("refused", "This is no job.")
     if job is None:
-        return ComparedOut("created")
+        return jobs.ComparedOut("created")
     same = _is_same(view, _as_exported(job, content), content)
-    return ComparedOut("unchanged" if same else "changed", etag=etag(job))
+    return jobs.ComparedOut("unchanged" if same else "changed", etag=etag(job))
 
 
 def _job(view: ReadView, namespace: str, name: str) -> Job | None:
@@ -149,21 +133,8 @@ def _is_same(view: ReadView, job: Job, content: Content) -> bool:
     return is_same(view, job, content) and (job.state in _PAUSED) == _suspended(job, content)
 
 
-@operation(
-    "Compare a job with a new version",
-    {200: ComparisonOut},
-    query=READ,
-    body=JobIn,
-    body_max=None,
-    codes=JOB_BODIES,
-    changes_nothing=True,
-    role="viewer",
-)
+@serves(jobs.COMPARE_NAMED)
 async def compare_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """The body is checked as that of a PUT to the job is. A job that is paused would stay so. What the
-    body leaves to the defaults of the namespace is compared as they are now. A job that is due so long after its
-    creation (`in`) is shown with its time, and is unchanged by it, when the body gives that; and with the zone UTC,
-    which a trigger counts in that names none."""
     namespace, name = call.path["ns"], call.path["name"]
     with ctx.read() as view:
         job = _job(view, namespace, name)
@@ -177,9 +148,11 @@ async def compare_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
         await ctx.catch_up_soon()  # what it names may have been made elsewhere a moment ago
         _check_named(ctx, content, namespace, job)
     if job is None:
-        return reply_value(ComparisonOut("created", None, _given(namespace, name, content.suspended, content.body)))
+        return reply_value(
+            jobs.ComparisonOut("created", None, _given(namespace, name, content.suspended, content.body))
+        )
     return reply_value(
-        ComparisonOut(
+        jobs.ComparisonOut(
             "unchanged" if same else "changed",
             _given(namespace, name, job.state in _PAUSED, job.body),
             _given(namespace, name, _suspended(job, content), content.body),

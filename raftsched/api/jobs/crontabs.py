@@ -17,17 +17,10 @@ from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.replies import reply_value
 from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.parse import read_plain
-from raftsched.api.openapi.operation import BODIES, operation
+from raftsched.api.serving import serves
 from raftsched.core.rules.selection import DEFAULT_NAMESPACE
 from raftsched.schedule import TriggerError
-from raftsched.surface.schedules import (
-    CRONTAB_FILE_MAX,
-    CRONTAB_PREFIX,
-    CRONTAB_PREFIX_RULE,
-    CrontabIn,
-    CrontabLineOut,
-    CrontabOut,
-)
+from raftsched.surface import schedules
 
 if TYPE_CHECKING:
     from raftsched.crontabs.line import Switches
@@ -37,25 +30,13 @@ TEXT_MAX = 128 * 1024  # bytes
 LINES_MAX = 2_000  # that are neither blank nor comments
 SETTINGS_MAX = 200  # lines that set a variable
 JOBS_BYTES = 4 * 1024 * 1024  # of the commands and variables of all jobs: each carries all variables above it
-BODY_MAX = 512 * 1024  # bytes; what is escaped takes more room than the text
 _NO_USER = '"user_column": false'
 
-_PREFIX = re.compile(CRONTAB_PREFIX, re.ASCII)
+_PREFIX = re.compile(schedules.CRONTAB_PREFIX, re.ASCII)
 
 
-@operation(
-    "Convert a crontab",
-    {200: CrontabOut},
-    body=CrontabIn,
-    body_max=BODY_MAX,
-    codes=BODIES,
-    changes_nothing=True,
-    role="editor",
-    scope="checked",
-)
-async def convert(ctx: ApiContext, call: Call[CrontabIn]) -> web.Response:
-    """Each line is a job, ready for POST /v1/jobs:batch and checked as far as that can be before, a setting for the
-    lines below it, or refused with the reason."""
+@serves(schedules.CONVERT_CRONTAB)
+async def convert(ctx: ApiContext, call: Call[schedules.CrontabIn]) -> web.Response:
     given = call.body
     data = (given.text or "").encode("utf-8", "replace")
     errors = list(_wrong(given, data))
@@ -76,9 +57,9 @@ async def convert(ctx: ApiContext, call: Call[CrontabIn]) -> web.Response:
     )
     slices = Slices()
     tab = await _last(steps, slices)
-    lines = [CrontabLineOut(r.line, r.text, "refused", None, None, r.reason, []) for r in tab.refused]
+    lines = [schedules.CrontabLineOut(r.line, r.text, "refused", None, None, r.reason, []) for r in tab.refused]
     texts = data.decode("utf-8", "replace").split("\n")
-    lines += [CrontabLineOut(n, texts[n - 1].strip(), "setting", None, None, None, []) for n in tab.settings]
+    lines += [schedules.CrontabLineOut(n, texts[n - 1].strip(), "setting", None, None, None, []) for n in tab.settings]
     for entry in tab.entries:
         lines.append(_line(ctx, entry, namespace))
         await slices.turn()
@@ -86,7 +67,7 @@ async def convert(ctx: ApiContext, call: Call[CrontabIn]) -> web.Response:
     by_number = {line.line: line for line in lines}
     for at, note in tab.notes:
         by_number[at].notes.append(note)
-    return reply_value(CrontabOut(tab.system, lines))
+    return reply_value(schedules.CrontabOut(tab.system, lines))
 
 
 @cache
@@ -103,7 +84,7 @@ def _switches() -> Switches:
     )
 
 
-def _wrong(given: CrontabIn, data: bytes) -> Iterator[FieldError]:
+def _wrong(given: schedules.CrontabIn, data: bytes) -> Iterator[FieldError]:
     if given.text is None:
         yield FieldError("/text", "is missing; give what crontab -l prints")
     elif len(data) > TEXT_MAX:
@@ -117,9 +98,9 @@ def _wrong(given: CrontabIn, data: bytes) -> Iterator[FieldError]:
     if given.namespace is not None and not names.NAMESPACE.allows(given.namespace):
         yield FieldError("/namespace", f"breaks the rule for namespaces; use {names.NAMESPACE.rule}")
     if not _PREFIX.fullmatch(given.prefix):
-        yield FieldError("/prefix", f"must be {CRONTAB_PREFIX_RULE}")
-    if not 1 <= len(given.file) <= CRONTAB_FILE_MAX:
-        yield FieldError("/file", f"must have 1 to {CRONTAB_FILE_MAX} characters")
+        yield FieldError("/prefix", f"must be {schedules.CRONTAB_PREFIX_RULE}")
+    if not 1 <= len(given.file) <= schedules.CRONTAB_FILE_MAX:
+        yield FieldError("/file", f"must have 1 to {schedules.CRONTAB_FILE_MAX} characters")
 
 
 async def _last(steps: Iterator[Crontab], slices: Slices) -> Crontab:
@@ -152,11 +133,11 @@ def _count(data: bytes) -> int:
     return sum(1 for line in data.split(b"\n") if line.strip() and not line.lstrip().startswith(b"#"))
 
 
-def _line(ctx: ApiContext, entry: Entry, namespace: str) -> CrontabLineOut:
+def _line(ctx: ApiContext, entry: Entry, namespace: str) -> schedules.CrontabLineOut:
     job = {"name": entry.name, "namespace": namespace, **entry.job}
     try:
         content = read_plain(job, ctx.settings(), ctx.now_ms(), ctx.defaults_of, namespace)
     except Problem as problem:
-        return CrontabLineOut(entry.line, entry.text, "refused", None, None, problem.detail, [])
+        return schedules.CrontabLineOut(entry.line, entry.text, "refused", None, None, problem.detail, [])
     words = schedule.describe(content.policy.trigger)
-    return CrontabLineOut(entry.line, entry.text, "job", job, words, None, [])
+    return schedules.CrontabLineOut(entry.line, entry.text, "job", job, words, None, [])

@@ -21,17 +21,16 @@ from raftsched.api.jobs.render import etag
 from raftsched.api.jobs.resolving import refresh_defaults, retry_on_stale_defaults
 from raftsched.api.jobs.rules import PARTS_ONE_WAY
 from raftsched.api.jobs.targets import change_target, check_tag, target_job
-from raftsched.api.openapi.declarations import tagged_read
-from raftsched.api.openapi.operation import JOB_BODIES, JSON, MERGE_PATCH, WRITES, Reply, operation
-from raftsched.api.openapi.types import JOB, JOB_PATCH, JOB_REPLACEMENT
 from raftsched.api.resources.amending import amend
 from raftsched.api.resources.webhooks_seen import Find, check_notify
 from raftsched.api.rows import get_named, requested_job
+from raftsched.api.serving import serves
 from raftsched.bounds import LABELS_MAX
 from raftsched.core.commands import Accepted, DeleteJob, EditJob, encode
 from raftsched.core.model import Job
+from raftsched.surface import jobs
 from raftsched.surface.content import MisfireIn, NotifyIn, PlacementIn, RetentionIn, RetryIn
-from raftsched.surface.jobs import READ_ONLY, JobDeleted
+from raftsched.surface.job_shapes import READ_ONLY
 from raftsched.surface.jobs_generated import JobIn
 
 _WHOLE = ("trigger", "handler")  # replaced whole by PATCH: merging would leave two of them
@@ -45,24 +44,8 @@ _NESTED = {
 }
 
 
-@operation(
-    "Create a job",
-    {
-        201: Reply(JOB, "Made, and on the disks of a majority.", ("ETag", "Location")),
-        200: Reply(JOB, "It is there.", ("ETag",)),
-    },
-    headers=("Idempotency-Key", "If-None-Match"),
-    body=JobIn,
-    body_max=None,
-    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "idempotency-mismatch", "not-found", "not-possible"),
-    role="editor",
-    scope="checked",
-    work=True,
-)
+@serves(jobs.CREATE)
 async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:  # in its plainest form: see http/fastpath.py
-    """A name that exists with the same content answers with that job, 200, as it is: one that was paused stays so. A
-    job that is to be suspended is another one than a job that is scheduled: 409. With an Idempotency-Key the request
-    may be sent again."""
     settings = ctx.settings()
     raw, if_none = call.raw, call.create_only
     name = call.key("create", raw, b"*" if if_none else b"")
@@ -81,7 +64,7 @@ async def create(ctx: ApiContext, call: Call[Any]) -> web.Response:  # in its pl
     return reply_job(ctx, job_of(accepted))
 
 
-@tagged_read("Read a job", JOB, "The job.", scope="checked")
+@serves(jobs.GET)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     with ctx.read() as view:
         job = requested_job(view, call)
@@ -90,19 +73,8 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_job(ctx, job)
 
 
-@operation(
-    "Replace a job's content",
-    {200: Reply(JOB, "As it is now.", ("ETag",))},
-    headers=("If-Match", "If-None-Match"),
-    body=JOB_REPLACEMENT,
-    body_max=None,
-    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "too-many"),
-    of_job=True,
-    role="editor",
-    scope="checked",
-)
+@serves(jobs.PUT)
 async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """By id: the whole new content."""
     job = await target_job(ctx, call)
     call.must_not_exist()
 
@@ -116,28 +88,8 @@ async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
     return await retry_on_stale_defaults(ctx, write)
 
 
-@operation(
-    "Create or replace a job by name",
-    {201: Reply(JOB, "Made.", ("ETag", "Location")), 200: Reply(JOB, "As it is now.", ("ETag",))},
-    headers=("If-Match", "If-None-Match"),
-    body=JobIn,
-    body_max=None,
-    codes=(
-        *JOB_BODIES,
-        *WRITES,
-        "name-taken",
-        "exists",
-        "stale-revision",
-        "illegal-transition",
-        "not-possible",
-        "too-many",
-    ),
-    of_job=True,
-    role="editor",
-)
+@serves(jobs.PUT_NAMED)
 async def put_named(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """By name: creates or replaces. With If-Match the job must exist, with If-None-Match: * it must not. `suspended`
-    pauses a job; one that is paused stays so without it, too."""
     if call.must_exist:
         return await _replace_named(ctx, call)
     return await retry_on_stale_defaults(ctx, lambda: _put_named(ctx, call))
@@ -197,21 +149,8 @@ async def _named_content(ctx: ApiContext, call: Call[Any], job: Job | None) -> C
     return content
 
 
-@operation(
-    "Change a job",
-    {200: Reply(JOB, "As it is now.", ("ETag",))},
-    headers=("If-Match", "If-None-Match"),
-    body=JOB_PATCH,
-    body_max=None,
-    media=(JSON, MERGE_PATCH),
-    codes=(*JOB_BODIES, *WRITES, "name-taken", "exists", "stale-revision", "illegal-transition", "too-many"),
-    of_job=True,
-    role="editor",
-    scope="checked",
-)
+@serves(jobs.PATCH)
 async def patch(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """RFC 7396 on the job as given; null: the default, that of the namespace first. Without If-Match, a change in
-    between means to merge again."""
     change = call.json()
     if call.create_only:
         await target_job(ctx, call)
@@ -287,21 +226,12 @@ def _unknown_nulls(change: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 yield at + pointer(key[:128]), detail
 
 
-@operation(
-    "Delete a job",
-    {200: JobDeleted},
-    headers=("If-Match", "If-None-Match"),
-    codes=(*WRITES, "exists", "stale-revision", "illegal-transition"),
-    of_job=True,
-    role="editor",
-    scope="checked",
-)
+@serves(jobs.DELETE)
 async def delete(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Its name is free at once. What runs of it is asked to end, and can be read until it has."""
     job = await target_job(ctx, call)
     call.must_not_exist()
     done = await change_target(ctx, call, job, lambda job, revision: encode(DeleteJob(job.id, revision)))
-    return reply_value(JobDeleted(deleted=1, ending=job_of(done).active))
+    return reply_value(jobs.JobDeleted(deleted=1, ending=job_of(done).active))
 
 
 async def _edit(ctx: ApiContext, job: Job, content: Content, revision: int | None, name: str | None) -> web.Response:

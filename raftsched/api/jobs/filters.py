@@ -14,23 +14,9 @@ from raftsched.api.jobs.triggers import time_of
 from raftsched.core.model import JobState
 from raftsched.core.rules.filters import JobFilter, filter_error
 from raftsched.surface.bulk import JobFilterIn
+from raftsched.surface.jobs import FILTERS
 
 STATES = tuple(state.name for state in JobState if state is not JobState.DELETED)
-PARAMETERS = (
-    "namespace",
-    "name",
-    "name_prefix",
-    "name_contains",
-    "state",
-    "owner",
-    "label",
-    "queue",
-    "calendar",
-    "created_from",
-    "created_to",
-    "next_from",
-    "next_to",
-)
 _RANGES = (("created_from", "created_to"), ("next_from", "next_to"))
 
 
@@ -60,7 +46,7 @@ def of_query(query: Query) -> JobFilter:
     )
     wrong = filter_error(found)
     if wrong is not None:
-        longest = max(PARAMETERS, key=lambda name: len(query.text(name) or ""))
+        longest = max(FILTERS, key=lambda name: len(query.text(name) or ""))
         raise bad_parameter(longest, f"is too long: {wrong.rstrip('.')}", "out-of-range")
     return found
 

@@ -17,13 +17,13 @@ from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time, parse_duration
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ, Query, bad_parameter, check_namespace
+from raftsched.api.http.requests import Query, bad_parameter, check_namespace
 from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.forecast_jobs import Candidate, Forecast
 from raftsched.api.jobs.forecast_load import SHOWN, Load
-from raftsched.api.openapi.operation import operation
 from raftsched.api.runs.minutes import STEPS
 from raftsched.api.runs.waiting import takers
+from raftsched.api.serving import serves
 from raftsched.core import rows
 from raftsched.core.ids import job_text
 from raftsched.core.model import DAY_MS
@@ -32,7 +32,7 @@ from raftsched.core.rules.filters import JobFilter
 from raftsched.core.rules.selection import walk
 from raftsched.core.tables import from_u64
 from raftsched.schedule.due_counts import Window
-from raftsched.surface.forecast import ForecastJobOut, ForecastOut, ForecastPeakOut, ForecastQueueOut, ForecastShareOut
+from raftsched.surface import forecast
 
 STEPS_MAX = 1_500  # of one answer: a day of minutes, two months of hours
 WORK_MAX = 2_000_000  # rows that one answer passes over; what is decoded or counted weighs more
@@ -42,19 +42,8 @@ PEAKS = 5
 FORECASTS: web.AppKey[asyncio.Lock] = web.AppKey("forecasts", asyncio.Lock)
 
 
-@operation(
-    "Read how many runs are due",
-    {200: ForecastOut},
-    query=("from", "to", "for", "step", "namespace", "queue", *READ),
-    schemas={"step": {"type": "string", "enum": list(STEPS)}},
-    role="viewer",
-)
+@serves(forecast.FORECAST)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Counts the next 24 hours, unless `from`, and `to` or `for`, say otherwise; in whole steps, 1,500 at most: of a
-    minute, or the shortest that suffices, unless `step` says otherwise. Counts are exact, by nominal time, before
-    jitter; all triggers of a job, calendars, time zones and `max_runs` count. Runs after a fixed delay, or after other
-    jobs' runs, which are taken to succeed, are estimates. Jobs that are paused count from the time until which they
-    are, or not at all; runs that somebody asks for, retries, and deliveries to webhooks do not."""
     query = call.query
     namespace, queue = query.text("namespace"), query.text("queue")
     check_namespace(namespace)
@@ -153,7 +142,7 @@ async def _count(ctx: ApiContext, found: Forecast, turns: _Turns) -> str | None:
             return None
 
 
-async def _answer(ctx: ApiContext, found: Forecast, turns: _Turns) -> ForecastOut:
+async def _answer(ctx: ApiContext, found: Forecast, turns: _Turns) -> forecast.ForecastOut:
     window, groups = found.window, list(found.groups.values())
     totals: Counter[str] = Counter()
     for group in groups:
@@ -181,7 +170,7 @@ async def _answer(ctx: ApiContext, found: Forecast, turns: _Turns) -> ForecastOu
         await turns.pause()
         queues.append(_queue(ctx, found, name, totals[name], loads[name]))
     await turns.pause()
-    return ForecastOut(
+    return forecast.ForecastOut(
         from_=format_time(window.low_ms),
         to=format_time(window.high_ms),
         counted_from=format_time(max(window.low_ms, found.now_ms)),
@@ -202,10 +191,10 @@ async def _answer(ctx: ApiContext, found: Forecast, turns: _Turns) -> ForecastOu
     )
 
 
-async def _peak(found: Forecast, turns: _Turns, at: int, due: int, busy: float) -> ForecastPeakOut:
+async def _peak(found: Forecast, turns: _Turns, at: int, due: int, busy: float) -> forecast.ForecastPeakOut:
     by_queue: Counter[str] = Counter()
     jobs = 0
-    most: list[ForecastJobOut] = []
+    most: list[forecast.ForecastJobOut] = []
     for group in found.groups.values():
         count = group.due_at(at)
         found.work += 1
@@ -213,21 +202,21 @@ async def _peak(found: Forecast, turns: _Turns, at: int, due: int, busy: float) 
             by_queue[group.queue] += count * group.jobs
             jobs += group.jobs
             if len(most) < SHOWN or count > most[-1].due:
-                most += [ForecastJobOut(job_text(i), n, ns, group.queue, count) for i, ns, n in group.first]
+                most += [forecast.ForecastJobOut(job_text(i), n, ns, group.queue, count) for i, ns, n in group.first]
                 most = nlargest(SHOWN, most, key=lambda job: job.due)
         if turns.is_over:
             await turns.pause()
-    queues = [ForecastShareOut(name, count) for name, count in by_queue.most_common(SHOWN)]
+    queues = [forecast.ForecastShareOut(name, count) for name, count in by_queue.most_common(SHOWN)]
     start = format_time(found.window.low_ms + at * found.window.step_ms)
-    return ForecastPeakOut(start, due, busy, queues, most, jobs)
+    return forecast.ForecastPeakOut(start, due, busy, queues, most, jobs)
 
 
-def _queue(ctx: ApiContext, found: Forecast, name: str, total: int, load: Load) -> ForecastQueueOut:
+def _queue(ctx: ApiContext, found: Forecast, name: str, total: int, load: Load) -> forecast.ForecastQueueOut:
     with ctx.read() as view:
         row = rows.QUEUES.get(view, name)
     most, paused = (None, False) if row is None else (row.max_running, row.paused)
     slots = _slots(found.offers, name, found.namespace)
-    return ForecastQueueOut(name, total, load.due(), load.busy(), slots, most, paused)
+    return forecast.ForecastQueueOut(name, total, load.due(), load.busy(), slots, most, paused)
 
 
 def _slots(offers: Iterable[Offer], queue: str | None, namespace: str | None) -> int:

@@ -13,11 +13,11 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ, check_namespace
+from raftsched.api.http.requests import check_namespace
 from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.render import STATE_NAMES
-from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import referred_job
+from raftsched.api.serving import serves
 from raftsched.core.ids import job_text
 from raftsched.core.model import ConditionKind, Job, JobState
 from raftsched.core.rows import decode_job
@@ -26,7 +26,7 @@ from raftsched.core.rules.selection import followers, walk
 from raftsched.core.subjects.workflow import waits_for_all
 from raftsched.core.tables import ReadView, Table, from_u64, name_key, u64
 from raftsched.schedule import TriggerError, describe
-from raftsched.surface.graph import GraphEdgeOut, GraphJobOut, GraphOut
+from raftsched.surface.graph import GRAPH, GraphEdgeOut, GraphJobOut, GraphOut
 
 JOBS_MAX = 2_000  # of one answer
 EDGES_MAX = 20_000
@@ -34,17 +34,8 @@ LOOK_MAX = 500_000  # rows and edges that are looked at for one
 DECODED = 10  # rows that a job counts for which is decoded, or shown
 
 
-@operation(
-    "Read which jobs follow which",
-    {200: GraphOut},
-    query=("namespace", "job", *READ),
-    codes=("not-found",),
-    role="viewer",
-)
+@serves(GRAPH)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """With `job`, an id or "namespace/name": that one, what it waits for and what follows it, directly or by way of
-    others. Else all jobs that wait for others, of a namespace or of all. What waits by a condition is found from the
-    side of the job that waits."""
     query = call.query
     name, namespace = query.text("job"), query.text("namespace")
     check_namespace(namespace)

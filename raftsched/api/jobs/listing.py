@@ -18,30 +18,20 @@ from raftsched.api.http.replies import reply_page
 from raftsched.api.http.slices import Slices
 from raftsched.api.http.wanted_fields import wanted_fields
 from raftsched.api.jobs.due import due_page, shown_times
-from raftsched.api.jobs.filters import PARAMETERS, of_query
-from raftsched.api.jobs.partial import FIELDS, PartialJobs
+from raftsched.api.jobs.filters import of_query
+from raftsched.api.jobs.partial import PartialJobs
 from raftsched.api.jobs.render import job_json
-from raftsched.api.openapi.declarations import listing
-from raftsched.api.openapi.types import JOB, JOB_PART
 from raftsched.api.rows import paged
-from raftsched.api.runs.states import JOB_STATES, several
+from raftsched.api.serving import serves
 from raftsched.core.model import Job
 from raftsched.core.rules.selection import match, walk
 from raftsched.core.tables import ReadView, Table, from_u64
+from raftsched.surface.job_shapes import FIELDS
+from raftsched.surface.jobs import LIST
 
 
-@listing(
-    "List jobs",
-    JOB,
-    "A page of jobs.",
-    (*PARAMETERS, "order", "fields"),
-    part=JOB_PART,
-    schemas={"state": JOB_STATES, "fields": several(FIELDS)},
-)
+@serves(LIST)
 async def list_jobs(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """In the order of their creation; by name where a namespace and a name or prefix are given; by next fire time where
-    a range of that is asked for. A page may be short, even empty, while `next` says that there is more to look through.
-    """
     query = call.query
     wanted = of_query(query)
     fields = wanted_fields(query, FIELDS)

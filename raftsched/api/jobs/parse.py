@@ -27,7 +27,7 @@ from raftsched.core.limits import RUN_MAX
 from raftsched.core.model import Policy
 from raftsched.core.rules.selection import DEFAULT_NAMESPACE
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
-from raftsched.surface.jobs import READ_ONLY
+from raftsched.surface.job_shapes import READ_ONLY
 from raftsched.surface.jobs_generated import JobIn
 
 DefaultsLookup = Callable[[str], NamespaceDefaults]  # namespace -> its defaults

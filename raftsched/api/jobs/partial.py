@@ -14,10 +14,7 @@ from raftsched.api.jobs.generated import fill_in
 from raftsched.api.jobs.render import STATE_NAMES, error_of, next_fire_at_ms
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Job
-from raftsched.surface.jobs import JobOut
 from raftsched.surface.jobs_generated import JobShown
-
-FIELDS = (*JobOut.__struct_fields__, *JobShown.__struct_fields__)
 
 _CONTENT = frozenset(JobShown.__struct_fields__)
 _STATE: dict[str, Callable[[Job], Any]] = {

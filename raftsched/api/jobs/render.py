@@ -16,7 +16,7 @@ from raftsched.api.jobs.generated import fill_in
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Attempt, Job, JobState, Policy, Trigger
 from raftsched.schedule import TriggerError
-from raftsched.surface.jobs import JobOut
+from raftsched.surface.job_shapes import JobOut
 from raftsched.surface.jobs_generated import JobShown
 
 Contents = Callable[[str], bytes | None]  # of calendars, by name

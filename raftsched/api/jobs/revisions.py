@@ -9,18 +9,16 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ
-from raftsched.api.openapi.operation import PageOf, operation
 from raftsched.api.rows import requested_job
+from raftsched.api.serving import serves
 from raftsched.core.model import Job, PastRevision
 from raftsched.core.rows import decode_past_revision
 from raftsched.core.tables import ReadView, Table, after, from_u64, u64
-from raftsched.surface.jobs import RevisionOut
+from raftsched.surface import jobs
 
 
-@operation("List the revisions of a job", {200: PageOf(RevisionOut)}, query=READ, role="viewer", scope="checked")
+@serves(jobs.REVISIONS)
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The newest first; a bounded number is kept, so there is one page."""
     with ctx.read() as view:
         job = requested_job(view, call)
         past = _kept(view, job)
@@ -34,12 +32,16 @@ def _kept(view: ReadView, job: Job) -> dict[int, PastRevision]:
     }
 
 
-def _shown(job: Job, past: dict[int, PastRevision]) -> list[RevisionOut]:
+def _shown(job: Job, past: dict[int, PastRevision]) -> list[jobs.RevisionOut]:
     """A revision begins when the one before it ends."""
     begins = {number + 1: format_time(row.until_ms) for number, row in past.items()}
     begins[1] = format_time(job.created_at_ms)
-    shown = [RevisionOut(job.revision, job.name, begins.get(job.revision), None, job.by or None, msgspec.Raw(job.body))]
+    shown = [
+        jobs.RevisionOut(job.revision, job.name, begins.get(job.revision), None, job.by or None, msgspec.Raw(job.body))
+    ]
     for number, row in sorted(past.items(), reverse=True):
         until = format_time(row.until_ms)
-        shown.append(RevisionOut(number, row.name, begins.get(number), until, row.by or None, msgspec.Raw(row.body)))
+        shown.append(
+            jobs.RevisionOut(number, row.name, begins.get(number), until, row.by or None, msgspec.Raw(row.body))
+        )
     return shown

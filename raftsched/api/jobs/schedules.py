@@ -10,7 +10,7 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import FieldError, Problem, from_rejected
 from raftsched.api.http.replies import reply_fields
-from raftsched.api.http.requests import READ, bad_parameter, catch_up
+from raftsched.api.http.requests import bad_parameter, catch_up
 from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.moments import (
     COUNT_DEFAULT,
@@ -27,31 +27,18 @@ from raftsched.api.jobs.moments import (
 from raftsched.api.jobs.moved_words import moved_words
 from raftsched.api.jobs.render import never_fires
 from raftsched.api.jobs.triggers import check_max_runs, each_of, several_of, time_of, trigger_of
-from raftsched.api.openapi.operation import BODIES, operation
 from raftsched.api.rows import requested_job
+from raftsched.api.serving import serves
 from raftsched.core.commands import Rejected
 from raftsched.core.model import DAY_MS, JobState, Policy, TriggerKind
 from raftsched.core.rules.creation import unknown_calendar
-from raftsched.surface.schedules import Moments, PreviewIn
+from raftsched.surface import schedules
 
-BODY_MAX = 16 * 1024  # bytes
 YEAR_MS = 365 * DAY_MS
 
 
-@operation(
-    "Preview a trigger",
-    {200: Moments},
-    body=PreviewIn,
-    body_max=BODY_MAX,
-    codes=(*BODIES, "invalid-trigger"),
-    changes_nothing=True,
-    role="viewer",
-    scope="shared",
-)
-async def preview(ctx: ApiContext, call: Call[PreviewIn]) -> web.Response:
-    """Nothing is saved. `from` is now unless given; a trigger that counts from creation counts from there, and so does
-    `max_runs`. `name` and `namespace`: what `H` in a cron expression means for a job that is made under them.
-    `by_day`: also how many times each day of that time zone has, up to `to`, or for 31 days."""
+@serves(schedules.PREVIEW)
+async def preview(ctx: ApiContext, call: Call[schedules.PreviewIn]) -> web.Response:
     given = call.body
     errors: list[FieldError] = []
     start, to_ms = time_of(given.from_, "/from", errors), time_of(given.to, "/to", errors)
@@ -77,7 +64,7 @@ async def preview(ctx: ApiContext, call: Call[PreviewIn]) -> web.Response:
     return await answer_times(ctx, words_of(policy, sources, is_job=False), sources, window)
 
 
-async def _policy_of(given: PreviewIn, now_ms: int, errors: list[FieldError]) -> Policy:
+async def _policy_of(given: schedules.PreviewIn, now_ms: int, errors: list[FieldError]) -> Policy:
     if not given.triggers:
         if given.max_runs is not None:
             check_max_runs(given.triggers, errors)
@@ -95,17 +82,8 @@ def _missing(ctx: ApiContext, policy: Policy) -> Rejected | None:
     return unknown_calendar(policy, lambda name: ctx.calendar(name) is not None)
 
 
-@operation(
-    "Read when a job runs next",
-    {200: Moments},
-    query=("by_day", "count", "from", "to", *READ),
-    codes=("invalid-trigger",),
-    role="viewer",
-    scope="checked",
-)
+@serves(schedules.NEXT)
 async def next_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Nominal times, before jitter. None while the job is not scheduled, and none that went by. `by_day`: also how many
-    each day of a time zone has, up to `to`, or for 31 days."""
     query = call.query
     count = query.integer("count", 1, COUNT_MAX) or COUNT_DEFAULT
     zone, to_ms, given_ms = query.text("by_day"), query.time("to"), query.time("from")

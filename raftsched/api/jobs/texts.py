@@ -14,7 +14,6 @@ from raftsched.api.http.problems import FieldError, Problem
 from raftsched.api.http.slices import Slices
 
 BATCH_MAX = 10_000  # jobs
-BODY_MAX = 16 * 1024 * 1024  # bytes
 AT_ONCE = 1024 * 1024  # bytes that are cut right after they have come
 LOOKED_AT = 1_000  # lines of a body that are passed over between two looks at the time
 

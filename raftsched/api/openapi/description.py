@@ -24,6 +24,7 @@ from raftsched.api.openapi.links import Links
 from raftsched.api.serving import Route
 from raftsched.errors import KINDS
 from raftsched.surface.operation import ALWAYS, HEALTH, READS, AnyOf, Operation, PageOf, Reply, Special
+from raftsched.surface.specials import PROBLEM
 
 _REFERENCE = "#/components/schemas/{name}"
 _PART = re.compile(r"\{([a-z]+)\}")
@@ -233,7 +234,7 @@ def _problem_schema(status: int, codes: Sequence[str], schemas: _Schemas) -> dic
     """Narrows what stands beside the reference and not in an `allOf`: generators of clients make a type of each of
     those, and here one is enough."""
     narrowed = {"status": {"const": status}, "code": {"enum": [*codes]}}
-    return {**schemas.of(openapi_types.PROBLEM), "properties": narrowed}
+    return {**schemas.of(PROBLEM), "properties": narrowed}
 
 
 def _titles(codes: Iterable[str]) -> str:

@@ -1,5 +1,4 @@
-"""Rules that the types of requests and answers cannot express: fields that exclude each other, and answers that are put
-together of several types."""
+"""Rules that the types of requests and answers cannot express: fields that exclude each other, or need each other."""
 
 from __future__ import annotations
 
@@ -7,170 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from raftsched.api.jobs.triggers import BELONGS, KINDS_OF_TRIGGER
-from raftsched.errors import MEANINGS
 from raftsched.surface.bulk import JobFilterIn
-from raftsched.surface.jobs import BatchMade, JobOut
-from raftsched.surface.jobs_generated import JobIn, JobShown
-from raftsched.surface.operation import Special
 from raftsched.surface.runs import DeadFilterIn
-
-_NULL = {"type": "null"}
-
-
-def _job(schemas: dict[str, Any]) -> dict[str, Any]:
-    """Its state and its content in one object, defaults filled in."""
-    given = schemas["JobIn"]["properties"]
-    content = {}
-    for name in JobShown.__struct_fields__:
-        schema = _plain(given[name])
-        if name == "handler":
-            schema = _without_null(schema)
-        content[name] = schema
-    state = schemas["JobOut"]["properties"]
-    return {
-        "title": "Job",
-        "description": "A job in an answer: its state, and its content with defaults filled in.",
-        "type": "object",
-        "properties": {**state, **content},
-        "required": [*state, *content],
-    }
-
-
-def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """Returns the schema of what has no default: it has to be there, or is left as it was where it is left out."""
-    return {name: one for name, one in schema.items() if name != "default"}
-
-
-def part_of(whole: dict[str, Any], title: str) -> dict[str, Any]:
-    """Returns the schema of what ?fields leaves of an item of a list."""
-    said = {"title": title, "description": "The fields that `fields` names.", "required": []}
-    return {**whole, **said, "additionalProperties": False}
-
-
-def partial(title: str, model: Any) -> Special:
-    """Returns the schema of some fields of a type."""
-    return Special(title, (model,), lambda schemas: part_of(schemas[model.__name__], title))
-
-
-def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    rest = [one for one in schema.get("anyOf", []) if one != _NULL]
-    return rest[0] if len(rest) == 1 else schema
-
-
-def _patch(schemas: dict[str, Any]) -> dict[str, Any]:
-    """null: the default; of an object a part will do. Trigger and handler are replaced whole."""
-    properties = {}
-    for name, schema in schemas["JobIn"]["properties"].items():
-        one = _plain(schema)
-        whole = name == "handler"
-        properties[name] = _without_null(one) if whole else _or_null(_part(one, schemas))
-    properties["suspended"] = {"enum": [False, None]}  # there are /pause and /resume
-    return {
-        "title": "JobPatch",
-        "description": "What is to change of a job (RFC 7396). " + (_patch.__doc__ or ""),
-        "type": "object",
-        "properties": {**properties, "trigger": _plain(schemas["JobIn"]["properties"]["trigger"])},
-        "additionalProperties": False,
-    }
-
-
-def _replacement(schemas: dict[str, Any]) -> dict[str, Any]:
-    """A job as for its creation, but for `suspended`: there are /pause and /resume."""
-    whole: dict[str, Any] = schemas["JobIn"]
-    properties = {**whole["properties"], "suspended": {"const": False}}
-    return {**whole, "title": "JobReplacement", "description": _replacement.__doc__, "properties": properties}
-
-
-def patch_of(title: str, model: Any) -> Special:
-    """Returns the schema of a change (RFC 7396); null: the default."""
-
-    def make(schemas: dict[str, Any]) -> dict[str, Any]:
-        whole = schemas[model.__name__]
-        given = {name: _plain(one) for name, one in whole["properties"].items()}
-        properties = {name: _or_null(_part(one, schemas)) for name, one in given.items()}
-        return {**whole, "title": title, "description": patch_of.__doc__, "properties": properties, "required": []}
-
-    return Special(title, (model,), make)
-
-
-def _part(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    """As it may stand in a merge patch: null takes out what need not be there, however deep. Arrays are replaced."""
-    if "anyOf" in schema:
-        return {**schema, "anyOf": [_part(one, schemas) for one in schema["anyOf"]]}
-    if "$ref" in schema:
-        return _part(schemas[schema["$ref"].rpartition("/")[2]], schemas)
-    if schema.get("type") != "object":
-        return schema
-    part = dict(schema)
-    needed = schema.get("required", ())
-    if "properties" in schema:
-        part["properties"] = {
-            name: one if name in needed else _or_null(_part(_plain(one), schemas))
-            for name, one in schema["properties"].items()
-        }
-    if isinstance(schema.get("additionalProperties"), dict):
-        part["additionalProperties"] = _or_null(schema["additionalProperties"])
-    return part
-
-
-def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
-    return schema if _NULL in schema.get("anyOf", []) else {"anyOf": [schema, _NULL]}
-
-
-def _problem(_: dict[str, Any]) -> dict[str, Any]:
-    place = {"description": "The part of the body (RFC 6901), empty for all of it.", "type": "string"}
-    parameter = {"description": "The query parameter.", "type": "string"}
-    detail = {"description": "What is wrong, and what would be right.", "type": "string"}
-    why = " ".join(f"{code}: {text}" for code, text in MEANINGS.items())
-    meaning = {
-        "description": "Why the place is refused, though it is as this description says. Left out: it is not. " + why,
-        "enum": list(MEANINGS),
-    }
-    errors = [
-        {"type": "object", "properties": {name: one, "detail": detail, "code": meaning}, "required": [name, "detail"]}
-        for name, one in (("pointer", place), ("parameter", parameter))
-    ]
-    known = {
-        "type": {"type": "string", "pattern": "^urn:raftsched:problem:[a-z-]+$"},
-        "title": {"type": "string"},
-        "status": {"type": "integer", "minimum": 400, "maximum": 599},
-        "code": {"description": "Stable.", "type": "string"},
-        "detail": detail,
-    }
-    return {
-        "title": "Problem",
-        "description": "Problem details (RFC 9457).",
-        "type": "object",
-        "properties": {
-            **known,
-            "errors": {"type": "array", "items": {"oneOf": errors}},
-            "offset": {"type": "integer", "description": "With wrong-offset: where the node's copy ends."},
-        },
-        "required": list(known),
-        "additionalProperties": False,
-    }
-
-
-PROBLEM = Special("Problem", (), _problem)
-JOB = Special("Job", (JobIn, JobOut), _job)
-JOB_PART = Special("JobPart", (JobIn, JobOut), lambda schemas: part_of(_job(schemas), "JobPart"))
-JOB_PATCH = Special("JobPatch", (JobIn,), _patch)
-JOB_REPLACEMENT = Special("JobReplacement", (JobIn,), _replacement)
-BATCH = Special(
-    "BatchResults",
-    (BatchMade, PROBLEM),
-    lambda _: {
-        "description": "One result for each job, in their order.",
-        "type": "object",
-        "properties": {
-            "items": {
-                "type": "array",
-                "items": {"anyOf": [{"$ref": f"#/components/schemas/{n}"} for n in ("BatchMade", "Problem")]},
-            }
-        },
-        "required": ["items"],
-    },
-)
+from raftsched.surface.specials import NULL, plain, without_null
 
 
 def refine(name: str, schema: dict[str, Any]) -> None:
@@ -198,7 +36,7 @@ def _one_of(
                 if field == kind and one.get("type") == "boolean":
                     own[field] = {"const": True}
                 elif field in needed:
-                    own[field] = _without_null(one)
+                    own[field] = without_null(one)
                 elif field in kinds or kind not in belongs.get(field, kinds):
                     own[field] = _unset(one)
                 else:
@@ -214,8 +52,8 @@ def _one_of(
 
 def _unset(schema: dict[str, Any]) -> dict[str, Any]:
     """As if it were left out."""
-    if _NULL in schema.get("anyOf", []):
-        return dict(_NULL)
+    if NULL in schema.get("anyOf", []):
+        return dict(NULL)
     default = schema.get("default")
     # An empty object as a constant is refused by generators of clients.
     return {"type": "object", "maxProperties": 0} if default == {} else {"const": default}
@@ -223,7 +61,7 @@ def _unset(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _said(*fields: str) -> dict[str, Any]:
     """Returns what holds where all of these are there, and none is null."""
-    return {"required": list(fields), "properties": {field: {"not": dict(_NULL)} for field in fields}}
+    return {"required": list(fields), "properties": {field: {"not": dict(NULL)} for field in fields}}
 
 
 def _needs(*fields: str) -> Callable[[dict[str, Any]], None]:
@@ -232,8 +70,8 @@ def _needs(*fields: str) -> Callable[[dict[str, Any]], None]:
     def rule(schema: dict[str, Any]) -> None:
         schema["required"] = sorted({*schema.get("required", []), *fields})
         for field in fields:
-            one = _without_null(schema["properties"][field])
-            schema["properties"][field] = _plain(one)
+            one = without_null(schema["properties"][field])
+            schema["properties"][field] = plain(one)
 
     return rule
 
@@ -269,7 +107,7 @@ def _job_in(schema: dict[str, Any]) -> None:
 
 def _one_or_several(schema: dict[str, Any]) -> None:
     """A trigger, or several and what belongs to all of them."""
-    null = dict(_NULL)
+    null = dict(NULL)
     one = {"trigger": {"not": null}, "triggers": {"maxItems": 0}, "max_runs": null}
     several = {"trigger": null, "triggers": {"minItems": 1}}
     schema["oneOf"] = [
@@ -291,7 +129,7 @@ def _chosen(filter_type: str, *always: str) -> Callable[[dict[str, Any]], None]:
         of_filter = {"$ref": f"#/components/schemas/{filter_type}"}
         fields = FILTERS[filter_type].__struct_encode_fields__
         something = {"anyOf": [{"required": [name], "properties": {name: said}} for name in fields]}
-        properties["filter"] = {"anyOf": [{"allOf": [of_filter, something]}, _NULL]}
+        properties["filter"] = {"anyOf": [{"allOf": [of_filter, something]}, NULL]}
         _one_of(("ids", "filter", "all"), {}, always=always)(schema)
         if "until" in properties:
             _pause_in(schema)
@@ -307,11 +145,11 @@ def _token_in(schema: dict[str, Any]) -> None:
     admin = {"properties": {"role": {"const": "admin"}}, "required": ["role"]}
     worker = {"properties": {"role": {"const": "worker"}}, "required": ["role"]}
     schema["allOf"] = [
-        {"if": admin, "then": {"properties": {"namespaces": dict(_NULL)}}},
+        {"if": admin, "then": {"properties": {"namespaces": dict(NULL)}}},
         {
             "if": worker,
             "then": {"properties": {"grants": {"maxItems": 0}}},
-            "else": {"properties": {"queues": dict(_NULL)}},
+            "else": {"properties": {"queues": dict(NULL)}},
         },
     ]
 

@@ -32,7 +32,6 @@ from raftsched.api.http.wanted_fields import wanted_fields
 from raftsched.api.jobs.triggers import time_of
 from raftsched.api.openapi.declarations import action, listing
 from raftsched.api.openapi.operation import WRITES, operation
-from raftsched.api.openapi.types import partial
 from raftsched.api.rows import SCAN_MAX, get_instance, get_job, paged, permitted_instance, referred_job
 from raftsched.api.runs.instance_fields import INSTANCE, renderer_of
 from raftsched.api.runs.render import JobNames
@@ -45,6 +44,7 @@ from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, from_dead, from_u64, u64
 from raftsched.errors import RaftschedError
 from raftsched.surface.runs import DeadFilterIn, DeadLetterOut, RequeueIn
+from raftsched.surface.specials import partial
 
 BODY_MAX = 128 * 1024  # bytes
 LOOK_MAX = 100_000  # rows looked at for one request

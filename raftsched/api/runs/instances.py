@@ -19,7 +19,6 @@ from raftsched.api.http.slices import Slices
 from raftsched.api.http.wanted_fields import wanted_fields
 from raftsched.api.openapi.declarations import action
 from raftsched.api.openapi.operation import WRITES, AnyOf, PageOf, Reply, operation
-from raftsched.api.openapi.types import partial
 from raftsched.api.rows import (
     get_job,
     instances_of,
@@ -43,6 +42,7 @@ from raftsched.core.rules.executors import node_name, worker_key
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.surface.runs import InstanceOut
 from raftsched.surface.scalars import Nothing
+from raftsched.surface.specials import partial
 
 INSTANCE_KEY_BYTES = 24
 Rows = Callable[[ReadView, bytes | None], Iterator[tuple[bytes, bytes]]]

@@ -14,6 +14,8 @@ from raftsched.cli.remote import each, find_job, format_option, job_ref, read_js
 from raftsched.cli.resources.resource import listing, print_one, rows, said_fields, viewing, viewing_by
 from raftsched.cli.runs.states import INSTANCE_STATES, state_option
 from raftsched.cli.terminal.output import Column, print_fields, print_json, print_rows
+from raftsched.surface.plain import job_actions, schedules
+from raftsched.surface.plain import jobs as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -111,7 +113,7 @@ def list_(client: Client, fmt: str, **given: Any) -> None:
       raftsched jobs list --label team=fin --next-to 2026-11-21T00:00:00Z
       raftsched jobs list --all -o json > jobs.json
     """
-    found = rows(client, "/v1/jobs", given, said(given))
+    found = rows(client, addresses.LIST, given, said(given))
     print_rows(fmt, found, _COLUMNS, job_ref, "no jobs")  # type: ignore[arg-type]
 
 
@@ -152,12 +154,12 @@ def _until(job: Any) -> str:
     return f", until {job['resumes_at']}" if isinstance(job, dict) and job.get("resumes_at") else ""
 
 
-def _each(client: Client, refs: tuple[str, ...], action: str, done: str, fmt: str, body: Any = None) -> None:
+def _each(client: Client, refs: tuple[str, ...], address: str, done: str, fmt: str, body: Any = None) -> None:
     """The same for several jobs; answered with each as it is then."""
 
     def act(ref: str) -> tuple[Any, str, str]:
         found = find_job(client, ref)
-        answer = client.post(f"/v1/jobs/{found['id']}/{action}", body)
+        answer = client.post(address.format(id=found["id"]), body)
         return answer, job_ref(found), f"{done}: {job_ref(found)}{_until(answer)}"
 
     _told(refs, fmt, act)
@@ -185,7 +187,7 @@ def pause(client: Client, refs: tuple[str, ...], until: str | None, length: str 
         raise click.UsageError("say --until or --for, not both")
     more = {"until": until} if until else {"for": length} if length else {}
     if not by_filter(client, "pause", refs, given, fmt, **more):
-        _each(client, refs, "pause", "paused", fmt, more or None)
+        _each(client, refs, job_actions.PAUSE, "paused", fmt, more or None)
 
 
 @jobs.command()
@@ -201,7 +203,7 @@ def resume(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> Non
       raftsched jobs resume --state SUSPENDED --label team=fin
     """
     if not by_filter(client, "resume", refs, given, fmt):
-        _each(client, refs, "resume", "resumed", fmt)
+        _each(client, refs, job_actions.RESUME, "resumed", fmt)
 
 
 @jobs.command()
@@ -219,7 +221,7 @@ def expire(client: Client, refs: tuple[str, ...], kill: bool, fmt: str, **given:
     """
     more = {"kill": True} if kill else {}
     if not by_filter(client, "expire", refs, given, fmt, **more):
-        _each(client, refs, "expire", "expired", fmt, more)
+        _each(client, refs, job_actions.EXPIRE, "expired", fmt, more)
 
 
 @jobs.command()
@@ -239,7 +241,7 @@ def delete(client: Client, refs: tuple[str, ...], fmt: str, **given: Any) -> Non
 
     def act(ref: str) -> tuple[Any, str, str]:
         found = find_job(client, ref)
-        answer = client.request("DELETE", f"/v1/jobs/{found['id']}").json() or {}
+        answer = client.request("DELETE", addresses.DELETE.format(id=found["id"])).json() or {}
         ending = answer.get("ending")
         more = f", {ending} running: asked to end" if ending else ""
         return found, job_ref(found), f"deleted: {job_ref(found)}{more}"
@@ -276,7 +278,7 @@ def run(
 
     def act(ref: str) -> tuple[Any, str, str]:
         found = find_job(client, ref)
-        answer = client.post(f"/v1/jobs/{found['id']}/run", body)
+        answer = client.post(job_actions.RUN.format(id=found["id"]), body)
         return answer, answer["id"], f"accepted: {job_ref(found)} runs as {answer['id']}"
 
     _told(refs, fmt, act)
@@ -296,7 +298,7 @@ def next_(client: Client, job: str, count: int, fmt: str) -> None:
     found = find_job(client, job)
     from raftsched.cli.jobs.preview import print_times
 
-    print_times(client.get(f"/v1/jobs/{found['id']}/next", {"count": count}), fmt)
+    print_times(client.get(schedules.NEXT.format(id=found["id"]), {"count": count}), fmt)
 
 
 @jobs.command("skip-next")
@@ -311,9 +313,9 @@ def skip_next(client: Client, refs: tuple[str, ...]) -> None:
 
     def act(ref: str) -> None:
         found = find_job(client, ref)
-        upcoming = client.get(f"/v1/jobs/{found['id']}/next", {"count": 1})["next"]
+        upcoming = client.get(schedules.NEXT.format(id=found["id"]), {"count": 1})["next"]
         body = {"at": upcoming[0]["at"]} if upcoming else {}  # so that asking twice leaves out one
-        job = client.post(f"/v1/jobs/{found['id']}/skip-next", body)
+        job = client.post(job_actions.SKIP_NEXT.format(id=found["id"]), body)
         click.echo(f"skipped: {job_ref(found)} at {body.get('at', 'its next time')}; next {job['next_fire_at'] or '-'}")
 
     each(refs, act)
@@ -331,7 +333,7 @@ def revisions(client: Client, job: str, fmt: str) -> None:
       raftsched jobs revisions billing/nightly-report -o json
     """
     found = find_job(client, job)
-    old = client.get(f"/v1/jobs/{found['id']}/revisions")["items"]
+    old = client.get(addresses.REVISIONS.format(id=found["id"]))["items"]
     print_rows(fmt, old, _REVISIONS, lambda r: str(r["revision"]), "no revisions")
 
 
@@ -380,7 +382,7 @@ def backfill(client: Client, job: str, start: str, end: str | None, dry_run: boo
     """
     found = find_job(client, job)
     body = {"from": start, "dry_run": dry_run, **({"to": end} if end else {})}
-    answer = client.post(f"/v1/jobs/{found['id']}/backfill", body)
+    answer = client.post(job_actions.BACKFILL.format(id=found["id"]), body)
     for time in answer.get("times", ()):
         click.echo(time)
     click.echo(f"{'would run' if dry_run else 'accepted'}: {job_ref(found)}, {answer['count']} times")

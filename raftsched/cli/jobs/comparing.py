@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from raftsched.cli.jobs.job_files import Wanted
+from raftsched.surface.plain import jobs
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -18,7 +19,7 @@ _BYTES_AT_ONCE = 1 << 20  # and of these so many bytes
 def compare(client: Client, wanted: Wanted) -> dict[str, Any]:
     """{"result": "created", "changed" or "unchanged", "before", "after"}: what applying it would do. Raises ClientError
     as a PUT of it would."""
-    return dict(client.post(f"{wanted.path}/compare", wanted.body))
+    return dict(client.post(jobs.COMPARE_NAMED.format(ns=wanted.namespace, name=wanted.name), wanted.body))
 
 
 def compare_all(client: Client, found: Sequence[Wanted], *, newest: bool = True) -> dict[str, Mapping[str, Any]]:
@@ -30,7 +31,7 @@ def compare_all(client: Client, found: Sequence[Wanted], *, newest: bool = True)
     seen: dict[str, Mapping[str, Any]] = {}
     try:
         for some in portions([wanted for wanted in found if not wanted.expired]):
-            address = "/v1/jobs:compare" + ("?consistency=leader" if newest else "")
+            address = jobs.COMPARE_ALL + ("?consistency=leader" if newest else "")
             answer = client.post(address, [wanted.body for wanted in some])
             seen |= {wanted.path: one for wanted, one in zip(some, answer["items"], strict=True)}
     except ClientError as e:

@@ -14,6 +14,7 @@ from raftsched.cli.jobs.when import when_of, when_options
 from raftsched.cli.remote import by_name, format_option, job_ref, read_json, remote, source_name
 from raftsched.cli.terminal.output import print_for_programs
 from raftsched.importers.documents import read_jobs
+from raftsched.surface.plain import jobs
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -116,12 +117,12 @@ def create(
     for setting in settings:
         set_field(job, setting)
     if dry_run:
-        checked = client.post("/v1/jobs:check", job)
+        checked = client.post(jobs.CHECK_NEW, job)
         if fmt == "table":
             click.echo("it exists already" if checked["result"] == "unchanged" else "it can be created")
         print_times(checked, fmt)
         return
-    found = client.post("/v1/jobs", job)
+    found = client.post(jobs.CREATE, job)
     if not print_for_programs(fmt, found, job_ref(found)):
         due = found.get("next_fire_at")
         click.echo(f"created: {job_ref(found)} ({found['id']})" + (f", next {due}" if due else f", {found['state']}"))

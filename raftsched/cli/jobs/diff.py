@@ -19,6 +19,7 @@ from raftsched.cli.terminal.output import print_json
 from raftsched.cli.terminal.progress import progress, progress_option
 from raftsched.errors import Exit
 from raftsched.importers.documents import read_jobs
+from raftsched.surface.plain import jobs
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -126,7 +127,9 @@ def edit(client: Client, job: str) -> None:
         if any(body.get(field) is None for field in unwritable(found, says)):  # a PUT would take the default
             (before,) = read_jobs(text.encode(), "what was shown")
             method, body = "PATCH", _patch(before.value, body)
-        client.request(method, f"/v1/jobs/{found['id']}", body=body, headers={"If-Match": f'"{found["revision"]}"'})
+        client.request(
+            method, jobs.PATCH.format(id=found["id"]), body=body, headers={"If-Match": f'"{found["revision"]}"'}
+        )
     except click.UsageError as e:
         raise Failure(f"{e.message}\n{_kept(found, written)}", Exit.USAGE) from None
     except ClientError as e:

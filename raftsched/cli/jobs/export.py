@@ -14,6 +14,7 @@ from raftsched.cli.jobs.generated import DEFAULTS, UNSAID
 from raftsched.cli.remote import each, find_job, job_ref, remote
 from raftsched.cli.terminal.output import print_json
 from raftsched.importers.documents import sendable
+from raftsched.surface.plain import jobs
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -163,7 +164,7 @@ def export(client: Client, refs: tuple[str, ...], full: bool, name_unnamed: bool
 
 
 def _all(client: Client, filters: dict[str, str]) -> Iterator[dict[str, Any]]:
-    yield from client.items("/v1/jobs", filters, None)
+    yield from client.items(jobs.LIST, filters, None)
 
 
 def _write(job: dict[str, Any]) -> None:

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from raftsched.cli.remote import check_namespace, options
-from raftsched.cli.runs.states import JOB_STATES, state_option
+from raftsched.cli.runs.states import state_option
+from raftsched.surface.plain.enums import JOB_STATE
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _FIELDS = (
@@ -30,7 +31,7 @@ _FIELDS = (
 # Gives the command `_FIELDS` as keyword arguments.
 filter_options = options(
     click.option("--namespace", "-N", metavar="NS", help="Of this namespace."),
-    state_option(JOB_STATES),
+    state_option(JOB_STATE),
     click.option("--owner", help="Of this owner."),
     click.option("--label", metavar="KEY=VALUE", help="With this label."),
     click.option("--queue", metavar="QUEUE", help="In this queue."),

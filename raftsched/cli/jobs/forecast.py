@@ -12,6 +12,7 @@ import click
 from raftsched.cli.remote import check_namespace
 from raftsched.cli.resources.resource import viewing
 from raftsched.cli.terminal.output import print_for_programs, shown
+from raftsched.surface.plain.forecast import FORECAST
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -67,7 +68,7 @@ def forecast(
         "for": length,
         "step": step,
     }
-    found: dict[str, Any] = client.get("/v1/forecast", query)
+    found: dict[str, Any] = client.get(FORECAST, query)
     if print_for_programs(fmt, found, *(peak["at"] for peak in found["peaks"])):
         return
     for line in as_text(found):

@@ -9,6 +9,7 @@ import click
 
 from raftsched.cli.remote import check_namespace, find_job, remote
 from raftsched.cli.terminal.output import print_json
+from raftsched.surface.plain.graph import GRAPH
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -32,7 +33,7 @@ def graph(client: Client, job: str | None, namespace: str | None, fmt: str) -> N
     query = {"namespace": check_namespace(namespace) if namespace else None}
     if job:
         query = {"job": find_job(client, job)["id"]}
-    found = client.get("/v1/jobs:graph", query)
+    found = client.get(GRAPH, query)
     if fmt == "json":
         print_json(found)
         return

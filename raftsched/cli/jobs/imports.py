@@ -13,6 +13,7 @@ from raftsched.cli.remote import check_namespace, format_option, remote
 from raftsched.cli.terminal.output import print_json
 from raftsched.cli.terminal.progress import progress, progress_option
 from raftsched.importers.kinds import KINDS
+from raftsched.surface.plain import jobs
 
 if TYPE_CHECKING:
     from raftsched.cli.jobs.import_report import SourceReport
@@ -280,7 +281,7 @@ def _ask(client: Client, reports: list[SourceReport]) -> str | None:
             wanted.append(one)
     try:
         for some in portions(wanted):
-            answer = client.post("/v1/jobs:compare", [one.body for one in some])
+            answer = client.post(jobs.COMPARE_ALL, [one.body for one in some])
             for one, found in zip(some, answer["items"], strict=True):
                 if found["result"] == "refused":
                     report, item = places[id(one)]

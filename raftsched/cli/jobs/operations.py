@@ -15,6 +15,7 @@ from raftsched.cli.resources.resource import identified, listing, print_one, row
 from raftsched.cli.terminal.output import Column, print_json, print_rows
 from raftsched.cli.terminal.progress import Progress, progress_option
 from raftsched.errors import Exit
+from raftsched.surface.plain import bulk, enums
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -59,13 +60,13 @@ def by_filter(client: Client, action: str, refs: tuple[str, ...], given: dict[st
         return False
     which = {"all": True} if given["everything"] else {"filter": as_body(filters)}
     if given["dry_run"]:
-        answer = client.post("/v1/jobs:actions", {"action": action, **which, "dry_run": True})
+        answer = client.post(bulk.ACT, {"action": action, **which, "dry_run": True})
         if fmt == "json":
             print_json(answer)
         else:
             _print_dry(answer)
         return True
-    operation = client.post("/v1/jobs:actions", {"action": action, **which, **more})
+    operation = client.post(bulk.ACT, {"action": action, **which, **more})
     if not given["no_wait"]:
         follow(client, operation, fmt)
     elif fmt == "json":
@@ -92,7 +93,7 @@ def follow(client: Client, operation: dict[str, Any], fmt: str = "table") -> Non
             while operation["state"] == "RUNNING":
                 line.at(operation["examined"], f"{operation['changed']:,} {_DONE[operation['action']]}")
                 time.sleep(POLL_S)
-                operation = client.get(f"/v1/operations/{operation['id']}")
+                operation = client.get(bulk.GET.format(id=operation["id"]))
     except KeyboardInterrupt:
         where = f"raftsched operations watch {operation['id']}"
         click.echo(f"it goes on; see '{where}', or end it with 'raftsched operations cancel'", err=True)
@@ -126,9 +127,7 @@ def operations() -> None:
 
 
 @operations.command("list")
-@click.option(
-    "--state", type=click.Choice(["RUNNING", "DONE", "CANCELLED"], case_sensitive=False), help="In this state."
-)
+@click.option("--state", type=click.Choice(enums.OPERATION_STATE, case_sensitive=False), help="In this state.")
 @listing(20)
 def list_(client: Client, state: str | None, fmt: str, **given: Any) -> None:
     """List operations, the newest first.
@@ -136,7 +135,7 @@ def list_(client: Client, state: str | None, fmt: str, **given: Any) -> None:
     \b
       raftsched operations list --state RUNNING
     """
-    found = rows(client, "/v1/operations", given, {"state": state})
+    found = rows(client, bulk.LIST, given, {"state": state})
     print_rows(fmt, found, _COLUMNS, identified, "no operations")
 
 
@@ -149,7 +148,7 @@ def get(client: Client, operation: str, fmt: str) -> None:
     \b
       raftsched operations get 0d3k5xw2a9f4m
     """
-    found = client.get(_path(operation))
+    found = client.get(_path(bulk.GET, operation))
     print_one(fmt, found, identified, said_fields(found))
 
 
@@ -163,7 +162,7 @@ def watch(client: Client, operation: str) -> None:
     \b
       raftsched operations watch $(raftsched jobs pause --owner ana --no-wait)
     """
-    follow(client, client.get(_path(operation)))
+    follow(client, client.get(_path(bulk.GET, operation)))
 
 
 @operations.command()
@@ -175,11 +174,11 @@ def cancel(client: Client, operation: str) -> None:
     \b
       raftsched operations cancel 0d3k5xw2a9f4m
     """
-    found = client.post(f"{_path(operation)}/cancel")
+    found = client.post(_path(bulk.CANCEL, operation))
     click.echo(f"cancelled: {found['id']}, {found['changed']} were {_DONE[found['action']]}")
 
 
-def _path(operation: str) -> str:
-    from raftsched.client.wire import segment
+def _path(address: str, operation: str) -> str:
+    from raftsched.client.wire import at
 
-    return f"/v1/operations/{segment(operation)}"
+    return at(address, id=operation)

@@ -8,6 +8,7 @@ import click
 
 from raftsched.cli.remote import format_option, remote
 from raftsched.cli.terminal.output import cell, print_json
+from raftsched.surface.plain import schedules
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -63,7 +64,7 @@ def preview(
     body: dict[str, Any] = {"trigger": wanted, "count": count}
     given = {"from": start, "name": name, "namespace": namespace}
     body |= {field: value for field, value in given.items() if value}
-    print_times(client.post("/v1/schedules/preview", body), fmt)
+    print_times(client.post(schedules.PREVIEW, body), fmt)
 
 
 def trigger(expression: str, timezone: str | None, quartz: bool) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import click
 
 from raftsched.cli.jobs.job_files import Wanted
 from raftsched.cli.remote import job_ref
+from raftsched.surface.plain import jobs as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -66,7 +67,7 @@ def surplus(client: Client, label: str, found: Collection[Wanted], *, newest: bo
     what this client was answered before."""
     keep = {(wanted.namespace, wanted.name) for wanted in found}
     query = {"label": label, "consistency": "leader" if newest else None}
-    there = list(client.items("/v1/jobs", query, None))
+    there = list(client.items(addresses.LIST, query, None))
     jobs = [job for job in there if (job["namespace"], job.get("name")) not in keep]
     return Surplus(label, jobs, len(there))
 
@@ -87,7 +88,7 @@ def delete(client: Client, jobs: Sequence[dict[str, Any]]) -> Iterator[tuple[dic
 
     for job in jobs:
         where = {"namespace": job["namespace"], "name": job.get("name"), "id": job["id"]}
-        path = f"/v1/jobs/{job['id']}"
+        path = addresses.DELETE.format(id=job["id"])
         try:
             client.request("DELETE", path, headers={"If-Match": f'"{job["id"]}.{job["revision"]}"'})
         except ClientError as e:

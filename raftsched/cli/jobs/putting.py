@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from raftsched.cli.jobs.comparing import compare, compare_all
 from raftsched.cli.jobs.job_files import Wanted
+from raftsched.surface.plain import job_actions
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -48,7 +49,7 @@ def _on_condition(client: Client, wanted: Wanted, condition: Mapping[str, str], 
         job = _put(client, wanted, condition).json()
         if wanted.job.get("suspended") is True and job["state"] == "SCHEDULED":
             # By a node of an earlier version, or below the level: there a PUT with If-Match pauses nothing.
-            client.request("POST", f"/v1/jobs/{job['id']}/pause", body={}, headers=_match(job))
+            client.request("POST", job_actions.PAUSE.format(id=job["id"]), body={}, headers=_match(job))
         return result
     except ClientError as e:
         _require_there(client, wanted, e)

@@ -13,10 +13,10 @@ import click
 from raftsched.cli.failures import Failure
 from raftsched.cli.remote import find_job, job_ref, remote
 from raftsched.cli.runs.instances import check_id
-from raftsched.cli.runs.states import JOB_STATES
 from raftsched.cli.runs.why import error_line
 from raftsched.cli.terminal.output import shown
 from raftsched.errors import Exit
+from raftsched.surface.plain.enums import JOB_STATE
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -91,9 +91,9 @@ def wait(client: Client, refs: tuple[str, ...], wanted: str, timeout_ms: int) ->
     """
     from raftsched.system.clock import SystemClock
 
-    wanted = wanted.upper() if wanted.upper() in JOB_STATES else wanted
-    if wanted not in ("end", "idle", "deleted", *JOB_STATES):
-        known = ", ".join(("end", "idle", "deleted", *JOB_STATES))
+    wanted = wanted.upper() if wanted.upper() in JOB_STATE else wanted
+    if wanted not in ("end", "idle", "deleted", *JOB_STATE):
+        known = ", ".join(("end", "idle", "deleted", *JOB_STATE))
         raise click.UsageError(f"--for {wanted!r} is not known; use one of {known}")
     for ref in refs:
         if "@" in ref:

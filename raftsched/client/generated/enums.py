@@ -6,6 +6,8 @@ from typing import Literal
 
 JobState = Literal["NEW", "SCHEDULED", "SUSPENDED", "EXPIRED"]
 Action = Literal["pause", "resume", "run", "expire", "delete"]
+OperationState = Literal["RUNNING", "DONE", "CANCELLED"]
+StepName = Literal["1m", "5m", "15m", "1h"]
 DeliveryName = Literal["at_least_once", "at_most_once"]
 EventName = Literal["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost", "started"]
 ClusterEventName = Literal["leader_changed", "node_lost", "node_back", "disk_short"]

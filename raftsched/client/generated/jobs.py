@@ -2,6 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from raftsched.client.generated.schedules import Occurrence
 
 Result = Literal["created", "changed", "unchanged"]
+
+
+class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+    """`ending`: runs of the job that were under way and are asked to end; None: the answer that said it was lost."""
+
+    deleted: int = 1
+    ending: int | None = None
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """`job`: its content, defaults filled in. `description` and `next`: its trigger in words, and its next times."""
+
+    result: str
+    job: dict[str, Any]
+    description: str
+    next: list[Occurrence]
+    more: bool = False
+
+
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
+    """An earlier content of a job: from when (null when that is not kept any more) and until when (null: it still
+    holds). `by`: the name of the token with which it was made so; null: nobody knows."""
+
+    revision: int
+    name: str | None
+    since: datetime | None = msgspec.field(name="from")
+    until: datetime | None = msgspec.field(name="to")
+    by: str | None
+    content: dict[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from raftsched.client.models_bulk import Operation
+from raftsched.client.generated.bulk import Operation
 from raftsched.client.sync.bridge import Bridge
 
 

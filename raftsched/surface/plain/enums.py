@@ -4,6 +4,8 @@ from __future__ import annotations
 
 JOB_STATE = ("NEW", "SCHEDULED", "SUSPENDED", "EXPIRED")
 ACTION = ("pause", "resume", "run", "expire", "delete")
+OPERATION_STATE = ("RUNNING", "DONE", "CANCELLED")
+STEP_NAME = ("1m", "5m", "15m", "1h")
 DELIVERY_NAME = ("at_least_once", "at_most_once")
 EVENT_NAME = ("succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost", "started")
 CLUSTER_EVENT_NAME = ("leader_changed", "node_lost", "node_back", "disk_short")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import raftsched
-from raftsched.client.models_bulk import Operation
+from raftsched.client.generated.bulk import Operation
 from tests.support.local_api import LocalCluster, serving
 from tests.support.patience import patient
 

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from raftsched.api.jobs import explain as explain_job
-from raftsched.api.jobs import filters as job_filters
 from raftsched.api.runs import events, explain
 from raftsched.client import (
     models,
@@ -19,7 +18,7 @@ from raftsched.client import (
     spec,
     spec_generated,
 )
-from raftsched.surface import bulk, calendars, content, jobs, jobs_generated, namespaces, queues, runs, webhooks, whoami
+from raftsched.surface import calendars, job_shapes, jobs, jobs_generated, namespaces, queues, runs, webhooks, whoami
 
 
 def given(kind: type[msgspec.Struct]) -> set[str]:
@@ -30,17 +29,6 @@ def given(kind: type[msgspec.Struct]) -> set[str]:
     "written, taken",
     [
         (spec_generated.JobSpec, jobs_generated.JobIn),
-        (spec.Trigger, content.TriggerIn),
-        (spec.Handler, content.HandlerIn),
-        (spec.HttpCall, content.HttpIn),
-        (spec.Limits, content.LimitsIn),
-        (spec.Retry, content.RetryIn),
-        (spec.Exponential, content.ExponentialIn),
-        (spec.Misfire, content.MisfireIn),
-        (spec.Condition, content.ConditionIn),
-        (spec.Placement, content.PlacementIn),
-        (spec.Retention, content.RetentionIn),
-        (spec.BulkFilter, bulk.JobFilterIn),
         (spec.QueueLimits, queues.QueueIn),
         (spec.CalendarDays, calendars.CalendarIn),
         (spec_generated.JobDefaults, jobs_generated.DefaultsIn),
@@ -49,8 +37,6 @@ def given(kind: type[msgspec.Struct]) -> set[str]:
         (spec.DateRange, calendars.RangeIn),
         (spec.Hours, calendars.HoursIn),
         (spec.TimeRange, calendars.TimesIn),
-        (spec.Rate, content.RateIn),
-        (spec.Notify, content.NotifyIn),
         (models_webhooks.WebhookFilter, webhooks.WebhookFilterIn),
     ],
 )
@@ -64,7 +50,7 @@ def test_what_is_written_of_a_webhook() -> None:
 
 def test_filters() -> None:
     lists = set(spec.JobFilter.__annotations__) - {"order"}
-    assert lists <= set(job_filters.PARAMETERS)
+    assert lists <= set(jobs.FILTERS)
     assert given(models.Event) <= set().union(
         *(given(k) for k in (events.JobEventOut, events.InstanceEventOut, events.ClusterEventOut))
     )
@@ -73,7 +59,7 @@ def test_filters() -> None:
 @pytest.mark.parametrize(
     "read, answered",
     [
-        (models_generated.Job, given(jobs.JobOut) | given(jobs_generated.JobShown)),
+        (models_generated.Job, given(job_shapes.JobOut) | given(jobs_generated.JobShown)),
         (models.Instance, given(runs.InstanceOut)),
         (models.DeadLetter, given(runs.InstanceOut) | given(runs.DeadLetterOut)),
         (models.Attempt, given(runs.AttemptOut)),
@@ -95,9 +81,6 @@ def test_filters() -> None:
         (models_cluster.Wait, given(explain.WaitOut)),
         (models_cluster.Gap, given(explain.GapOut)),
         (models_cluster.StepTaken, given(explain.StepOut)),
-        (models_bulk.Operation, given(bulk.OperationOut)),
-        (models_bulk.DryRun, given(bulk.DryRunOut)),
-        (models_bulk.Revision, given(jobs.RevisionOut)),
         (models_bulk.Stats, given(runs.StatsOut)),
         (models_bulk.Distribution, given(runs.DistributionOut)),
     ],

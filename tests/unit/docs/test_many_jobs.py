@@ -9,7 +9,6 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from raftsched.api.jobs import forecast
-from raftsched.api.jobs.filters import PARAMETERS
 from raftsched.api.routes import ROUTES
 from raftsched.api.rows import SCAN_MAX
 from raftsched.api.runs.stats import LOOK_MAX
@@ -18,6 +17,7 @@ from raftsched.cli.main import cli
 from raftsched.core.limits import HISTORY_MAX
 from raftsched.core.subjects.operations import KEPT_MAX, RUNNING_MAX, BulkAction
 from raftsched.schedule.due_counts import SHARED_MAX
+from raftsched.surface.jobs import FILTERS
 
 PAGE = " ".join((Path(__file__).parents[3] / "docs" / "many-jobs.md").read_text().split())
 
@@ -30,7 +30,7 @@ def test_its_routes_exist() -> None:
 
 
 def test_every_parameter_and_action_is_there() -> None:
-    for name in PARAMETERS:
+    for name in FILTERS:
         assert re.search(rf"`{name}[`=]", PAGE), name
     for action in BulkAction:
         assert re.search(rf"\b{action.name.lower()}\b", PAGE), action

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from raftsched.api.jobs import partial
-from raftsched.api.jobs.partial import FIELDS as JOB_FIELDS
 from raftsched.api.runs.instance_fields import INSTANCE
 from raftsched.core.commands import Assign, Started
 from raftsched.core.ids import parse_instance
+from raftsched.surface.job_shapes import FIELDS as JOB_FIELDS
 from tests.integration.api.runs.test_dead_letters import dead
 from tests.support.local_api import Client, run
 

@@ -1,0 +1,43 @@
+"""The ways in which a caller means a thing: by its id, its name, or by what was answered before of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from raftsched.client.generated.bulk import Operation
+from raftsched.client.models import Created
+from raftsched.client.models_generated import Job
+from raftsched.client.wire import at, condition
+from raftsched.surface.plain import jobs
+
+JobRef = str | Job | Created
+JobVersion = Job | Created | int  # a job as it was answered; or, of one that is meant by its id, its revision
+OperationRef = str | Operation
+
+
+class HasId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+def id_of(ref: str | HasId) -> str:
+    return ref if isinstance(ref, str) else ref.id
+
+
+def job_path(ref: JobRef) -> str:
+    """Returns the address of a job. ValueError for what is neither id nor namespace/name."""
+    text = id_of(ref)
+    namespace, slash, name = text.partition("/")
+    if not slash and text:
+        return at(jobs.GET, id=text)
+    if not namespace or not name or "/" in name or {namespace, name} & {".", ".."}:
+        raise ValueError(f'{text!r} names no job; give its id, or "namespace/name" such as "default/nightly"')
+    return at(jobs.GET_BY_NAME, ns=namespace, name=name)
+
+
+def job_condition(version: JobVersion | None) -> Mapping[str, str]:
+    """Returns the headers that let a change happen only to this version of a job; None: to any."""
+    if version is None or isinstance(version, int):
+        return condition(version)
+    return condition(f"{version.id}.{version.revision}")

@@ -1,0 +1,22 @@
+"""Made from surface/job_actions.py by scripts/make-client; not edited by hand."""
+
+from __future__ import annotations
+
+PAUSE = "/v1/jobs/{id}/pause"
+PAUSE_BY_NAME = "/v1/namespaces/{ns}/jobs/{name}/pause"
+RESUME = "/v1/jobs/{id}/resume"
+RESUME_BY_NAME = "/v1/namespaces/{ns}/jobs/{name}/resume"
+RUN = "/v1/jobs/{id}/run"
+RUN_BY_NAME = "/v1/namespaces/{ns}/jobs/{name}/run"
+EXPIRE = "/v1/jobs/{id}/expire"
+EXPIRE_BY_NAME = "/v1/namespaces/{ns}/jobs/{name}/expire"
+SKIP_NEXT = "/v1/jobs/{id}/skip-next"
+SKIP_NEXT_BY_NAME = "/v1/namespaces/{ns}/jobs/{name}/skip-next"
+BACKFILL = "/v1/jobs/{id}/backfill"
+BACKFILL_BY_NAME = "/v1/namespaces/{ns}/jobs/{name}/backfill"
+GET_STATE = "/v1/jobs/{id}/state"
+GET_STATE_BY_NAME = "/v1/namespaces/{ns}/jobs/{name}/state"
+PUT_STATE = "/v1/jobs/{id}/state"
+PUT_STATE_BY_NAME = "/v1/namespaces/{ns}/jobs/{name}/state"
+DELETE_STATE = "/v1/jobs/{id}/state"
+DELETE_STATE_BY_NAME = "/v1/namespaces/{ns}/jobs/{name}/state"
