@@ -2,6 +2,7 @@
 
 - raftsched/surface/plain/M.py: the addresses of its operations and the values of its enumerations, as text alone
 - raftsched/client/generated/M.py: the client's records and typed dictionaries, and the enumerations as Literals
+- raftsched/client/generated/M_given.py: the typed dictionaries, where records have the same names
 - raftsched/client/generated/M_calls.py: classes of methods that make one call
 
 What a module of raftsched/surface has none of is not written. A file that nothing is made for any more is deleted.
@@ -29,7 +30,7 @@ import msgspec
 
 import raftsched.surface
 from raftsched.surface.operation import AnyOf, Operation, PageOf, Special
-from raftsched.surface.sdk import CLASSES, NEEDED, Arg, Class, Sdk
+from raftsched.surface.sdk import CLASSES, DICTS, NEEDED, Arg, Class, Sdk
 
 ROOT = Path(__file__).resolve().parent.parent
 PLAIN, CLIENT = "raftsched/surface/plain", "raftsched/client/generated"
@@ -45,13 +46,14 @@ KNOWN = {
     **dict.fromkeys(("datetime", "timedelta"), "datetime"),
     **dict.fromkeys(("Any", "Literal", "TypedDict", "Unpack"), "typing"),
     **dict.fromkeys(("Duration", "Moment"), "raftsched.client.moments"),
+    "JobDefaults": "raftsched.client.spec_generated",
     **dict.fromkeys(("JobVersion", "job_condition"), "raftsched.client.refs"),
     **dict.fromkeys(("JobDefaults", "JobSpec"), "raftsched.client.spec_generated"),
     "Job": "raftsched.client.models_generated",
     "JobFilter": "raftsched.client.spec",
     **dict.fromkeys(("Transport", "encode", "items"), "raftsched.client.transport"),
     **dict.fromkeys(("condition", "conditions", "own_key", "said", "segment"), "raftsched.client.wire"),
-    "Page": "raftsched.client.models",
+    **dict.fromkeys(("Instance", "Page"), "raftsched.client.models"),
     "pages": "raftsched.client.pages",
     "each_of": "raftsched.client.pages",
 }
@@ -100,10 +102,12 @@ def enumerations(name: str) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def structs(name: str) -> dict[type[Any], Class]:
-    """Returns the structs of a subject that are classes of the client."""
+def structs(name: str, *, dicts: bool = False) -> dict[type[Any], Class]:
+    """Returns the structs of a subject that are records of the client, or with `dicts` what is given."""
     module = modules()[name]
-    return {struct: said for struct, said in CLASSES.items() if struct.__module__ == module.__name__}
+    return {
+        struct: said for struct, said in (DICTS if dicts else CLASSES).items() if struct.__module__ == module.__name__
+    }
 
 
 @cache
@@ -153,28 +157,50 @@ def upper(name: str) -> str:
 
 
 @cache
-def _homes() -> dict[str, str]:
-    """Returns which module of the client has each class and enumeration that is made."""
+def _homes(dicts: bool) -> dict[str, str]:
+    """Returns which module of the client has each class and enumeration that is made. `dicts`: a name that a record and
+    a dictionary have is that of the dictionary."""
     found: dict[str, str] = {}
-    for name in modules():
-        home = f"raftsched.client.generated.{name}"
-        for made in (*(said.name for said in structs(name).values()), *enumerations(name)):
-            if made in found:
-                raise ValueError(f"{made} is made of {found[made]} and {home}")
-            found[made] = home
+    for of_dicts in (not dicts, dicts):
+        kind: dict[str, str] = {}
+        for name in modules():
+            home = f"raftsched.client.generated.{name}{'_given' if of_dicts and _is_apart(name) else ''}"
+            own = [said.name for said in structs(name, dicts=of_dicts).values()]
+            for made in (*own, *(() if of_dicts else enumerations(name))):
+                if made in kind:
+                    raise ValueError(f"{made} is made of {kind[made]} and {home}")
+                kind[made] = home
+        found |= kind
     return found
 
 
+@cache
+def _is_apart(name: str) -> bool:
+    """Returns whether the dictionaries of a subject are in a module of their own: records of it have names that they
+    have, or use."""
+    used = {n.id for n in ast.walk(ast.parse(_classes(name, dicts=True))) if isinstance(n, ast.Name)}
+    used |= {said.name for said in structs(name, dicts=True).values()}
+    return any(said.name in used for said in structs(name).values())
+
+
+def _classes(name: str, *, dicts: bool) -> str:
+    render = _dict if dicts else _record
+    return "\n".join(
+        line for struct, said in structs(name, dicts=dicts).items() for line in (*render(name, struct, said), "", "")
+    )
+
+
 def render_records(name: str) -> str:
-    own = structs(name)
-    literals = enumerations(name)
-    if not own and not literals:
-        return ""
-    code = [f"{made} = {_literal(values)}" for made, values in literals.items()]
-    code += [""]
-    for struct, said in own.items():
-        code += [*(_dict(name, struct, said) if said.is_dict else _record(name, struct, said)), "", ""]
-    return _module(name, "\n".join(code), f"raftsched.client.generated.{name}")
+    literals = [f"{made} = {_literal(values)}" for made, values in enumerations(name).items()]
+    code = "\n".join(
+        [*literals, "", _classes(name, dicts=False), "" if _is_apart(name) else _classes(name, dicts=True)]
+    )
+    return _module(name, code, f"raftsched.client.generated.{name}") if code.strip() else ""
+
+
+def render_given(name: str) -> str:
+    code = _classes(name, dicts=True) if _is_apart(name) else ""
+    return _module(name, code, f"raftsched.client.generated.{name}_given", dicts=True) if code else ""
 
 
 def _literal(values: tuple[Any, ...]) -> str:
@@ -186,13 +212,13 @@ def _text(value: Any) -> str:
 
 
 def _class_node(name: str, struct: type[Any]) -> ast.ClassDef:
-    (node,) = (n for n in _tree(name).body if isinstance(n, ast.ClassDef) and n.name == struct.__name__)
-    return node
+    found = (n for n in _tree(name).body if isinstance(n, ast.ClassDef) and n.name == struct.__name__)
+    return next(found, ast.ClassDef("", [], [], [], []))  # that of one which is made of rows says nothing
 
 
 def _said(name: str, struct: type[Any]) -> str:
     """Returns the docstring of a struct."""
-    return ast.get_docstring(_class_node(name, struct)) or ""
+    return ast.get_docstring(_class_node(name, struct)) or inspect.cleandoc(vars(struct).get("__doc__") or "")
 
 
 def _doc(name: str, struct: type[Any], said: Class) -> list[str]:
@@ -239,7 +265,9 @@ def _comments(name: str, struct: type[Any]) -> dict[str, str]:
 
 def _fields(struct: type[Any]) -> Iterator[msgspec.structs.FieldInfo]:
     """Yields the fields that are the struct's own, or of a base that is no class of the client."""
-    theirs = {f.name for base in struct.__mro__[1:] if base in CLASSES for f in msgspec.structs.fields(base)}
+    theirs = {
+        f.name for base in struct.__mro__[1:] if base in CLASSES or base in DICTS for f in msgspec.structs.fields(base)
+    }
     return (f for f in msgspec.structs.fields(struct) if f.name not in theirs)
 
 
@@ -309,8 +337,9 @@ def _rendered(kind: Any, *, given: bool) -> str:
     if origin is dict:
         inner = ", ".join(_rendered(one, given=given) for one in arguments)
         return f"{'Mapping' if given else 'dict'}[{inner}]"
-    if kind in CLASSES:
-        return CLASSES[kind].name
+    for classes in (DICTS, CLASSES) if given else (CLASSES, DICTS):
+        if isinstance(kind, type) and kind in classes:
+            return classes[kind].name
     if isinstance(kind, Special):
         return kind.name
     if isinstance(kind, AnyOf):
@@ -354,9 +383,9 @@ def _dict(name: str, struct: type[Any], said: Class) -> list[str]:
     kinds = {f.name: said.types.get(f.name) or given(hints[f.name]) for f in _fields(struct)}
     if not said.null:
         kinds = {field: kind.removesuffix(" | None") for field, kind in kinds.items()}
-    fields = {f.encode_name: (kinds[f.name], f.name) for f in _fields(struct)}
+    fields = {f.encode_name: (kinds[f.name], f.name) for f in _fields(struct) if f.name not in said.without}
     total = "" if said.needed else ", total=False"
-    base = next((CLASSES[base].name for base in struct.__mro__[1:] if base in CLASSES), "TypedDict")
+    base = next((DICTS[base].name for base in struct.__mro__[1:] if base in DICTS), "TypedDict")
     if base != "TypedDict" or all(key.isidentifier() and not keyword.iskeyword(key) for key in fields):
         lines = [f"class {said.name}({base}{total}):", *_doc(name, struct, said), ""]
         return lines + [f"    {key}: {kind}{comments.get(own, '')}" for key, (kind, own) in fields.items()]
@@ -466,7 +495,8 @@ def method(one: Operation, sdk: Sdk) -> str:
     headers = _headers(one, {arg.name: arg for arg in real})
     answer = _answer(one)
     kind, is_page = (answer.item, True) if isinstance(answer, PageOf) else (answer, False)
-    shown = sdk.returns if kind is None else "" if sdk.gives == "" else answered(kind)
+    is_said = sdk.returns and not sdk.gives and (not is_page or "cursor" in one.query)
+    shown = "" if sdk.gives == "" else sdk.returns if kind is None or is_said else answered(kind)
     name = sdk.at.partition(".")[2]
     doc = _docstring(f"{sdk.says or one.says or one.summary + '.'} {sdk.also}".strip(), 8)
     if is_page and "cursor" in one.query:
@@ -535,12 +565,12 @@ def _call(
 # ---------------------------------------------------------------- files
 
 
-def _module(name: str, code: str, module: str) -> str:
+def _module(name: str, code: str, module: str, *, dicts: bool = False) -> str:
     """Returns the code with its imports."""
     tree = ast.parse(code)
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     defined = {n.name for n in tree.body if isinstance(n, ast.ClassDef)} | _assigned(tree)
-    homes = {**KNOWN, **_homes(), **{kind: module for kind, (module, _, _) in REFERENCES.items()}}
+    homes = {**KNOWN, **_homes(dicts), **{kind: module for kind, (module, _, _) in REFERENCES.items()}}
     homes |= {function: module for module, function, _ in REFERENCES.values()}
     homes |= {kind: home for said in CLASSES.values() for home, _, kind in [said.base.partition(":")] if kind}
     by_module: dict[str, list[str]] = {}
@@ -559,6 +589,7 @@ def made() -> dict[str, str]:
         for path, text in (
             (f"{PLAIN}/{name}.py", render_plain(name)),
             (f"{CLIENT}/{name}.py", render_records(name)),
+            (f"{CLIENT}/{name}_given.py", render_given(name)),
             (f"{CLIENT}/{name}_calls.py", render_calls(name)),
         ):
             if text:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from raftsched.client.generated.bulk import BulkFilter
+from raftsched.client.generated.calendars import Weekday
+from raftsched.client.generated.calendars_given import CalendarDays, DateRange, Hours, TimeRange
 from raftsched.client.generated.content import (
     After,
     Concurrency,
@@ -29,11 +31,13 @@ from raftsched.client.generated.content import (
     Trigger,
 )
 from raftsched.client.generated.enums import Action, ClusterEventName, EventName, JobEventName, JobState
+from raftsched.client.generated.namespaces_given import NamespaceLimits, NamespaceSpec
+from raftsched.client.generated.queues_given import QueueLimits
 from raftsched.client.generated.scalars import SecretRef
 from raftsched.client.moments import Duration, Moment
 
 if TYPE_CHECKING:
-    from raftsched.client.spec_generated import JobDefaults
+    pass
 
 
 __all__ = [
@@ -102,54 +106,6 @@ class StatsFilter(TypedDict, total=False):
     state: str  # of instances; one, or several with commas
     owner: str
     namespace: str
-
-
-class QueueLimits(TypedDict, total=False):
-    """Limits of a queue; one that is left out, or None, does not limit."""
-
-    max_running: int | None
-    rate: Rate | None
-    paused: bool | None
-
-
-DateRange = TypedDict("DateRange", {"from": str, "to": str})  # both included
-TimeRange = TypedDict("TimeRange", {"from": Moment, "to": Moment})  # `to` is not included
-Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-
-
-# From one time of day to another ("22:00"), of the next day if that is not later. `weekdays`: on which it begins
-Hours = TypedDict("Hours", {"from": str, "to": str, "weekdays": Sequence[Weekday]}, total=False)
-
-
-class NamespaceLimits(TypedDict, total=False):
-    max_jobs: int | None
-    max_running: int | None
-    max_starts_per_minute: int | None
-    output_bytes: int | None
-    output_max_bytes: int | None
-    output_keep: Duration | None
-    output_copies: int | None
-
-
-class NamespaceSpec(TypedDict, total=False):
-    description: str | None
-    owner: str | None
-    defaults: JobDefaults | None
-    limits: NamespaceLimits | None
-
-
-class CalendarDays(TypedDict, total=False):
-    """Dates as text, 2027-03-26; `yearly` as 12-25."""
-
-    description: str | None
-    timezone: str | None  # whose days; else those of each trigger's zone
-    dates: Sequence[str] | None
-    ranges: Sequence[DateRange] | None
-    yearly: Sequence[str] | None
-    weekdays: Sequence[Weekday] | None
-    hours: Sequence[Hours] | None  # excluded
-    only: Sequence[Hours] | None  # all else is excluded
-    excludes: Sequence[TimeRange] | None  # excluded once
 
 
 # Of instances whose output is searched

@@ -11,6 +11,7 @@ from raftsched.bounds import TOKEN_NAMESPACES_MAX
 from raftsched.surface.kinds import tagged_read
 from raftsched.surface.operation import BODIES, WRITES, Operation, Reply
 from raftsched.surface.scalars import Namespace
+from raftsched.surface.sdk import Arg, Sdk
 
 RULES_MAX = 200
 ALGORITHMS_MAX = 10
@@ -85,6 +86,12 @@ GET = tagged_read(
     codes=("not-found",),
     role="admin",
     says="404 when no issuer is set.",
+    sdk=Sdk(
+        "Cluster.oidc",
+        (),
+        "The issuer whose tokens are taken, and the rules by which they give roles. NotFoundError: none are.",
+        returns="dict[str, Any]",
+    ),
 )
 PUT = Operation(
     "oidc_put",
@@ -99,6 +106,21 @@ PUT = Operation(
     says="Replaces the whole setting. It applies on each node from the moment the node has applied it, also to tokens "
     "that were accepted before; streams opened with those are closed. While requests need no token, tokens of an "
     "issuer have no effect.",
+    sdk=Sdk(
+        "Cluster.set_oidc",
+        (
+            "issuer",
+            "audience",
+            Arg("rules", "Sequence[Mapping[str, Any]]"),
+            "*",
+            Arg("client_id", null=True),
+            Arg("username_claim", null=True),
+            Arg("algorithms", "Sequence[str]", USUAL),
+        ),
+        'Says all of it anew. Each rule: {"claim", "value", "role"} and, for a role in some of them only, '
+        '"namespaces". InvalidError names what is wrong.',
+        returns="dict[str, Any]",
+    ),
 )
 DELETE = Operation(
     "oidc_delete",
@@ -110,4 +132,5 @@ DELETE = Operation(
     codes=(*WRITES, "stale-revision"),
     role="admin",
     says="It applies on each node from the moment the node has applied it. A repeat changes nothing.",
+    sdk=Sdk("Cluster.forget_oidc", (), "Tokens of an issuer are not taken any more."),
 )

@@ -42,7 +42,8 @@ class Class:
     needed: bool = False
 
 
-CLASSES: dict[type[Any], Class] = {}
+CLASSES: dict[type[Any], Class] = {}  # records
+DICTS: dict[type[Any], Class] = {}  # what is given; a struct may be both
 
 
 def record(
@@ -66,14 +67,15 @@ def typed_dict(
     says: str = "",
     null: bool = True,
     needed: bool = False,
+    without: tuple[str, ...] = (),
 ) -> Callable[[S], S]:
     """Makes a struct of requests a TypedDict of the SDK."""
-    return _noted(Class(name, {}, types or {}, {}, (), says, True, null=null, needed=needed))
+    return _noted(Class(name, {}, types or {}, {}, without, says, True, null=null, needed=needed))
 
 
 def _noted(said: Class) -> Callable[[S], S]:
     def note(struct: S) -> S:
-        CLASSES[struct] = said
+        (DICTS if said.is_dict else CLASSES)[struct] = said
         return struct
 
     return note

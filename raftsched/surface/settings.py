@@ -12,6 +12,7 @@ from raftsched.quantities import is_duration, public_name, public_value
 from raftsched.surface.kinds import action, tagged_read
 from raftsched.surface.operation import BODIES, JSON, MERGE_PATCH, WRITES, Operation, Reply
 from raftsched.surface.scalars import Duration
+from raftsched.surface.sdk import Arg, Sdk
 
 
 def _given(field: str) -> tuple[str, Any, Any]:
@@ -51,7 +52,18 @@ class Paused(msgspec.Struct):
 
 
 GET = tagged_read(
-    "settings_get", "/v1/cluster/settings", "Read the settings", SettingsOut, "All of them.", scope="shared"
+    "settings_get",
+    "/v1/cluster/settings",
+    "Read the settings",
+    SettingsOut,
+    "All of them.",
+    scope="shared",
+    sdk=Sdk(
+        "Cluster.settings",
+        (),
+        "Returns all limits and defaults that hold on every node alike; durations as text.",
+        returns="dict[str, Any]",
+    ),
 )
 PATCH = Operation(
     "settings_patch",
@@ -65,6 +77,13 @@ PATCH = Operation(
     codes=(*BODIES, *WRITES, "stale", "stale-revision"),
     role="admin",
     says="RFC 7396; null: the default. Without If-Match, a change in between means to merge again: none gets lost.",
+    sdk=Sdk(
+        "Cluster.set_settings",
+        (Arg("**changes", "Any"),),
+        "Changes the given settings, None to the default, and returns all of them. InvalidError names each value out "
+        "of bounds.",
+        returns="dict[str, Any]",
+    ),
 )
 PAUSE = action(
     "settings_pause",
@@ -74,6 +93,7 @@ PAUSE = action(
     role="operator",
     scope="shared",
     says="Nothing is fired or started any more; what runs goes on.",
+    sdk=Sdk("Cluster.pause", (), gives=""),
 )
 RESUME = action(
     "settings_resume",
@@ -83,4 +103,10 @@ RESUME = action(
     role="operator",
     scope="shared",
     says="The misfire policy of each job decides about the times that were missed.",
+    sdk=Sdk(
+        "Cluster.resume",
+        (),
+        "Lets jobs start again. Each job's misfire policy says what happens to times that were missed.",
+        gives="",
+    ),
 )

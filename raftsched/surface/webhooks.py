@@ -24,6 +24,7 @@ from raftsched.surface.named import Named
 from raftsched.surface.operation import BODIES, WRITES, Operation, Reply, Special
 from raftsched.surface.runs import InstanceOut
 from raftsched.surface.scalars import Duration, Labels, Name, Namespace, Url, by_rule
+from raftsched.surface.sdk import Arg, Sdk, record, typed_dict
 
 WebhookName = Annotated[str, by_rule(names.WEBHOOK)]
 Secret = Annotated[
@@ -64,7 +65,7 @@ Headers = Annotated[
 
 
 HIDDEN_MAX = 512  # characters
-KindName = Literal["webhook", "slack", "email"]
+WebhookKind = Literal["webhook", "slack", "email"]
 TlsName = Literal["starttls", "tls", "none"]
 Port = Annotated[int, Meta(ge=1, le=65_535, description="a port from 1 to 65,535")]
 Mailbox = Annotated[
@@ -89,6 +90,7 @@ Messages = Annotated[
 Running = Annotated[int, Meta(ge=1, le=WEBHOOK_RUNNING_MAX, description=f"an integer from 1 to {WEBHOOK_RUNNING_MAX}")]
 
 
+@typed_dict("Smtp", null=False)
 class SmtpIn(msgspec.Struct, forbid_unknown_fields=True):
     """A mail server, and who is written to. `port`: 587, 465 or 25 unless it is given, as `tls` has it. `user` and
     `password` are shown as ***; given so they mean those that are there."""
@@ -114,6 +116,7 @@ class SmtpOut(msgspec.Struct):
     to: list[str]
 
 
+@typed_dict("AtMost", needed=True)
 class AtMost(msgspec.Struct, forbid_unknown_fields=True):
     """So many messages in so long a time; what comes beyond is counted, and the next message says how many."""
 
@@ -121,6 +124,7 @@ class AtMost(msgspec.Struct, forbid_unknown_fields=True):
     per: Duration
 
 
+@typed_dict("WebhookFilter")
 class WebhookFilterIn(msgspec.Struct, forbid_unknown_fields=True):
     """The jobs whose ends are sent to the webhook without being named in their `notify`. A field that is left out, or
     null, lets all through."""
@@ -133,6 +137,11 @@ class WebhookFilterIn(msgspec.Struct, forbid_unknown_fields=True):
     queue: Name | None = None
 
 
+@typed_dict(
+    "WebhookFields",
+    without=("name",),
+    types={"secret": "str", "active": "bool", "timeout": "Duration | None"},
+)
 class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
     """`events`: of which it is told by itself, of all jobs that the filter lets through. Jobs that name it in their
     `notify` say for themselves what it is told. `cluster_events`: those of the cluster. `kind`: what receives them; it
@@ -140,7 +149,7 @@ class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
     `email` has `smtp` and no url. `page`: where people see the page of the cluster; texts link to it."""
 
     name: WebhookName | None = None
-    kind: KindName = "webhook"
+    kind: WebhookKind = "webhook"
     url: Url | None = None
     secret: Secret | None = None
     events: list[EventName] = []
@@ -186,7 +195,7 @@ class WebhookOut(msgspec.Struct):
     signs, too. `headers`: their values are *** for callers who may not change them."""
 
     name: str
-    kind: KindName
+    kind: WebhookKind
     url: str | None
     events: list[EventName]
     cluster_events: list[ClusterEventName]
@@ -213,6 +222,22 @@ class WebhookOut(msgspec.Struct):
     modified_at: str
 
 
+@record(
+    "Webhook",
+    since={"secret": None},
+    types={
+        "filter": "WebhookFilter",
+        **dict.fromkeys(("smtp", "at_most"), "dict[str, Any] | None"),
+        **dict.fromkeys(("last_success_at", "dropped_at", "previous_secret_until"), "datetime | None"),
+        **dict.fromkeys(("created_at", "modified_at"), "datetime"),
+    },
+    base="raftsched.client.hidden:WithSecret",
+    says="A webhook. `url`: of slack scheme and host only, of email None. `gone`: it is not active because its "
+    "receiver answered 410. `smtp`: as in Smtp; user and password are ***. `left_out`: events since the last message, "
+    "because of `at_most`. `job_id`: its deliveries are instances of this; `waiting`: those that are not at their end. "
+    "`dropped`: events that were not sent, because too many waited. `secret`: when it was made for this request; it is "
+    "not shown again.",
+)
 class WebhookMade(WebhookOut):
     """`secret`: the one that was made for this request, shown once; null when it was given, or made earlier."""
 
@@ -291,6 +316,10 @@ WEBHOOKS = Named(
     patch_body=WEBHOOK_PATCH,
     body_max=_BODY_MAX,
     scope="",
+    sdk="Webhooks",
+    given="fields",
+    given_type="WebhookFields",
+    record="Webhook",
 )
 CREATE = Operation(
     "webhooks_create",
@@ -305,12 +334,19 @@ CREATE = Operation(
     role="operator",
     says="Under a name, which jobs refer to in their `notify`. Without a secret one is made. With an Idempotency-Key "
     "it may be sent again, and is answered with the same secret.",
+    sdk=Sdk(
+        "Webhooks.create",
+        (Arg("name", "str"), Arg("**fields", "Unpack[WebhookFields]")),
+        "Creates a webhook. A `secret` that was generated is in this answer only. Raises ConflictError: there is "
+        "another one of this name.",
+    ),
 )
-LIST = WEBHOOKS.list_all("List webhooks", "By name.", scope="checked")
+LIST = WEBHOOKS.list_all("List webhooks", "By name.", scope="checked", tells="Yields the webhooks by name")
 GET = WEBHOOKS.get(
     "Read a webhook",
     "The ETag is the revision of its content; what waits changes without it.",
     scope="checked",
+    tells="there is none",
 )
 PUT = Operation(
     "webhooks_put",
@@ -325,17 +361,20 @@ PUT = Operation(
     role="operator",
     says="Replaces all of it; what was answered may be put back. The secret stays: it may be given again, and only "
     "POST to /rotate changes it. With If-Match the webhook must exist, with If-None-Match: * it must not.",
+    sdk=WEBHOOKS.put_method("Creates the webhook, or replaces all of it but its secret."),
 )
 PATCH = WEBHOOKS.patch(
     "Change a webhook",
     'RFC 7396. Without If-Match, a change in between means to merge again. With {"active": false} what waits goes on '
     "waiting, and nothing new is sent.",
     "not-possible",
+    tells="Changes the fields that are given; None stands for the default.",
 )
 DELETE = WEBHOOKS.delete(
     "Delete a webhook",
     "What waits to be sent is not sent any more. Refused while jobs name it in their `notify`.",
     "illegal-transition",
+    tells="Deletes the webhook; what waits to be sent is not sent. Raises ConflictError: jobs name it.",
 )
 TEST = action(
     "webhooks_test",
@@ -346,6 +385,12 @@ TEST = action(
     role="operator",
     says="The event has the type io.raftsched.webhook.test. Its outcome, and the answer of the receiver, are in the "
     "instance and its output.",
+    sdk=Sdk(
+        "Webhooks.test",
+        ("name",),
+        "Sends a test event and returns the instance that delivers it.",
+        returns="Instance",
+    ),
 )
 ROTATE = action(
     "webhooks_rotate",
@@ -359,4 +404,10 @@ ROTATE = action(
     body_max=_BODY_MAX,
     role="operator",
     says="For the time of `overlap` every event is signed with both, so that receivers may change over in between.",
+    sdk=Sdk(
+        "Webhooks.rotate",
+        ("name", "*", Arg("secret", "str | None", None), Arg("overlap", "Duration", "24h")),
+        "Gives the webhook another secret; for the time of `overlap` both sign. One that was generated is in this "
+        "answer only.",
+    ),
 )

@@ -8,10 +8,12 @@ import msgspec
 
 from raftsched.surface.enums import RoleName
 from raftsched.surface.operation import READ, Operation
+from raftsched.surface.sdk import Sdk, record
 
 WhoKind = Literal["token", "oidc", "local", "anonymous"]
 
 
+@record("Grant")
 class WhoGrant(msgspec.Struct):
     """A role in one namespace."""
 
@@ -19,10 +21,16 @@ class WhoGrant(msgspec.Struct):
     role: RoleName
 
 
+@record(
+    "Who",
+    since={**dict.fromkeys(("namespaces", "expires_at", "issuer", "subject")), "grants": []},
+    types={"expires_at": "datetime | None"},
+)
 class WhoOut(msgspec.Struct):
-    """`kind`: of what was shown: a token of the cluster ("token"), one of an issuer ("oidc"), the secret of a node's
-    data directory ("local"), nothing ("anonymous"). `role` holds in `namespaces` (null: all) and for what is in none,
-    each of `grants` in its namespace. `queues`: of a worker, those whose runs it may be given; null: all."""
+    """The caller as the cluster knows them. `kind`: of what was shown: a token of the cluster ("token"), one of an
+    issuer ("oidc"), the secret of a node's data directory ("local"), nothing ("anonymous"). `role` holds in
+    `namespaces` (null: all) and for what is in none, each of `grants` in its namespace. `queues`: of a worker, those
+    whose runs it may be given; null: all."""
 
     kind: WhoKind
     name: str
@@ -46,4 +54,9 @@ WHOAMI = Operation(
     scope="shared",
     of_caller=True,
     says="The name, roles and expiry of the token that was sent. Workers may ask, too.",
+    sdk=Sdk(
+        "Cluster.whoami",
+        says="Returns the caller as the cluster knows them: name, roles, and until when. Raises AuthError when a token "
+        "is missing or not valid.",
+    ),
 )

@@ -13,25 +13,6 @@ from raftsched.client.generated.enums import JobState
 from raftsched.client.moments import Moment
 
 
-class BulkFilter(TypedDict, total=False):
-    """All that is given has to hold. `state`: any of these. Times: from (inclusive), to (not included); `next` is the
-    next fire time, and jobs that have none do not match."""
-
-    namespace: str
-    name: str
-    name_prefix: str
-    name_contains: str
-    state: Sequence[JobState]
-    owner: str
-    labels: Mapping[str, str]
-    queue: str
-    calendar: str
-    created_from: Moment
-    created_to: Moment
-    next_from: Moment
-    next_to: Moment
-
-
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """A job on which the action was not possible, and the code of the problem."""
 
@@ -83,3 +64,22 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool
     sample: list[Sample]
     dry_run: bool = True
+
+
+class BulkFilter(TypedDict, total=False):
+    """All that is given has to hold. `state`: any of these. Times: from (inclusive), to (not included); `next` is the
+    next fire time, and jobs that have none do not match."""
+
+    namespace: str
+    name: str
+    name_prefix: str
+    name_contains: str
+    state: Sequence[JobState]
+    owner: str
+    labels: Mapping[str, str]
+    queue: str
+    calendar: str
+    created_from: Moment
+    created_to: Moment
+    next_from: Moment
+    next_to: Moment

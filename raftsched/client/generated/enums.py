@@ -25,3 +25,4 @@ JobEventName = Literal[
     "not_run_since",
 ]
 OverlapName = Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
+RoleName = Literal["worker", "viewer", "editor", "operator", "admin"]

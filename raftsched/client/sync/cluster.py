@@ -7,62 +7,14 @@ from typing import Any
 
 from raftsched.client.generated.cluster import ClusterView, Doctor, Leadership, Members, Term
 from raftsched.client.generated.nodes import NodeDetail
+from raftsched.client.generated.whoami import Who
 from raftsched.client.generated.workers import Worker, WorkerDetail
-from raftsched.client.models_cluster import Who
 from raftsched.client.sync.bridge import Bridge
 
 
 class Cluster:
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-
-    def settings(self) -> dict[str, Any]:
-        """Returns all limits and defaults that hold on every node alike; durations as text."""
-        return self._bridge.run(lambda c: c.cluster.settings())
-
-    def set_settings(self, **changes: Any) -> dict[str, Any]:
-        """Changes the given settings, None to the default, and returns all of them. InvalidError names each value out
-        of bounds."""
-        return self._bridge.run(lambda c: c.cluster.set_settings(**changes))
-
-    def whoami(self) -> Who:
-        """Returns the caller as the cluster knows them: name, roles, and until when. Raises AuthError when a token is
-        missing or not valid."""
-        return self._bridge.run(lambda c: c.cluster.whoami())
-
-    def oidc(self) -> dict[str, Any]:
-        """The issuer whose tokens are taken, and the rules by which they give roles. NotFoundError: none are."""
-        return self._bridge.run(lambda c: c.cluster.oidc())
-
-    def set_oidc(
-        self,
-        issuer: str,
-        audience: str,
-        rules: Sequence[Mapping[str, Any]],
-        *,
-        client_id: str | None = None,
-        username_claim: str | None = None,
-        algorithms: Sequence[str] = ("RS256", "ES256"),
-    ) -> dict[str, Any]:
-        """Says all of it anew. Each rule: {"claim", "value", "role"} and, for a role in some of them only,
-        "namespaces". InvalidError names what is wrong."""
-        return self._bridge.run(
-            lambda c: c.cluster.set_oidc(
-                issuer, audience, rules, client_id=client_id, username_claim=username_claim, algorithms=algorithms
-            )
-        )
-
-    def forget_oidc(self) -> None:
-        """Tokens of an issuer are not taken any more."""
-        self._bridge.run(lambda c: c.cluster.forget_oidc())
-
-    def pause(self) -> None:
-        """Nothing is fired or started any more; what runs goes on."""
-        self._bridge.run(lambda c: c.cluster.pause())
-
-    def resume(self) -> None:
-        """Lets jobs start again. Each job's misfire policy says what happens to times that were missed."""
-        self._bridge.run(lambda c: c.cluster.resume())
 
     def transfer(self, to: str | None = None) -> Leadership:
         """Hands leadership over, to this voting member, or to the one that has most of the log."""
@@ -95,6 +47,54 @@ class Cluster:
     def remove_member(self, id: str) -> None:
         """Removes a member. If it leads, leadership is transferred first."""
         self._bridge.run(lambda c: c.cluster.remove_member(id))
+
+    def settings(self) -> dict[str, Any]:
+        """Returns all limits and defaults that hold on every node alike; durations as text."""
+        return self._bridge.run(lambda c: c.cluster.settings())
+
+    def set_settings(self, **changes: Any) -> dict[str, Any]:
+        """Changes the given settings, None to the default, and returns all of them. InvalidError names each value out
+        of bounds."""
+        return self._bridge.run(lambda c: c.cluster.set_settings(**changes))
+
+    def pause(self) -> None:
+        """Nothing is fired or started any more; what runs goes on."""
+        self._bridge.run(lambda c: c.cluster.pause())
+
+    def resume(self) -> None:
+        """Lets jobs start again. Each job's misfire policy says what happens to times that were missed."""
+        self._bridge.run(lambda c: c.cluster.resume())
+
+    def whoami(self) -> Who:
+        """Returns the caller as the cluster knows them: name, roles, and until when. Raises AuthError when a token is
+        missing or not valid."""
+        return self._bridge.run(lambda c: c.cluster.whoami())
+
+    def oidc(self) -> dict[str, Any]:
+        """The issuer whose tokens are taken, and the rules by which they give roles. NotFoundError: none are."""
+        return self._bridge.run(lambda c: c.cluster.oidc())
+
+    def set_oidc(
+        self,
+        issuer: str,
+        audience: str,
+        rules: Sequence[Mapping[str, Any]],
+        *,
+        client_id: str | None = None,
+        username_claim: str | None = None,
+        algorithms: Sequence[str] = ("RS256", "ES256"),
+    ) -> dict[str, Any]:
+        """Says all of it anew. Each rule: {"claim", "value", "role"} and, for a role in some of them only,
+        "namespaces". InvalidError names what is wrong."""
+        return self._bridge.run(
+            lambda c: c.cluster.set_oidc(
+                issuer, audience, rules, client_id=client_id, username_claim=username_claim, algorithms=algorithms
+            )
+        )
+
+    def forget_oidc(self) -> None:
+        """Tokens of an issuer are not taken any more."""
+        self._bridge.run(lambda c: c.cluster.forget_oidc())
 
 
 class ClusterNodes:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Unpack
 
+from raftsched.client.generated.calendars import Calendar
+from raftsched.client.generated.calendars_given import CalendarDays
+from raftsched.client.generated.namespaces import Namespace, RunKey
+from raftsched.client.generated.namespaces_given import NamespaceSpec
+from raftsched.client.generated.queues import Queue
+from raftsched.client.generated.queues_given import QueueLimits
+from raftsched.client.generated.webhooks import Webhook, WebhookFields
 from raftsched.client.models import Instance
-from raftsched.client.models_cluster import Calendar, Namespace, Queue, RunKey
-from raftsched.client.models_webhooks import Webhook, WebhookFields
 from raftsched.client.moments import Duration
-from raftsched.client.spec import CalendarDays, NamespaceSpec, QueueLimits
 from raftsched.client.sync.bridge import Bridge
 
 
@@ -19,6 +23,10 @@ class Queues:
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
 
+    def list(self, *, most: int | None = None) -> Iterator[Queue]:
+        """Yields the queues with limits by name, at most `most` (None: all)."""
+        return self._bridge.each(lambda c: c.queues.list(most=most))
+
     def get(self, name: str) -> Queue:
         """Returns the queue. Raises NotFoundError: it has no limits."""
         return self._bridge.run(lambda c: c.queues.get(name))
@@ -26,7 +34,7 @@ class Queues:
     def put(
         self, name: str, *, only_new: bool = False, if_match: int | None = None, **limits: Unpack[QueueLimits]
     ) -> Queue:
-        """Replaces all its limits: what is left out does not limit. With `only_new` it must have none yet, else
+        """Replaces all its limits: what is left out does not limit. With `only_new` it must not be there yet, else
         ConflictError "exists". `if_match`: only while it is at this revision, else ConflictError "stale-revision"."""
         return self._bridge.run(lambda c: c.queues.put(name, only_new=only_new, if_match=if_match, **limits))
 
@@ -39,16 +47,16 @@ class Queues:
         """Removes its limits; what waits in it goes on without. `if_match` as in `put`."""
         self._bridge.run(lambda c: c.queues.delete(name, if_match=if_match))
 
-    def list(self, *, most: int | None = None) -> Iterator[Queue]:
-        """Yields the queues with limits by name, at most `most` (None: all)."""
-        return self._bridge.each(lambda c: c.queues.list(most=most))
-
 
 class Calendars:
     """Named days and hours in which nothing is due, for any trigger that names them."""
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
+
+    def list(self, *, most: int | None = None) -> Iterator[Calendar]:
+        """Yields the calendars by name, at most `most` (None: all)."""
+        return self._bridge.each(lambda c: c.calendars.list(most=most))
 
     def get(self, name: str) -> Calendar:
         """Returns the calendar. Raises NotFoundError: there is none."""
@@ -57,7 +65,7 @@ class Calendars:
     def put(
         self, name: str, *, only_new: bool = False, if_match: int | None = None, **days: Unpack[CalendarDays]
     ) -> Calendar:
-        """Creates the calendar, or replaces all of it. With `only_new` there must be none yet, else ConflictError
+        """Creates the calendar, or replaces all of it. With `only_new` it must not be there yet, else ConflictError
         "exists". `if_match`: only while it is at this revision, else ConflictError "stale-revision"."""
         return self._bridge.run(lambda c: c.calendars.put(name, only_new=only_new, if_match=if_match, **days))
 
@@ -70,16 +78,17 @@ class Calendars:
         """Deletes the calendar. Raises ConflictError "in-use": a job uses it. `if_match` as in `put`."""
         self._bridge.run(lambda c: c.calendars.delete(name, if_match=if_match))
 
-    def list(self, *, most: int | None = None) -> Iterator[Calendar]:
-        """Yields the calendars by name, at most `most` (None: all)."""
-        return self._bridge.each(lambda c: c.calendars.list(most=most))
-
 
 class Namespaces:
     """Owners, defaults and limits of namespaces. Jobs may name any namespace; one need not be declared."""
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
+
+    def list(self, *, most: int | None = None) -> Iterator[Namespace]:
+        """Yields, by name, the namespaces that are declared and those that merely have jobs or secrets, at most `most`
+        (None: all)."""
+        return self._bridge.each(lambda c: c.namespaces.list(most=most))
 
     def get(self, name: str) -> Namespace:
         """Returns the namespace. Raises NotFoundError: it is not declared, and has neither jobs nor secrets."""
@@ -89,7 +98,7 @@ class Namespaces:
         self, name: str, *, only_new: bool = False, if_match: int | None = None, **said: Unpack[NamespaceSpec]
     ) -> Namespace:
         """Declares the namespace, or replaces all that is declared. Jobs that are written from then on get its
-        defaults. With `only_new` it must not be declared, else ConflictError "exists". `if_match`: only while it is at
+        defaults. With `only_new` it must not be there yet, else ConflictError "exists". `if_match`: only while it is at
         this revision, else ConflictError "stale-revision"."""
         return self._bridge.run(lambda c: c.namespaces.put(name, only_new=only_new, if_match=if_match, **said))
 
@@ -99,13 +108,8 @@ class Namespaces:
         return self._bridge.run(lambda c: c.namespaces.patch(name, if_match=if_match, **said))
 
     def delete(self, name: str, *, if_match: int | None = None) -> None:
-        """Deletes the declaration. Raises ConflictError while it has jobs. `if_match` as in `put`."""
+        """Deletes the declaration. Raises ConflictError while it has jobs or secrets. `if_match` as in `put`."""
         self._bridge.run(lambda c: c.namespaces.delete(name, if_match=if_match))
-
-    def list(self, *, most: int | None = None) -> Iterator[Namespace]:
-        """Yields, by name, the namespaces that are declared and those that merely have jobs or secrets, at most `most`
-        (None: all)."""
-        return self._bridge.each(lambda c: c.namespaces.list(most=most))
 
     def keys(self, name: str, *, most: int | None = None) -> Iterator[RunKey]:
         """Yields the keys of runs that are in use in a namespace, at most `most` (None: all)."""
@@ -118,19 +122,27 @@ class Webhooks:
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
 
-    def get(self, name: str) -> Webhook:
-        """Returns the webhook. Raises NotFoundError: there is none."""
-        return self._bridge.run(lambda c: c.webhooks.get(name))
+    def deliveries(self, name: str, *, most: int | None = None) -> Iterator[Instance]:
+        """Yields the deliveries to it, the newest first."""
+        return self._bridge.each(lambda c: c.webhooks.deliveries(name, most=most))
 
     def create(self, name: str, **fields: Unpack[WebhookFields]) -> Webhook:
         """Creates a webhook. A `secret` that was generated is in this answer only. Raises ConflictError: there is
         another one of this name."""
         return self._bridge.run(lambda c: c.webhooks.create(name, **fields))
 
+    def list(self, *, most: int | None = None) -> Iterator[Webhook]:
+        """Yields the webhooks by name, at most `most` (None: all)."""
+        return self._bridge.each(lambda c: c.webhooks.list(most=most))
+
+    def get(self, name: str) -> Webhook:
+        """Returns the webhook. Raises NotFoundError: there is none."""
+        return self._bridge.run(lambda c: c.webhooks.get(name))
+
     def put(
         self, name: str, *, only_new: bool = False, if_match: int | None = None, **fields: Unpack[WebhookFields]
     ) -> Webhook:
-        """Creates the webhook, or replaces all of it but its secret. With `only_new` it must not exist, else
+        """Creates the webhook, or replaces all of it but its secret. With `only_new` it must not be there yet, else
         ConflictError "exists". `if_match`: only while it is at this revision, else ConflictError "stale-revision"."""
         return self._bridge.run(lambda c: c.webhooks.put(name, only_new=only_new, if_match=if_match, **fields))
 
@@ -143,19 +155,11 @@ class Webhooks:
         `put`."""
         self._bridge.run(lambda c: c.webhooks.delete(name, if_match=if_match))
 
-    def rotate(self, name: str, *, secret: str | None = None, overlap: Duration = "24h") -> Webhook:
-        """Gives the webhook another secret; for the time of `overlap` both sign. One that was generated is in this
-        answer only."""
-        return self._bridge.run(lambda c: c.webhooks.rotate(name, secret=secret, overlap=overlap))
-
     def test(self, name: str) -> Instance:
         """Sends a test event and returns the instance that delivers it."""
         return self._bridge.run(lambda c: c.webhooks.test(name))
 
-    def list(self, *, most: int | None = None) -> Iterator[Webhook]:
-        """Yields the webhooks by name, at most `most` (None: all)."""
-        return self._bridge.each(lambda c: c.webhooks.list(most=most))
-
-    def deliveries(self, name: str, *, most: int | None = None) -> Iterator[Instance]:
-        """Yields the deliveries to it, the newest first."""
-        return self._bridge.each(lambda c: c.webhooks.deliveries(name, most=most))
+    def rotate(self, name: str, *, secret: str | None = None, overlap: Duration = "24h") -> Webhook:
+        """Gives the webhook another secret; for the time of `overlap` both sign. One that was generated is in this
+        answer only."""
+        return self._bridge.run(lambda c: c.webhooks.rotate(name, secret=secret, overlap=overlap))

@@ -23,3 +23,4 @@ JOB_EVENT_NAME = (
     "not_run_since",
 )
 OVERLAP_NAME = ("forbid", "allow", "queue_one", "queue_all", "replace")
+ROLE_NAME = ("worker", "viewer", "editor", "operator", "admin")

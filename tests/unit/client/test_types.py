@@ -14,11 +14,10 @@ from raftsched.client import (
     models_bulk,
     models_cluster,
     models_generated,
-    models_webhooks,
     spec,
     spec_generated,
 )
-from raftsched.surface import calendars, job_shapes, jobs, jobs_generated, namespaces, queues, runs, webhooks, whoami
+from raftsched.surface import job_shapes, jobs, jobs_generated, runs
 
 
 def given(kind: type[msgspec.Struct]) -> set[str]:
@@ -29,23 +28,11 @@ def given(kind: type[msgspec.Struct]) -> set[str]:
     "written, taken",
     [
         (spec_generated.JobSpec, jobs_generated.JobIn),
-        (spec.QueueLimits, queues.QueueIn),
-        (spec.CalendarDays, calendars.CalendarIn),
         (spec_generated.JobDefaults, jobs_generated.DefaultsIn),
-        (spec.NamespaceLimits, namespaces.NamespaceLimits),
-        (spec.NamespaceSpec, namespaces.NamespaceIn),
-        (spec.DateRange, calendars.RangeIn),
-        (spec.Hours, calendars.HoursIn),
-        (spec.TimeRange, calendars.TimesIn),
-        (models_webhooks.WebhookFilter, webhooks.WebhookFilterIn),
     ],
 )
 def test_what_is_written(written: Any, taken: type[msgspec.Struct]) -> None:
     assert set(written.__annotations__) == given(taken), f"say it in raftsched/client/spec.py, {written.__name__}, too"
-
-
-def test_what_is_written_of_a_webhook() -> None:
-    assert set(models_webhooks.WebhookFields.__annotations__) | {"name"} == given(webhooks.WebhookIn)
 
 
 def test_filters() -> None:
@@ -64,16 +51,6 @@ def test_filters() -> None:
         (models.DeadLetter, given(runs.InstanceOut) | given(runs.DeadLetterOut)),
         (models.Attempt, given(runs.AttemptOut)),
         (models.Output, given(runs.OutputOut)),
-        (models_cluster.Who, given(whoami.WhoOut)),
-        (models_cluster.Grant, given(whoami.WhoGrant)),
-        (models_cluster.Queue, given(queues.QueueOut)),
-        (models_webhooks.Webhook, given(webhooks.WebhookMade)),
-        (models_cluster.Calendar, given(calendars.CalendarOut)),
-        (models_cluster.Hours, given(calendars.HoursIn)),
-        (models_cluster.TimeRange, given(calendars.TimesIn)),
-        (models_cluster.Namespace, given(namespaces.NamespaceOut)),
-        (models_cluster.NamespaceLimits, given(namespaces.NamespaceLimitsOut)),
-        (models_cluster.Rate, given(queues.RateOut)),
         (models_cluster.JobExplanation, given(explain_job.JobExplainOut)),
         (models_cluster.Explanation, given(explain.ExplainOut)),
         (models_cluster.WhyThen, given(explain.ThenOut)),
