@@ -250,7 +250,7 @@ def test_what_is_there_is_written_under_its_tag_only(tmp_path: Path, kind: str) 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_deleted_before_a_write_is_applied_meets_no_if_match(tmp_path: Path, kind: str) -> None:
-    (declared,) = (one.kind for one in REGISTRY if one.kind.plural == kind)
+    (declared,) = (one for one in REGISTRY if one.kind.plural == kind)
     names = ["a"] * len(declared.name_rules)
     gone = DeleteSecret(*names) if declared.delete_command is None else declared.delete_command(*names, None)
 
