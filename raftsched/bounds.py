@@ -15,6 +15,7 @@ SLOTS_MAX = 10_000  # of a node
 DESCRIPTION_MAX = 1_024  # characters
 OWNER_MAX = 128  # characters
 URL_MAX = 2_048  # characters
+OUTPUT_PIECE_MAX = 1024 * 1024  # bytes of output that one node sends another at once
 SECRET_VALUE_MAX = 8 * 1024  # bytes
 # Least and most, of namespaces and of the cluster. Half of what is kept of an attempt may be in memory while it runs.
 OUTPUT_MAX_BYTES = (4 << 10, 256 << 20)

@@ -127,7 +127,7 @@ class RunMetrics(Collector):
         return name
 
     def counts(self) -> dict[tuple[str, str], float]:
-        """Returns the counters of which `node.recent_counts.Lately` shows how they have grown."""
+        """Returns the counters of which `node.recent_counts.RecentCounts` shows how they have grown."""
         found: Counter[tuple[str, str]] = Counter({("dead_letters", ""): self._counts[DeadLettered]})
         for (namespace, _, outcome), count in self._ended.items():
             if outcome is Outcome.SUCCEEDED or outcome in _FAILURES:

@@ -1,6 +1,6 @@
 """The raftsched command. Sub-commands are imported when they are used, so that starting stays quick.
 
-Nothing here may import aiohttp, lmdb, pysyncobj, dateutil or rich, not even in passing.
+Nothing here may import aiohttp, lmdb, pysyncobj or dateutil, not even in passing.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Cautions:
             )
         self._open()
 
-    def look(self) -> None:
+    def warn_again(self) -> None:
         """Warns again of what is due; to be called now and then."""
         now = self._clock.monotonic()
         if now - self._said_at >= EVERY_S:

@@ -28,7 +28,7 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     instance: bytes | None = None  # instance key
     created: bool = False  # CreateJob: False when the name held the same content; RunNow: False for a repeat. Under a
     # key that is known: as the first time
-    # OpenSession: the session; Prune: rows deleted; Backfill: runs made; BringNear: rows moved
+    # OpenSession: the session; Prune: rows deleted; Backfill: runs made; PromoteDue: rows moved
     number: int | None = None
     row: Instance | None = None
     operation: Operation | None = None

@@ -49,7 +49,7 @@ from raftsched.core.subjects.namespace import DeleteNamespace, PutNamespace
 from raftsched.core.subjects.operations import CancelOperation, StartOperation, StepOperation
 from raftsched.core.subjects.queue import DeleteQueue, PutQueue
 from raftsched.core.subjects.secret import DeleteSecret, PutSecret
-from raftsched.core.subjects.self_report import ReportProgress, Said
+from raftsched.core.subjects.self_report import ReportProgress, SelfReport
 from raftsched.core.subjects.watches import Watch
 from raftsched.core.subjects.webhook import (
     DeleteWebhook,
@@ -93,9 +93,9 @@ __all__ = [  # beside what is defined here
     "Rejected",
     "ReportProgress",
     "RevokeToken",
-    "Said",
     "ScheduleJob",
     "SeedTokens",
+    "SelfReport",
     "SetAccess",
     "SetOidc",
     "StartOperation",
@@ -204,7 +204,7 @@ class Wake(Command, frozen=True, tag=23):
     at_ms: int
 
 
-class BringNear(Command, frozen=True, tag=170):
+class PromoteDue(Command, frozen=True, tag=170):
     """The due times of the days before `until_day` come near: at most `limit` rows of FAR become rows of DUE, the first
     ones first. The first such command says from which day on due times are stored in FAR. A repeat changes nothing."""
 
@@ -280,12 +280,12 @@ class Ended(Command, frozen=True, tag=31, gc=False):
     output_node: str = ""  # that has the output; "": the one that ran it
 
 
-class EndedSaying(Ended, frozen=True, tag=130, gc=False):
+class EndedWithReport(Ended, frozen=True, tag=130, gc=False):
     """The end of an attempt of which more is said than how it ended. Stale ones are dropped as of Ended."""
 
     verdict: Verdict | None = None  # the run's own word, which goes before its job's `outcomes`
     delay_ms: int | None = None  # of a snooze; of an answer of HTTP: how long it asks to wait (Retry-After)
-    said: Said | None = None  # the last of it
+    said: SelfReport | None = None  # the last of it
 
 
 class LoseAttempt(Command, frozen=True, tag=34):
@@ -407,12 +407,12 @@ COMMANDS: dict[int, tuple[type[Command], str]] = {
     109: (ForgetSecrets, "access_edits.forget_secrets"),
     110: (CreateWorkerToken, "access_edits.create_worker_token"),
     122: (KillWorkflow, "following.kill_workflow"),
-    130: (EndedSaying, "attempts.ended_saying"),
+    130: (EndedWithReport, "attempts.ended_with_report"),
     131: (ReportProgress, "attempts.report_progress"),
     140: (WakeKey, "run_keys.wake_key"),
-    150: (Watch, "watches.look"),
+    150: (Watch, "watches.check_limits"),
     151: (NoteDisk, "cluster_notices.note_disk"),
-    170: (BringNear, "far.bring_near"),
+    170: (PromoteDue, "promotion.promote_due"),
     171: (RaiseLevel, "membership.raise_level"),
     180: (UseZones, "zones.use_zones"),
     181: (SettleZones, "zones.settle_zones"),

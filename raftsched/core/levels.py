@@ -25,16 +25,16 @@ from raftsched.cluster_settings import SETTINGS, Settings
 from raftsched.core.commands import (
     Attributed,
     BindSession,
-    BringNear,
     CreateWorkerToken,
     EditJob,
-    EndedSaying,
+    EndedWithReport,
     Fire,
     Idempotent,
     KillWorkflow,
     NoteDisk,
     OpenSession,
     OpenWorker,
+    PromoteDue,
     RaiseLevel,
     ReportProgress,
     ScheduleJob,
@@ -90,7 +90,7 @@ SESSIONS_ARE_BOUND = 6  # the nonce of a remote worker's session is made of its 
 # Commands of later levels -> their level
 SINCE: dict[type, int] = {
     **dict.fromkeys((OpenWorker, CreateWorkerToken, Split), 2),
-    **dict.fromkeys((BringNear, Watch, NoteDisk, EndedSaying, ReportProgress, KillWorkflow), 3),
+    **dict.fromkeys((PromoteDue, Watch, NoteDisk, EndedWithReport, ReportProgress, KillWorkflow), 3),
     RaiseLevel: 4,
     **dict.fromkeys((UseZones, SettleZones, MoveJob, BindSession, NoteBackup), 6),
 }

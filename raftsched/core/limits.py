@@ -5,8 +5,6 @@ The API refuses earlier and says it better; here nothing may slip through, becau
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from raftsched.bounds import (
     CONDITION_MAX,
     CONDITIONS_MAX,
@@ -46,10 +44,6 @@ from raftsched.core.rules.run_keys import Concurrency
 from raftsched.core.subjects.calendar import CALENDAR_NAME_MAX
 from raftsched.core.subjects.cluster import NodeRule, OpenWorker
 from raftsched.core.subjects.notices import SYSTEM_QUEUES
-
-if TYPE_CHECKING:
-    from raftsched.core.commands import PutQueue
-    from raftsched.core.subjects.access import CreateToken, CreateWorkerToken
 
 NOW_MAX_MS = 2**43  # the year 2248: ids are a time and 20 bits more, and fit in 64
 GRACE_MAX_MS = HOUR_MS  # of a run that is to end
@@ -214,7 +208,7 @@ def _wrong_in_concurrency(limits: Concurrency) -> str | None:
         return f"a key takes 1 to {VALUE_MAX} bytes, and names its job once."
     if not 0 <= limits.max <= COUNT_MAX:
         return f"the max of a key is {limits.max}; use 1 or more (0: any number)."
-    return None if limits.rate_count is None else _rate_error(limits.rate_count, limits.rate_period_ms, "starts")
+    return None if limits.rate_count is None else rate_error(limits.rate_count, limits.rate_period_ms, "starts")
 
 
 def _wrong_in_parts(policy: Policy) -> str | None:
@@ -245,31 +239,14 @@ def _wrong_in_conditions(policy: Policy) -> str | None:
     return None
 
 
-def queue_error(queue: PutQueue) -> str | None:
-    """Returns what is wrong and what would be right; None: nothing is wrong."""
-    if not 1 <= len(queue.name.encode()) <= QUEUE_NAME_MAX:
-        return f"the name of a queue takes 1 to {QUEUE_NAME_MAX} bytes."
-    if queue.max_running is not None and not 1 <= queue.max_running <= COUNT_MAX:
-        return f"max_running is {queue.max_running}; use 1 or more, or pause the queue."
-    return None if queue.rate_count is None else _rate_error(queue.rate_count, queue.rate_period_ms, "starts")
-
-
-def _rate_error(count: int, period_ms: int, of: str) -> str | None:
+def rate_error(count: int, period_ms: int, of: str) -> str | None:
+    """Returns what is wrong with a rate of `of`, and what would be right; None: nothing is wrong."""
     if not 1 <= count <= RATE_COUNT_MAX:
         return f"a rate of {count} {of} is out of bounds; use 1 to {RATE_COUNT_MAX}."
     least, most = RATE_PERIOD_MS
     if not least <= period_ms <= most:
         return f"the period of the rate is {period_ms} ms; use {least} to {most}."
     return None
-
-
-def rate_error(c: CreateToken | CreateWorkerToken) -> str | None:
-    """Returns what is wrong with a rate of requests, and what would be right; None: nothing is wrong."""
-    if c.burst is not None and not 1 <= c.burst <= RATE_COUNT_MAX:
-        return f"a burst of {c.burst} requests is out of bounds; use 1 to {RATE_COUNT_MAX}."
-    if c.rate_count is None:
-        return None if c.burst is None else "a burst goes with a rate."
-    return _rate_error(c.rate_count, c.rate_period_ms, "requests")
 
 
 def node_rule_error(rule: NodeRule) -> str | None:

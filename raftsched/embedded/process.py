@@ -5,18 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
-import signal
 import sys
 
 from raftsched.config.differences import TAKEN_BY_NODE
 from raftsched.config.node import NodeConfig
-from raftsched.embedded.logs import configure, write_as
-from raftsched.embedded.node import Node, NodeFailed
-from raftsched.embedded.reload import Reload, Source, hear, hear_no_more
-from raftsched.embedded.systemd import Systemd
-from raftsched.errors import StartupError
-from raftsched.system import background, descriptors
+from raftsched.embedded.node import Node
+from raftsched.embedded.reload import Source
+from raftsched.embedded.service import Service
 
 log = logging.getLogger("raftsched.node")
 
@@ -27,82 +22,29 @@ GC_THRESHOLDS = (20_000, 20, 50)  # objects made and not freed before each look;
 
 
 def run(config: NodeConfig, source: Source | None = None) -> int:
-    """Runs a node until it ends, and returns the exit code. Uses uvloop where it is installed. `source`: where the
-    configuration is from, for SIGHUP; None: it stays as it is."""
-    handler = configure(config.log_format, config.id)
-    systemd = Systemd.of(os.environ)
-    # Not in a process that does other things as well:
-    descriptors.raise_limit()
-    sys.setswitchinterval(SWITCH_S)
-    try:
-        try:
-            import uvloop
-        except ImportError:
-            return asyncio.run(serve(config, systemd, source, handler))
-        code: int = uvloop.run(serve(config, systemd, source, handler))
-        return code
-    finally:
-        hear_no_more()
+    """Runs a node until it ends, and returns the exit code. `source`: see Service."""
+    service = Service(config, config.id, source)
+    sys.setswitchinterval(SWITCH_S)  # not in a process that does other things as well
+    return service.run(lambda: _serve(config, service))
 
 
-async def serve(
-    config: NodeConfig, systemd: Systemd, source: Source | None = None, handler: logging.Handler | None = None
-) -> int:
-    """Runs a node until SIGTERM or SIGINT; a second one ends what runs at once. SIGHUP has it read its files and its
-    configuration again. Returns the exit code."""
+async def _serve(config: NodeConfig, service: Service[NodeConfig]) -> None:
     node = Node.of(config, own_process=True)
-    asked = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(background.on_unhandled)
-
-    def on_signal() -> None:
-        if asked.is_set():
-            node.hurry()
-        asked.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-
-    def take(new: NodeConfig, names: tuple[str, ...]) -> None:
-        nonlocal config
-        config = new
-        if "log_format" in names and handler is not None:
-            write_as(handler, new.log_format, new.id)
-        node.take(new)
-
-    reload = Reload(source, TAKEN_BY_NODE, take, node.read_files_again, systemd)
-    hear(reload.ask)
-    stopping = asyncio.create_task(asked.wait())
-    systemd.status("starts")
-    try:
+    async with service.of(node, TAKEN_BY_NODE):
         _import_node()
-        starting = asyncio.create_task(node.start())
-        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
-            systemd.stopping(0)
+        starting = await service.started(node.start())
+        if starting is not None:
             await node.stop()
             await asyncio.gather(starting, return_exceptions=True)
-            return 0
-        starting.result()
+            return
         _settle_down()
         log.info("node %s: http %s, raft %s, data %s", config.id, config.http, config.raft, config.data)
-        # Not only when the cluster has a leader: that takes other nodes, which systemd may be yet to start.
-        systemd.ready(lambda: node.standing)
-        reload.start()
+        service.ready(lambda: node.standing)
         waiting = asyncio.create_task(node.wait())
-        await asyncio.wait([waiting, stopping], return_when=asyncio.FIRST_COMPLETED)
-        systemd.stopping(config.grace_ms / 1000)
+        await asyncio.wait([waiting, service.asked], return_when=asyncio.FIRST_COMPLETED)
+        service.stopping()
         await node.stop()
         await waiting
-    except (StartupError, NodeFailed) as error:
-        systemd.status(error.detail)
-        print(f"raftsched: {error.detail}", file=sys.stderr)
-        return int(error.exit) if isinstance(error, StartupError) else 1
-    finally:
-        stopping.cancel()
-        await reload.stop()
-        systemd.close()
-    return 0
 
 
 def _import_node() -> None:

@@ -26,7 +26,7 @@ from raftsched.importers.wall_fields import WEEK, WallFields, wall_trigger
 from raftsched.quantities import format_duration, parse_duration
 
 if TYPE_CHECKING:
-    from raftsched.importers.reading import How
+    from raftsched.importers.how import How
 
 RETRY_DELAY = "1s"
 RETRIES_MAX = 100

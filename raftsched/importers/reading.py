@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from raftsched.importers.foreign import Reading
 
 if TYPE_CHECKING:
+    from raftsched.importers.how import How
     from raftsched.importers.sources import Source
-    from raftsched.importers.template import Template
-
-
-class How(NamedTuple):
-    """The options of the command that hold for all files, and what holds where a file says nothing."""
-
-    timezone: str
-    prefix: str
-    now_ms: int  # UTC; what was due once and is past is not imported
-    template: Template
-    namespace: str | None  # where all of it goes; None: as each job says
 
 
 def read_source(source: Source, how: How) -> Reading:

@@ -21,7 +21,7 @@ from raftsched.importers.foreign import (
 from raftsched.importers.records import read_records
 
 if TYPE_CHECKING:
-    from raftsched.importers.reading import How
+    from raftsched.importers.how import How
 
 GRACE = "1m"  # of what is skipped when it is missed: XXL-JOB has 5s, in which no cluster changes its leader for certain
 RETRY_DELAY = "1s"  # XXL-JOB retries at once; the least that leaves others a turn

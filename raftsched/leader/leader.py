@@ -12,7 +12,14 @@ import msgspec
 
 from raftsched.core.entry import EntryResult
 from raftsched.core.rules.executors import is_worker
-from raftsched.core.subjects.leasing import DiskUse, Grant, WorkerGrants, decode_beats, decode_heartbeat, decode_over
+from raftsched.core.subjects.leasing import (
+    DiskUse,
+    Grant,
+    WorkerGrants,
+    decode_beats,
+    decode_finished,
+    decode_heartbeat,
+)
 from raftsched.core.subjects.leasing import encode as encode_message
 from raftsched.leader.due.window import COUNT_MAX
 from raftsched.leader.raft_port import RaftFacade
@@ -187,14 +194,14 @@ class Leader:
         if state.dispatcher.backlog:
             state.assigning.assign()
 
-    def on_over(self, peer: str, payload: bytes) -> None:
+    def on_finished(self, peer: str, payload: bytes) -> None:
         """Frees the slots of runs that a worker has ended, before its reports are in the log:
         core.subjects.leasing.Over."""
         state = self._state
         if state is None or not state.is_current():
             return
         try:
-            over = decode_over(payload)
+            over = decode_finished(payload)
         except msgspec.DecodeError:
             log.warning("malformed news of what is over from %s dropped", peer, extra={"peer": peer})
             return

@@ -13,7 +13,6 @@ from raftsched.system.machine import ZoneFiles
 
 if TYPE_CHECKING:
     from raftsched.leader.due.fire_traces import FireTraces
-    from raftsched.leader.state import LeaderState
 
 
 class RaftFacade(Protocol):
@@ -54,6 +53,8 @@ class Host(Protocol):
     @property
     def fire_traces(self) -> FireTraces | None: ...
     @property
-    def current(self) -> LeaderState | None: ...
+    def current(self) -> object | None:
+        """Returns the state of the leadership that goes on: it asks whether it is still the one."""
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> None: ...
     def poke(self) -> None: ...

@@ -38,11 +38,11 @@ from raftsched.leader.cluster_view import Cluster
 from raftsched.leader.dispatch.assigning import Assigning
 from raftsched.leader.dispatch.condition_probes import ConditionProbes
 from raftsched.leader.dispatch.dispatcher import Dispatcher, count_running
-from raftsched.leader.due.far_times import FarTimes
 from raftsched.leader.due.firing import Firing
+from raftsched.leader.due.promotion import DuePromotion
 from raftsched.leader.due.scheduling import Scheduling
 from raftsched.leader.due.time_zones import TimeZones
-from raftsched.leader.due.timers import Timers, look, resume, wake, wake_key
+from raftsched.leader.due.timers import Timers, resume, wake, wake_key, watch
 from raftsched.leader.level import Level
 from raftsched.leader.liveness.clock_watch import ClockWatch
 from raftsched.leader.liveness.disk_notes import DiskNotes
@@ -111,7 +111,7 @@ class LeaderState:
         window = leader, self.proposals, now, window_ms, count_max
         self.timers = Timers(Table.TIMERS, Wake, wake, *window)
         self.resumes = Timers(Table.RESUMES, ResumeJob, resume, *window)
-        self.watches = Timers(Table.WATCHES, Watch, look, *window)
+        self.watches = Timers(Table.WATCHES, Watch, watch, *window)
         self.key_timers = Timers(Table.KEY_TIMERS, WakeKey, wake_key, *window)
         self.scheduling = Scheduling(leader, self.proposals, self.time_zones)
         self.disk_notes = DiskNotes(self._read, self.cluster, self.vitals, self.proposals)
@@ -129,7 +129,7 @@ class LeaderState:
             self.key_timers.tick,
             self.scheduling.tick,
             Pruning(leader, self.is_current, since_ms).tick,
-            FarTimes(leader, self.is_current).tick,
+            DuePromotion(leader, self.is_current).tick,
             Level(self._read, self.cluster, self.vitals, self.proposals, self._clock).tick,
             self._note_queues,
             self._continue_operations,

@@ -37,7 +37,7 @@ class NodeMetrics(Collector):
         self._disk = disk
 
     def counts(self) -> dict[tuple[str, str], float]:
-        """Returns the counters of which `lately.Lately` shows how they have grown."""
+        """Returns the counters of which `recent_counts.RecentCounts` shows how they have grown."""
         counts = self._raft().counts
         found: dict[tuple[str, str], float] = {("refused", why): count for why, count in self._refused().items()}
         found |= {("faults", name): background.failures[name] for name in background.NAMES}
@@ -77,7 +77,7 @@ class NodeMetrics(Collector):
 
 
 def counts_of(read: Callable[[], AbstractContextManager[ReadView]]) -> dict[tuple[str, str], float]:
-    """Returns the counters of the replicated state of which `lately.Lately` shows how they have grown."""
+    """Returns the counters of the replicated state of which `recent_counts.RecentCounts` shows how they have grown."""
     with read() as view:
         webhooks = [decode_webhook(raw) for _, raw in view.scan(Table.WEBHOOKS)]
     return {("dropped", one.name): one.dropped for one in webhooks}

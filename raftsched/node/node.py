@@ -42,7 +42,7 @@ from raftsched.node.loop_meter import LoopMeter
 from raftsched.node.machine_metrics import MachineMetrics, info_of
 from raftsched.node.metrics import NodeMetrics, counts_of
 from raftsched.node.output_care import OutputCare
-from raftsched.node.recent_counts import Lately
+from raftsched.node.recent_counts import RecentCounts
 from raftsched.node.second_copies import SecondCopies, copies_of
 from raftsched.node.shipping import ShipMetrics, given_up, shipper_of
 from raftsched.node.stored_copies import StoredCopies, output_store_of
@@ -70,7 +70,7 @@ from raftsched.worker.processes.linux import boot_id
 from raftsched.worker.processes.no_runs import NoRuns
 from raftsched.worker.processes.run_as import SHARED, RunAs, confines_of, held_back, offered, users_of
 from raftsched.worker.processes.runner import Runner
-from raftsched.worker.session.unsent_reports import KeptEnds
+from raftsched.worker.session.unsent_reports import UnsentReports
 from raftsched.worker.session.worker import Worker
 from raftsched.worker.tasks.discovery import discover
 from raftsched.worker.tasks.in_process import Handler, InProcessRunner, inside_alone, with_in_process_handlers
@@ -217,7 +217,7 @@ class Node:
             grace_ms=config.grace_ms,
             run_as=run_as,
             output_rules=rules,
-            kept_ends=KeptEnds(config.data / "ends", raft.store_id),
+            kept_ends=UnsentReports(config.data / "ends", raft.store_id),
             zones=zones.name,
             no_python=no_python or (),
         )
@@ -237,7 +237,7 @@ class Node:
         registry.register(metrics)
         node_metrics = NodeMetrics(raft.measured, raft.refused, disk.use, store.usage)
         registry.register(node_metrics)
-        lately = Lately(
+        lately = RecentCounts(
             lambda: {
                 **node_metrics.counts(),
                 **metrics.counts(),
@@ -249,8 +249,8 @@ class Node:
         registry.register(lately)
         registry.register(care)
         why_held = held_back(config.executors, executors) if config.slots else ""
-        whose = "" if PROGRAMS.isdisjoint(config.executors) else "held back" if why_held else run_as.whose
-        registry.register(self._machine_metrics(whole_runs, whose, unfit))
+        user_text = "" if PROGRAMS.isdisjoint(config.executors) else "held back" if why_held else run_as.user_text
+        registry.register(self._machine_metrics(whole_runs, user_text, unfit))
         meter = LoopMeter(self.clock)
         registry.register(meter)
         raft.subscribe(metrics.on_applied)
@@ -293,7 +293,7 @@ class Node:
         if shipper is not None:
             shipper.start()
             parts.push_async_callback(shipper.stop)
-        for do in (self._cautions.look, lately.mark, care.look):
+        for do in (self._cautions.warn_again, lately.mark, care.scan):
             parts.push_async_callback(_cancel, background.repeat("bookkeeping", do, EACH_MINUTE_S))
         await worker.start()
         meter.start()

@@ -36,11 +36,11 @@ class OutputCare(Collector):
         self._clock = clock
         self._knows_leader = knows_leader
 
-    async def look(self) -> None:
+    async def scan(self) -> None:
         """Finds out what others removed, and drops what is old. To be called once a minute."""
         for store in self._stores.values():
             try:
-                await asyncio.to_thread(store.look)
+                await asyncio.to_thread(store.scan)
             except OSError as error:
                 log.warning("the files of output could not be looked at: %s", error)
         await self.drop_old()
@@ -60,7 +60,7 @@ class OutputCare(Collector):
                 log.warning("old outputs could not be deleted: %s", error)
 
     def counts(self) -> dict[tuple[str, str], float]:
-        """Returns the counters of which `lately.Lately` shows how they have grown."""
+        """Returns the counters of which `recent_counts.RecentCounts` shows how they have grown."""
         return {("output_lost", of): float(store.lost) for of, store in self._stores.items()}
 
     # ------------------------------------------------------------ metrics

@@ -13,7 +13,7 @@ MARKS = 15  # one a minute
 Counts = Mapping[tuple[str, str], float]  # of what, and whose: counters that hardly ever go back
 
 
-class Lately(Collector):
+class RecentCounts(Collector):
     """The difference between counters now and as they were some minutes ago; since the start while that is shorter."""
 
     def __init__(self, counts: Callable[[], Counts]) -> None:

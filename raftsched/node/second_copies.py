@@ -80,7 +80,7 @@ class SecondCopies(Collector):
             send=partial(push, self._context, self._session),
             clock=self._clock,
         )
-        self._running = background.repeat("output-copies", copier.look, LOOK_S)
+        self._running = background.repeat("output-copies", copier.copy_once, LOOK_S)
 
     async def stop(self) -> None:
         if self._stored is not None:

@@ -41,7 +41,7 @@ def shipper_of(config: NodeConfig, output: OutputStore, store_id: bytes, clock: 
 
 
 def given_up(shipper: Shipper | None) -> dict[tuple[str, str], float]:
-    """Returns the bytes that were not shipped since the node started, as Lately counts them: by why."""
+    """Returns the bytes that were not shipped since the node started, as RecentCounts counts them: by why."""
     return {} if shipper is None else {("output_dropped", why): float(size) for why, size in shipper.dropped.items()}
 
 

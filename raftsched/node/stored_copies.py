@@ -76,7 +76,7 @@ class StoredCopies:
 
     def start(self) -> None:
         self._running = [
-            background.repeat("output-store", self.storer.look, LOOK_S),
+            background.repeat("output-store", self.storer.store_once, LOOK_S),
             background.start("output-store", self._pruner.run()),
         ]
 

@@ -66,7 +66,7 @@ class NodePorts:
         raft.subscribe(self._on_applied)
         raft.subscribe_role(leader.on_role)
         raft.on_message("heartbeat", leader.on_heartbeat)
-        raft.on_message("over", leader.on_over)
+        raft.on_message("over", leader.on_finished)
         raft.on_message("worker_beats", leader.on_worker_beats)
 
     def log(self) -> LogPort:

@@ -21,14 +21,14 @@ from raftsched.errors import RaftschedError, StartupError
 from raftsched.raft import codec, snapshots
 from raftsched.raft.consensus import library_check
 from raftsched.raft.guards import ALL, Guards
-from raftsched.raft.measures import Measured, measured
+from raftsched.raft.measures import Measured
 from raftsched.raft.membership.admission import Admission
 from raftsched.raft.membership.requests import Request
 from raftsched.raft.options import RaftOptions
 from raftsched.raft.proposals.barrier import Barriers
 from raftsched.raft.proposals.proposer import Reply, check_all, settle
 from raftsched.raft.replica import Replica
-from raftsched.raft.status import JoinRequest, MemberStatus, PeerStatus, member_statuses, peer_statuses
+from raftsched.raft.status import JoinRequest, MemberStatus, PeerStatus, measured, member_statuses, peer_statuses
 from raftsched.raft.transport.tls import KeyTls, Plain, Wire
 from raftsched.raft.transport.transport import Transport, only_loopback, split_address
 from raftsched.raft.writer import ThreadWriter, Writer

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from raftsched.raft.replica import Replica
+from typing import NamedTuple
 
 HEARTBEATS_S = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # late by up to RaftOptions.tick_ms is normal
 DISK_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -60,24 +57,3 @@ class Measured(NamedTuple):
     writing_s: float = 0.0  # that the write batch has taken which is written now
     log_index: int = 0  # of the newest entry of the log, and its term
     log_term: int = 0
-
-
-def measured(replica: Replica, writing_ms: int = 0) -> Measured:
-    """Returns what is to be shown of a member now. `writing_ms`: for so long the current batch has been written."""
-    engine, journal = replica.engine, replica.journal
-    followers = engine.peers if engine.is_leader else []
-    me, voters = engine.membership.node_id, engine.membership.voters
-    offsets = {peer: engine.heartbeats.offset_ms(peer) for peer in followers}
-    return Measured(
-        counts=engine.measures,
-        log_entries=journal.last_index - journal.first_index + 1,
-        voters=len(voters),
-        connected={peer: engine.is_connected(peer) for peer in engine.peers},
-        lag_entries={peer: max(0, journal.last_index - engine.match_index(peer)) for peer in followers},
-        clock_offset_s={peer: ms / 1000 for peer, ms in offsets.items() if ms is not None},
-        voters_connected=sum(voter == me or engine.is_connected(voter) for voter in voters),
-        uncommitted_s=engine.uncommitted_s(),
-        writing_s=writing_ms / 1000,
-        log_index=journal.last_index,
-        log_term=journal.last_term,
-    )

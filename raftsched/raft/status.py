@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from raftsched.raft.measures import Measured
+
 if TYPE_CHECKING:
     from raftsched.raft.replica import Replica
 
@@ -70,3 +72,24 @@ def member_statuses(replica: Replica) -> list[MemberStatus]:
         MemberStatus(m.node, m.raft, m.store_id, m.voter, moves.of(m.node) if m.store_id else None)
         for m in replica.membership.current
     ]
+
+
+def measured(replica: Replica, writing_ms: int = 0) -> Measured:
+    """Returns what is to be shown of a member now. `writing_ms`: for so long the current batch has been written."""
+    engine, journal = replica.engine, replica.journal
+    followers = engine.peers if engine.is_leader else []
+    me, voters = engine.membership.node_id, engine.membership.voters
+    offsets = {peer: engine.heartbeats.offset_ms(peer) for peer in followers}
+    return Measured(
+        counts=engine.measures,
+        log_entries=journal.last_index - journal.first_index + 1,
+        voters=len(voters),
+        connected={peer: engine.is_connected(peer) for peer in engine.peers},
+        lag_entries={peer: max(0, journal.last_index - engine.match_index(peer)) for peer in followers},
+        clock_offset_s={peer: ms / 1000 for peer, ms in offsets.items() if ms is not None},
+        voters_connected=sum(voter == me or engine.is_connected(voter) for voter in voters),
+        uncommitted_s=engine.uncommitted_s(),
+        writing_s=writing_ms / 1000,
+        log_index=journal.last_index,
+        log_term=journal.last_term,
+    )

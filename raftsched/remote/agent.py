@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from raftsched.core.commands import Said
+from raftsched.core.commands import SelfReport
 from raftsched.core.model import Outcome, OutputRef
 from raftsched.core.rules.allowed import Allowed
 from raftsched.core.subjects.leasing import KILL_BEFORE_MS, POLL_MAX_MS
@@ -37,10 +37,10 @@ from raftsched.remote.protocol import (
     Report,
     Run,
 )
-from raftsched.remote.protocol import Outcome as Told
+from raftsched.remote.protocol import Outcome as ReportedOutcome
 from raftsched.remote.server_port import NoAnswer, Outputs, Refused, Server, SessionOver
 from raftsched.remote.server_rotation import Turns
-from raftsched.remote.tasks import WORKER_STOPPED, ended_report, said_report, spec_of
+from raftsched.remote.tasks import WORKER_STOPPED, ended_report, self_report_of, spec_of
 from raftsched.system import background
 from raftsched.system.clock import Clock
 from raftsched.worker.ports import Runs
@@ -49,7 +49,7 @@ from raftsched.worker.processes.runner import RunEnd
 from raftsched.worker.session.grace import GracePeriod
 from raftsched.worker.session.lease_holder import HEARTBEAT_MS, LeaseHolder
 from raftsched.worker.session.outbox import FLUSH_S
-from raftsched.worker.session.self_reports import Sayings
+from raftsched.worker.session.self_reports import SelfReports
 from raftsched.worker.session.shortage import Pause
 from raftsched.worker.session.worker import STOP_PAUSE_MS, STOPS, TICK_S, UNRESPONSIVE_MS
 from raftsched.worker.tasks.tasks import NODES_OWN, BadJob
@@ -116,7 +116,7 @@ class Agent:
         self._runs: dict[int, tuple[str, ...]] = {}  # taken up and not settled; with the values of secrets it was given
         self._killing: dict[int, None] = {}
         self._outbox = Outbox()
-        self._sayings = Sayings()
+        self._self_reports = SelfReports()
         self._finishing: dict[int, asyncio.Task[None]] = {}  # ends that wait for their output
         self._urgent = False  # something is to be said at once, beside reports
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -136,7 +136,7 @@ class Agent:
         self._loop = asyncio.get_running_loop()
         self._runner.on_started = self._on_started
         self._runner.on_ended = self._on_ended
-        self._runner.on_said = self._on_said
+        self._runner.on_self_report = self._on_self_report
         self._runner.on_died = self._on_died
         await self._runner.start()
         self._tick_timer = self._loop.call_later(TICK_S, self._on_timer)
@@ -148,7 +148,7 @@ class Agent:
         self._stopping = True
         if not self.session:
             return
-        self._say_now()
+        self._report_now()
         self._start_given()
         if not self._grace.grace_ms:
             return
@@ -312,11 +312,11 @@ class Agent:
             if task is not None:
                 task.cancel()
         self._finishing.clear()
-        self._sayings.clear()
+        self._self_reports.clear()
         self._outbox.clear()  # nobody takes them any more
         self._todo.clear()
         self._killing.clear()
-        self._grace.look()
+        self._grace.recheck()
 
     def _run_out(self) -> None:
         self._lapse(log_texts.because("its lease ran out", self._unrenewed))
@@ -335,11 +335,11 @@ class Agent:
             wait_ms = LOOK_WAIT_MS if self._turns.failures else self._poll_ms
             await self._poll(wait_ms, RUNS_MAX)
 
-    def _say_now(self) -> None:
+    def _report_now(self) -> None:
         self._urgent = True
-        self._soon()
+        self._flush_soon()
 
-    def _soon(self) -> None:
+    def _flush_soon(self) -> None:
         """There is something to be said: a poll beside the one that waits."""
         if self._flush_timer is None and self._reporting is None and not self._lease.lapsed:
             self._flush_timer = self._loop.call_later(FLUSH_S, self._flush)
@@ -356,7 +356,7 @@ class Agent:
         finally:
             self._reporting = None
             if self._outbox.waits:
-                self._soon()
+                self._flush_soon()
 
     async def _poll(self, wait_ms: int, max_runs: int) -> None:
         """Sends one, and returns when it is time for the next."""
@@ -376,7 +376,7 @@ class Agent:
         if self._lease.over(sent):
             self._run_out()
             return 0.0
-        self._take_sayings()
+        self._take_self_reports()
         batch, urgent, self._urgent = self._outbox.take(), self._urgent, False
         left_ms = (self._lease.until_ms or 0) - sent
         wait_ms = min(wait_ms, max(0, left_ms // 4))
@@ -470,9 +470,9 @@ class Agent:
 
     def _forget(self, token: int) -> None:
         if self._runs.pop(token, None) is not None:
-            self._sayings.forget(token)
+            self._self_reports.forget(token)
             self._outputs.forget(token)
-            self._grace.look()
+            self._grace.recheck()
         self._killing.pop(token, None)
         self._todo.pop(token, None)
 
@@ -519,18 +519,18 @@ class Agent:
             if token not in self._outbox:  # else its end is, which must not be forgotten
                 self._report(Report(token=token, started_at_ms=started_at_ms))
 
-    def _on_said(self, token: int, said: Said) -> None:
+    def _on_self_report(self, token: int, said: SelfReport) -> None:
         if token in self._runs and token not in self._outbox and token not in self._finishing:
-            self._sayings.add(token, said)
-            self._take_sayings()
+            self._self_reports.add(token, said)
+            self._take_self_reports()
 
-    def _take_sayings(self) -> None:
+    def _take_self_reports(self) -> None:
         """Adds what runs say of themselves to the reports, where no other word about them waits."""
-        for token, said in self._sayings.take_due(self._clock.boot_ms()):
+        for token, said in self._self_reports.take_due(self._clock.boot_ms()):
             if self._outbox.waits_of(token):
-                self._sayings.add(token, said)
+                self._self_reports.add(token, said)
             else:
-                self._report(said_report(token, said, self._runs.get(token, ())))
+                self._report(self_report_of(token, said, self._runs.get(token, ())))
 
     def _on_ended(self, token: int, end: RunEnd) -> None:
         if token not in self._runs:
@@ -543,7 +543,7 @@ class Agent:
             self._lapse(log_texts.because("a run was ended for the sake of the lease", self._unrenewed))
             return
         self._note_start(end)
-        end = self._sayings.completed(token, end)
+        end = self._self_reports.completed(token, end)
         if end.output is None:
             self._report(ended_report(token, end, self._runs[token], None))
         else:
@@ -573,10 +573,10 @@ class Agent:
         elif self.pause.failed(end.error or "", now):
             log.warning("%s takes no runs for %d ms: %s", self.name, self.pause.left_ms(now), end.error)
 
-    def _report_unstarted(self, token: int, outcome: Told, error: str) -> None:
+    def _report_unstarted(self, token: int, outcome: ReportedOutcome, error: str) -> None:
         self._report(Report(token=token, outcome=outcome, ended_at_ms=self._clock.wall_ms(), error=error))
 
     def _report(self, report: Report) -> None:
         self._outbox.add(report)
-        self._grace.look()
-        self._soon()
+        self._grace.recheck()
+        self._flush_soon()

@@ -417,7 +417,7 @@ class Gateway:
         if self._commands.may_be_behind(reports):
             await self._barriers.wait(PROPOSE_S)
         given, refused = await self._commands.of(session, held.row.opened_at_ms, reports)
-        self._say_over(session, [report.token for report, _ in given if report.outcome is not None])
+        self._send_finished(session, [report.token for report, _ in given if report.outcome is not None])
         for batch in batches(given):
             answers = await self._raft.propose([command for _, command in batch], PROPOSE_S)
             refused += [
@@ -427,7 +427,7 @@ class Gateway:
             ]
         return refused
 
-    def _say_over(self, session: int, tokens: Sequence[int]) -> None:
+    def _send_finished(self, session: int, tokens: Sequence[int]) -> None:
         """The leader can give away the slots of what has ended while the reports are on their way through the log."""
         leader = self._raft.leader_id
         if tokens and leader is not None:

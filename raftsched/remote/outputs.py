@@ -25,7 +25,7 @@ from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.output.format.spool import FLUSH_AFTER_MS, INLINE_MAX, NOTE, STDERR, STDOUT, Capture, pack
 from raftsched.output.keeping.output_rules import OutputRules
-from raftsched.output.keeping.owner_record import Whose, whose_of
+from raftsched.output.keeping.owner_record import OutputOwner, owner_of_run
 from raftsched.output.keeping.store import OutputStore, Record
 from raftsched.output.keeping.together import append_each
 from raftsched.remote.frames import Piece
@@ -53,9 +53,9 @@ _decode = msgspec.msgpack.Decoder(int)
 class _Copy:
     """A copy of an output, as this node has it."""
 
-    def __init__(self, session: int, whose: Whose, capture: Capture, held_max: int) -> None:
+    def __init__(self, session: int, run: OutputOwner, capture: Capture, held_max: int) -> None:
         self.session = session
-        self.whose = whose
+        self.run = run
         self.capture: Capture | None = capture  # None: it has ended, or is not wanted any more
         self.held_max = held_max  # bytes of it that may be in memory
         self.lock = asyncio.Lock()
@@ -123,7 +123,7 @@ class Outputs:
         that is counted here. `check`: raises when the caller may not speak for the session. `owner`: of the token that
         came with it. Raises RaftschedError: session-over, not-found (no run of this session), wrong-offset, too-many,
         disk-full, invalid-body (more than 2^53 bytes)."""
-        row, whose = self.admit(session, token, check=check, owner=owner)
+        row, run = self.admit(session, token, check=check, owner=owner)
         if size is None:
             size = sum(piece.printed for piece in pieces)
         if offset + size > _INTEGER_MAX:
@@ -132,35 +132,49 @@ class Outputs:
             raise RaftschedError("too-many", f"{PUTS_MAX} pieces of this session are being written; wait for one.")
         self._puts[row.id] += 1
         # Who hangs up in the middle leaves it as whole as who waits.
-        return await asyncio.shield(asyncio.ensure_future(self._put(row.id, whose, token, offset, pieces, size, end)))
+        return await asyncio.shield(asyncio.ensure_future(self._put(row.id, run, token, offset, pieces, size, end)))
 
     def admit(
         self, session: str, token: int, *, check: Callable[[Session], None] = lambda row: None, owner: str = ""
-    ) -> tuple[Session, Whose]:
+    ) -> tuple[Session, OutputOwner]:
         """Returns the session, and whose run it is. Raises what `put` raises where the session is not open, or the run
         is not its own: before the pieces are read."""
         with self._read() as view:
             row = session_of(view, session, owner)
-            whose = None if row is None else whose_of(view, row.id, token)
+            run = None if row is None else owner_of_run(view, row.id, token)
         if row is None:
             raise RaftschedError("session-over")
         check(row)
-        if whose is None:
+        if run is None:
             raise RaftschedError("not-found", f"This session has no run {token}: it is over, or another's.")
-        return row, whose
+        return row, run
 
     async def _put(
-        self, session: int, whose: Whose, token: int, offset: int, pieces: Sequence[Piece], size: int, end: bool
+        self,
+        session: int,
+        run: OutputOwner,
+        token: int,
+        offset: int,
+        pieces: Sequence[Piece],
+        size: int,
+        end: bool,
     ) -> UploadOut:
         try:
-            return await self._take(session, whose, token, offset, pieces, size, end)
+            return await self._take(session, run, token, offset, pieces, size, end)
         finally:
             self._puts[session] -= 1
             if not self._puts[session]:
                 del self._puts[session]
 
     async def _take(
-        self, session: int, whose: Whose, token: int, offset: int, pieces: Sequence[Piece], size: int, end: bool
+        self,
+        session: int,
+        run: OutputOwner,
+        token: int,
+        offset: int,
+        pieces: Sequence[Piece],
+        size: int,
+        end: bool,
     ) -> UploadOut:
         copy = self._copies.get(token)
         if copy is None:
@@ -168,7 +182,7 @@ class Outputs:
                 raise WrongOffset(0)
             if not size:
                 return UploadOut(offset=0)
-            copy = self._begin(session, whose, token)
+            copy = self._begin(session, run, token)
         async with copy.lock:
             if copy.place is not None:
                 if end and offset + size == copy.offset:
@@ -190,9 +204,9 @@ class Outputs:
                 await self._end(token, copy, copy.capture)
             return UploadOut(offset=copy.offset, output=copy.place)
 
-    def _begin(self, session: int, whose: Whose, token: int) -> _Copy:
+    def _begin(self, session: int, run: OutputOwner, token: int) -> _Copy:
         with self._read() as view:
-            most = self._max_of(view, whose.namespace)
+            most = self._max_of(view, run.namespace)
         going = [copy.held_max for copy in self._copies.values() if copy.capture is not None]
         if len(going) >= LIVE_MIN and sum(going) + most // 2 > HELD_MAX:
             raise RaftschedError(
@@ -201,7 +215,7 @@ class Outputs:
         self._store.hold(token)
         self._store.bound(token, most)
         capture = Capture(str(self._store.live_directory), most)
-        copy = self._copies[token] = _Copy(session, whose, capture, most // 2)
+        copy = self._copies[token] = _Copy(session, run, capture, most // 2)
         self._elsewhere.pop(token, None)
         self._tell(_encode(token))
         if self._looking is None:
@@ -228,7 +242,7 @@ class Outputs:
         loop = asyncio.get_running_loop()
         frames, spooled, left_out = await loop.run_in_executor(self._disk, capture.finish, token)
         copy.capture = None
-        record = Record(token, self._clock.wall_ms(), frames, spooled, left_out, copy.whose.namespace, copy.whose)
+        record = Record(token, self._clock.wall_ms(), frames, spooled, left_out, copy.run.namespace, copy.run)
         try:
             ref = await self._append(record)
         except BaseException:
@@ -241,7 +255,7 @@ class Outputs:
     # ------------------------------------------------------------ reports
 
     async def store(
-        self, token: int, whose: Whose | None, ended_at_ms: int, output: str | Sequence[Printed]
+        self, token: int, run: OutputOwner | None, ended_at_ms: int, output: str | Sequence[Printed]
     ) -> OutputRef | None:
         """Keeps what a report carries itself. None: it is empty. Raises RaftschedError invalid-body, disk-full."""
         printed = [("stdout", output)] if isinstance(output, str) else [(one.stream, one.text) for one in output]
@@ -249,7 +263,7 @@ class Outputs:
         if sum(len(text) for _, text in printed) > OUTPUT_INLINE_MAX:
             raise RaftschedError("invalid-body", f"output must have {OUTPUT_INLINE_MAX:,} characters at most.")
         size = sum(len(data) for _, data in pieces)
-        namespace = "" if whose is None else whose.namespace
+        namespace = "" if run is None else run.namespace
         with self._read() as view:
             most = self._max_of(view, namespace)
         if size <= min(INLINE_MAX, most // 2):
@@ -259,7 +273,7 @@ class Outputs:
             frames, spooled, left_out = await loop.run_in_executor(self._disk, self._bounded, token, pieces, most)
         if not frames and not spooled:
             return None
-        return await self._append(Record(token, ended_at_ms, frames, spooled, left_out, namespace, whose))
+        return await self._append(Record(token, ended_at_ms, frames, spooled, left_out, namespace, run))
 
     def _bounded(self, token: int, pieces: Sequence[tuple[int, bytes]], most: int) -> tuple[bytes, bool, int]:
         capture = Capture(str(self._store.live_directory), most)

@@ -10,18 +10,18 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from raftsched.core.commands import Ended, LoseAttempt, ReportProgress, Said, Started, encode
+from raftsched.core.commands import Ended, LoseAttempt, ReportProgress, SelfReport, Started, encode
 from raftsched.core.limits import ERROR_MAX, RESULT_MAX, STATE_MAX
 from raftsched.core.model import Outcome, OutputRef, Verdict
 from raftsched.core.rows import META_KEY, decode_meta
 from raftsched.core.rules.results import DROPPED
 from raftsched.core.tables import ReadView, Table, assigned_key
 from raftsched.errors import RaftschedError
-from raftsched.output.keeping.owner_record import Whose, whose_of
+from raftsched.output.keeping.owner_record import OutputOwner, owner_of_run
 from raftsched.remote.protocol import OutputPlace, Printed, RefusedReport, Report
 from raftsched.system.clock import Clock
 from raftsched.system.nesting import DEPTH_MAX, nests_deeper
-from raftsched.worker.session.reports import saying
+from raftsched.worker.session.reports import with_self_report
 
 STALE = "The attempt is over already, or is not one of this session."
 TOO_LARGE = f"{DROPPED}: it has more than {RESULT_MAX:,} bytes of JSON"
@@ -53,7 +53,7 @@ class ReportedOutputs(Protocol):
     """The outputs that reports carry, or refer to; see outputs.Outputs."""
 
     async def store(
-        self, token: int, whose: Whose | None, ended_at_ms: int, output: str | Sequence[Printed]
+        self, token: int, run: OutputOwner | None, ended_at_ms: int, output: str | Sequence[Printed]
     ) -> OutputRef | None: ...
 
     def verify(self, place: OutputPlace) -> tuple[str, OutputRef]: ...
@@ -63,7 +63,7 @@ class NoOutputs:
     """Keeps nothing, for a node without a store of outputs."""
 
     async def store(
-        self, token: int, whose: Whose | None, ended_at_ms: int, output: str | Sequence[Printed]
+        self, token: int, run: OutputOwner | None, ended_at_ms: int, output: str | Sequence[Printed]
     ) -> OutputRef | None:
         return None
 
@@ -126,9 +126,9 @@ class Commands:
         assert not isinstance(output, OutputPlace)
         _, ended = self._times(since_ms, report)
         with self._read() as view:
-            whose = whose_of(view, session, report.token)
+            run = owner_of_run(view, session, report.token)
         try:
-            return await self._outputs.store(report.token, whose, ended, output)
+            return await self._outputs.store(report.token, run, ended, output)
         except RaftschedError as error:
             return error
 
@@ -163,16 +163,16 @@ class Commands:
         command = Ended(session, token, outcome, started, ended, report.exit_code, error, result, ref, output_node=node)
         if report.verdict is not None or report.delay_ms is not None or said is not None:
             verdict = None if report.verdict is None else _VERDICTS[report.verdict]
-            command = saying(command, verdict, report.delay_ms, said)
+            command = with_self_report(command, verdict, report.delay_ms, said)
         return encode(command)
 
 
-def _said(report: Report) -> Said | None:
+def _said(report: Report) -> SelfReport | None:
     """Returns what the run says of itself; None: nothing. A state that is too large, or nests too deeply, is left as it
     was."""
     if not report.says:
         return None
-    return Said(report.progress, report.text, judge(report.state, STATE_MAX).kept)
+    return SelfReport(report.progress, report.text, judge(report.state, STATE_MAX).kept)
 
 
 def judge(value: Any, most: int) -> Judged:

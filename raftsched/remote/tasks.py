@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from raftsched.core.commands import EndedSaying, LoseAttempt, Said
+from raftsched.core.commands import EndedWithReport, LoseAttempt, SelfReport
 from raftsched.core.model import Outcome, Verdict
 from raftsched.core.rules.allowed import Allowed
-from raftsched.remote.protocol import Outcome as Told
+from raftsched.remote.protocol import Outcome as ReportedOutcome
 from raftsched.remote.protocol import OutputPlace, Printed, Report, Run
 from raftsched.remote.protocol import Verdict as Judged
 from raftsched.worker.processes.run_as import UnknownUser
@@ -23,7 +23,7 @@ from raftsched.worker.tasks.tasks import BadJob, Resolved, task_of
 WORKER_STOPPED = "Its worker stopped, and handed it back."
 _encode = msgspec.json.Encoder().encode
 
-_TOLD: Mapping[Outcome, Told] = {
+_OUTCOME_NAMES: Mapping[Outcome, ReportedOutcome] = {
     Outcome.SUCCEEDED: "succeeded",
     Outcome.FAILED: "failed",
     Outcome.TIMED_OUT: "timed_out",
@@ -65,7 +65,7 @@ def spec_of(
         namespace=run.namespace,
         user=user,
         output_max=run.output_max_bytes if output_max is None else min(run.output_max_bytes, output_max),
-        told=run.env,
+        run_env=run.env,
         trace=(run.traceparent or "", run.tracestate or ""),
     )
     return permitted(spec, allowed, closed)
@@ -76,37 +76,37 @@ Kept = OutputPlace | str | list[Printed] | None
 
 def ended_report(token: int, end: RunEnd, hidden: tuple[str, ...], output: Kept) -> Report:
     """Makes the report of a run's end. `hidden`: values that must not be shown."""
-    told = report_of(0, token, end, hidden)
-    if isinstance(told, LoseAttempt):
+    ended = report_of(0, token, end, hidden)
+    if isinstance(ended, LoseAttempt):
         return Report(
             token=token,
             outcome="lost",
-            started_at_ms=told.started_at_ms,
-            ended_at_ms=told.ended_at_ms,
-            error=told.error,
+            started_at_ms=ended.started_at_ms,
+            ended_at_ms=ended.ended_at_ms,
+            error=ended.error,
             output=output,
         )
     return Report(
         token=token,
-        outcome=_TOLD[told.outcome] if told.begun else "not_begun",
-        started_at_ms=told.started_at_ms,
-        ended_at_ms=told.ended_at_ms,
-        exit_code=told.exit_code,
-        error=WORKER_STOPPED if told.error == NODE_STOPPED else told.error,
-        result=msgspec.json.decode(told.result) if told.result else None,
+        outcome=_OUTCOME_NAMES[ended.outcome] if ended.begun else "not_begun",
+        started_at_ms=ended.started_at_ms,
+        ended_at_ms=ended.ended_at_ms,
+        exit_code=ended.exit_code,
+        error=WORKER_STOPPED if ended.error == NODE_STOPPED else ended.error,
+        result=msgspec.json.decode(ended.result) if ended.result else None,
         output=output,
         verdict=None if end.verdict is None else _VERDICTS[end.verdict],
         delay_ms=end.delay_ms,
-        **_told_of(told.said if isinstance(told, EndedSaying) else None),
+        **_fields_of(ended.said if isinstance(ended, EndedWithReport) else None),
     )
 
 
-def said_report(token: int, said: Said, hidden: tuple[str, ...]) -> Report:
+def self_report_of(token: int, said: SelfReport, hidden: tuple[str, ...]) -> Report:
     """Makes the report of what a run says while it goes on. `hidden`: values that must not be shown."""
-    return Report(token=token, **_told_of(shown(said, hidden)))
+    return Report(token=token, **_fields_of(shown(said, hidden)))
 
 
-def _told_of(said: Said | None) -> dict[str, Any]:
+def _fields_of(said: SelfReport | None) -> dict[str, Any]:
     if said is None:
         return {}
     kept = None if said.kept is None else msgspec.json.decode(said.kept)

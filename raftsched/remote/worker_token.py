@@ -87,14 +87,14 @@ class WorkerToken:
         except Refused as error:
             if error.status in _UNKNOWN:
                 return True
-            self._say(f"is refused: {error.detail.rstrip('.')}")
+            self._log_new(f"is refused: {error.detail.rstrip('.')}")
             return refused and error.status == FORBIDDEN
         except NoAnswer as error:
-            self._say(f"cannot be used yet: {error}")
+            self._log_new(f"cannot be used yet: {error}")
             return False
         return True
 
-    def _say(self, what: str) -> None:
+    def _log_new(self, what: str) -> None:
         if what != self._said:
             self._said = what
             log.warning("%s", self._words())

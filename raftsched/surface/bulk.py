@@ -18,8 +18,8 @@ from raftsched.surface.sdk import Arg, Sdk, record, typed_dict
 
 @typed_dict("BulkFilter", null=False)
 class JobFilterIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """All that is given has to hold. `state`: any of these. Times: from (inclusive), to (not included); `next` is the
-    next fire time, and jobs that have none do not match."""
+    """The jobs of an action on many: all that is given has to hold. `state`: any of these. Times: from (inclusive),
+    to (not included); `next` is the next fire time, and jobs that have none do not match."""
 
     namespace: Namespace | None = None
     name: Text | None = None

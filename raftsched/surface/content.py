@@ -328,9 +328,9 @@ class RateIn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 @typed_dict("Concurrency", null=False)
 class ConcurrencyIn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """`key`: text in which {params.NAME} stands for a param of the run (a dot goes into an object), and {job} for the
-    name of the job. Of all runs of the namespace with the same key at most `max` go at one time, and so many start as
-    `rate` says; one of these has to be given."""
+    """Limits by key. `key`: text in which {params.NAME} stands for a param of the run (a dot goes into an object),
+    and {job} for the name of the job. Of all runs of the namespace with the same key at most `max` go at one time,
+    and so many start as `rate` says; one of these has to be given."""
 
     key: KeyTemplate | None = None
     max: SmallCount | None = None

@@ -13,6 +13,9 @@ EventName = Literal["succeeded", "failed", "timed_out", "killed", "skipped", "de
 ClusterEventName = Literal["leader_changed", "node_lost", "node_back", "disk_short"]
 JobEventName = Literal[EventName, "late", "running_long", "not_run_since"]  # those that a job measures, too
 OverlapName = Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
+LiveStateName = Literal["WAITING", "LAUNCHED", "RUNNING", "RETRYING"]  # of instances that are not at their end
+EndStateName = Literal["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"]
+InstanceStateName = Literal[LiveStateName, EndStateName]
 RoleName = Literal["worker", "viewer", "editor", "operator", "admin"]  # from the least to the most
 
 
@@ -24,3 +27,6 @@ def one_of(words: Any) -> dict[str, Any]:
 def several_of(names: tuple[str, ...]) -> dict[str, Any]:
     """Returns the schema of one or more of these words, separated by commas."""
     return {"type": "array", "items": {"type": "string", "enum": list(names)}, "minItems": 1}
+
+
+INSTANCE_STATES = several_of(get_args(InstanceStateName))

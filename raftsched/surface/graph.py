@@ -20,8 +20,8 @@ class GraphJobOut(msgspec.Struct):
 
 @record("GraphEdge")
 class GraphEdgeOut(msgspec.Struct):
-    """`to` waits for `from_`. `kind`: after, or condition. `on`: the end that starts it. `mode`: one; all or any of
-    several."""
+    """`to` waits for `from_`. `kind`: "after" or "condition". `on`: the end that starts it. `mode`: "one"; "all" or
+    "any" of several."""
 
     from_: str = msgspec.field(name="from")
     to: str

@@ -20,9 +20,9 @@ class RunIn(msgspec.Struct, forbid_unknown_fields=True):
     priority: Priority | None = None
 
 
-@record("Run", says="A manual run that was accepted; `id` is that of its instance.")
+@record("Run")
 class RunMade(msgspec.Struct):
-    """`id`: the instance that was made."""
+    """A manual run that was accepted; `id` is that of its instance."""
 
     id: str
     job_id: str

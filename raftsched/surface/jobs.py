@@ -62,7 +62,8 @@ class JobDeleted(msgspec.Struct):
 
 @record("Checked", since={"more": False})
 class CheckedOut(msgspec.Struct):
-    """`job`: its content, defaults filled in. `description` and `next`: its trigger in words, and its next times."""
+    """A job that could be written, and the `result` that this would have. `job`: its content, defaults filled in.
+    `description` and `next`: its trigger in words, and its next times."""
 
     result: Result
     job: dict[str, Any]
@@ -94,7 +95,7 @@ class ComparedPage(msgspec.Struct):
     items: list[ComparedOut]
 
 
-@record("Revision", names={"from_": "since", "to": "until"}, types={"content": "dict[str, Any]"})
+@record("Revision", since={"by": None}, names={"from_": "since", "to": "until"}, types={"content": "dict[str, Any]"})
 class RevisionOut(msgspec.Struct):
     """An earlier content of a job: from when (null when that is not kept any more) and until when (null: it still
     holds). `by`: the name of the token with which it was made so; null: nobody knows."""

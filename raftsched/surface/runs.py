@@ -7,7 +7,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, field
 
-from raftsched.surface.scalars import InstanceId, Namespace, Text, Time
+from raftsched.surface.enums import INSTANCE_STATES, LiveStateName, several_of
+from raftsched.surface.kinds import action
+from raftsched.surface.operation import READ, WRITES, AnyOf, Operation, PageOf, Reply
+from raftsched.surface.scalars import Namespace, Text, Time, TimeText
+from raftsched.surface.specials import partial
 
 
 class ShardOut(msgspec.Struct):
@@ -36,32 +40,6 @@ class PartsOut(msgspec.Struct):
     results_cut: bool = False
 
 
-class DeadFilterIn(msgspec.Struct, forbid_unknown_fields=True):
-    """`from` and `to` are about the time since which it is a dead letter; `to` is not included."""
-
-    job: Text | None = None
-    namespace: Namespace | None = None
-    name_prefix: Text | None = None
-    from_: Time | None = field(default=None, name="from")
-    to: Time | None = None
-
-
-class RequeueIn(msgspec.Struct, forbid_unknown_fields=True):
-    """Exactly one of ids, filter, all."""
-
-    ids: Annotated[list[InstanceId], Meta(max_length=1_000)] | None = None
-    filter: DeadFilterIn | None = None
-    all: bool = False
-    dry_run: bool = False
-    cursor: Text | None = None
-
-
-class DeadLetterOut(msgspec.Struct):
-    """The part of a dead letter that comes before the instance in the same object."""
-
-    dead_since: str
-
-
 class EventShown(msgspec.Struct):
     """The event that an instance delivers to a webhook. `subject`: the instance, job or node it is about, or null."""
 
@@ -85,9 +63,9 @@ class AttemptOut(msgspec.Struct):
     node: str | None
     session: int
     token: int
-    assigned_at: str
-    started_at: str | None
-    ended_at: str | None
+    assigned_at: TimeText
+    started_at: TimeText | None
+    ended_at: TimeText | None
     outcome: str | None
     exit_code: int | None
     error: str | None
@@ -101,7 +79,7 @@ class ProgressOut(msgspec.Struct):
 
     percent: int | None
     text: str
-    at: str
+    at: TimeText
 
 
 class InstanceOut(msgspec.Struct):
@@ -121,25 +99,25 @@ class InstanceOut(msgspec.Struct):
     job_name: str | None
     namespace: str | None
     state: str
-    scheduled_at: str
+    scheduled_at: TimeText
     late_ms: int | None
     manual: bool
     priority: int
     node: str | None
     token: int | None
     attempt: int
-    started_at: str | None
-    ended_at: str | None
+    started_at: TimeText | None
+    ended_at: TimeText | None
     exit_code: int | None
     error: str | None
     reason: str | None
     kill_asked: bool
     dead_letter: bool
     job_revision: int
-    created_at: str
-    modified_at: str
+    created_at: TimeText
+    modified_at: TimeText
     skipped: int
-    skipped_until: str | None
+    skipped_until: TimeText | None
     params: Raw | None
     event: EventShown | None
     result: Raw | None
@@ -150,7 +128,7 @@ class InstanceOut(msgspec.Struct):
     shard: ShardOut | None = None
     parts: PartsOut | None = None
     trigger: str | None = None
-    expires_at: str | None = None
+    expires_at: TimeText | None = None
     snoozes: int = 0
     progress: ProgressOut | None = None
     saved_state: Raw | None = None
@@ -161,31 +139,184 @@ class InstanceOut(msgspec.Struct):
     passed: Raw | None = None
 
 
-class DistributionOut(msgspec.Struct):
-    """Statistics of durations, in milliseconds; null when there are none."""
-
-    count: int
-    mean: int | None
-    p50: int | None
-    p90: int | None
-    p99: int | None
-    max: int | None
+class Refused(msgspec.Struct):
+    id: str
+    code: str
+    detail: str
 
 
-class StatsOut(msgspec.Struct):
-    """Instances that were due from `from` to before `to`. `complete`: all of them were looked at, back to
-    `counted_from`. `lateness` is that of first starts after due time and jitter, `duration` that of attempts that
-    ended by themselves. `skipped_fires`: due times that did not run, of which a record may stand for
-    many."""
+class RerunIn(msgspec.Struct, forbid_unknown_fields=True):
+    """`downstream`: from here on, everything that follows it in its workflow, too."""
 
-    from_: str = msgspec.field(name="from")
-    to: str
-    counted_from: str
-    complete: bool
-    instances: dict[str, int]
-    attempts: dict[str, int]
-    skipped_fires: int
-    dead_letters: int
-    duration: DistributionOut
-    lateness: DistributionOut
-    jobs: dict[str, int] | None = None
+    downstream: bool = False
+
+
+class KillFilterIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A job (an id, or a name with a namespace) or a namespace, and what else has to hold. `state`: any of these; all
+    of them unless given. `from` and `to` are about the scheduled time; `to` is not included."""
+
+    job: Text | None = None
+    namespace: Namespace | None = None
+    state: Annotated[list[LiveStateName], Meta(max_length=4)] = []
+    from_: Time | None = field(default=None, name="from")
+    to: Time | None = None
+
+
+class KillIn(msgspec.Struct, forbid_unknown_fields=True):
+    """`cursor`: the `next` of the answer before."""
+
+    filter: KillFilterIn | None = None
+    dry_run: bool = False
+    cursor: Text | None = None
+
+
+class KilledOut(msgspec.Struct):
+    """`killed`: ended, or asked to end. `sample`: with dry_run, some of those that match. `next`: the cursor of the
+    request that goes on, null when all was looked at."""
+
+    matched: int
+    killed: int
+    refused: list[Refused]
+    sample: list[str]
+    dry_run: bool
+    next: str | None
+
+
+class RecentRun(msgspec.Struct):
+    """A run in short. `late_ms`: between the time when it was due and its first start; null before that, and for what
+    was asked for."""
+
+    id: str
+    state: str
+    scheduled_at: TimeText
+    started_at: TimeText | None
+    ended_at: TimeText | None
+    late_ms: int | None
+
+
+class RecentRuns(msgspec.Struct):
+    """The newest scheduled time comes first."""
+
+    job_id: str
+    runs: list[RecentRun]
+
+
+class RecentOut(msgspec.Struct):
+    """In the order in which the jobs were asked for, without those that are not there."""
+
+    items: list[RecentRuns]
+
+
+FIELDS = InstanceOut.__struct_fields__
+RECENT_JOBS_MAX = 50
+RECENT_MAX = 50  # runs of each
+RECENT_DEFAULT = 30
+
+_FILTERS = ("state", "node", "worker", "from", "to", "dead_letter", "fields", "limit", "cursor", *READ)
+_SCHEMAS = {"state": INSTANCE_STATES, "fields": several_of(FIELDS)}
+_PAGE = Reply(
+    PageOf(AnyOf((InstanceOut, partial("InstancePart", InstanceOut)))),
+    "A page of instances, the newest first.",
+    ("Link",),
+)
+_ENDED = Reply(InstanceOut, "It is ended, or asked to end.", ("Location",))
+
+OF_JOB = Operation(
+    "instances_list_of_job",
+    "GET",
+    "/v1/jobs/{id}/instances",
+    "List the instances of a job",
+    {200: _PAGE},
+    query=_FILTERS,
+    schemas=_SCHEMAS,
+    by_name=True,
+    role="viewer",
+    scope="checked",
+)
+LIST = Operation(
+    "instances_list_all",
+    "GET",
+    "/v1/instances",
+    "List instances",
+    {200: _PAGE},
+    query=("job", "namespace", "parent", *_FILTERS),
+    schemas=_SCHEMAS,
+    codes=("not-found",),
+    role="viewer",
+    says='?job takes an id, "namespace/name", or a name together with ?namespace. The parts of a run are listed with '
+    "?parent, in their order, and by the node or worker that they are on; else their run stands for them.",
+)
+GET = Operation(
+    "instances_get",
+    "GET",
+    "/v1/instances/{id}",
+    "Read an instance",
+    {200: InstanceOut},
+    query=READ,
+    role="viewer",
+    scope="checked",
+)
+CANCEL = Operation(
+    "instances_cancel",
+    "DELETE",
+    "/v1/instances/{id}",
+    "Cancel an instance",
+    {202: _ENDED},
+    codes=(*WRITES, "illegal-transition"),
+    role="editor",
+    scope="checked",
+    says="The same as POST .../kill: a running instance is asked to end, one that has not started is ended at once. It "
+    "can be read until its retention is over.",
+)
+KILL = action(
+    "instances_kill",
+    "/v1/instances/{id}/kill",
+    "Kill an instance",
+    {202: _ENDED},
+    codes=("illegal-transition",),
+    role="editor",
+    scope="checked",
+    says="Asks a running instance to end, and ends at once one that has not started. With an Idempotency-Key the "
+    "request may be repeated: a run that was started again since is not ended by that.",
+)
+RERUN = action(
+    "instances_rerun",
+    "/v1/instances/{id}/rerun",
+    "Run an instance again",
+    {202: Reply(InstanceOut, "It waits again.", ("Location",))},
+    body=RerunIn,
+    body_required=False,
+    codes=("illegal-transition", "too-many"),
+    role="editor",
+    scope="checked",
+    work=True,
+    says="One more attempt of an instance that has ended. Its end starts nothing that it started before; with "
+    "`downstream` everything behind it in its workflow runs again, which needs the role editor in all namespaces of "
+    "that. With an Idempotency-Key the request may be repeated.",
+)
+KILL_MATCHING = action(
+    "kills_kill_matching",
+    "/v1/instances:kill",
+    "Kill matching instances",
+    {200: KilledOut},
+    body=KillIn,
+    codes=("not-found",),
+    body_max=16 * 1024,
+    role="editor",
+    scope="checked",
+    says='{"filter": {"job": ...}}: instances that have not started end at once, running ones are asked to end, the '
+    'newest first. With "dry_run" they are only counted. With an Idempotency-Key the request may be repeated.',
+)
+RECENT = Operation(
+    "recent_get",
+    "GET",
+    "/v1/instances:recent",
+    "Read the newest instances of many jobs",
+    {200: RecentOut},
+    query=("jobs", "count", *READ),
+    required=("jobs",),
+    schemas={"count": {"type": "integer", "minimum": 1, "maximum": RECENT_MAX, "default": RECENT_DEFAULT}},
+    role="viewer",
+    scope="checked",
+    says="The `count` newest of each of these `jobs`. A job that is not there is left out.",
+)

@@ -35,10 +35,11 @@ Duration = Annotated[
 Time = Annotated[
     str, Meta(description="a time in RFC 3339 such as 2030-01-31T02:00:00Z", extra_json_schema={"format": "date-time"})
 ]
+# Of answers: a time that /openapi.json describes as any text, as it always did; the SDK has a datetime of it.
+TimeText = Annotated[str, Meta(extra={"format": "date-time"})]
 
 
 # Of answers: a time that /openapi.json describes as any text, as it always did; the SDK has a datetime of it.
-TimeText = Annotated[str, Meta(extra={"format": "date-time"})]
 
 
 def by_rule(rule: names.NameRule, description: str = "") -> Meta:

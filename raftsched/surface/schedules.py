@@ -82,8 +82,8 @@ class CrontabIn(msgspec.Struct, forbid_unknown_fields=True):
 
 @record("CrontabLine", since={"job": None, "description": None, "reason": None, "notes": []})
 class CrontabLineOut(msgspec.Struct):
-    """`job`: the body of a create; `description`: its trigger in words; `reason`: why the line becomes no job; `notes`:
-    what works differently from cron."""
+    """A line of a crontab. `job`: the body of a create; `description`: its trigger in words; `reason`: why the line
+    becomes no job; `notes`: what works differently from cron."""
 
     line: int
     text: str
@@ -96,7 +96,7 @@ class CrontabLineOut(msgspec.Struct):
 
 @record("Crontab")
 class CrontabOut(msgspec.Struct):
-    """Lines that are neither blank nor comments. `user_column`: how they were read."""
+    """A crontab, read: its lines but blanks and comments. `user_column`: a user stands before each command."""
 
     user_column: bool
     lines: list[CrontabLineOut]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from raftsched.core.actions import Action
-from raftsched.core.commands import Answer, Said
+from raftsched.core.commands import Answer, SelfReport
 from raftsched.worker.processes.runner import RunEnd, RunSpec
 
 
@@ -42,7 +42,7 @@ class Runs(Protocol):
 
     on_started: Callable[[int, int], None]
     on_ended: Callable[[int, RunEnd], None]
-    on_said: Callable[[int, Said], None]
+    on_self_report: Callable[[int, SelfReport], None]
     on_died: Callable[[], None]
 
     async def start(self) -> None: ...

@@ -17,8 +17,8 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.openapi.checks import RejectedPositiveData, UseAfterFree
 
 from raftsched.api.http.durations import parse_time
-from raftsched.api.runs.output_copies import COPY
 from raftsched.errors import is_of_meaning
+from raftsched.surface.output import COPY
 from scripts.trials.fuzz_pool import Pool
 from scripts.trials.fuzz_report import CALLS
 from tests.support import api_formats

@@ -1,7 +1,7 @@
 """The pages of the site: those of docs/, others of the source, which are written for a code host, and what is made.
 
-The same file is read in both places, so that nothing is written twice: README.md is cut at its headings, and links
-between files become links between pages. A file that is linked to and is no page (`deploy/prometheus/alerts.yml`) gets
+The same file is read in both places, so that nothing is written twice: links between files become links between
+pages. A file that is linked to and is no page (`deploy/prometheus/alerts.yml`) gets
 one that shows it.
 """
 
@@ -14,16 +14,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scripts.website.markdown import change_links, headings, link_targets, outside_blocks, slug
+from scripts.website.markdown import change_links, headings, link_targets
 
 ROOT = Path(__file__).resolve().parents[2]
-README = {  # page -> the parts of README.md that it is made of, by their headings; "": what is above the first
-    "index.md": ("", "What is promised, and what is not", "Beside other schedulers", "Where to read on"),
-    "start/jobs.md": ("What a job looks like",),
-    "start/python.md": ("From Python",),
-    "start/cluster.md": ("A real cluster",),
-}
 OTHERS = {  # file -> page
+    "README.md": "index.md",
     "ARCHITECTURE.md": "project/architecture.md",
     "CHANGELOG.md": "project/changelog.md",
     "CONTRIBUTING.md": "project/contributing.md",
@@ -65,18 +60,12 @@ class Site:
     """All pages, by their paths, and which of them a file of the source is."""
 
     pages: dict[str, Page]
-    places: dict[str, list[str]] = field(default_factory=dict)  # file -> its pages: several of README.md
+    places: dict[str, str] = field(default_factory=dict)  # file -> its page
 
     def add(self, page: Page) -> None:
         self.pages[page.path] = page
         if page.source:
-            self.places.setdefault(page.source, []).append(page.path)
-
-    def page_of(self, source: str, anchor: str) -> Page | None:
-        """Returns the page that a file is, or the one of its pages with the heading `anchor`."""
-        found = [self.pages[path] for path in self.places.get(source, ())]
-        with_it = (page for page in found if anchor in {slug(text) for _, text in headings(page.text)})
-        return next(with_it, found[0] if found else None)
+            self.places[page.source] = page.path
 
     def with_links(self, here: Page, text: str) -> str:
         """Returns `text` with links from page to page. Where the text of a link is the name of a file, as code hosts
@@ -85,9 +74,10 @@ class Site:
         def changed(label: str, target: str) -> tuple[str, str]:
             name, _, anchor = target.partition("#")
             source = posixpath.normpath(posixpath.join(here.base, name)) if name else here.source
-            there = self.page_of(source, anchor) if here.source else None
-            if there is None:
+            place = self.places.get(source) if here.source else None
+            if place is None:
                 return label, target
+            there = self.pages[place]
             if label.strip("`") in (source, name, posixpath.basename(name)) and name.endswith(".md"):
                 label = there.title
             way = posixpath.relpath(there.path, posixpath.dirname(here.path) or ".") if there is not here else ""
@@ -101,8 +91,6 @@ def site(made: Mapping[str, str]) -> Site:
     found = Site({})
     for path in sorted((ROOT / "docs").glob("*.md")):
         found.add(Page(path.name, f"docs/{path.name}", path.read_text(), made=False))
-    for path, parts in _readme().items():
-        found.add(Page(path, "README.md", parts))
     for source, path in OTHERS.items():
         found.add(Page(path, source, (ROOT / source).read_text()))
     for design in sorted(ROOT.glob(DESIGNS)):
@@ -116,26 +104,6 @@ def site(made: Mapping[str, str]) -> Site:
         found.add(Page(path, "", text))
     _add_linked(found)
     return found
-
-
-def _readme() -> dict[str, str]:
-    """Returns the pages that README.md is cut into. Each heading of its second level is on one of them."""
-    parts = {"": ""}
-    name = ""
-    for piece in re.split(r"^(?=## )", (ROOT / "README.md").read_text(), flags=re.MULTILINE):
-        name = piece.partition("\n")[0].removeprefix("## ") if piece.startswith("## ") else ""
-        parts[name] = piece
-    named = [name for names in README.values() for name in names]
-    if sorted(named) != sorted(parts):
-        wrong = sorted({*named} ^ parts.keys())
-        raise LookupError(f"README.md and README in scripts/website/pages.py differ in these headings: {wrong}")
-    return {path: "".join(parts[name] for name in names) if "" in names else _raised(parts[names[0]])
-            for path, names in README.items()}  # fmt: skip
-
-
-def _raised(text: str) -> str:
-    """Returns a part of a page as a page of its own: each heading is one level higher."""
-    return outside_blocks(text, lambda part: re.sub(r"^#(#+ )", r"\1", part, flags=re.MULTILINE))
 
 
 def _examples() -> str:

@@ -1,4 +1,4 @@
-"""README, "A real cluster": its commands, as they are written, on three machines.
+"""docs/cluster.md: its commands, as they are written, on three machines.
 
 A machine is a network namespace with an address of its own, and its own /etc/raftsched and /var/lib/raftsched. For scp,
 which needs a server, stands one that copies from the other machine's directory.
@@ -17,13 +17,13 @@ from tests.support.patience import wait_until
 
 pytestmark = pytest.mark.e2e
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
 COMMANDS_MAX = 5
 
 
 def commands(machine: str) -> list[str]:
-    """What README says to do there, in order."""
-    blocks = re.findall(r"```sh\n# on (n[123])\n(.*?)```", README.read_text(), re.DOTALL)
+    """What the page says to do there, in order."""
+    blocks = re.findall(r"```sh\n# on (n[123])\n(.*?)```", PAGE.read_text(), re.DOTALL)
     text = next(block for name, block in blocks if name == machine)
     return [line for line in re.split(r"(?<!\\)\n", text) if line]
 

@@ -18,6 +18,8 @@ from tests.golden.goldenfile import HERE
 from tests.golden.releases import RELEASES
 
 Parts = dict[str, list[str]]
+# What a kept file calls otherwise than the code of today. Logs hold numbers, and fields in their order, and no names.
+RENAMED = {"BringNear": "PromoteDue", "EndedSaying": "EndedWithReport", "Said": "SelfReport"}
 
 
 def parts() -> tuple[Parts, dict[str, type]]:
@@ -54,6 +56,15 @@ def _collect(info: inspect.Type, found: dict[str, type]) -> None:
     elif isinstance(info, inspect.DictType):
         _collect(info.key_type, found)
         _collect(info.value_type, found)
+
+
+def kept_parts(version: str) -> tuple[Parts, dict[str, int]]:
+    """Returns the parts of a released version and the levels of its commands, under the names of today."""
+    kept = json.loads((HERE / f"parts-{version}.json").read_text())
+    known, levels = (
+        {RENAMED.get(name, name): value for name, value in kept[key].items()} for key in ("parts", "levels")
+    )
+    return known, levels
 
 
 def main() -> int:

@@ -3,7 +3,6 @@ level. See README.md."""
 
 from __future__ import annotations
 
-import json
 import tarfile
 from pathlib import Path
 
@@ -12,8 +11,7 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.levels import FIRST_LEVEL, HISTORY, PARTS_SINCE, SINCE
-from tests.golden.goldenfile import HERE
-from tests.golden.parts import Parts, parts
+from tests.golden.parts import kept_parts, parts
 from tests.golden.record_data import DATA, ROWS, rows_of
 from tests.golden.releases import RELEASES, Release
 from tests.golden.test_golden import grown
@@ -49,9 +47,8 @@ def test_the_list_has_them_in_their_order_and_knows_their_levels() -> None:
 @pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.version)
 def test_what_came_after_a_release_is_of_a_later_level(release: Release) -> None:
     """Else a leader would propose what a node of that version cannot read, and the cluster would not know."""
-    was = json.loads((HERE / f"parts-{release.version}.json").read_text())
-    assert {kind.__name__: since for kind, since in SINCE.items() if since <= release.level} == was["levels"]
-    known: Parts = was["parts"]
+    known, levels = kept_parts(release.version)
+    assert {kind.__name__: since for kind, since in SINCE.items() if since <= release.level} == levels
     now, types = parts()
     assert {name: of for name, of in known.items() if name not in now} == {}
     for name, of in now.items():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from raftsched.core.commands import Said
+from raftsched.core.commands import SelfReport
 from raftsched.core.model import Outcome, Verdict
 from raftsched.errors import RaftschedError
 from raftsched.worker.processes.users import Confines
@@ -290,7 +290,7 @@ def test_ping(tmp_path: Path) -> None:
 @pytest.mark.parametrize("limits", [None, Limits(open_files=100)])
 def test_what_it_says_of_itself(tmp_path: Path, limits: Limits | None) -> None:
     """By its descriptor and by the name of it, also from a child, while it goes on and at its end."""
-    heard: list[tuple[int, Said]] = []
+    heard: list[tuple[int, SelfReport]] = []
     script = """
         echo '{"progress": 40, "text": "copying"}' >&3
         sh -c 'echo "{\\"state\\": {\\"row\\": 7}}" >> /dev/fd/3'
@@ -306,11 +306,11 @@ def test_what_it_says_of_itself(tmp_path: Path, limits: Limits | None) -> None:
             os.mkfifo(gate)
             spoken = asyncio.Event()
 
-            def note(token: int, said: Said) -> None:
+            def note(token: int, said: SelfReport) -> None:
                 heard.append((token, said))
                 spoken.set()
 
-            bed.runner.on_said = note
+            bed.runner.on_self_report = note
             task = Exec(
                 ("/bin/sh", "-c", script, "sh", str(gate)), {"RAFTSCHED_REPORT_FILE": "/dev/fd/3"}, limits=limits
             )
@@ -320,7 +320,7 @@ def test_what_it_says_of_itself(tmp_path: Path, limits: Limits | None) -> None:
             end = await bed.end(token)
             assert (end.outcome, end.exit_code, end.error) == (Outcome.FAILED, 3, "busy")
             assert (end.verdict, end.delay_ms) == (Verdict.SNOOZE, 600_000)
-            assert end.said == Said(40, "copying", b'{"row":7}')
+            assert end.said == SelfReport(40, "copying", b'{"row":7}')
             assert "is not JSON" in bed.text(end, "stderr")
             assert heard
             assert heard[0][0] == token
@@ -340,6 +340,6 @@ def test_what_it_says_counts_for_nothing_when_it_is_killed(tmp_path: Path) -> No
             bed.runner.kill(token, "stop it")
             end = await bed.end(token)
             assert (end.outcome, end.verdict) == (Outcome.KILLED, None)
-            assert end.said == Said(kept=b"1")
+            assert end.said == SelfReport(kept=b"1")
 
     asyncio.run(body())

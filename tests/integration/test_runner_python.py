@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.core.commands import Said
+from raftsched.core.commands import SelfReport
 from raftsched.core.model import Outcome, Verdict
 from raftsched.worker.processes.environment import BASE_ENVIRONMENT
 from raftsched.worker.processes.leftovers import VARIABLE
@@ -97,19 +97,19 @@ def test_what_it_says_of_itself(tmp_path: Path) -> None:
 
 
 def test_how_far_it_is_and_what_it_keeps(tmp_path: Path) -> None:
-    heard: list[tuple[int, Said]] = []
+    heard: list[tuple[int, SelfReport]] = []
 
     async def body() -> None:
         async with bed(tmp_path) as b:
-            b.runner.on_said = lambda token, said: heard.append((token, said))
+            b.runner.on_self_report = lambda token, said: heard.append((token, said))
             end = await b.run(call("tells", {"RAFTSCHED_STATE": '{"row":2}'}, rows=4))
             assert result(end) == [{"row": 2}, {"row": 4}]
-            assert end.said == Said(75, "row 3", b'{"row":4}')
-            assert heard[0] == (1, Said(0, "row 0"))
+            assert end.said == SelfReport(75, "row 3", b'{"row":4}')
+            assert heard[0] == (1, SelfReport(0, "row 0"))
             end = await b.run(call("echo"))
             assert end.said is None
             end = await b.run(call("tells", rows=0))
-            assert (result(end), end.said) == ([None, {"row": 0}], Said(kept=b'{"row":0}'))
+            assert (result(end), end.said) == ([None, {"row": 0}], SelfReport(kept=b'{"row":0}'))
 
     asyncio.run(body())
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.core.commands import Said
+from raftsched.core.commands import SelfReport
 from raftsched.core.model import Outcome
 from raftsched.worker.processes.leftovers import VARIABLE, end_leftovers
 from raftsched.worker.processes.run_as import look_up
@@ -79,7 +79,7 @@ async def test_a_run_is_its_users_and_no_more(place: Path) -> None:
             *("CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1"),
             *("5", os.getcwd() if os.stat(os.getcwd()).st_mode & 1 else "/", "said", ""),
         ]
-        assert end.said == Said(5, "")
+        assert end.said == SelfReport(5, "")
         end = await bed.run(shell("id -un"), user="daemon")
         assert bed.text(end) == "daemon\n"
         end = await bed.run(shell("id -un; grep NoNewPrivs /proc/self/status"))

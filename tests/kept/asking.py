@@ -33,11 +33,12 @@ USUAL = {
 }
 LEFT_OUT = ("Date", "Content-Length")  # the time; and what follows from the body
 JSON = "application/json"
-# What is random, each with what stands in its place.
+# What is random, or a matter of 20 ms, each with what stands in its place.
 RULES: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"\brs_(?!k{43})[A-Za-z0-9_-]{43}"), "(secret of a token)"),  # not the one that a scene gives
     (re.compile(r"\bwhsec_(?!a2Vwd)[A-Za-z0-9+/]{32,}=*"), "(secret of a webhook)"),  # not the one that a scene gives
     (re.compile(r"\brsw_[A-Za-z0-9_-]{43}"), "(secret of a session)"),
+    (re.compile(r'"lease_ms": (0|9000)(?=,\s+"runs")'), '"lease_ms": "(0, or 9000)"'),  # of a poll, which does not wait
 ]
 
 

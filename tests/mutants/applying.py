@@ -361,7 +361,7 @@ APPLYING = (
     Mutant(
         "border_behind_all_of_the_day",
         "what was not moved is still far",
-        "core/apply/jobs/far.py",
+        "core/apply/jobs/promotion.py",
         'rows[-1][0] + b"\\0" if len(rows) == limit else until',
         "until",
         _CORE,
@@ -370,7 +370,7 @@ APPLYING = (
     Mutant(
         "border_goes_back",
         "what has come near does not become far again",
-        "core/apply/jobs/far.py",
+        "core/apply/jobs/promotion.py",
         "    if until <= tx.meta.far_from:\n",
         "    if False:\n",
         _CORE,
@@ -388,7 +388,7 @@ APPLYING = (
     Mutant(
         "outage_bit_by_bit",
         "what is past or nearly due comes near at once",
-        "leader/due/far_times.py",
+        "leader/due/promotion.py",
         "if not at_once or not isinstance(done, Accepted)",
         "if True or not isinstance(done, Accepted)",
         _LEADER,

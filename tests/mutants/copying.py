@@ -25,7 +25,7 @@ COPYING = (
         "output/keeping/segment_tails.py",
         "        self.torn.add(number)\n        if size",
         "        if size",
-        ("unit/worker/test_found_ends.py", *_COPYING),
+        ("unit/output/test_segment_tails.py", *_COPYING),
         None,
     ),
     Mutant(

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_ENDS = ("unit/worker/test_kept_ends.py",)
-_OUTPUT = ("unit/worker/test_output.py",)
+_ENDS = ("unit/worker/test_unsent_reports.py",)
+_OUTPUT = ("unit/output/test_output_store.py",)
 _SYSTEMD = ("unit/embedded/test_systemd.py",)
 _KEYRING = ("unit/security/test_keyring.py",)
 

@@ -30,7 +30,7 @@ SHIPPING = (
         "other_namespaces_are_shipped",
         "only the namespaces that are named are shipped",
         "output/receivers/batches.py",
-        "        return self._namespaces is None or whose.namespace in self._namespaces\n",
+        "        return self._namespaces is None or owner.namespace in self._namespaces\n",
         "        return True\n",
         _TESTS,
         None,

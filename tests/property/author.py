@@ -211,7 +211,7 @@ class Author:
             self._recheck: 2,
             self._split: 8,
             self._prune: 4,
-            self._bring_near: 2,
+            self._promote_due: 2,
             self._delete: 1,
             self._queue: 3,
             self._sort: 3,
@@ -337,10 +337,10 @@ class Author:
         more = (upcoming, missed, count, None, calendar, r.random() < 0.5)
         return c.Fire(job_id, revision, nominal, *more, zones=self._zones_number())
 
-    def _bring_near(self) -> Command:
+    def _promote_due(self) -> Command:
         r = self.random
         day = far_day(max(0, self.now)) + r.choice([-1, 0, 0, 1, 1, 2, 20])
-        return c.BringNear(r.choice([day] * 9 + [self._number()]), r.choice([1, 1, 2, 3, 500, self._number()]))
+        return c.PromoteDue(r.choice([day] * 9 + [self._number()]), r.choice([1, 1, 2, 3, 500, self._number()]))
 
     def _due_triggers(self, job: Any) -> tuple[c.TriggerFire, ...]:
         """Those that are due, mostly, with what a leader might say of them."""
@@ -501,12 +501,12 @@ class Author:
         verdict = r.choice([None, *Verdict])
         delay_ms = r.choice([None, 0, 5_000, -1, 2**62])
         more = {"verdict": verdict, "delay_ms": delay_ms, "said": r.choice([None, self._said()])}
-        return c.EndedSaying(**msgspec.structs.asdict(ended) | more)
+        return c.EndedWithReport(**msgspec.structs.asdict(ended) | more)
 
-    def _said(self) -> c.Said:
+    def _said(self) -> c.SelfReport:
         r = self.random
         kept = r.choice([None, b"1", b"null", b"", b"{", b"x" * 5_000])
-        return c.Said(r.choice([None, 0, 50, -1, 2**62]), r.choice([None, "", "copying", "x" * 500]), kept)
+        return c.SelfReport(r.choice([None, 0, 50, -1, 2**62]), r.choice([None, "", "copying", "x" * 500]), kept)
 
     def _live(self) -> tuple[int, int]:
         r = self.random

@@ -141,7 +141,7 @@ def test_the_author_reaches_every_table(table: Table) -> None:
 class WrittenAtOnce(Tx):
     """A transaction that writes what is made in an entry when it is made."""
 
-    def put_made(self, instance: Instance, key: bytes) -> None:
+    def put_new(self, instance: Instance, key: bytes) -> None:
         self.put_instance(instance, key)
 
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from raftsched.api.http.problems import Problem
 from raftsched.importers.documents import read_documents
 from raftsched.importers.foreign import Reading
+from raftsched.importers.how import How
 from raftsched.importers.kinds import recognised
-from raftsched.importers.reading import How, read_source
+from raftsched.importers.reading import read_source
 from raftsched.importers.sources import Source
 from raftsched.importers.template import DEFAULT
 from tests.support.amounts import examples

@@ -9,7 +9,7 @@ from raftsched.core.subjects.leasing import DiskUse
 from raftsched.doctor import samples_of
 from raftsched.node.machine_metrics import MachineMetrics, days_left
 from raftsched.node.metrics import NodeMetrics
-from raftsched.node.recent_counts import MARKS, Lately
+from raftsched.node.recent_counts import MARKS, RecentCounts
 from raftsched.raft.measures import Measured, Measures
 from raftsched.store import Usage
 from raftsched.system import background, machine
@@ -85,7 +85,7 @@ def test_a_disk_that_says_nothing_has_no_series() -> None:
 def test_what_happened_lately() -> None:
     """The difference to the oldest of the marks, of which there are as many as minutes."""
     count = {("writes", ""): 5.0, ("dead_letters", ""): 3.0}
-    lately = Lately(lambda: dict(count))
+    lately = RecentCounts(lambda: dict(count))
 
     def shown() -> dict[str, float]:
         registry = CollectorRegistry()

@@ -56,7 +56,7 @@ def test_the_leader_hears_of_its_role_and_of_the_workers() -> None:
     for what, expected in (
         ("role", "on_role"),
         ("heartbeat", "on_heartbeat"),
-        ("over", "on_over"),
+        ("over", "on_finished"),
         ("worker_beats", "on_worker_beats"),
     ):
         rooms.heard.clear()

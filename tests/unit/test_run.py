@@ -14,8 +14,8 @@ from raftsched import run
 from raftsched.core import limits
 from raftsched.core.model import Verdict
 from raftsched.system.clock import SystemClock
-from raftsched.worker.processes.report_lines import SaidLines
-from raftsched.worker.processes.wire import Said
+from raftsched.worker.processes.report_lines import ReportLines
+from raftsched.worker.processes.wire import SelfReport
 
 
 def test_the_numbers_are_those_of_the_core() -> None:
@@ -108,9 +108,9 @@ def test_a_program_writes_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv(run.REPORT_FILE, str(tmp_path / "report"))
     raftsched.progress(40, 'a "name"')
     raftsched.save_state({"row": 7})
-    lines = SaidLines()
+    lines = ReportLines()
     assert lines.feed((tmp_path / "report").read_bytes()) == []
-    assert lines.latest == Said(40, 'a "name"', b'{"row":7}')
+    assert lines.latest == SelfReport(40, 'a "name"', b'{"row":7}')
 
 
 def test_outside_of_a_run_nobody_hears_it(monkeypatch: pytest.MonkeyPatch) -> None:

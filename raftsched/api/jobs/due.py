@@ -36,21 +36,22 @@ async def due_page(
     way: Walk,
     last: bytes | None,
     limit: int,
-    take: Callable[[ReadView, bytes], T | None],
+    take: Callable[[ReadView, bytes, bool], T | None],
     now_ms: int,
     *,
     reverse: bool = False,
 ) -> tuple[list[T], bytes | None]:
     """Returns what `take` makes of the jobs with these keys of DUE, in their order, and the key of the last row looked
-    at when there may be more. Days far ahead have to be sorted, and are looked into when nothing else fills the
-    page."""
+    at when there may be more. `take` is also told whether the leader still owes this time. Days far ahead have to be
+    sorted, and are looked into when nothing else fills the page."""
     far = FarFirst(way, last, reverse=reverse, count=SCAN_MAX)
     owed = await _Owed.read(ctx, now_ms)
     slices = Slices()
 
     def look(view: ReadView, keys: Iterator[bytes]) -> tuple[list[T], bytes | None]:
         def taken(key: bytes, _: bytes) -> T | None:
-            return take(view, key) if owed.is_at(view, key) else None
+            is_owed = owed.has(view, key)
+            return None if is_owed is None else take(view, key, is_owed)
 
         return page(((key, b"") for key in keys), limit, taken)
 
@@ -123,18 +124,22 @@ class _Owed:
         )
         return _each_once(merge(keys, mine, reverse=reverse)) if mine else keys
 
-    def is_at(self, view: ReadView, key: bytes) -> bool:
-        """Returns whether the job is due at this key, and at no other: it may have another time of its own, as one of
-        several triggers has, or has got it since."""
+    def has(self, view: ReadView, key: bytes) -> bool | None:
+        """Returns whether the leader owes this time of a job. None: the job is due at another one, which it has got
+        since, or which comes before that of another one of its triggers."""
         job = key[8:]
+        mine = self._keys.get(job)
         if job not in self._keys:
-            return True
+            return False
         if view.get(Table.UNSCHEDULED, job) is not None:
-            return key == self._keys[job]
-        if key != self._keys[job]:
-            return True
+            return True if key == mine else None
         due_ms, job_id = from_u64(key[:8]), from_u64(job)
-        return view.get(Table.DUE, key) is not None or view.get(Table.FAR, far_key(due_ms, job_id)) is not None
+        has_row = (
+            key != mine
+            or view.get(Table.DUE, key) is not None
+            or view.get(Table.FAR, far_key(due_ms, job_id)) is not None
+        )
+        return False if has_row else None
 
 
 def _each_once(keys: Iterator[bytes]) -> Iterator[bytes]:

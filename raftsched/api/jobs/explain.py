@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-import msgspec
 from aiohttp import web
 
 from raftsched import schedule
@@ -20,7 +19,6 @@ from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time_or_none
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ
 from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.explain_words import (
     Change,
@@ -31,12 +29,12 @@ from raftsched.api.jobs.explain_words import (
     without_calendar,
 )
 from raftsched.api.jobs.render import next_fire_at_ms
-from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import SCAN_MAX, get_instance, record_of, requested_job
-from raftsched.api.runs.explain import ObstacleOut, held_up, leaders_troubles, made_by, now_words, policy_of
+from raftsched.api.runs.explain import held_up, leaders_troubles, made_by, now_words, policy_of
 from raftsched.api.runs.explain_words import gap_words, then_words
 from raftsched.api.runs.parts_words import parts_words
 from raftsched.api.runs.waiting import Obstacle, waits_for, would_wait_for
+from raftsched.api.serving import serves
 from raftsched.api.workers.seen import own_troubles
 from raftsched.core import rows
 from raftsched.core.ids import instance_text, job_text
@@ -44,26 +42,12 @@ from raftsched.core.model import DAY_MS, Instance, InstanceState, Job, JobState,
 from raftsched.core.subjects.access import JOBS_RING
 from raftsched.core.tables import ReadView, Table, after, from_by_job, from_u64, name_key, u64
 from raftsched.schedule import TriggerError
-from raftsched.surface.scalars import Time
+from raftsched.surface import explain as surface
+from raftsched.surface.explain import JobExplainOut, ObstacleOut
 
 DEAD_MAX = 200  # runs that failed, of which dead letters are counted
 _BAD = (InstanceState.FAILED, InstanceState.TIMED_OUT)
 _OF_STATE = ("actions_pause", "actions_resume", "actions_expire", "actions_put_state", "actions_delete_state")
-
-
-class JobExplainOut(msgspec.Struct):
-    """`text`: its state, its next time, and the obstacles. `obstacles`: what keeps it from being due, and what a run of
-    it would wait for if its time came now, with stable codes; none: nothing is in its way. `notes`: what moves its
-    times, and how its newest runs went. `next_fire_at`: with its jitter, where that is known."""
-
-    id: str
-    job: str | None
-    namespace: str
-    state: str
-    text: str
-    next_fire_at: Time | None
-    obstacles: list[ObstacleOut]
-    notes: list[ObstacleOut]
 
 
 @dataclass(slots=True)
@@ -75,10 +59,8 @@ class _Found:
     notes: list[Obstacle] = field(default_factory=list)
 
 
-@operation("Explain a job", {200: JobExplainOut}, query=READ, role="viewer", scope="checked")
+@serves(surface.JOB)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Why it does not run, or when it does: paused, over, excluded by its calendar, no node that could take it, a limit
-    that is reached. What is told of it all comes from a bounded number of rows."""
     slices = Slices()
     found = _read(ctx, call, own_troubles(ctx))
     troubles = await leaders_troubles(ctx, call.request)

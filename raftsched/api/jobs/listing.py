@@ -39,17 +39,18 @@ async def list_jobs(ctx: ApiContext, call: Call[None]) -> web.Response:
     last = query.cursor("jobs")
     way = walk(wanted)
     now_ms, slices = ctx.now_ms(), Slices()
-    shown_time = shown_times(ctx, now_ms)
     if way.table is Table.DUE:
 
-        def take_due(view: ReadView, key: bytes) -> Job | None:
+        def take_due(view: ReadView, key: bytes, is_owed: bool) -> Job | None:
+            due_ms = from_u64(key[:8])
             raw = way.job(view, key, b"")
-            job = None if raw is None else match(wanted, raw, shown_time)
-            changed = job is not None and shown_time(job) != from_u64(key[:8])  # since its row was looked at
+            job = None if raw is None else match(wanted, raw, lambda _: due_ms)
+            changed = job is not None and not is_owed and job.fire_at_ms != due_ms  # since its row was looked at
             return None if changed else job
 
         jobs, last = await due_page(ctx, way, last, query.limit(), take_due, now_ms, reverse=reverse)
     else:
+        shown_time = shown_times(ctx, now_ms)
 
         def take(view: ReadView, key: bytes, value: bytes) -> Job | None:
             raw = way.job(view, key, value)

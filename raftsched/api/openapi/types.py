@@ -7,7 +7,7 @@ from typing import Any
 
 from raftsched.api.jobs.triggers import BELONGS, KINDS_OF_TRIGGER
 from raftsched.surface.bulk import JobFilterIn
-from raftsched.surface.runs import DeadFilterIn
+from raftsched.surface.dead_letters import DeadFilterIn
 from raftsched.surface.specials import NULL, plain, without_null
 
 

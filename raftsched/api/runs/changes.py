@@ -20,11 +20,12 @@ from raftsched.api.auth.callers import caller
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.problems import Problem
-from raftsched.api.http.requests import MIN_INDEX_WAIT_S, READ, bad_parameter
+from raftsched.api.http.requests import MIN_INDEX_WAIT_S, bad_parameter
 from raftsched.api.http.slices import Slices
-from raftsched.api.http.streams import MEDIA_TYPE, STREAMS, Heartbeat, begin, frame, send
-from raftsched.api.openapi.operation import READS, Reply, operation
+from raftsched.api.http.streams import STREAMS, Heartbeat, begin, frame, send
 from raftsched.api.runs.digests import EVERYBODY, Digest, read_digest
+from raftsched.api.serving import serves
+from raftsched.surface import events as surface
 from raftsched.system import background
 
 EVERY_S = 0.25  # between two digests
@@ -105,24 +106,8 @@ class Feed:
 FEED: web.AppKey[Feed] = web.AppKey("feed", Feed)
 
 
-@operation(
-    "Stream digests of changes",
-    {200: Reply({}, "Server-sent events, each a ChangesOut as JSON.", media=MEDIA_TYPE)},
-    query=("after", "follow", *READ),
-    headers=("Last-Event-ID",),
-    codes=(*READS, "too-many"),
-    streams=True,
-    role="viewer",
-    scope="checked",
-)
+@serves(surface.CHANGES)
 async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
-    """For pages that show jobs and runs, and read them again when they changed: at most four digests a second, whatever
-    happens. Each names the kinds of things that changed, and the ids of jobs and runs while these are few; with `more`
-    any of them may have changed, and which is not said.
-
-    The id of a digest is an index of the log: Last-Event-ID, or `after`, continues at any node. That what happened
-    since is not kept any more is no error; the first digest says `more` then. With follow=false: what changed since,
-    and then the end. A caller is told of what they may read."""
     query = call.query
     follow = query.choice("follow", "true", "false") != "false"
     since = await _since(ctx, call)

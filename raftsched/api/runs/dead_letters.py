@@ -19,7 +19,6 @@ from aiohttp import web
 from raftsched import names
 from raftsched.api.auth.callers import check_permitted, must_name, within
 from raftsched.api.context import ApiContext, meta
-from raftsched.api.http.answers import DeadLetter, Discarded, Requeued
 from raftsched.api.http.call import Call
 from raftsched.api.http.cursors import decode_cursor, encode_cursor
 from raftsched.api.http.durations import format_time
@@ -30,12 +29,10 @@ from raftsched.api.http.requests import NAMESPACE_HELP, Query, bad_parameter, ca
 from raftsched.api.http.slices import Slices
 from raftsched.api.http.wanted_fields import wanted_fields
 from raftsched.api.jobs.triggers import time_of
-from raftsched.api.openapi.declarations import action, listing
-from raftsched.api.openapi.operation import WRITES, operation
 from raftsched.api.rows import SCAN_MAX, get_instance, get_job, paged, permitted_instance, referred_job
 from raftsched.api.runs.instance_fields import INSTANCE, renderer_of
 from raftsched.api.runs.render import JobNames
-from raftsched.api.runs.states import several
+from raftsched.api.serving import serves
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Discard, Rejected, Requeue
 from raftsched.core.ids import instance_text, parse_instance
@@ -43,10 +40,9 @@ from raftsched.core.model import Job
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, from_dead, from_u64, u64
 from raftsched.errors import RaftschedError
-from raftsched.surface.runs import DeadFilterIn, DeadLetterOut, RequeueIn
-from raftsched.surface.specials import partial
+from raftsched.surface import dead_letters as surface
+from raftsched.surface.dead_letters import DeadFilterIn, DeadLetterOut, RequeueIn
 
-BODY_MAX = 128 * 1024  # bytes
 LOOK_MAX = 100_000  # rows looked at for one request
 ACT_MAX = 10_000  # dead letters requeued or discarded by one request
 CHUNK = 200  # of them in one proposal
@@ -56,7 +52,6 @@ _ROOM = 8  # bytes of a cursor after the key: the end of the range
 _LISTING = "dead letters"
 _SINCE = "dead_since"
 _FIELDS = (_SINCE, *INSTANCE)
-_FILTERS = ("job", "namespace", "name_prefix", "from", "to")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -117,17 +112,8 @@ def _of_query(query: Query) -> _Filter:
     return found
 
 
-@listing(
-    "List dead letters",
-    DeadLetter,
-    "A page of dead letters.",
-    (*_FILTERS, "order", "fields"),
-    part=partial("DeadLetterPart", DeadLetter),
-    schemas={"fields": several(_FIELDS)},
-    codes=("not-found",),
-)
+@serves(surface.LIST)
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The newest first, unless ?order=asc. A page may be short while `next` says that there is more."""
     query = call.query
     wanted = _of_query(query)
     reverse = query.choice("order", "asc", "desc") != "asc"
@@ -158,18 +144,8 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
 # ---------------------------------------------------------------- requeue and discard
 
 
-@action(
-    "Requeue dead letters",
-    {200: Requeued},
-    body=RequeueIn,
-    codes=("not-found",),
-    body_max=BODY_MAX,
-    role="editor",
-    scope="checked",
-)
+@serves(surface.REQUEUE)
 async def requeue(ctx: ApiContext, call: Call[RequeueIn]) -> web.Response:
-    """{"ids": [...]}, {"filter": {...}} or {"all": true}; with "dry_run" they are only counted. With an Idempotency-Key
-    the request may be repeated: what has failed again since stays a dead letter."""
     raw = call.raw
     given = call.body
     name = call.key("requeue", raw)
@@ -216,22 +192,13 @@ def _of_body(given: DeadFilterIn | None, errors: list[FieldError]) -> _Filter | 
     return _Filter(given.job, given.namespace, given.name_prefix, low_ms, high_ms)
 
 
-@operation(
-    "Discard dead letters",
-    {200: Discarded},
-    query=("ids", "all", "dry_run", "cursor", *_FILTERS),
-    headers=("Idempotency-Key",),
-    codes=(*WRITES, "not-found", "idempotency-mismatch"),
-    role="editor",
-)
+@serves(surface.DISCARD)
 async def discard(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """?ids=ID,ID..., a filter as for the list, or ?all=true; with ?dry_run=true they are only counted. Their instances
-    are kept as long as others that failed. With an Idempotency-Key the request may be repeated."""
     query = call.query
-    filters = {name: text for name in _FILTERS if (text := query.text(name)) is not None}
+    filters = {name: text for name in surface.FILTERS if (text := query.text(name)) is not None}
     ids = query.text("ids")
     if (ids is not None) + bool(filters) + query.flag("all") != 1:
-        detail = f"a filter ({', '.join(_FILTERS)}), or all=true"
+        detail = f"a filter ({', '.join(surface.FILTERS)}), or all=true"
         error = ParameterError("all", "must be true without ids and a filter, and left out with one", "inconsistent")
         raise Problem("invalid-parameter", f"What to discard must be said in one way: ids, {detail}.", [error])
     name = call.key("discard", call.request.query_string.encode())

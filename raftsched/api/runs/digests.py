@@ -30,6 +30,7 @@ from raftsched.core.subjects.changes import (
 )
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, u64
+from raftsched.surface.events import ChangesOut
 
 IDS_MAX = 100  # of jobs, and of runs, in one digest
 EVENTS_MAX = 400  # looked at one by one
@@ -60,20 +61,6 @@ _CLUSTER = {
     ClusterEvent.OPERATION_ENDED: "operations",
     ClusterEvent.WEBHOOK_CHANGED: "webhooks",
 }  # all others: "cluster"
-
-
-class ChangesOut(msgspec.Struct):
-    """`id`: the index of the log up to which it tells. `jobs` and `runs`: ids of those that changed; with `more` they
-    are not listed, because there are too many, or it is not known which. `kinds` names all that changed. `leader`: the
-    node that leads; null when there is none."""
-
-    id: str
-    at: str
-    more: bool
-    jobs: list[str]
-    runs: list[str]
-    kinds: list[str]
-    leader: str | None
 
 
 class _Head(msgspec.Struct, array_like=True, frozen=True):

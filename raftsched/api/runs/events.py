@@ -18,12 +18,11 @@ from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.problems import Problem
-from raftsched.api.http.requests import MIN_INDEX_WAIT_S, READ, Query, bad_parameter, check_namespace
+from raftsched.api.http.requests import MIN_INDEX_WAIT_S, Query, bad_parameter, check_namespace
 from raftsched.api.http.slices import Slices
-from raftsched.api.http.streams import MEDIA_TYPE, STREAMS, Heartbeat, begin, frame, problem_frame, send
-from raftsched.api.openapi.operation import READS, Reply, operation
+from raftsched.api.http.streams import STREAMS, Heartbeat, begin, frame, problem_frame, send
 from raftsched.api.rows import decode_head, referred_job
-from raftsched.api.runs.states import several
+from raftsched.api.serving import serves
 from raftsched.core.ids import instance_key, instance_text, job_text, parse_job
 from raftsched.core.model import InstanceState, JobState
 from raftsched.core.rules.executors import node_name, worker_name
@@ -45,12 +44,12 @@ from raftsched.core.subjects.cluster import Meta
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import RaftschedError
+from raftsched.surface import events as surface
+from raftsched.surface.events import GROUPS, STATES, TYPES, ClusterEventOut, EventOut, InstanceEventOut, JobEventOut
 
 GATHER_S = 0.02  # between two looks at least: a busy cluster makes hundreds of entries in a second
 
-_PARAMETERS = ("after", "type", "namespace", "job", "state", "follow", *READ)
 _NUMBER = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?", re.ASCII)
-_STATES = frozenset(state.name for state in (*JobState, *InstanceState))
 _JOB_TYPES = {(event, state): f"job.{event.name.lower()}" for event in JobEvent for state in JobState}
 _JOB_TYPES |= {(JobEvent.STATE, state): f"job.{state.name.lower()}" for state in JobState}
 _INSTANCE_TYPES = {(e, s): f"instance.{e.name.lower()}" for e in InstanceEvent for s in InstanceState}
@@ -60,50 +59,8 @@ _INSTANCE_TYPES |= {
     for state in InstanceState
 }
 _CLUSTER_TYPES = {event: event.name.lower().replace("_", ".", 1) for event in ClusterEvent}
-TYPES = sorted(
-    {*_JOB_TYPES.values(), *_INSTANCE_TYPES.values(), *_CLUSTER_TYPES.values()} - {"job.new"}
-)  # one that is NEW was created so
-GROUPS = sorted({name.partition(".")[0] for name in TYPES})
 
 _encode = msgspec.json.Encoder().encode
-
-
-class _OfJob(msgspec.Struct):
-    id: str
-    at: str
-    type: str
-    namespace: str
-    job_id: str
-    job: str | None
-
-
-class JobEventOut(_OfJob):
-    """`job`: the name that it has now; null when it has none, or is gone."""
-
-    state: str
-    revision: int
-
-
-class InstanceEventOut(_OfJob):
-    instance_id: str
-    state: str
-    attempt: int
-    node: str | None
-    reason: str | None
-    dead_letter: bool
-    worker: str | None = None
-
-
-class ClusterEventOut(msgspec.Struct):
-    """`subject`: the node, the queue, the operation that it is about."""
-
-    id: str
-    at: str
-    type: str
-    subject: str | None
-
-
-EventOut = JobEventOut | InstanceEventOut | ClusterEventOut
 
 
 def type_of(change: Change) -> str:
@@ -137,23 +94,8 @@ class _Wanted:
         )
 
 
-@operation(
-    "Stream events",
-    {200: Reply({}, "Server-sent events, each an event as JSON.", media=MEDIA_TYPE)},
-    query=_PARAMETERS,
-    headers=("Last-Event-ID",),
-    schemas={"type": several((*GROUPS, *TYPES)), "state": several(sorted(_STATES))},
-    codes=(*READS, "not-found", "events-gone", "not-possible", "too-many"),
-    streams=True,
-    role="viewer",
-)
+@serves(surface.LIST)
 async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
-    """Server-sent events as they happen, until the reader disconnects; with follow=false those that are kept, and then
-    the end.
-
-    The id of an event is the index of the log entry that caused it and its position there, the same on every node:
-    Last-Event-ID, or `after`, continues at any of them. An event with nothing but an id only moves the reader on. One
-    named "problem" ends the stream."""
     query = call.query
     follow = query.choice("follow", "true", "false") != "false"
     wanted = _wanted(ctx, query)
@@ -207,7 +149,7 @@ def _wanted(ctx: ApiContext, query: Query) -> _Wanted:
     types = _listed(query, "type", frozenset((*TYPES, *GROUPS)))
     if types is not None:
         types |= {name for name in TYPES if name.partition(".")[0] in types}
-    return _Wanted(types, _listed(query, "state", _STATES), namespace, job_id)
+    return _Wanted(types, _listed(query, "state", frozenset(STATES)), namespace, job_id)
 
 
 def _listed(query: Query, name: str, known: frozenset[str]) -> frozenset[str] | None:

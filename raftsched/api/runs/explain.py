@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
 from aiohttp import web
 
 from raftsched.api.auth.callers import sees
@@ -17,9 +16,8 @@ from raftsched.api.context import ApiContext, meta
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time, format_time_or_none, parse_time
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ, instance_key_of
+from raftsched.api.http.requests import instance_key_of
 from raftsched.api.jobs.moved_words import moved_words
-from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import requested_instance
 from raftsched.api.runs.explain_words import (
     end_words,
@@ -32,12 +30,13 @@ from raftsched.api.runs.explain_words import (
     unstarted_words,
     waiting_words,
 )
-from raftsched.api.runs.kept_words import OutputNote, notes_of, places_of
-from raftsched.api.runs.notified import NotificationOut, notifications_of
+from raftsched.api.runs.kept_words import notes_of, places_of
+from raftsched.api.runs.notified import notifications_of
 from raftsched.api.runs.outages import outage_words
 from raftsched.api.runs.parts_words import parts_words
 from raftsched.api.runs.render import JobNames
 from raftsched.api.runs.waiting import Obstacle, waits_for
+from raftsched.api.serving import serves
 from raftsched.api.workers.seen import heard_of_worker, own_troubles, troubles_of_workers
 from raftsched.core import rows
 from raftsched.core.ids import instance_text, job_text, split_instance
@@ -46,107 +45,22 @@ from raftsched.core.rules.executors import is_worker, node_name, worker_name
 from raftsched.core.rules.lateness import lateness_ms
 from raftsched.core.tables import ReadView
 from raftsched.quantities import format_duration
+from raftsched.surface import explain as surface
+from raftsched.surface.explain import (
+    ExplainOut,
+    GapOut,
+    MisfireShown,
+    ObstacleOut,
+    StepOut,
+    ThenOut,
+    ThereOut,
+    WaitOut,
+)
 
 _OF_NODES = ("no_eligible_node", "no_free_slot", "start", "turn")  # obstacles of which the leader may know more
 
 
-class MisfireShown(msgspec.Struct):
-    policy: str
-    grace: str
-
-
-class ThenOut(msgspec.Struct):
-    """`made_by`: "schedule", "missed" (the misfire policy made up for it), "manual", "backfill", "skipped", "after"
-    (the end of another run started it), "part", "event" (it tells a webhook). `trigger` and `misfire` are null when the
-    job was edited since and nothing of it runs any more."""
-
-    text: str
-    made_by: str
-    trigger: str | None
-    scheduled_at: str
-    jitter_ms: int
-    due_at: str
-    fired_at: str | None
-    fired_late_ms: int | None
-    started_late_ms: int | None
-    misfire: MisfireShown | None
-    trigger_id: str | None = None  # of a job with several
-
-
-class ThereOut(msgspec.Struct):
-    """The dispatcher's view: the chosen node's load, and how many nodes there were. Null where it was not noted."""
-
-    text: str
-    attempt: int
-    node: str | None
-    session: int
-    token: int
-    running: int | None
-    slots: int | None
-    eligible: int | None
-    nodes: int | None
-    worker: str | None = None
-
-
-class WaitOut(msgspec.Struct):
-    """`to` is null while it lasts."""
-
-    reason: str
-    text: str
-    from_: str = msgspec.field(name="from")
-    to: str | None
-    ms: int
-
-
-class ObstacleOut(msgspec.Struct):
-    reason: str
-    text: str
-
-
-class GapOut(msgspec.Struct):
-    text: str
-    reason: str | None
-    first: str
-    last: str
-    count: int
-
-
-class StepOut(msgspec.Struct):
-    """`index` and `term`: the entry of the log that did it, and the leadership that entry is of."""
-
-    at: str
-    kind: str
-    text: str
-    index: int
-    term: int
-    token: int | None
-    attempt: int | None
-    node: str | None
-    worker: str | None = None
-
-
-class ExplainOut(msgspec.Struct):
-    """`steps_left_out`: there were more than are kept (settings.steps_kept); the first and the newest are here.
-    `outputs`: those that are not there as they were printed, or cannot be read from where they are, and why.
-    `notifications`: what webhooks were told."""
-
-    id: str
-    job_id: str
-    job: str | None
-    state: str
-    text: str
-    why_then: ThenOut
-    why_there: list[ThereOut]
-    waits: list[WaitOut]
-    waiting_for: ObstacleOut | None
-    gap: GapOut | None
-    steps: list[StepOut]
-    steps_left_out: bool
-    outputs: list[OutputNote] = []
-    notifications: list[NotificationOut] = []
-
-
-@operation("Explain an instance", {200: ExplainOut}, query=READ, role="viewer", scope="checked")
+@serves(surface.INSTANCE)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     key = instance_key_of(call)
     found = _read(ctx, key, own_troubles(ctx))

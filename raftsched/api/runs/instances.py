@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from raftsched.api.auth.callers import allowed_namespaces, note_as_change, within
@@ -14,11 +13,9 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.idempotency import done_before, propose_once
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import propose_one, reply, reply_page
-from raftsched.api.http.requests import READ, Query, bad_parameter, catch_up, instance_key_of
+from raftsched.api.http.requests import Query, bad_parameter, catch_up, instance_key_of
 from raftsched.api.http.slices import Slices
 from raftsched.api.http.wanted_fields import wanted_fields
-from raftsched.api.openapi.declarations import action
-from raftsched.api.openapi.operation import WRITES, AnyOf, PageOf, Reply, operation
 from raftsched.api.rows import (
     get_job,
     instances_of,
@@ -32,7 +29,8 @@ from raftsched.api.runs.generated import instance_json
 from raftsched.api.runs.instance_fields import INSTANCE, renderer_of
 from raftsched.api.runs.parts import rows_of_parts, summed_up
 from raftsched.api.runs.render import JobNames
-from raftsched.api.runs.states import INSTANCE_STATES, instance_states, several
+from raftsched.api.runs.states import instance_states
+from raftsched.api.serving import serves
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Accepted, Kill, Rerun, encode
 from raftsched.core.ids import instance_text, parse_instance
@@ -40,26 +38,18 @@ from raftsched.core.model import Instance, Job
 from raftsched.core.rows import decode_instance
 from raftsched.core.rules.executors import node_name, worker_key
 from raftsched.core.tables import ReadView, Table, u64
-from raftsched.surface.runs import InstanceOut
+from raftsched.surface import runs as surface
+from raftsched.surface.runs import RerunIn
 from raftsched.surface.scalars import Nothing
-from raftsched.surface.specials import partial
 
 INSTANCE_KEY_BYTES = 24
 Rows = Callable[[ReadView, bytes | None], Iterator[tuple[bytes, bytes]]]
 
 
-class RerunIn(msgspec.Struct, forbid_unknown_fields=True):
-    """`downstream`: from here on, everything that follows it in its workflow, too."""
-
-    downstream: bool = False
-
-
 _NOWHERE = "/"  # what no attempt was given to
-_FILTERS = ("state", "node", "worker", "from", "to", "dead_letter", "fields", "limit", "cursor", *READ)
-_PAGE = PageOf(AnyOf((InstanceOut, partial("InstancePart", InstanceOut))))
 
 
-@operation("Read an instance", {200: InstanceOut}, query=READ, role="viewer", scope="checked")
+@serves(surface.GET)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     key = instance_key_of(call)
     with ctx.read() as view:
@@ -68,14 +58,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply(shown)
 
 
-@operation(
-    "List the instances of a job",
-    {200: Reply(_PAGE, "A page of instances, the newest first.", ("Link",))},
-    query=_FILTERS,
-    schemas={"state": INSTANCE_STATES, "fields": several(INSTANCE)},
-    role="viewer",
-    scope="checked",
-)
+@serves(surface.OF_JOB)
 async def list_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
     query = call.query
     with ctx.read() as view:
@@ -83,17 +66,8 @@ async def list_of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
     return await _list(ctx, call, query, job)
 
 
-@operation(
-    "List instances",
-    {200: Reply(_PAGE, "A page of instances, the newest first.", ("Link",))},
-    query=("job", "namespace", "parent", *_FILTERS),
-    schemas={"state": INSTANCE_STATES, "fields": several(INSTANCE)},
-    codes=("not-found",),
-    role="viewer",
-)
+@serves(surface.LIST)
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """?job takes an id, "namespace/name", or a name together with ?namespace. The parts of a run are listed with
-    ?parent, in their order, and by the node or worker that they are on; else their run stands for them."""
     query = call.query
     parent = query.text("parent")
     if parent is not None:
@@ -200,34 +174,14 @@ async def _page(
     return reply_page(call.request, items, listing, filters, last)
 
 
-@action(
-    "Kill an instance",
-    {202: Reply(InstanceOut, "It is ended, or asked to end.", ("Location",))},
-    codes=("illegal-transition",),
-    role="editor",
-    scope="checked",
-)
+@serves(surface.KILL)
 async def kill(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """Asks a running instance to end, and ends at once one that has not started. With an Idempotency-Key the request
-    may be repeated: a run that was started again since is not ended by that."""
     key = await _target(ctx, call)
     return _reply(ctx, key, await propose_once(ctx, call.key("kill", key), Kill(key)))
 
 
-@action(
-    "Run an instance again",
-    {202: Reply(InstanceOut, "It waits again.", ("Location",))},
-    body=RerunIn,
-    body_required=False,
-    codes=("illegal-transition", "too-many"),
-    role="editor",
-    scope="checked",
-    work=True,
-)
+@serves(surface.RERUN)
 async def rerun(ctx: ApiContext, call: Call[RerunIn]) -> web.Response:
-    """One more attempt of an instance that has ended. Its end starts nothing that it started before; with `downstream`
-    everything behind it in its workflow runs again, which needs the role editor in all namespaces of that. With an
-    Idempotency-Key the request may be repeated."""
     key, downstream = await _target(ctx, call), call.body.downstream
     name = call.key("rerun", key, *((b"downstream",) if downstream else ()))
     command = Rerun(key, name.key, name.digest)
@@ -238,16 +192,8 @@ async def rerun(ctx: ApiContext, call: Call[RerunIn]) -> web.Response:
     return _reply(ctx, key, accepted)
 
 
-@operation(
-    "Cancel an instance",
-    {202: Reply(InstanceOut, "It is ended, or asked to end.", ("Location",))},
-    codes=(*WRITES, "illegal-transition"),
-    role="editor",
-    scope="checked",
-)
+@serves(surface.CANCEL)
 async def cancel(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The same as POST .../kill: a running instance is asked to end, one that has not started is ended at once. It can
-    be read until its retention is over."""
     key = await _target(ctx, call)
     return _reply(ctx, key, await propose_one(ctx, encode(Kill(key))))
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import msgspec
-
 from raftsched.api.http.durations import format_duration, format_time
 from raftsched.core.model import Attempt, Instance
 from raftsched.core.rows import JOBS, read_meta
@@ -13,16 +11,7 @@ from raftsched.core.rules.executors import is_worker
 from raftsched.core.rules.kept_output import Kept, kept_of
 from raftsched.core.tables import ReadView
 from raftsched.output.keeping.store import NOWHERE
-
-
-class OutputNote(msgspec.Struct):
-    """An output that is not whole ("cut"), is not kept any more ("aged"), or never was: it was larger than all that its
-    namespace may have ("too_large"). Or one whose first copy cannot be read at the moment ("unreachable"), or ever
-    again ("lost")."""
-
-    attempt: int
-    reason: str
-    text: str
+from raftsched.surface.explain import OutputNote
 
 
 def notes_of(view: ReadView, row: Instance, now_ms: int) -> Iterator[OutputNote]:

@@ -8,16 +8,13 @@ one before it was ended.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
 
 import msgspec
 from aiohttp import web
-from msgspec import Meta, field
 
 from raftsched import names
 from raftsched.api.auth.callers import check_permitted, must_name, within
 from raftsched.api.context import ApiContext
-from raftsched.api.http.answers import Refused
 from raftsched.api.http.call import Call
 from raftsched.api.http.cursors import decode_cursor, encode_cursor
 from raftsched.api.http.idempotency import Named, done_before, noted, part, under
@@ -26,8 +23,8 @@ from raftsched.api.http.replies import reply
 from raftsched.api.http.requests import NAMESPACE_HELP, catch_up
 from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.triggers import time_of
-from raftsched.api.openapi.declarations import action
 from raftsched.api.rows import SCAN_MAX, get_job, instances_of, paged, referred_job
+from raftsched.api.serving import serves
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.commands import Kill, Rejected
 from raftsched.core.ids import instance_text
@@ -35,9 +32,9 @@ from raftsched.core.model import FINAL, InstanceState, Job
 from raftsched.core.rows import decode_instance
 from raftsched.core.tables import ReadView, Table, u64
 from raftsched.errors import RaftschedError
-from raftsched.surface.scalars import Namespace, Text, Time
+from raftsched.surface import runs as surface
+from raftsched.surface.runs import KilledOut, KillFilterIn, KillIn, Refused
 
-BODY_MAX = 16 * 1024  # bytes
 LOOK_MAX = 100_000  # rows looked at for one request
 ACT_MAX = 5_000  # instances ended by one request
 CHUNK = 200  # of them in one proposal
@@ -46,39 +43,6 @@ SAMPLE_MAX = 10  # named by a dry run
 _KEY_BYTES = 24
 _LISTING = "instances to end"
 _ENDABLE = tuple(state for state in InstanceState if state not in FINAL)
-
-_State = Literal["WAITING", "LAUNCHED", "RUNNING", "RETRYING"]
-
-
-class KillFilterIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """A job (an id, or a name with a namespace) or a namespace, and what else has to hold. `state`: any of these; all
-    of them unless given. `from` and `to` are about the scheduled time; `to` is not included."""
-
-    job: Text | None = None
-    namespace: Namespace | None = None
-    state: Annotated[list[_State], Meta(max_length=4)] = []
-    from_: Time | None = field(default=None, name="from")
-    to: Time | None = None
-
-
-class KillIn(msgspec.Struct, forbid_unknown_fields=True):
-    """`cursor`: the `next` of the answer before."""
-
-    filter: KillFilterIn | None = None
-    dry_run: bool = False
-    cursor: Text | None = None
-
-
-class KilledOut(msgspec.Struct):
-    """`killed`: ended, or asked to end. `sample`: with dry_run, some of those that match. `next`: the cursor of the
-    request that goes on, null when all was looked at."""
-
-    matched: int
-    killed: int
-    refused: list[Refused]
-    sample: list[str]
-    dry_run: bool
-    next: str | None
 
 
 _encode = msgspec.json.Encoder().encode
@@ -130,18 +94,8 @@ class _Wanted:
         return row.key
 
 
-@action(
-    "Kill matching instances",
-    {200: KilledOut},
-    body=KillIn,
-    codes=("not-found",),
-    body_max=BODY_MAX,
-    role="editor",
-    scope="checked",
-)
+@serves(surface.KILL_MATCHING)
 async def kill_matching(ctx: ApiContext, call: Call[KillIn]) -> web.Response:
-    """{"filter": {"job": ...}}: instances that have not started end at once, running ones are asked to end, the newest
-    first. With "dry_run" they are only counted. With an Idempotency-Key the request may be repeated."""
     raw = call.raw
     given = call.body
     name = call.key("kill instances", raw)

@@ -5,59 +5,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
 from aiohttp import web
 
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ, bad_parameter, check_namespace
+from raftsched.api.http.requests import bad_parameter, check_namespace
 from raftsched.api.http.slices import Slices
-from raftsched.api.openapi.operation import operation
+from raftsched.api.serving import serves
 from raftsched.core.model import DAY_MS, MINUTE_MS
 from raftsched.core.rows import MINUTES, OPEN_MINUTE
 from raftsched.core.subjects.minutes import ALL, OPEN_KEY, Minute, add_up
 from raftsched.core.subjects.notices import SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView
-from raftsched.surface.scalars import Time
+from raftsched.surface import statistics as surface
+from raftsched.surface.statistics import MinutesOut
 
 STEPS = {"1m": MINUTE_MS, "5m": 5 * MINUTE_MS, "15m": 15 * MINUTE_MS, "1h": 60 * MINUTE_MS}
 SPAN_MAX_MS = DAY_MS
 LOOK_MS = 60 * MINUTE_MS  # looked at between two turns of the event loop
 
 
-class MinutesOut(msgspec.Struct):
-    """Counts of runs in steps of the same length, the first of which begins at `from`; the last may go on. `started`:
-    runs, by the first attempt that started; `restarted`: later starts (retries; runs that were lost, rerun or
-    requeued). `failed`: or timed out, with nothing more to be tried. `skipped`: due times that were left out, and runs
-    that nobody could take in time. `late`: of `started`, more than a second after due time and jitter; `late_max_ms`:
-    how late the latest of them was."""
-
-    from_: Time = msgspec.field(name="from")
-    to: Time
-    step: str
-    started: list[int]
-    restarted: list[int]
-    succeeded: list[int]
-    failed: list[int]
-    killed: list[int]
-    skipped: list[int]
-    late: list[int]
-    late_max_ms: list[int]
-
-
-@operation(
-    "Read counts of runs by minute",
-    {200: MinutesOut},
-    query=("from", "to", "step", "namespace", *READ),
-    role="viewer",
-)
+@serves(surface.MINUTES)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Counts those of the last 24 hours, unless `from` and `to` name a part of them, which is widened to whole steps;
-    never more than the 24 hours before `to`.
-    Without `namespace` deliveries to webhooks are left out. They are counted as the cluster learns of them, and kept
-    for a day and an hour; all nodes have the same."""
     query = call.query
     step_ms = STEPS[query.choice("step", *STEPS) or "1m"]
     low_ms, high_ms = query.time("from"), query.time("to")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-import msgspec
-
 from raftsched.api.auth.known import knows_webhook
 from raftsched.api.http.durations import format_time
 from raftsched.api.rows import instances_of
@@ -16,6 +14,7 @@ from raftsched.core.rows import JOBS, decode_instance, decode_webhook
 from raftsched.core.subjects.notices import MEASURED, decode_notice
 from raftsched.core.subjects.webhook import Webhook
 from raftsched.core.tables import ReadView, Table
+from raftsched.surface.explain import NotificationOut
 
 LOOK_MAX = 200  # deliveries of a webhook that are looked at for what is told at no step of the run
 _ALWAYS_MS = 2**62
@@ -24,17 +23,6 @@ _SAID = {
     InstanceState.FAILED: "the message could not be delivered",
     InstanceState.KILLED: "the message was killed before it was delivered",
 }
-
-
-class NotificationOut(msgspec.Struct):
-    """`delivery`: the instance that delivers the message, in the namespace "_system"; `state` is its state."""
-
-    webhook: str
-    event: str
-    at: str
-    delivery: str
-    state: str
-    text: str
 
 
 def notifications_of(view: ReadView, row: Instance) -> Iterator[NotificationOut]:

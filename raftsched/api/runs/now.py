@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-import msgspec
 from aiohttp import web
 
 from raftsched.api.context import ApiContext, meta
@@ -21,9 +20,9 @@ from raftsched.api.http.replies import reply_value
 from raftsched.api.http.requests import READ, check_namespace
 from raftsched.api.http.slices import Slices
 from raftsched.api.jobs.due import due_page
-from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import JobHead, decode_head, get_instance
 from raftsched.api.runs.waiting import waits_for
+from raftsched.api.serving import serves
 from raftsched.api.workers.seen import own_troubles
 from raftsched.core import rows
 from raftsched.core.ids import instance_text, job_text
@@ -33,68 +32,14 @@ from raftsched.core.rules.filters import JobFilter
 from raftsched.core.rules.selection import walk
 from raftsched.core.subjects.notices import QUOTA_QUEUE, SYSTEM_NAMESPACE
 from raftsched.core.tables import ReadView, Table, from_dead, from_lane, from_ready, from_u64, lane_key
-from raftsched.surface.scalars import Time
+from raftsched.surface import statistics as surface
+from raftsched.surface.statistics import DeadOut, DueOut, NowOut, QueuedOut, RunningOut
 
 LOOK_MAX = 1_000  # rows looked at for each number
 SHOWN = 8  # of each kind
 LANES_MAX = 32
 _ALL_DUE = JobFilter(next_from_ms=0)
 FRESH_S = 0.5  # how long an answer does for all who ask for the same
-
-
-class RunningOut(msgspec.Struct):
-    id: str
-    job_id: str
-    job: str | None
-    namespace: str
-    node: str | None
-    attempt: int
-    started_at: Time | None
-    worker: str | None = None
-
-
-class QueuedOut(msgspec.Struct):
-    """Runs that wait for the same: `queue` is null for all queues without limits, and where the limits of a namespace
-    hold. `reason` and `text` say why the first of them (`id`) waits. `overlap` stands for runs behind others of their
-    own job."""
-
-    queue: str | None
-    count: int
-    exact: bool
-    id: str
-    reason: str | None
-    text: str | None
-
-
-class DueOut(msgspec.Struct):
-    job_id: str
-    job: str | None
-    namespace: str
-    at: Time
-
-
-class DeadOut(msgspec.Struct):
-    id: str
-    job_id: str
-    job: str | None
-    namespace: str
-    since: Time
-    reason: str | None
-    error: str | None
-
-
-class NowOut(msgspec.Struct):
-    """`runs` are those that run the longest, `due` the next times, `dead` the newest dead letters. Where a number is
-    not exact there are at least so many."""
-
-    running: int
-    running_exact: bool
-    runs: list[RunningOut]
-    waiting: list[QueuedOut]
-    due: list[DueOut]
-    dead_letters: int
-    dead_letters_exact: bool
-    dead: list[DeadOut]
 
 
 class _Glance(NamedTuple):
@@ -117,10 +62,8 @@ GLANCES: web.AppKey[Glances] = web.AppKey("glances", Glances)
 GLANCES_MAX = 100  # namespaces
 
 
-@operation("Read what runs, waits and comes next", {200: NowOut}, query=("namespace", *READ), role="viewer")
+@serves(surface.NOW)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Shows a few of each, and how many there are. Without `namespace` deliveries to webhooks are left out. Asked
-    without `consistency` and `min_index` it may be half a second old."""
     query = call.query
     namespace = query.text("namespace")
     check_namespace(namespace)
@@ -169,7 +112,7 @@ async def _look(ctx: ApiContext, namespace: str | None) -> NowOut:
     with ctx.read() as view:
         out = _running_now(view, lambda key: heads.of(view, key))
 
-    def due(view: ReadView, key: bytes) -> DueOut | None:
+    def due(view: ReadView, key: bytes, _: bool) -> DueOut | None:
         return _due(key, heads.of(view, key[8:]))
 
     out.due, _ = await due_page(ctx, walk(_ALL_DUE), None, SHOWN, due, ctx.now_ms())

@@ -14,14 +14,12 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.peers import read_answer
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import stamp
-from raftsched.api.http.requests import READ, instance_key_of
+from raftsched.api.http.requests import instance_key_of
 from raftsched.api.http.streams import STREAMS, send
-from raftsched.api.openapi.operation import Reply, operation
 from raftsched.api.rows import requested_instance
 from raftsched.api.runs import output_stream
 from raftsched.api.runs.output_source import (
     HOP,
-    RESUMED,
     Asked,
     Copies,
     ask,
@@ -37,45 +35,28 @@ from raftsched.api.runs.output_source import (
     start_in,
     text_of,
 )
+from raftsched.api.serving import serves
 from raftsched.core.model import FINAL, Attempt, Instance
 from raftsched.errors import RaftschedError
 from raftsched.output.reading.reading import PIECE, Text
+from raftsched.surface import output as surface
 
-SERVED_BY = "Raftsched-Served-By"
 STORE = "object store"  # as who served it; no node is called so
-ATTEMPT = "Raftsched-Attempt"  # whose output it is
-OFFSET = "Raftsched-Offset"  # bytes of it before what is answered
-TRUNCATED = "Raftsched-Output-Truncated"
-_SAID = (ATTEMPT, OFFSET, TRUNCATED, SERVED_BY)
 _CHUNK = 64 * 1024
-_PARAMETERS = ("attempt", "stream", "offset", "tail", "tail_bytes", "limit_bytes", "follow", *READ)
 _PLAIN = {"Content-Type": "text/plain; charset=utf-8"}
-_RELAYED = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", ATTEMPT, OFFSET, TRUNCATED)
-
-
-@operation(
-    "Read the output of an instance",
-    {
-        200: Reply({"type": "string"}, "The output.", ("Accept-Ranges", *_SAID), "text/plain"),
-        206: Reply(
-            {"type": "string"},
-            "The range that was asked for.",
-            ("Accept-Ranges", "Content-Range", *_SAID),
-            "text/plain",
-        ),
-    },
-    query=_PARAMETERS,
-    headers=("Range", "Last-Event-ID"),
-    schemas={"Last-Event-ID": RESUMED},
-    codes=("unsatisfiable-range", "output-gone", "output-unavailable", "too-many"),
-    streams=True,
-    role="viewer",
-    scope="checked",
+_RELAYED = (
+    "Content-Type",
+    "Content-Length",
+    "Content-Range",
+    "Accept-Ranges",
+    surface.ATTEMPT,
+    surface.OFFSET,
+    surface.TRUNCATED,
 )
+
+
+@serves(surface.GET)
 async def get(ctx: ApiContext, call: Call[None]) -> web.StreamResponse:
-    """With Accept: text/event-stream as server-sent events: {"offset", "text", "stream"}, and "skipped" where bytes
-    before it are not sent; the id is the attempt and the offset after it, and continues at any node as Last-Event-ID.
-    The last one is named "end", or "more" where the rest was not asked for. Offsets count what both streams printed."""
     request = call.request
     asked = Asked(request, call.query)
     key = instance_key_of(call)
@@ -145,11 +126,11 @@ async def _part(
     size = 0 if text is None else max(0, text.size - offset)
     if limit is not None:
         size = min(size, limit)
-    headers = {**_PLAIN, ATTEMPT: str(attempt.number), OFFSET: str(offset), "Accept-Ranges": "bytes"}
+    headers = {**_PLAIN, surface.ATTEMPT: str(attempt.number), surface.OFFSET: str(offset), "Accept-Ranges": "bytes"}
     if served_by:
-        headers[SERVED_BY] = served_by
+        headers[surface.SERVED_BY] = served_by
     if attempt.output is not None and attempt.output.truncated:
-        headers[TRUNCATED] = str(attempt.output.truncated)
+        headers[surface.TRUNCATED] = str(attempt.output.truncated)
     status, start, stop = 200, 0, size
     if "Range" in request.headers:
         try:
@@ -196,7 +177,7 @@ async def _follow(
     """Streams what there is, and what comes until the attempt ends."""
     text = await text_of(ctx, row, attempt, asked.stream)
     at = await start_in(text, asked)
-    response = web.StreamResponse(headers={**_PLAIN, ATTEMPT: str(attempt.number), OFFSET: str(at)})
+    response = web.StreamResponse(headers={**_PLAIN, surface.ATTEMPT: str(attempt.number), surface.OFFSET: str(at)})
     stamp(ctx, response.headers)
     await response.prepare(request)
     number = attempt.number
@@ -242,7 +223,7 @@ async def _pass_on(
     if answer.status == 410:
         raise output_stream.refusal(node, answer.status, await read_answer(answer))
     headers: CIMultiDict[str] = CIMultiDict((name, answer.headers[name]) for name in _RELAYED if name in answer.headers)
-    headers[SERVED_BY] = node
+    headers[surface.SERVED_BY] = node
     response = web.StreamResponse(status=answer.status, headers=headers)
     stamp(ctx, response.headers)
     await response.prepare(request)
@@ -291,7 +272,7 @@ class _FollowWorker:
         self._attempt = attempt
         self._asked = asked
         self._copies = Copies(ctx, request, asked)
-        self._response = web.StreamResponse(headers={**_PLAIN, ATTEMPT: str(attempt.number)})
+        self._response = web.StreamResponse(headers={**_PLAIN, surface.ATTEMPT: str(attempt.number)})
         self._at = 0
         self._first = True
 
@@ -349,8 +330,8 @@ class _FollowWorker:
         if answer.status != 200:
             raise output_stream.refusal(node, answer.status, await read_answer(answer))
         if self._first:
-            self._response.headers[SERVED_BY] = node
-            await self._prepare(int(answer.headers.get(OFFSET, "0")))
+            self._response.headers[surface.SERVED_BY] = node
+            await self._prepare(int(answer.headers.get(surface.OFFSET, "0")))
         try:
             async for part in answer.content.iter_chunked(_CHUNK):
                 await send(self._request, self._response, part)
@@ -362,6 +343,6 @@ class _FollowWorker:
     async def _prepare(self, at: int) -> None:
         self._first = False
         self._at = at
-        self._response.headers[OFFSET] = str(at)
+        self._response.headers[surface.OFFSET] = str(at)
         stamp(self._ctx, self._response.headers)
         await self._response.prepare(self._request)

@@ -22,14 +22,15 @@ from raftsched.api.http.call import Call
 from raftsched.api.http.peers import read_answer
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
-from raftsched.api.openapi.operation import BODIES, operation
 from raftsched.api.runs.output_source import address_of
+from raftsched.api.serving import serves
+from raftsched.bounds import OUTPUT_PIECE_MAX
 from raftsched.errors import KINDS, RaftschedError, WrongOffset
-from raftsched.output.following.copies import PIECE_MAX, SEGMENT_MAX, Piece
+from raftsched.output.following.copies import SEGMENT_MAX, Piece
 from raftsched.output.following.places import STORE_BYTES
+from raftsched.surface import output as surface
+from raftsched.surface.output import COPY, CopyOut
 
-COPY = "application/vnd.raftsched.output-copy"
-BODY_MAX = PIECE_MAX + 1024
 SILENT_S = 30.0
 CONNECT_S = 2.0
 
@@ -46,35 +47,14 @@ class CopyPiece(Piece, frozen=True, array_like=True):
     start: _Place
     offset: _Place
     written_at_ms: Annotated[int, Meta(ge=0, le=2**53)]
-    data: Annotated[bytes, Meta(max_length=PIECE_MAX)]
+    data: Annotated[bytes, Meta(max_length=OUTPUT_PIECE_MAX)]
 
 
 _decode = msgspec.msgpack.Decoder(CopyPiece).decode
 
 
-class CopyOut(msgspec.Struct):
-    """So many bytes of this part of the segment are on the disk."""
-
-    size: int
-
-
-@operation(
-    "Send a piece of a node's output",
-    {200: CopyOut},
-    query=("sha256",),
-    required=("sha256",),
-    body={"type": "string", "contentMediaType": COPY},
-    body_max=BODY_MAX,
-    media=(COPY,),
-    codes=(*BODIES, "wrong-offset", "disk-full", "stopping"),
-    role="admin",
-    scope="shared",
-    peers=True,
-)
+@serves(surface.COPIES)
 async def put(ctx: ApiContext, call: Call[Any]) -> web.Response:
-    """Between nodes only: the node of the address sends what runs printed that it has, to be kept here as a second
-    copy. Where a part of a segment does not go as far as the piece's offset, 409 wrong-offset says how far it goes. The
-    same piece may be sent again."""
     if ctx.copied is None:
         raise RaftschedError("stopping")
     node = call.path["id"]

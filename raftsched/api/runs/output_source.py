@@ -26,6 +26,7 @@ from raftsched.errors import RaftschedError
 from raftsched.output.following.places import in_order
 from raftsched.output.keeping.store import GONE, NOWHERE, REMOVED
 from raftsched.output.reading.reading import Span, Text
+from raftsched.surface.output import PLACE
 
 CLIENT: web.AppKey[aiohttp.ClientSession] = web.AppKey("output_client", aiohttp.ClientSession)
 HOP = "Raftsched-Hop"
@@ -41,8 +42,7 @@ SILENT_S = 60.0
 
 LOOK_S = 2.0  # how often all members are asked whether they have a copy
 
-_RESUMED = re.compile(r"([0-9]{1,9})\.([0-9]{1,15})", re.ASCII)
-RESUMED = {"type": "string", "pattern": rf"^({_RESUMED.pattern})?$"}
+_RESUMED = re.compile(PLACE, re.ASCII)
 
 
 class Asked:

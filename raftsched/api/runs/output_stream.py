@@ -41,6 +41,7 @@ from raftsched.core.rules.executors import is_worker
 from raftsched.errors import KINDS, RaftschedError
 from raftsched.output.format.spool import STDERR, complete
 from raftsched.output.reading.reading import Span, Text
+from raftsched.surface.output import End, More, Piece, StreamName
 
 PIECE_MAX = 64 * 1024  # bytes of output in one event
 _BEAT = b":\n\n"
@@ -48,30 +49,6 @@ _BEAT = b":\n\n"
 _encode = msgspec.json.Encoder().encode
 T = TypeVar("T")
 _Opened = Callable[[str | None], Awaitable[Text | None]]  # opens one stream of an output, or both
-
-
-class Piece(msgspec.Struct, omit_defaults=True):
-    """A piece of what one stream printed. The id is the attempt and the offset of what follows."""
-
-    offset: int  # bytes of both streams before it
-    text: str
-    stream: str
-    skipped: int = 0  # bytes just before it that are not sent: not kept, or the reader was too slow
-
-
-class More(msgspec.Struct):
-    """As much was sent as was asked for, or as there is until now; the rest begins at this offset."""
-
-    offset: int
-
-
-class End(msgspec.Struct):
-    """The attempt has ended, and all of its output was sent. Null: the instance ended without such an attempt."""
-
-    attempt: int | None
-    outcome: str | None
-    exit_code: int | None
-    truncated: int  # bytes left out in the middle
 
 
 async def follow(ctx: ApiContext, request: web.Request, key: bytes, asked: Asked) -> web.StreamResponse:
@@ -249,7 +226,7 @@ class _Reading:
     def _add(self, events: list[bytes], attempt: int, span: Span, *, whole: bool) -> int:
         """Returns the place behind what was added."""
         at, stream, data = span
-        name = "stderr" if stream == STDERR else "stdout"
+        name: StreamName = "stderr" if stream == STDERR else "stdout"
         for piece in _pieces(data, whole=whole or at + len(data) == self._end):
             offset, at = at, at + len(piece)
             if self._asked.stream in (None, name):

@@ -5,70 +5,34 @@ from __future__ import annotations
 from itertools import islice
 from typing import NoReturn
 
-import msgspec
 from aiohttp import web
 
 from raftsched.api.context import ApiContext
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ, bad_parameter
+from raftsched.api.http.requests import bad_parameter
 from raftsched.api.http.slices import Slices
-from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import get_job, instances_of
+from raftsched.api.serving import serves
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.ids import instance_text, job_text, parse_job
 from raftsched.core.model import Instance
 from raftsched.core.rows import decode_instance
 from raftsched.core.rules.lateness import lateness_ms
 from raftsched.core.tables import ReadView
-
-JOBS_MAX = 50
-COUNT_MAX = 50
-COUNT_DEFAULT = 30
+from raftsched.surface import runs as surface
+from raftsched.surface.runs import RecentOut, RecentRun, RecentRuns
 
 
-class RecentRun(msgspec.Struct):
-    """`late_ms`: between the time when it was due and its first start; null before that, and for what was asked for."""
-
-    id: str
-    state: str
-    scheduled_at: str
-    started_at: str | None
-    ended_at: str | None
-    late_ms: int | None
-
-
-class RecentRuns(msgspec.Struct):
-    """The newest scheduled time comes first."""
-
-    job_id: str
-    runs: list[RecentRun]
-
-
-class RecentOut(msgspec.Struct):
-    """In the order in which the jobs were asked for, without those that are not there."""
-
-    items: list[RecentRuns]
-
-
-@operation(
-    "Read the newest instances of many jobs",
-    {200: RecentOut},
-    query=("jobs", "count", *READ),
-    required=("jobs",),
-    schemas={"count": {"type": "integer", "minimum": 1, "maximum": COUNT_MAX, "default": COUNT_DEFAULT}},
-    role="viewer",
-    scope="checked",
-)
+@serves(surface.RECENT)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """The `count` newest of each of these `jobs`. A job that is not there is left out."""
-    count = call.query.integer("count", 1, COUNT_MAX) or COUNT_DEFAULT
+    count = call.query.integer("count", 1, surface.RECENT_MAX) or surface.RECENT_DEFAULT
     text = call.query.text("jobs")
     if not text:
         _refuse("is missing")
     given = dict.fromkeys(text.split(","))
-    if len(given) > JOBS_MAX:
+    if len(given) > surface.RECENT_JOBS_MAX:
         _refuse(f"names {len(given)} jobs")
     found: list[RecentRuns] = []
     slices = Slices()
@@ -85,7 +49,7 @@ async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
 
 
 def _refuse(why: str) -> NoReturn:
-    raise bad_parameter("jobs", f"{why}; it lists ids of 1 to {JOBS_MAX} jobs, with commas between them")
+    raise bad_parameter("jobs", f"{why}; it lists ids of 1 to {surface.RECENT_JOBS_MAX} jobs, with commas between them")
 
 
 def _newest(view: ReadView, job_id: int, count: int) -> list[RecentRun] | None:

@@ -28,11 +28,11 @@ from raftsched.api.http.durations import format_time
 from raftsched.api.http.peers import read_answer
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ, Query, bad_parameter
-from raftsched.api.openapi.operation import Reply, operation
+from raftsched.api.http.requests import Query, bad_parameter
 from raftsched.api.rows import SCAN_MAX, instances_of, namespace_of, referred_job
 from raftsched.api.runs.output_source import CLIENT, CONNECT_S, HOP, address_of
 from raftsched.api.runs.render import JobNames
+from raftsched.api.serving import serves
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.ids import instance_text, job_text
 from raftsched.core.model import Attempt, Instance
@@ -42,6 +42,8 @@ from raftsched.errors import RaftschedError
 from raftsched.output.keeping.store import NOWHERE
 from raftsched.output.reading.reading import Text
 from raftsched.output.reading.searching import Needle, found_in
+from raftsched.surface import output as surface
+from raftsched.surface.output import FoundLineOut, OutputFoundOut, OutputSearchOut, SilentNodeOut
 
 TEXT_MAX = 1_000  # bytes that are searched for
 BYTES_MAX = 64 * 2**20  # of output: after so many no other instance is begun in one answer,
@@ -54,47 +56,6 @@ WAITING_MAX = 8  # searches at one node
 RANGE = "Raftsched-Search-Range"  # from node to node: which instances are meant, and whose output
 _RANGE = re.compile(r"([0-9a-f]{0,64})-([0-9a-f]{2,64}) ([^ ]{1,64})")
 _LISTING = "search"
-
-
-class FoundLineOut(msgspec.Struct):
-    """`offset`: bytes of the output before the line, as `offset` of the output counts them."""
-
-    line: int
-    offset: int
-    text: str
-
-
-class OutputFoundOut(msgspec.Struct):
-    """An attempt whose output holds the text; `more`: in more lines than these."""
-
-    instance_id: str
-    attempt: int
-    job_id: str
-    namespace: str
-    job_name: str | None
-    scheduled_at: str
-    node: str
-    lines: list[FoundLineOut]
-    more: bool
-
-
-class SilentNodeOut(msgspec.Struct):
-    """A node whose output was not searched: so many outputs of those that were looked for, and why."""
-
-    node: str
-    outputs: int
-    detail: str
-
-
-class OutputSearchOut(msgspec.Struct):
-    """The newest instance comes first. `next`: there are more instances to be looked at, also where nothing was found
-    in these. `outputs`, `bytes`: what was read."""
-
-    items: list[OutputFoundOut]
-    next: str | None
-    outputs: int
-    bytes: int
-    silent: list[SilentNodeOut]
 
 
 class _Output(NamedTuple):
@@ -250,19 +211,8 @@ class Searches:
 SEARCHES: web.AppKey[Searches] = web.AppKey("searches", Searches)
 
 
-@operation(
-    "Search in the output of instances",
-    {200: Reply(OutputSearchOut, "The newest instance first.", ())},
-    query=("q", "ignore_case", "stream", "job", "namespace", "from", "to", "limit", "cursor", *READ),
-    required=("q",),
-    codes=("not-found", "too-many"),
-    role="viewer",
-)
+@serves(surface.SEARCH)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Lines that hold `q`, as it is, of attempts that have ended; with `ignore_case` in whatever case. Each node reads
-    what it has; after 64 MiB, 1,000 outputs or five seconds no other instance is begun, and `next` says where the
-    following answer goes on. Ten lines of an output are answered. ?job takes an id, "namespace/name", or a name
-    together with ?namespace."""
     asked, request = _Asked(call.query), call.request
     if HOP in request.headers and caller().peer:
         return reply_value(await _for_another(ctx, request, asked))

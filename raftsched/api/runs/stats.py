@@ -15,18 +15,19 @@ from raftsched.api.context import ApiContext, meta, own_jobs
 from raftsched.api.http.call import Call
 from raftsched.api.http.durations import format_time
 from raftsched.api.http.replies import reply_value
-from raftsched.api.http.requests import READ, Query, bad_parameter
+from raftsched.api.http.requests import Query, bad_parameter
 from raftsched.api.http.slices import Slices
-from raftsched.api.openapi.operation import operation
 from raftsched.api.rows import instances_of, requested_job
-from raftsched.api.runs.states import INSTANCE_STATES, instance_states
+from raftsched.api.runs.states import instance_states
+from raftsched.api.serving import serves
 from raftsched.core.model import ASKED_FOR, HOUR_MS, Instance, InstanceState, JobState, Outcome
 from raftsched.core.rows import decode_instance
 from raftsched.core.rules.filters import JobFilter, filter_error
 from raftsched.core.rules.lateness import lateness_ms
 from raftsched.core.rules.selection import match, walk
 from raftsched.core.tables import ReadView, Table, from_u64, u64
-from raftsched.surface.runs import DistributionOut, StatsOut
+from raftsched.surface import statistics as surface
+from raftsched.surface.statistics import DistributionOut, StatsOut
 
 LOOK_MAX = 50_000  # instances, and jobs, looked at for one answer
 SPAN_MS = HOUR_MS  # of the statistics of all jobs, unless `from` says otherwise
@@ -64,16 +65,8 @@ class _Tally:
             self.lateness.append(late_ms)
 
 
-@operation(
-    "Read statistics of a job",
-    {200: StatsOut},
-    query=("state", "from", "to", *READ),
-    schemas={"state": INSTANCE_STATES},
-    role="viewer",
-    scope="checked",
-)
+@serves(surface.OF_JOB)
 async def of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Statistics of all its instances that are kept, unless `state`, `from` and `to` narrow it."""
     query = call.query
     states = instance_states(query)
     low_ms, high_ms = _range(ctx, query, None)
@@ -86,16 +79,8 @@ async def of_job(ctx: ApiContext, call: Call[None]) -> web.Response:
     return await _answer(ctx, rows, low_ms, high_ms, states, None, None)
 
 
-@operation(
-    "Read statistics of all jobs",
-    {200: StatsOut},
-    query=("state", "from", "to", "owner", "namespace", *READ),
-    schemas={"state": INSTANCE_STATES},
-    role="viewer",
-)
+@serves(surface.ALL)
 async def of_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Statistics of the last hour, unless `from` and `to` say otherwise; of instances in these states, of one owner's
-    jobs, or of one namespace."""
     query = call.query
     states = instance_states(query)
     low_ms, high_ms = _range(ctx, query, SPAN_MS)

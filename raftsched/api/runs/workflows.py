@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from typing import Literal, get_args
+from typing import get_args
 
 import msgspec
 from aiohttp import web
@@ -17,11 +17,10 @@ from raftsched.api.http.durations import format_time, format_time_or_none
 from raftsched.api.http.idempotency import part, propose_once
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.replies import reply_page, reply_value
-from raftsched.api.http.requests import READ, bad_parameter, catch_up, check_namespace, instance_key_of
-from raftsched.api.openapi.declarations import action, listing
-from raftsched.api.openapi.operation import Reply, operation
+from raftsched.api.http.requests import bad_parameter, catch_up, check_namespace, instance_key_of
 from raftsched.api.rows import SCAN_MAX, JobHead, get_instance, namespace_of, referred_job
 from raftsched.api.runs.render import JobNames
+from raftsched.api.serving import serves
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.ids import instance_text, job_text, split_instance
 from raftsched.core.limits import KEY_SIZE
@@ -30,88 +29,25 @@ from raftsched.core.rows import WORKFLOWS
 from raftsched.core.rules.executors import node_name, worker_name
 from raftsched.core.subjects.workflow import KillWorkflow, Workflow, members, roots
 from raftsched.core.tables import ReadView, u64
+from raftsched.surface import workflows as surface
 from raftsched.surface.scalars import Nothing
+from raftsched.surface.workflows import (
+    WorkflowCounts,
+    WorkflowHead,
+    WorkflowKilledOut,
+    WorkflowOut,
+    WorkflowRunOut,
+    WorkflowStateName,
+)
 
 COUNT_MAX = 20_000  # runs of a workflow that one answer counts; of a page of workflows, before it ends early
 _LISTING, _RUNS = "workflows", "workflow"
-_State = Literal["running", "succeeded", "failed", "killed"]
-_STATES: tuple[_State, ...] = get_args(_State)
+_STATES: tuple[WorkflowStateName, ...] = get_args(WorkflowStateName)
 _encode = msgspec.json.Encoder().encode
 
 
-class WorkflowRunOut(msgspec.Struct):
-    """A run of a workflow. `job`: namespace/name, null for one without a name. `cause`: the run whose end started it,
-    null of the first."""
-
-    id: str
-    job_id: str
-    job: str | None
-    state: str
-    reason: str | None
-    error: str | None
-    cause: str | None
-    joined: list[str] | None
-    attempt: int
-    node: str | None
-    worker: str | None
-    created_at: str
-    started_at: str | None
-    ended_at: str | None
-
-
-class WorkflowCounts(msgspec.Struct):
-    """Runs by what they came to; `active` are not at their end."""
-
-    active: int
-    succeeded: int
-    failed: int
-    timed_out: int
-    killed: int
-    skipped: int
-
-
-class WorkflowHead(msgspec.Struct):
-    """`id`: that of its first run, `job`: whose that is. `state`: running while anything of it is active; else killed,
-    if it was killed or one of its runs was; else failed, if one failed or timed out. `exact`: all of its runs were
-    counted."""
-
-    id: str
-    job: str | None
-    state: _State
-    scheduled_at: str
-    killed_at: str | None
-    reruns: int
-    counts: WorkflowCounts
-    exact: bool
-
-
-class WorkflowOut(WorkflowHead):
-    """`items`: a page of its runs, without those in namespaces that the caller may not see; `next`: the cursor of the
-    following one."""
-
-    items: list[WorkflowRunOut]
-    next: str | None
-
-
-class WorkflowKilledOut(msgspec.Struct):
-    """`killed`: runs that were ended, or asked to end."""
-
-    id: str
-    killed: int
-
-
-@listing(
-    "List workflows",
-    WorkflowHead,
-    "A page of workflows.",
-    ("job", "namespace", "state", "from", "to"),
-    schemas={"state": {"type": "string", "enum": list(_STATES)}},
-    codes=("not-found",),
-    scope="checked",
-)
+@serves(surface.LIST)
 async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """Those of the newest scheduled time first, by the job and the namespace of their first run; runs that started no
-    others are none here. A page may be short while `next` says that there is more."""
     query = call.query
     low_ms, high_ms = query.time("from") or 0, query.time("to")
     low, high = u64(low_ms), u64(TIME_MAX_MS if high_ms is None else high_ms)
@@ -148,15 +84,8 @@ async def list_all(ctx: ApiContext, call: Call[None]) -> web.Response:
     return reply_page(call.request, items, _LISTING, query.filters(), last)
 
 
-@operation(
-    "Read a workflow",
-    {200: WorkflowOut},
-    query=("limit", "cursor", *READ),
-    role="viewer",
-    scope="checked",
-)
+@serves(surface.GET)
 async def get(ctx: ApiContext, call: Call[None]) -> web.Response:
-    """All runs of one root, by its id or that of any of them. A run that started no other is a workflow of its own."""
     query, key = call.query, instance_key_of(call)
     behind = query.cursor(_RUNS)
     if behind is not None and len(behind) != KEY_SIZE:
@@ -238,7 +167,7 @@ def _head(root: bytes, job: JobHead, states: list[InstanceState], workflow: Work
     )
 
 
-def _state_of(counts: Counter[InstanceState], workflow: Workflow | None) -> _State:
+def _state_of(counts: Counter[InstanceState], workflow: Workflow | None) -> WorkflowStateName:
     if any(count and state not in FINAL for state, count in counts.items()):
         return "running"
     if counts[InstanceState.KILLED] or (workflow is not None and workflow.killed_at_ms is not None):
@@ -267,21 +196,8 @@ def _run(row: Instance, names: JobNames) -> WorkflowRunOut:
     )
 
 
-@action(
-    "Kill a workflow",
-    {
-        202: Reply(
-            WorkflowKilledOut, "Its runs are ended, or asked to end.", ("Location",), leads_to="/v1/workflows/{id}"
-        )
-    },
-    codes=("illegal-transition",),
-    role="editor",
-    scope="checked",
-)
+@serves(surface.KILL)
 async def kill(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
-    """All of its runs that are active are ended or asked to end, and no end of one starts any more of it. Runs in
-    namespaces in which the caller may end none go on to their end. It goes by the id of its first run, and needs its
-    role in the namespace of that. With an Idempotency-Key the request may be repeated."""
     key = instance_key_of(call)
     if not _is_known(ctx, key):
         await catch_up(ctx)

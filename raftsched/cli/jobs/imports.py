@@ -217,7 +217,8 @@ def _crontab(source: Source, zone: str, system: bool | None, seconds: bool | Non
 
 
 def _foreign(source: Source, zone: str, prefix: str, template: Template, namespace: str | None) -> tuple[Reading, str]:
-    from raftsched.importers.reading import How, read_source
+    from raftsched.importers.how import How
+    from raftsched.importers.reading import read_source
     from raftsched.system.clock import SystemClock
 
     how = How(zone, prefix, SystemClock().wall_ms(), template, namespace)

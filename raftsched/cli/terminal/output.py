@@ -1,9 +1,8 @@
-"""Printing: JSON for programs, aligned columns into pipes and files, a rich table only onto a terminal."""
+"""Printing: JSON for programs, aligned columns into pipes and files, a table in colours only onto a terminal."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -17,18 +16,6 @@ TOKEN_OF_CONTEXT = "raftsched.token.context"  # what --context has, for its own 
 TRUST = "raftsched.trust"  # what --ca-file and its like said, beside a command's own
 TRUST_OF_CONTEXT = "raftsched.trust.context"
 YAML = "raftsched.yaml"  # in the context of a command: what is printed for programs is YAML
-
-_STYLES = {
-    "SUCCEEDED": "green",
-    "RUNNING": "cyan",
-    "LAUNCHED": "cyan",
-    "FAILED": "red",
-    "TIMED_OUT": "red",
-    "KILLED": "yellow",
-    "RETRYING": "yellow",
-    "SUSPENDED": "yellow",
-    "leader": "bold",
-}
 
 
 def cell(value: Any) -> str:
@@ -93,24 +80,16 @@ def print_rows(
 def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     rows = [[shown(text) for text in row] for row in rows]
     if sys.stdout.isatty():
-        _print_rich(titles, rows)
+        import shutil
+
+        from raftsched.cli.terminal.table import table_lines
+
+        for line in table_lines(titles, rows, shutil.get_terminal_size().columns):
+            click.echo(line)
         return
     widths = [max(len(row[i]) for row in [titles, *rows]) for i in range(len(titles))]
     for row in [titles, *rows]:
         click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _print_rich(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in row))
-    Console(no_color=bool(os.environ.get("NO_COLOR")) or None).print(table)
 
 
 def print_fields(fields: Mapping[str, Any]) -> None:

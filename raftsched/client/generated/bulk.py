@@ -67,8 +67,8 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BulkFilter(TypedDict, total=False):
-    """All that is given has to hold. `state`: any of these. Times: from (inclusive), to (not included); `next` is the
-    next fire time, and jobs that have none do not match."""
+    """The jobs of an action on many: all that is given has to hold. `state`: any of these. Times: from (inclusive), to
+    (not included); `next` is the next fire time, and jobs that have none do not match."""
 
     namespace: str
     name: str

@@ -160,9 +160,9 @@ class Rate(TypedDict):
 
 
 class Concurrency(TypedDict, total=False):
-    """`key`: text in which {params.NAME} stands for a param of the run (a dot goes into an object), and {job} for the
-    name of the job. Of all runs of the namespace with the same key at most `max` go at one time, and so many start as
-    `rate` says; one of these has to be given."""
+    """Limits by key. `key`: text in which {params.NAME} stands for a param of the run (a dot goes into an object), and
+    {job} for the name of the job. Of all runs of the namespace with the same key at most `max` go at one time, and so
+    many start as `rate` says; one of these has to be given."""
 
     key: str
     max: int

@@ -25,4 +25,9 @@ JobEventName = Literal[
     "not_run_since",
 ]
 OverlapName = Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
+LiveStateName = Literal["WAITING", "LAUNCHED", "RUNNING", "RETRYING"]
+EndStateName = Literal["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"]
+InstanceStateName = Literal[
+    "WAITING", "LAUNCHED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"
+]
 RoleName = Literal["worker", "viewer", "editor", "operator", "admin"]

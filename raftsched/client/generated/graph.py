@@ -15,8 +15,8 @@ class GraphJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphEdge(msgspec.Struct, frozen=True, kw_only=True):
-    """`to` waits for `from_`. `kind`: after, or condition. `on`: the end that starts it. `mode`: one; all or any of
-    several."""
+    """`to` waits for `from_`. `kind`: "after" or "condition". `on`: the end that starts it. `mode`: "one"; "all" or
+    "any" of several."""
 
     from_: str = msgspec.field(name="from")
     to: str

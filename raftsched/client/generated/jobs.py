@@ -20,7 +20,8 @@ class Deleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """`job`: its content, defaults filled in. `description` and `next`: its trigger in words, and its next times."""
+    """A job that could be written, and the `result` that this would have. `job`: its content, defaults filled in.
+    `description` and `next`: its trigger in words, and its next times."""
 
     result: str
     job: dict[str, Any]
@@ -37,5 +38,5 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None
     since: datetime | None = msgspec.field(name="from")
     until: datetime | None = msgspec.field(name="to")
-    by: str | None
+    by: str | None = None
     content: dict[str, Any]

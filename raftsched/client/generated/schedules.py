@@ -35,8 +35,8 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CrontabLine(msgspec.Struct, frozen=True, kw_only=True):
-    """`job`: the body of a create; `description`: its trigger in words; `reason`: why the line becomes no job; `notes`:
-    what works differently from cron."""
+    """A line of a crontab. `job`: the body of a create; `description`: its trigger in words; `reason`: why the line
+    becomes no job; `notes`: what works differently from cron."""
 
     line: int
     text: str
@@ -48,7 +48,7 @@ class CrontabLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Crontab(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines that are neither blank nor comments. `user_column`: how they were read."""
+    """A crontab, read: its lines but blanks and comments. `user_column`: a user stands before each command."""
 
     user_column: bool
     lines: list[CrontabLine]

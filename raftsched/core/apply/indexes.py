@@ -13,12 +13,22 @@ content.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from raftsched.core.actions import DeadLettered, InstanceReady, InstanceTimer, JobDue, JobNear, JobPaused, WatchSet
+from raftsched.core.actions import (
+    Action,
+    DeadLettered,
+    InstanceReady,
+    InstanceTimer,
+    JobDue,
+    JobNear,
+    JobPaused,
+    WatchSet,
+)
 from raftsched.core.model import Instance, InstanceState, Job, JobState, scheduled_ms
 from raftsched.core.rules.run_keys import PermitState
 from raftsched.core.rules.selection import TAGGED_STATES, split_tags, state_tag, tags_of
+from raftsched.core.subjects.cluster import Meta
 from raftsched.core.subjects.namespace import Namespace
 from raftsched.core.tables import (
     DUE,
@@ -28,6 +38,7 @@ from raftsched.core.tables import (
     READY,
     TIMERS,
     Table,
+    View,
     dead_key,
     due_key,
     far_key,
@@ -40,9 +51,6 @@ from raftsched.core.tables import (
     u64,
     watch_key,
 )
-
-if TYPE_CHECKING:
-    from raftsched.core.apply.tx import Tx
 
 _IN_LINE = PermitState.IN_LINE
 _WAITING, _LAUNCHED, _RUNNING = InstanceState.WAITING, InstanceState.LAUNCHED, InstanceState.RUNNING
@@ -77,6 +85,22 @@ def waits_in_line(instance: Instance) -> bool:
     return instance.permit is not None and instance.permit.state is _IN_LINE
 
 
+class Rows(Protocol):
+    """The part of the transaction (`tx.Tx`) that index rows are written by, and that is noted of them."""
+
+    view: View
+    meta: Meta
+    actions: list[Action]
+    indexed: dict[bytes, Indexed]
+    indexed_jobs: dict[int, IndexedJob]
+    ready_rows: dict[bytes, None]
+    timer_rows: dict[bytes, None]
+    changed_namespaces: set[str]
+
+    def namespace(self, name: str) -> Namespace | None: ...
+    def put_namespace(self, namespace: Namespace) -> None: ...
+
+
 def indexed(instance: Instance) -> Indexed:
     """Returns the state of the instance and the keys of its index rows. An attempt that runs has none, unless it is
     watched."""
@@ -96,7 +120,7 @@ def indexed(instance: Instance) -> Indexed:
     return state, (instance.lane, instance.score_ms, None, instance.wake_at_ms, None, None, watch_at_ms)
 
 
-def reindex(tx: Tx, instance: Instance) -> None:
+def reindex(tx: Rows, instance: Instance) -> None:
     """Brings the index rows in step with the instance before it is stored."""
     key = instance.key
     state, before = tx.indexed.get(key, NEW)
@@ -106,7 +130,7 @@ def reindex(tx: Tx, instance: Instance) -> None:
         move(tx, key, instance.job_id, before, now)
 
 
-def move(tx: Tx, key: bytes, job_id: int, before: Keys, now: Keys) -> None:
+def move(tx: Rows, key: bytes, job_id: int, before: Keys, now: Keys) -> None:
     """Replaces index rows of an instance by others."""
     old_lane, old_score, old_held, old_wake, old_dead, old_purge, old_watch = before
     lane, score_ms, held_at_ms, wake_at_ms, dead_at_ms, purge_at_ms, watch_at_ms = now
@@ -150,7 +174,7 @@ def move(tx: Tx, key: bytes, job_id: int, before: Keys, now: Keys) -> None:
         move_watch(tx, key, old_watch, watch_at_ms)
 
 
-def move_watch(tx: Tx, about: bytes, old_at_ms: int | None, at_ms: int | None) -> None:
+def move_watch(tx: Rows, about: bytes, old_at_ms: int | None, at_ms: int | None) -> None:
     """Replaces a row of WATCHES by another. `about`: the rest of its key."""
     if old_at_ms is not None:
         tx.view.delete(Table.WATCHES, watch_key(old_at_ms, about))
@@ -159,7 +183,7 @@ def move_watch(tx: Tx, about: bytes, old_at_ms: int | None, at_ms: int | None) -
         tx.actions.append(WatchSet(about, at_ms))
 
 
-def _drop_wait(tx: Tx, table: Table, unwritten: dict[bytes, None], key: bytes) -> None:
+def _drop_wait(tx: Rows, table: Table, unwritten: dict[bytes, None], key: bytes) -> None:
     if key in unwritten:
         del unwritten[key]
     else:
@@ -177,7 +201,7 @@ def listed_by_job(job: Job, instance: Instance) -> bool:
 # ---------------------------------------------------------------- jobs
 
 
-def reindex_job(tx: Tx, job: Job) -> None:
+def reindex_job(tx: Rows, job: Job) -> None:
     """Brings the rows of DUE, FAR, PURGE, RESUMES and WATCHES in step with the job."""
     was = tx.indexed_jobs.get(job.id, NEW_JOB)
     now = job.fire_at_ms, job.purge_at_ms, job.resume_at_ms, job.watch_at_ms
@@ -207,7 +231,7 @@ def reindex_job(tx: Tx, job: Job) -> None:
         move_watch(tx, u64(job.id), old_watch, watch_at_ms)
 
 
-def _put_due(tx: Tx, fire_at_ms: int, job_id: int) -> None:
+def _put_due(tx: Rows, fire_at_ms: int, job_id: int) -> None:
     """Stores a due time: in FAR when it is far ahead."""
     far_from = tx.meta.far_from
     if far_from and (key := far_key(fire_at_ms, job_id)) >= far_from:
@@ -216,7 +240,7 @@ def _put_due(tx: Tx, fire_at_ms: int, job_id: int) -> None:
         tx.view.put(DUE, due_key(fire_at_ms, job_id), b"")
 
 
-def _drop_due(tx: Tx, fire_at_ms: int, job_id: int) -> None:
+def _drop_due(tx: Rows, fire_at_ms: int, job_id: int) -> None:
     """Deletes a due time. One that is far ahead is in DUE all the same when it was stored before there was FAR."""
     far_from = tx.meta.far_from
     if far_from and (key := far_key(fire_at_ms, job_id)) >= far_from and tx.view.delete(FAR, key):
@@ -224,7 +248,7 @@ def _drop_due(tx: Tx, fire_at_ms: int, job_id: int) -> None:
     tx.view.delete(DUE, due_key(fire_at_ms, job_id))
 
 
-def move_near(tx: Tx, key: bytes, value: bytes) -> None:
+def promote(tx: Rows, key: bytes, value: bytes) -> None:
     """Makes a row of FAR one of DUE. The caller sees to it that `far_from` is behind it."""
     fire_at_ms, job_id = from_u64(value), from_u64(key[4:])
     tx.view.delete(FAR, key)
@@ -232,7 +256,7 @@ def move_near(tx: Tx, key: bytes, value: bytes) -> None:
     tx.actions.append(JobNear(job_id, fire_at_ms))
 
 
-def count_job(tx: Tx, job: Job) -> None:
+def count_job(tx: Rows, job: Job) -> None:
     """Counts the job in the state that it is in now, and tags it where that state is looked for."""
     counts = tx.meta.jobs
     before, state = job.counted, job.state
@@ -251,7 +275,7 @@ def count_job(tx: Tx, job: Job) -> None:
     job.counted = state
 
 
-def uncount_job(tx: Tx, job: Job) -> None:
+def uncount_job(tx: Rows, job: Job) -> None:
     """Takes a job that is about to be deleted out of the counts and of TAGS."""
     if job.tags:
         _put_tags(tx, job, b"")
@@ -264,7 +288,7 @@ def uncount_job(tx: Tx, job: Job) -> None:
             tx.view.delete(Table.TAGS, state_tag(JobState(job.counted)) + u64(job.id))
 
 
-def _count_in_namespace(tx: Tx, name: str, more: int) -> None:
+def _count_in_namespace(tx: Rows, name: str, more: int) -> None:
     namespace = tx.namespace(name) or Namespace(name=name)
     jobs = namespace.jobs + more
     namespace.jobs = jobs if jobs > 0 else 0
@@ -272,7 +296,7 @@ def _count_in_namespace(tx: Tx, name: str, more: int) -> None:
         tx.put_namespace(namespace)
 
 
-def tag_job(tx: Tx, job: Job) -> None:
+def tag_job(tx: Rows, job: Job) -> None:
     """Brings the rows of TAGS in step with new content of the job. The caller stores the job."""
     tags = tags_of(job.namespace, job.body, job.policy)
     if tags != job.tags:
@@ -280,13 +304,13 @@ def tag_job(tx: Tx, job: Job) -> None:
         _count_follower(tx, job, job.policy.trigger.after is not None)
 
 
-def _count_follower(tx: Tx, job: Job, follows: bool) -> None:
+def _count_follower(tx: Rows, job: Job, follows: bool) -> None:
     if job.follows is not follows:
         tx.meta.followers += 1 if follows else -1
         job.follows = follows
 
 
-def _put_tags(tx: Tx, job: Job, tags: bytes) -> None:
+def _put_tags(tx: Rows, job: Job, tags: bytes) -> None:
     before, now = split_tags(job.tags), split_tags(tags)
     for tag in before:
         if tag not in now:

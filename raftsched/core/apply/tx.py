@@ -87,7 +87,7 @@ class Tx:
         self.ready_rows: dict[bytes, None] = {}
         self.timer_rows: dict[bytes, None] = {}
         # Instances that this entry made and has not written yet: one that is assigned at once is written once
-        self.made: dict[bytes, Instance] = {}
+        self.unwritten: dict[bytes, Instance] = {}
         # What the index rows of the instances and jobs read or stored in this entry follow from
         self.indexed: dict[bytes, Indexed] = {}
         self.indexed_jobs: dict[int, IndexedJob] = {}
@@ -121,8 +121,8 @@ class Tx:
 
     def close_entry(self, index: int) -> None:
         """Writes what was gathered in the entry."""
-        if self.made:
-            self.write_made()
+        if self.unwritten:
+            self.flush_new()
         self.events.close(index, self.actions)
         self.audit.close(index)
         if self.minutes.open is not None:
@@ -219,8 +219,8 @@ class Tx:
     def instance(self, key: bytes) -> Instance | None:
         if len(key) != KEY_SIZE:
             return None
-        if key in self.made:
-            self.write_made()
+        if key in self.unwritten:
+            self.flush_new()
         raw = self.view.get(INSTANCES, key)
         if raw is None:
             return None
@@ -229,27 +229,27 @@ class Tx:
         return instance
 
     def has_instance(self, key: bytes) -> bool:
-        return key in self.made or self.view.get(INSTANCES, key) is not None
+        return key in self.unwritten or self.view.get(INSTANCES, key) is not None
 
     def put_instance(self, instance: Instance, key: bytes | None = None) -> None:
         """Stores the instance and brings its index rows in step with it. `key`: its own, for callers who have it."""
         if key is None:
             key = instance.key
         self._follow(instance, key)
-        self.made.pop(key, None)
+        self.unwritten.pop(key, None)
         self.view.put(INSTANCES, key, encode_row(instance))
 
-    def put_made(self, instance: Instance, key: bytes) -> None:
+    def put_new(self, instance: Instance, key: bytes) -> None:
         """Stores an instance that was not there before, with the end of the entry or when it is read: the caller
         changes it no more."""
         self._follow(instance, key)
-        self.made[key] = instance
+        self.unwritten[key] = instance
 
-    def write_made(self) -> None:
-        """Writes what `put_made` was given, before the rows of INSTANCES are read."""
-        for key, instance in self.made.items():
+    def flush_new(self) -> None:
+        """Writes what `put_new` was given, before the rows of INSTANCES are read."""
+        for key, instance in self.unwritten.items():
             self.view.put(INSTANCES, key, encode_row(instance))
-        self.made.clear()
+        self.unwritten.clear()
 
     def _follow(self, instance: Instance, key: bytes) -> None:
         """Brings the index rows and the events in step with the instance."""

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 import msgspec
 
-from raftsched.bounds import SERVED_MAX, TIME_MAX_MS, TOKEN_NAMESPACES_MAX
+from raftsched.bounds import RATE_COUNT_MAX, SERVED_MAX, TIME_MAX_MS, TOKEN_NAMESPACES_MAX
 from raftsched.core.ids import job_text
 from raftsched.core.limits import QUEUE_NAME_MAX, rate_error
 from raftsched.core.subjects.command import Command
@@ -280,7 +280,7 @@ def token_error(c: CreateToken | CreateWorkerToken) -> str | None:
         return f"what is kept of a secret is a hash of {DIGEST_SIZE} bytes."
     if c.expires_at_ms is not None and not 0 <= c.expires_at_ms <= TIME_MAX_MS:
         return "expires_at must lie between 1970 and 9999."
-    wrong = rate_error(c)
+    wrong = _request_rate_error(c)
     if wrong is not None:
         return wrong
     if c.namespaces is None:
@@ -308,3 +308,12 @@ def grants_error(c: CreateToken | CreateWorkerToken) -> str | None:
         if (c.namespaces is None or grant.namespace in c.namespaces) and grant.role <= c.role:
             return f"the grant in {grant.namespace} adds nothing: the role there is as high without it."
     return None
+
+
+def _request_rate_error(c: CreateToken | CreateWorkerToken) -> str | None:
+    """Returns what is wrong with a rate of requests, and what would be right; None: nothing is wrong."""
+    if c.burst is not None and not 1 <= c.burst <= RATE_COUNT_MAX:
+        return f"a burst of {c.burst} requests is out of bounds; use 1 to {RATE_COUNT_MAX}."
+    if c.rate_count is None:
+        return None if c.burst is None else "a burst goes with a rate."
+    return rate_error(c.rate_count, c.rate_period_ms, "requests")

@@ -111,7 +111,7 @@ def decode_grant(raw: bytes) -> Grant:
     return _grant.decode(raw)
 
 
-def decode_over(raw: bytes) -> AttemptsFinished:
+def decode_finished(raw: bytes) -> AttemptsFinished:
     """Raises msgspec.DecodeError."""
     return _over.decode(raw)
 

@@ -7,7 +7,7 @@ import msgspec
 from raftsched.core.subjects.command import Command
 
 
-class Said(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class SelfReport(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The words of a run about itself. None: nothing new."""
 
     percent: int | None = None  # of its work that is done; a text without it says that nobody knows
@@ -20,4 +20,4 @@ class ReportProgress(Command, frozen=True, tag=131, gc=False):
 
     session: int
     token: int
-    said: Said
+    said: SelfReport

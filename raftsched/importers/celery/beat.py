@@ -19,7 +19,7 @@ from raftsched.importers.foreign import Entry, Names, Notes, Reading, Unmapped, 
 from raftsched.quantities import format_duration
 
 if TYPE_CHECKING:
-    from raftsched.importers.reading import How
+    from raftsched.importers.how import How
 
 _ENTRY = frozenset(["task", "schedule", "args", "kwargs", "options", "relative", "name", "enabled"])
 _OPTIONS = frozenset(["queue", "expires", "priority"])

@@ -12,7 +12,7 @@ from raftsched.importers.quartz.jobs import DEFAULT_GROUP, Job, Jobs, Trigger, n
 from raftsched.importers.records import read_records
 
 if TYPE_CHECKING:
-    from raftsched.importers.reading import How
+    from raftsched.importers.how import How
 
 _KINDS = {"cron": "cron", "simple": "simple", "calendar-interval": "calendar"}
 _TYPES = {"CRON": "cron", "SIMPLE": "simple", "CAL_INT": "calendar"}

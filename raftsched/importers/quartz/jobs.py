@@ -24,7 +24,7 @@ from raftsched.schedule.local_days import local_ms
 from raftsched.schedule.zones import fixed_offset, is_zone, zone_info
 
 if TYPE_CHECKING:
-    from raftsched.importers.reading import How
+    from raftsched.importers.how import How
 
 DEFAULT_GROUP = "DEFAULT"
 PRIORITY = 5  # of a trigger that says none, there and here

@@ -19,7 +19,7 @@ from raftsched.quantities import format_duration, parse_duration
 from raftsched.schedule.gaps import least_gap_of
 
 if TYPE_CHECKING:
-    from raftsched.importers.reading import How
+    from raftsched.importers.how import How
 
 JITTER_MAX_MS = 86_400_000
 GRACE = "1m"  # of what is skipped when it is missed: long enough for a change of leader

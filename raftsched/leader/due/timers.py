@@ -24,7 +24,7 @@ def resume(job_id: bytes, at_ms: int) -> Command:
     return ResumeJob(from_u64(job_id), at_ms)
 
 
-def look(about: bytes, at_ms: int) -> Command:
+def watch(about: bytes, at_ms: int) -> Command:
     """Makes the command for a row of WATCHES."""
     return Watch(about, at_ms)
 

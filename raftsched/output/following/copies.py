@@ -25,7 +25,6 @@ from raftsched.output.keeping.lost_segments import size_at
 from raftsched.output.reading.open_outputs import OpenTexts, stream_number
 from raftsched.output.reading.reading import Text
 
-PIECE_MAX = 1024 * 1024  # bytes of a segment that are sent at once
 SEGMENT_MAX = 2**40  # bytes: no segment goes on behind it
 
 log = logging.getLogger(__name__)
@@ -208,7 +207,7 @@ class CopyStore:
                 self._drop(place)
         return len(old)
 
-    def look(self) -> None:
+    def scan(self) -> None:
         """Finds out whether others removed, hid or cut off files; to be called each minute. Raises OSError."""
         with self._lock:
             lost = []

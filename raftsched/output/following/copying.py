@@ -10,8 +10,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
+from raftsched.bounds import OUTPUT_PIECE_MAX
 from raftsched.errors import RaftschedError, WrongOffset
-from raftsched.output.following.copies import PIECE_MAX, Piece
+from raftsched.output.following.copies import Piece
 from raftsched.output.following.places import in_order
 from raftsched.output.following.sent import Part, Sent
 from raftsched.output.following.unsent import Copies, Unsent
@@ -66,10 +67,10 @@ class Copier:
         self.sent_bytes = 0
         self.refused = 0  # times that a node did not take something
 
-    async def look(self) -> None:
+    async def copy_once(self) -> None:
         """Sends all that is to be sent now, as far as there are nodes that take it; to be called each LOOK_S."""
         members = self._members()
-        wanted = await self.unsent.look(members)
+        wanted = await self.unsent.segments_to_copy(members)
         if members and wanted:
             await self._send_all(wanted, members)
         await self.unsent.note(wanted if members else ())
@@ -85,7 +86,7 @@ class Copier:
     async def _send_part(self, segment: Synced, at: int, end: int, members: Mapping[str, bytes]) -> bool:
         """Sends a part of a segment. False: nobody takes it."""
         while at < end:
-            stretch = await asyncio.to_thread(next_stretch, segment, at, end, PIECE_MAX)
+            stretch = await asyncio.to_thread(next_stretch, segment, at, end, OUTPUT_PIECE_MAX)
             if stretch is None:
                 self.unsent.leave_out(segment, at, end)
                 return True
@@ -128,9 +129,9 @@ class Copier:
     async def _send_stretch(self, segment: Synced, stretch: Stretch, part: Part) -> None:
         """Raises RaftschedError, FileNotFoundError."""
         loop = asyncio.get_running_loop()
-        for at in range(stretch.begin, stretch.end, PIECE_MAX):
+        for at in range(stretch.begin, stretch.end, OUTPUT_PIECE_MAX):
             began = loop.time()
-            data = await asyncio.to_thread(bytes_of, segment, at, min(PIECE_MAX, stretch.end - at))
+            data = await asyncio.to_thread(bytes_of, segment, at, min(OUTPUT_PIECE_MAX, stretch.end - at))
             piece = Piece(self._store_id, segment.number, segment.owner, part.start, at, newest_ms(segment.path), data)
             await self._send(part.node, piece)
             self.sent_bytes += len(data)

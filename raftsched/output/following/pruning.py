@@ -151,7 +151,7 @@ class Pruner:
     async def _prune(self) -> bool:
         """Returns whether all is deleted that is too old."""
         try:
-            return await self.look() < DELETED_MAX
+            return await self.prune_once() < DELETED_MAX
         except (RaftschedError, ObjectStoreError, TimeoutError) as error:
             log.warning("old outputs in %s could not be deleted: %s", self._store.where, _said(error))
         return False
@@ -175,7 +175,7 @@ class Pruner:
 
     # ------------------------------------------------------------ ages
 
-    async def look(self) -> int:
+    async def prune_once(self) -> int:
         """Deletes what is older than it is kept, and returns how many objects. Raises RaftschedError, ObjectStoreError,
         TimeoutError."""
         cluster, members = self._cluster(), self._members()

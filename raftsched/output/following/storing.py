@@ -116,19 +116,19 @@ class Storer:
         """True when there is a segment of which the last put failed."""
         return bool(self._failed)
 
-    async def look(self) -> None:
+    async def store_once(self) -> None:
         """Puts all that is to be put now, if the store takes it; to be called each LOOK_S."""
         cluster = self._cluster()
         if not cluster:
             return
         self._note_late()
-        wanted = await self.unsent.look({_AT_STORE: self._place})
+        wanted = await self.unsent.segments_to_copy({_AT_STORE: self._place})
         await self._write_sent()
-        await self.unsent.look_waiting(wanted)  # what follows may take long
+        await self.unsent.note_waiting(wanted)  # what follows may take long
         if wanted and self._clock.boot_ms() >= self._mark_at_ms and await self._look_for_mark(cluster):
-            wanted = await self.unsent.look({_AT_STORE: self._place})
+            wanted = await self.unsent.segments_to_copy({_AT_STORE: self._place})
             await self._write_sent()
-            await self.unsent.look_waiting(wanted)
+            await self.unsent.note_waiting(wanted)
         gaps = list(self.unsent.gaps(wanted))
         numbers = {segment.number for segment, _, _ in gaps}
         self._failed = {number: failed for number, failed in self._failed.items() if number in numbers}
@@ -144,7 +144,7 @@ class Storer:
                     break  # the others come before this one the next time
             except Exception as error:  # the others' copies are not its fault
                 background.note("output-store", error, str(segment.path))
-        await self.unsent.look_waiting(wanted)
+        await self.unsent.note_waiting(wanted)
 
     async def _look_for_mark(self, cluster: str) -> bool:
         """Returns whether the store is another one than the notes say: what they have of it does not count."""

@@ -29,7 +29,7 @@ class Unsent:
         self.waiting_bytes = 0
         self.waiting_since_ms: int | None = None  # when the oldest run ended whose output has no copy yet
 
-    async def look(self, places: Mapping[str, bytes]) -> list[Synced]:
+    async def segments_to_copy(self, places: Mapping[str, bytes]) -> list[Synced]:
         """Returns the segments that are to have a second copy. `places`: where copies may be, and what tells each from
         the one that was there before under the same name; copies at others do not count any more."""
         segments = await asyncio.to_thread(self._output.synced)  # it may wait for one that is being written
@@ -53,9 +53,9 @@ class Unsent:
     async def note(self, wanted: Collection[Synced]) -> None:
         """Brings to the disk what was sent, and looks what waits of these segments. Raises OSError."""
         await asyncio.to_thread(self._sent.write)
-        await self.look_waiting(wanted)
+        await self.note_waiting(wanted)
 
-    async def look_waiting(self, wanted: Collection[Synced]) -> None:
+    async def note_waiting(self, wanted: Collection[Synced]) -> None:
         """Looks what waits of these segments."""
         await asyncio.to_thread(self._note_waiting, wanted)
 

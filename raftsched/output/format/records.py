@@ -24,7 +24,7 @@ DAMAGED = "The stored output is damaged: its digest does not fit."
 HEADER_SIZE = HEADER.size + CRC.size
 
 
-class Told(NamedTuple):
+class FrameDigests(NamedTuple):
     """Size and digest of frames, and of the text that they make."""
 
     size: int
@@ -109,10 +109,10 @@ def checked(fd: int, ref: OutputRef, token: int | None = None) -> int:
     """Returns the offset at which the body of the record ends. `token`: whose it has to be; None: anybody's. Raises
     RaftschedError "output-gone"."""
     end = _end_of(fd, ref, token)
-    told = told_of(fd, ref.offset + HEADER_SIZE, end)
-    if told.sha256 != HEADER.unpack(os.pread(fd, HEADER.size, ref.offset))[5]:
+    digests = digests_of(fd, ref.offset + HEADER_SIZE, end)
+    if digests.sha256 != HEADER.unpack(os.pread(fd, HEADER.size, ref.offset))[5]:
         raise RaftschedError("output-gone", DAMAGED)
-    if told.shown != ref.size or told.shown_sha256 != ref.sha256:
+    if digests.shown != ref.size or digests.shown_sha256 != ref.sha256:
         raise RaftschedError("output-gone", DAMAGED)
     return end
 
@@ -142,7 +142,7 @@ def checked_text(
     return Text(fd, ref.offset + HEADER_SIZE, end, stream)
 
 
-def told_of(fd: int, start: int, end: int) -> Told:
+def digests_of(fd: int, start: int, end: int) -> FrameDigests:
     """Returns what is said of the frames in a part of a file."""
     body, shown = hashlib.sha256(), hashlib.sha256()
     for piece in pieces_of(fd, start, end):
@@ -150,7 +150,7 @@ def told_of(fd: int, start: int, end: int) -> Told:
     text = Text(os.dup(fd), start, end, None)
     for at in range(0, text.size, _AT_ONCE):
         shown.update(text.read(at, _AT_ONCE))
-    return Told(end - start, body.digest(), text.size, shown.digest())
+    return FrameDigests(end - start, body.digest(), text.size, shown.digest())
 
 
 def pieces_of(fd: int, start: int, end: int) -> Iterator[bytes]:

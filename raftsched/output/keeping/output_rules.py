@@ -24,7 +24,7 @@ APART = 1 << 62  # bytes: as many as there are, and in segments of its own, whic
 log = logging.getLogger(__name__)
 
 
-class _Nobodys(NamedTuple):
+class _UnknownOwners(NamedTuple):
     """Owners of segments that are no namespace of the tables of this revision."""
 
     revision: int
@@ -48,7 +48,7 @@ class OutputRules:
         self._known: dict[str, int] = {}
         self._shares: dict[str, int | None] = {}  # of the same namespaces
         self._names: dict[str, str] = {}  # of namespaces, by the owner of their segments
-        self._nobodys = _Nobodys(-1, frozenset())
+        self._unknown = _UnknownOwners(-1, frozenset())
 
     def take(self, most_bytes: int | None, keep_most_ms: int | None) -> None:
         """Goes by other options of this node from now on."""
@@ -140,8 +140,8 @@ class OutputRules:
         if not unknown:
             return
         revision = read_meta(view).last_revision
-        nobodys = self._nobodys
-        none = nobodys.owners if nobodys.revision == revision else frozenset()
+        known_unknown = self._unknown
+        none = known_unknown.owners if known_unknown.revision == revision else frozenset()
         unknown = unknown - none
         for row in NAMESPACES.all(view) if unknown else ():
             owner = owner_of(row.name)
@@ -150,7 +150,7 @@ class OutputRules:
                 unknown.discard(owner)
                 if not unknown:
                     return
-        self._nobodys = _Nobodys(revision, none | unknown)
+        self._unknown = _UnknownOwners(revision, none | unknown)
 
     def _at_most(self, keep_ms: int) -> int:
         return keep_ms if self.keep_most_ms is None else min(keep_ms, self.keep_most_ms)
@@ -161,7 +161,7 @@ def output_of(config: NodeConfig, rules: OutputRules, now_ms: int) -> OutputStor
     return OutputStore(
         config.data / "output",
         keep_bytes=config.output_keep_bytes,
-        says_whose=config.output_ship is not None,
+        writes_owners=config.output_ship is not None,
         now_ms=now_ms,
         share_of=rules.share_of,
     )

@@ -1,8 +1,9 @@
-"""Says whose an output is, in a record of its own before that of the output, on nodes that ship what runs print.
+"""An owner record precedes each output record and names its job, instance and namespace. Only nodes that ship the
+output of runs write them.
 
 The log says where an output lies, and not the other way round; and its rows may be gone before a receiver that was down
-takes the output. So the run is named beside it, on the same disk with the same flush. To a version that knows nothing
-of this it is a record like any other, which no place in the log refers to.
+takes the output. So the run is named beside it, on the same disk with the same flush. A version without owner records
+reads one as a record like any other, to which no place in the log refers.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _KIND = 4  # beside the streams of frames
 NAMED_MAX = 2_048  # bytes of such a record's body
 
 
-class Whose(msgspec.Struct, frozen=True, array_like=True):
-    """The run that an output is of."""
+class OutputOwner(msgspec.Struct, frozen=True, array_like=True):
+    """Names the run that an output is of."""
 
     namespace: str
     job: str  # its name; its id when it has none
@@ -32,11 +33,11 @@ class Whose(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Whose).decode
+_decode = msgspec.msgpack.Decoder(OutputOwner).decode
 
 
-def whose_of(view: ReadView, session: int, token: int) -> Whose | None:
-    """Returns whose a live attempt of this session is; None: it has no such attempt."""
+def owner_of_run(view: ReadView, session: int, token: int) -> OutputOwner | None:
+    """Returns the owner of the output of a live attempt of this session; None: it has no such attempt."""
     key = view.get(Table.ASSIGNED, assigned_key(session, token))
     instance = None if key is None else INSTANCES.get(view, key)
     attempt = None if instance is None else instance.live
@@ -45,25 +46,27 @@ def whose_of(view: ReadView, session: int, token: int) -> Whose | None:
     job = JOBS.get(view, instance.job_id)
     namespace, name = ("", None) if job is None else (job.namespace, job.name)
     worker = worker_name(attempt.node) or ""
-    return Whose(namespace, name or job_text(instance.job_id), instance_text(instance.key), attempt.number, worker)
+    return OutputOwner(
+        namespace, name or job_text(instance.job_id), instance_text(instance.key), attempt.number, worker
+    )
 
 
-def whose_was_told(namespace: str, told: Mapping[str, str]) -> Whose | None:
-    """Returns the same of what the run of a node was told of itself (tasks.told_of); None: it was told nothing."""
-    if "RAFTSCHED_INSTANCE_ID" not in told:
+def owner_of_local(namespace: str, run_env: Mapping[str, str]) -> OutputOwner | None:
+    """Returns the owner of the output of a run on this node, from its variables (tasks.env_of); None: it has none."""
+    if "RAFTSCHED_INSTANCE_ID" not in run_env:
         return None
-    job = told["RAFTSCHED_JOB_NAME"] or told["RAFTSCHED_JOB_ID"]
-    return Whose(namespace, job, told["RAFTSCHED_INSTANCE_ID"], int(told["RAFTSCHED_ATTEMPT"]))
+    job = run_env["RAFTSCHED_JOB_NAME"] or run_env["RAFTSCHED_JOB_ID"]
+    return OutputOwner(namespace, job, run_env["RAFTSCHED_INSTANCE_ID"], int(run_env["RAFTSCHED_ATTEMPT"]))
 
 
-def body_of(whose: Whose) -> bytes:
-    """Returns the body of the record that says it."""
-    packed = _encode(whose)
+def body_of(owner: OutputOwner) -> bytes:
+    """Returns the body of an owner record."""
+    packed = _encode(owner)
     return HEAD.pack(_KIND, len(packed)) + packed
 
 
-def read_body(body: bytes) -> Whose | None:
-    """Returns what the body of a record says; None: it is that of an output."""
+def read_body(body: bytes) -> OutputOwner | None:
+    """Returns the owner that the body of a record names; None: it is the body of an output record."""
     if len(body) < HEAD.size or body[0] != _KIND:
         return None
     try:

@@ -21,7 +21,7 @@ class SegmentAges:
         self._begun: dict[int, int] = {}  # number -> when it was first seen to have something (UTC ms)
         self.finished: set[int] = set()  # numbers of segments that get no more
 
-    def look(self, number: int, path: Path, now_ms: int, keep_ms: int) -> None:
+    def finish_if_old(self, number: int, path: Path, now_ms: int, keep_ms: int) -> None:
         """Finishes a segment that has something, and was begun a sixteenth of the time ago for which it is kept."""
         if number in self.finished:
             return

@@ -26,16 +26,16 @@ from raftsched.output.format.records import (
     DAMAGED,
     HEADER,
     HEADER_SIZE,
-    Told,
+    FrameDigests,
     body_size,
     checked_text,
+    digests_of,
     head_of,
     pieces_of,
-    told_of,
 )
 from raftsched.output.format.segments import newest_ms, owner_of
 from raftsched.output.keeping.lost_segments import has_name
-from raftsched.output.keeping.owner_record import Whose, body_of
+from raftsched.output.keeping.owner_record import OutputOwner, body_of
 from raftsched.output.keeping.segment_table import SegmentTable, Synced
 from raftsched.output.reading.open_outputs import OpenTexts, stream_number
 from raftsched.output.reading.reading import Text
@@ -60,7 +60,7 @@ class Record:
     spooled: bool = False
     truncated: int = 0
     namespace: str = ""  # of the job
-    whose: Whose | None = None  # written before it where the store says whose outputs are
+    owner: OutputOwner | None = None  # written before it where the store says whose outputs are
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class OutputStore:
         segment_bytes: int = 64 * 1024 * 1024,
         keep_bytes: int | None = None,
         keep_largest: int = 0,
-        says_whose: bool = False,
+        writes_owners: bool = False,
         now_ms: int = 0,
         share_of: Callable[[str], int | None] = _no_share,
     ) -> None:
@@ -95,7 +95,7 @@ class OutputStore:
         makes sure that nothing of an earlier process of this node runs any more, or opens another one's directory
         for reading only. `max_attempt_bytes`: kept of an attempt for which `bound` says nothing. `keep_bytes`: of all
         segments, and no less than so many (`keep_largest`) of the largest that `bound` was told of; beyond that the
-        oldest go. `says_whose`: what is written says whose it is (whose.py). `now_ms`: the time (UTC); a process that
+        oldest go. `writes_owners`: it writes owner records (owner_record). `now_ms`: the time (UTC); a process that
         begins later gives segments higher numbers, on another disk as well. `share_of`: how many bytes a namespace may
         have, None: no such limit; asked before output is written, by the thread that writes it."""
         self.directory = directory
@@ -103,7 +103,7 @@ class OutputStore:
         self.max_attempt_bytes = max_attempt_bytes
         self._segment_bytes = segment_bytes
         self._keep_bytes, self._keep_largest = keep_bytes, keep_largest
-        self.says_whose = says_whose
+        self.writes_owners = writes_owners
         self._bounds: dict[int, int] = {}  # token -> bytes that are kept of an attempt that goes on
         self._largest = 0
         self._share_of = share_of
@@ -189,8 +189,8 @@ class OutputStore:
         if not body:
             return None
         text = spool.render(body)
-        told = Told(len(body), hashlib.sha256(body).digest(), len(text), hashlib.sha256(text).digest())
-        return self._write(record, told, iter((body,)), share, starts)
+        digests = FrameDigests(len(body), hashlib.sha256(body).digest(), len(text), hashlib.sha256(text).digest())
+        return self._write(record, digests, iter((body,)), share, starts)
 
     def _append_spooled(self, record: Record, share: int | None, starts: dict[int, int]) -> OutputRef | None:
         """A piece at a time: one may be larger than what a node has memory for."""
@@ -202,19 +202,19 @@ class OutputStore:
             size = os.fstat(fd).st_size
             if not size:
                 return None
-            return self._write(record, told_of(fd, 0, size), pieces_of(fd, 0, size), share, starts)
+            return self._write(record, digests_of(fd, 0, size), pieces_of(fd, 0, size), share, starts)
         finally:
             os.close(fd)
 
     def _write(
-        self, record: Record, told: Told, pieces: Iterator[bytes], share: int | None, starts: dict[int, int]
+        self, record: Record, digests: FrameDigests, pieces: Iterator[bytes], share: int | None, starts: dict[int, int]
     ) -> OutputRef:
-        before = _named(record, record.whose) if self.says_whose and record.whose is not None else b""
-        head = head_of(told.size, record.token, record.ended_at_ms, record.truncated, told.sha256)
-        size = len(before) + HEADER_SIZE + told.size
+        before = _named(record, record.owner) if self.writes_owners and record.owner is not None else b""
+        head = head_of(digests.size, record.token, record.ended_at_ms, record.truncated, digests.sha256)
+        size = len(before) + HEADER_SIZE + digests.size
         at = self._open[""] if share is None else self._room_of(owner_of(record.namespace), size, share, starts)
         if at is None:
-            return OutputRef(NOWHERE, 0, told.shown, told.shown_sha256, record.truncated)
+            return OutputRef(NOWHERE, 0, digests.shown, digests.shown_sha256, record.truncated)
         end = at.end
         offset = end + len(before)
         starts.setdefault(at.number, end)
@@ -224,7 +224,7 @@ class OutputStore:
                 done += os.pwrite(at.fd, memoryview(piece)[done:], end + done)
             end += done
         self._count(at, end)
-        return OutputRef(at.number, offset, told.shown, told.shown_sha256, record.truncated)
+        return OutputRef(at.number, offset, digests.shown, digests.shown_sha256, record.truncated)
 
     def _room_of(self, owner: str, size: int, share: int, starts: dict[int, int]) -> _Open | None:
         """Returns the segment to which so many bytes more are written, after the oldest made room for them. None: they
@@ -387,7 +387,9 @@ class OutputStore:
         with self._lock:
             for number, segment in self._table.segments.items():
                 if segment.size:
-                    self._table.ages.look(number, self._table.path_of(number), now_ms, own.get(segment.owner, keep_ms))
+                    self._table.ages.finish_if_old(
+                        number, self._table.path_of(number), now_ms, own.get(segment.owner, keep_ms)
+                    )
         return self.drop_before(now_ms - keep_ms, {owner: now_ms - ms for owner, ms in own.items()})
 
     def drop_before(self, ms: int, own: Mapping[str, int] = MappingProxyType({})) -> int:
@@ -430,7 +432,7 @@ class OutputStore:
         if at is not None and at.number == number:
             self._shut(owner)
 
-    def look(self) -> None:
+    def scan(self) -> None:
         """Finds out whether others removed, hid or cut off files of segments (lost_segments.py); to be called each
         minute. Raises OSError."""
         with self._lock:
@@ -462,9 +464,9 @@ class OutputStore:
         return self.live_directory / spool.live_name(token)
 
 
-def _named(record: Record, whose: Whose) -> bytes:
+def _named(record: Record, owner: OutputOwner) -> bytes:
     """Returns the record that says whose the next one is."""
-    body = body_of(whose)
+    body = body_of(owner)
     digest = hashlib.sha256(body).digest()
     return head_of(len(body), record.token, record.ended_at_ms, record.truncated, digest) + body
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from raftsched.output.format.records import HEADER, HEADER_SIZE, body_size, pieces_of
-from raftsched.output.keeping.owner_record import NAMED_MAX, Whose, read_body
+from raftsched.output.keeping.owner_record import NAMED_MAX, OutputOwner, read_body
 from raftsched.output.keeping.segment_table import Synced
 from raftsched.output.receivers.lines import Line, frames_in, lines_of
 from raftsched.output.receivers.marks import Mark
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class Entry(NamedTuple):
     """A line, and whose it is. `at_ns`: when its attempt ended (UTC), and as much later as keeps lines in order."""
 
-    whose: Whose
+    owner: OutputOwner
     token: int
     at_ns: int
     line: Line
@@ -75,7 +75,7 @@ class _Named(NamedTuple):
     begin: int
     end: int
     token: int
-    whose: Whose
+    owner: OutputOwner
 
 
 class _Step(NamedTuple):
@@ -165,15 +165,15 @@ class Unshipped:
     ) -> Iterator[_Step]:
         """Yields the lines of an output, or one step to pass over it. `mark`: that before it, or within its lines."""
         passed = Mark(record.end, 0, mark.last_ns)
-        if before is None or before.token != record.token or not self._is_wanted(before.whose):
+        if before is None or before.token != record.token or not self._is_wanted(before.owner):
             yield _Step(passed)
         elif not _is_whole(fd, record):
             yield _Step(passed, damaged=record.end - record.begin)
         else:
             yield from self._lines(segment, record, before, mark)
 
-    def _is_wanted(self, whose: Whose) -> bool:
-        return self._namespaces is None or whose.namespace in self._namespaces
+    def _is_wanted(self, owner: OutputOwner) -> bool:
+        return self._namespaces is None or owner.namespace in self._namespaces
 
     def _lines(self, segment: Synced, record: _Record, before: _Named, mark: Mark) -> Iterator[_Step]:
         taken = mark.lines if mark.at == before.begin else 0
@@ -185,7 +185,7 @@ class Unshipped:
             if line.number > taken:
                 last_ns = ended_ns + line.number if was_ahead else max(ended_ns, last_ns + 1)
                 after = Mark(before.begin, line.number, last_ns)
-                yield _Step(after, Entry(before.whose, record.token, last_ns, line))
+                yield _Step(after, Entry(before.owner, record.token, last_ns, line))
         yield _Step(Mark(record.end, 0, last_ns))
 
 
@@ -218,13 +218,13 @@ def _record_at(fd: int, at: int, end: int) -> _Record | None:
     return _Record(at, at + HEADER_SIZE + size, token, ended_at_ms, sha256)
 
 
-def _named(fd: int, record: _Record) -> Whose | None:
+def _named(fd: int, record: _Record) -> OutputOwner | None:
     """Returns whose the next record is, where this one says that; None: it is an output."""
     at, size = record.begin + HEADER_SIZE, record.end - record.begin - HEADER_SIZE
     if size > NAMED_MAX:
         return None
-    whose = read_body(os.pread(fd, size, at))
-    return whose if whose is not None and _is_whole(fd, record) else None
+    owner = read_body(os.pread(fd, size, at))
+    return owner if owner is not None and _is_whole(fd, record) else None
 
 
 def _is_whole(fd: int, record: _Record) -> bool:

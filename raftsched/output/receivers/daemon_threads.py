@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 
-async def apart(do: Callable[[], None]) -> None:
+async def in_daemon_thread(do: Callable[[], None]) -> None:
     """Does it in a thread of its own. Raises what it raises; cancelled, it leaves the thread behind."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()

@@ -89,16 +89,16 @@ class Loki:
 
 def metadata_of(entry: Entry) -> dict[str, str]:
     """Returns the structured metadata of a line: names and texts."""
-    whose = entry.whose
+    owner = entry.owner
     found = {
-        "job": whose.job,
-        "instance": whose.instance,
-        "attempt": str(whose.attempt),
+        "job": owner.job,
+        "instance": owner.instance,
+        "attempt": str(owner.attempt),
         "token": str(entry.token),
         "line": str(entry.line.number),
     }
-    if whose.worker:
-        found["worker"] = whose.worker
+    if owner.worker:
+        found["worker"] = owner.worker
     if entry.line.goes_on:
         found["goes_on"] = "true"
     return found
@@ -108,7 +108,7 @@ def body_of(lines: Sequence[Packed], node_id: str) -> bytes:
     """Returns what is pushed: the lines by their labels, in order."""
     streams: dict[tuple[str, str], list[bytes]] = {}
     for entry, data in lines:
-        streams.setdefault((entry.whose.namespace, entry.line.stream), []).append(data)
+        streams.setdefault((entry.owner.namespace, entry.line.stream), []).append(data)
     parts = []
     for (namespace, stream), values in streams.items():
         labels = {"service_name": SERVICE, "namespace": namespace, "stream": stream, "node": node_id}

@@ -90,7 +90,7 @@ class Shipper:
     def start(self) -> None:
         self._tasks = [
             background.start("output-shipping", self._keep(self.ship)),
-            background.start("output-shipping", self._keep(self.look)),
+            background.start("output-shipping", self._keep(self.note_waiting)),
         ]
 
     async def stop(self) -> None:
@@ -115,7 +115,7 @@ class Shipper:
             try:
                 await do()
             except OSError as error:  # one round that failed is made again
-                self._say("error", "output could not be shipped: %s", error)
+                self._log_rarely("error", "output could not be shipped: %s", error)
             except Exception as error:
                 background.note("output-shipping", error)
 
@@ -152,13 +152,13 @@ class Shipper:
             except NotTaken as why:
                 self.failures += 1
                 self._failing = True
-                self._say("not taken", "output is not taken, and waits: %s", why)
+                self._log_rarely("not taken", "output is not taken, and waits: %s", why)
                 await self._sleep(max(pause_s, min(why.after_s, RETRY_MOST_S)))
                 pause_s = min(2 * pause_s, RETRY_MOST_S)
             except Refused as why:
                 self._failing = False
                 self.dropped["refused"] += batch.size
-                self._say("refused", "output was refused, and is dropped: %s", why)
+                self._log_rarely("refused", "output was refused, and is dropped: %s", why)
                 return
             else:
                 self.lines += len(batch.lines)
@@ -170,7 +170,7 @@ class Shipper:
 
     # ------------------------------------------------------------ looking
 
-    async def look(self) -> None:
+    async def note_waiting(self) -> None:
         """Notes what waits, and what has been deleted before it was shipped."""
         segments = await asyncio.to_thread(self._output.synced)
         there = {segment.number: segment.size for segment in segments}
@@ -182,14 +182,16 @@ class Shipper:
                 self._marks.forget(number)
         self._sizes = there
         self.waiting_bytes, self.waiting_since_ms = await asyncio.to_thread(waiting, segments, self._marks.of)
-        self._say_dropped()
+        self._log_dropped()
 
-    def _say_dropped(self) -> None:
+    def _log_dropped(self) -> None:
         new = self.dropped["deleted"] + self.dropped["damaged"] - self._dropped_said
-        if new and self._say("dropped", "%d bytes of output were deleted or damaged before they were shipped", new):
+        if new and self._log_rarely(
+            "dropped", "%d bytes of output were deleted or damaged before they were shipped", new
+        ):
             self._dropped_said += new
 
-    def _say(self, what: str, words: str, *about: object) -> bool:
+    def _log_rarely(self, what: str, words: str, *about: object) -> bool:
         """Tells the log, once a minute. Returns whether it did."""
         now_ms = self._clock.boot_ms()
         if what in self._said and now_ms - self._said[what] < SAY_MS:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from raftsched.output.receivers.batches import Entry, Packed
-from raftsched.output.receivers.daemon_threads import apart
+from raftsched.output.receivers.daemon_threads import in_daemon_thread
 from raftsched.output.receivers.shipper import NotTaken
 
 _encode = msgspec.json.Encoder().encode
@@ -32,7 +32,7 @@ class StandardOutput:
         """Raises NotTaken: it is closed."""
         data = b"".join(line.data for line in lines)
         try:
-            await apart(lambda: self._write(data))
+            await in_daemon_thread(lambda: self._write(data))
         except OSError as error:
             raise NotTaken(f"standard output cannot be written ({error.strerror})") from None
 
@@ -50,22 +50,22 @@ class StandardOutput:
 
 def line_of(entry: Entry, node_id: str) -> dict[str, Any]:
     """Returns the object of a line. `type` tells it from lines of other programs, and of this one."""
-    whose, line = entry.whose, entry.line
+    owner, line = entry.owner, entry.line
     found: dict[str, Any] = {
         "type": "output",
         "at": time_text(entry.at_ns),
         "node": node_id,
-        "namespace": whose.namespace,
-        "job": whose.job,
-        "instance": whose.instance,
-        "attempt": whose.attempt,
+        "namespace": owner.namespace,
+        "job": owner.job,
+        "instance": owner.instance,
+        "attempt": owner.attempt,
         "token": entry.token,
         "stream": line.stream,
         "line": line.number,
         "text": line.text,
     }
-    if whose.worker:
-        found["worker"] = whose.worker
+    if owner.worker:
+        found["worker"] = owner.worker
     if line.goes_on:
         found["goes_on"] = True
     return found

@@ -21,9 +21,9 @@ from contextlib import suppress
 from typing import Any
 
 from raftsched.config.addresses import Address
-from raftsched.output.keeping.owner_record import Whose
+from raftsched.output.keeping.owner_record import OutputOwner
 from raftsched.output.receivers.batches import Entry, Packed
-from raftsched.output.receivers.daemon_threads import apart
+from raftsched.output.receivers.daemon_threads import in_daemon_thread
 from raftsched.output.receivers.shipper import NotTaken
 from raftsched.output.receivers.standard_output import time_text
 from raftsched.output.receivers.trust import Trust
@@ -57,7 +57,7 @@ class Format:
         self._node_id = node_id
         self._host = printable(host, HOST_MAX)
         self._most = most
-        self._about: tuple[Whose, int, str] | None = None  # the stream of an attempt that a line was of last,
+        self._about: tuple[OutputOwner, int, str] | None = None  # the stream of an attempt that a line was of last,
         self._of_all = ("", "")  # and what all of them have
 
     def messages(self, entry: Entry) -> Iterator[bytes]:
@@ -75,7 +75,7 @@ class Format:
     def _head(self, entry: Entry, part: int) -> bytes:
         """HEADER and STRUCTURED-DATA."""
         line = entry.line
-        about = entry.whose, entry.token, line.stream
+        about = entry.owner, entry.token, line.stream
         if about != self._about:
             self._about, self._of_all = about, self._of_each_line(*about)
         before, behind = self._of_all
@@ -86,21 +86,21 @@ class Format:
             own += ' goes_on="true"'
         return f"{before}{time_text(entry.at_ns)}{behind}{own}]".encode("utf-8", "replace")
 
-    def _of_each_line(self, whose: Whose, token: int, stream: str) -> tuple[str, str]:
+    def _of_each_line(self, owner: OutputOwner, token: int, stream: str) -> tuple[str, str]:
         """Returns what is before the time, and what is behind it, in every line of this stream of an attempt."""
         told = {
-            "namespace": whose.namespace,
-            "job": whose.job,
-            "instance": whose.instance,
-            "attempt": whose.attempt,
+            "namespace": owner.namespace,
+            "job": owner.job,
+            "instance": owner.instance,
+            "attempt": owner.attempt,
             "token": token,
             "node": self._node_id,
             "stream": stream,
         }
-        if whose.worker:
-            told["worker"] = whose.worker
+        if owner.worker:
+            told["worker"] = owner.worker
         data = " ".join(f'{name}="{escaped(str(value))}"' for name, value in told.items())
-        procid = printable(whose.instance, 128)
+        procid = printable(owner.instance, 128)
         before = f"<{FACILITY * 8 + SEVERITIES[stream]}>1 "
         return before, f" {self._host} {APP} {procid} {stream} [{SD_ID} {data}"
 
@@ -149,7 +149,7 @@ class Datagrams:
     async def take(self, lines: Sequence[Packed]) -> None:
         """Raises NotTaken."""
         try:
-            await apart(lambda: self._send(lines))
+            await in_daemon_thread(lambda: self._send(lines))
         except OSError as error:
             self._shut()
             raise NotTaken(f"{self._to}: {error.strerror or error}") from None
@@ -216,7 +216,7 @@ class Stream:
         """Raises NotTaken. What was sent before over a connection that breaks is sent again over the next one."""
         data = b"".join(line.data for line in lines)
         try:
-            await apart(lambda: self._send(data))
+            await in_daemon_thread(lambda: self._send(data))
         except TimeoutError:
             self._shut()
             raise NotTaken(f"{self._to} does not take it") from None

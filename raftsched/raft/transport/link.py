@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import hmac
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from raftsched.raft import codec
-from raftsched.raft.transport.tls import Broken, Seal
-
-if TYPE_CHECKING:
-    from raftsched.raft.transport.transport import Transport
+from raftsched.raft.options import RaftOptions
+from raftsched.raft.transport.refusals import Refusals
+from raftsched.raft.transport.tls import Broken, Seal, Wire
 
 _GREETING_MAX_BYTES = 4 * 1024  # from an end that has proved nothing
 _HELLO_MAX_BYTES = 64 * 1024
@@ -34,10 +33,32 @@ def proof(key: bytes, role: bytes, dialer: codec.Greeting, acceptor: codec.Greet
     return hmac.digest(key, b"raftsched/2 " + role + b"\0" + greetings + binding, "sha256")
 
 
+class Owner(Protocol):
+    """The part of the transport that a link needs: this node's own side, and who hears what the link brings."""
+
+    node_id: str
+    keys: tuple[bytes, ...]
+    wire: Wire
+    refusals: Refusals
+    options: RaftOptions
+    now: Callable[[], float]
+    nonce: Callable[[int], bytes]
+    hello: Callable[[], codec.Hello]
+    refusal: Callable[[codec.Hello], str | None]
+    on_frame: Callable[[str, int, codec.Frame], None]
+
+    def dials(self, peer: codec.Hello) -> bool: ...
+    def verifies(self, frame: codec.Proof, expected: bytes) -> bool: ...
+    def opened(self, link: Link) -> None: ...
+    def proved(self, link: Link) -> None: ...
+    def welcomed(self, link: Link, hello: codec.Hello) -> None: ...
+    def lost(self, link: Link) -> None: ...
+
+
 class Link(asyncio.Protocol):
     """One TCP connection, from the handshake to its end."""
 
-    def __init__(self, owner: Transport, expected: str | None) -> None:
+    def __init__(self, owner: Owner, expected: str | None) -> None:
         self.expected = expected  # the peer that was dialled; None: accepted
         self.peer: str | None = None  # once open
         self.proven = False  # the other end holds the key

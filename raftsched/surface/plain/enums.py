@@ -23,4 +23,17 @@ JOB_EVENT_NAME = (
     "not_run_since",
 )
 OVERLAP_NAME = ("forbid", "allow", "queue_one", "queue_all", "replace")
+LIVE_STATE_NAME = ("WAITING", "LAUNCHED", "RUNNING", "RETRYING")
+END_STATE_NAME = ("SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED")
+INSTANCE_STATE_NAME = (
+    "WAITING",
+    "LAUNCHED",
+    "RUNNING",
+    "RETRYING",
+    "SUCCEEDED",
+    "FAILED",
+    "TIMED_OUT",
+    "KILLED",
+    "SKIPPED",
+)
 ROLE_NAME = ("worker", "viewer", "editor", "operator", "admin")

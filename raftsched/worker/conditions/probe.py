@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import fnmatch
 import glob
-import http.client
-import io
 import os
 import re
 import socket
@@ -17,7 +15,6 @@ import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
-from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from raftsched.core.model import Condition, ConditionKind
@@ -28,7 +25,6 @@ from raftsched.worker.processes.users import User, thread_as
 
 ENTRIES_MAX = 200_000  # names of files that one look goes through
 CONNECT_MIN_S = 0.001  # to connect in, when the time is over: a connection with no seconds does not wait
-HEAD_MAX = 64 * 1024  # bytes that a server answers, interim answers (1xx) among them, before its status is known
 
 
 @cache
@@ -49,32 +45,6 @@ class TooMany(Exception):
     """More files than one look goes through."""
 
 
-class _Head(io.RawIOBase):
-    """Reads the beginning of an answer, and counts it: http.client reads as many interim answers as come."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._room = HEAD_MAX
-
-    def readline(self, size: int | None = -1) -> bytes:
-        """Raises HTTPException."""
-        line = self._stream.readline(-1 if size is None else size)
-        self._room -= len(line)
-        if self._room < 0:
-            raise http.client.HTTPException(f"more than {HEAD_MAX} bytes came, and no answer")
-        return line
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-
-class _Response(http.client.HTTPResponse):
-    def begin(self) -> None:
-        self.fp = _Head(self.fp)  # type: ignore[assignment]
-        super().begin()
-
-
 class ConditionProbe:
     """`missing` in one thread; the rest from another."""
 
@@ -93,7 +63,7 @@ class ConditionProbe:
         self.given_up = False
         self._entries = 0
         self._unreadable = ""
-        self._connection: http.client.HTTPConnection | None = None
+        self._socket: socket.socket | None = None
         self.doing = ""
 
     def missing(self) -> str | None:
@@ -112,10 +82,10 @@ class ConditionProbe:
     def give_up(self) -> None:
         """Asks the look to end."""
         self.given_up = True
-        connection = self._connection
-        if connection is not None and connection.sock is not None:
+        connection = self._socket
+        if connection is not None:
             with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
     # ------------------------------------------------------------ paths
 
@@ -194,28 +164,27 @@ class ConditionProbe:
             status = self._get(condition.target)
         except Refused as refused:
             return f"GET {condition.target} is not sent: the node {refused}."
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, ValueError) as error:
             if self.given_up:
                 raise GivenUp from None
             words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             return f"GET {condition.target} failed: {words or type(error).__name__}."
         finally:
-            self._connection = None
+            self._socket = None
         if status == condition.status or (not condition.status and 200 <= status <= 299):
             return None
         return f"GET {condition.target} answered {status}; {condition.status or '200 to 299'} is wanted."
 
-    def _connect(self, address: tuple[str, int], timeout: float, source: object = None) -> socket.socket:
-        """A connection to an address that was checked, in `timeout` seconds: each may take half of what is left, the
-        last one all. Raises OSError, Refused and GivenUp."""
-        host, port = address
+    def _connect(self, host: str, port: int) -> socket.socket:
+        """Returns a connection to an address that was checked: each may take half of the time that is left, the last
+        one all. Raises OSError, Refused and GivenUp."""
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         addresses, refused = permitted_addresses(
             self._destinations, asked_for(host), port, [info[4][0] for info in found]
         )
         if refused is not None:
             raise Refused(refused)
-        end = self._clock.monotonic() + timeout
+        end = self._clock.monotonic() + self._limit_s
         for left in range(len(addresses), 0, -1):
             if self.given_up:
                 raise GivenUp
@@ -226,31 +195,26 @@ class ConditionProbe:
                 if left == 1:
                     raise
             else:
-                connected.settimeout(timeout)
+                connected.settimeout(self._limit_s)
                 return connected
         raise AssertionError("there is an address, or a refusal")
 
     def _get(self, address: str) -> int:
-        """The status of the answer; redirects are not followed, and the body is not read."""
+        """Returns the status of the answer; redirects are not followed, and the body is not read."""
+        from raftsched.worker.conditions.http_status import Question
+
         url = urlsplit(address)
-        host, port = url.hostname or "", url.port
-        if url.scheme == "https":
-            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, port, timeout=self._limit_s, context=_tls()
-            )
-        else:
-            connection = http.client.HTTPConnection(host, port, timeout=self._limit_s)
-        connection._create_connection = self._connect  # type: ignore[attr-defined]  # before TLS, if any
-        connection.response_class = _Response
-        self._connection = connection
+        host, usual = url.hostname or "", 443 if url.scheme == "https" else 80
+        port = usual if url.port is None else url.port
+        question = Question(host, port, usual, (url.path or "/") + (f"?{url.query}" if url.query else ""))
+        self._socket = connection = self._connect(host, port)
         try:
-            connection.connect()
+            if url.scheme == "https":
+                connection = _tls().wrap_socket(connection, server_hostname=host, do_handshake_on_connect=False)
+                self._socket = connection
+                connection.do_handshake()
             if self.given_up:
                 raise GivenUp
-            target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-            connection.request(
-                "GET", target, headers={"Accept": "*/*", "User-Agent": "raftsched", "Connection": "close"}
-            )
-            return connection.getresponse().status
+            return question.status(connection)
         finally:
             connection.close()

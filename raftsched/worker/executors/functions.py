@@ -130,7 +130,7 @@ class Functions:
         found = self._known[name] = Function(target, values if values != self.usual else None, context)
         return found
 
-    def look(self, since_ms: int) -> None:
+    def note_new_modules(self, since_ms: int) -> None:
         """Notes the files of the modules that were imported since this time (UTC ms)."""
         if len(sys.modules) == len(self._seen):
             return

@@ -131,7 +131,7 @@ class HttpService:
             capture.write(STDERR, f"raftsched: {error}\n".encode(), self._clock.boot_ms())
         frames, spooled, truncated = capture.finish(token)
         ended = max(self._clock.wall_ms(), started)
-        said = None if retry_after_ms is None else wire.Said(delay_ms=retry_after_ms)
+        said = None if retry_after_ms is None else wire.SelfReport(delay_ms=retry_after_ms)
         done = wire.Finished(token, outcome, started, ended, None, error, result, frames, spooled, truncated, said=said)
         self._runs.pop(token, None)
         self._asked.pop(token, None)

@@ -78,12 +78,12 @@ class PythonService:
             task = wire.decode_task(view[PACKET_HEAD.size : size])
             shared.hide(task.hidden)
             reads = shared.reads
-            own_run.in_process = teller = Teller(partial(_says, work, token))
+            own_run.in_process = teller = Teller(partial(_send_self_report, work, token))
             flags, done = self._run(token, task, teller)
             own_run.in_process = None
             if os.getpid() != me:  # a child forked by the function came back from it
                 os._exit(0)
-            self._functions.look(done.started_at_ms or 0)
+            self._functions.note_new_modules(done.started_at_ms or 0)
             runs += 1
             if runs >= self._runs_max or self._remains.any(self._memory_max, done.outcome == wire.SUCCEEDED):
                 flags |= wire.DIRTY
@@ -120,12 +120,12 @@ class PythonService:
             return wire.STALE, wire.Finished(token, wire.LOST, None, started)
         except (Refused, NotRun) as exc:
             outcome, error, flags = wire.FAILED, str(exc), wire.DIRTY
-            _say(f"raftsched: {exc}\n")
+            _write_error(f"raftsched: {exc}\n")
         except SystemExit as exc:
             self._functions.usual.put_back()
             exit_code, said = _exit_of(exc)
             if said is not None:
-                _say(f"{said}\n")
+                _write_error(f"{said}\n")
             if function is None:
                 outcome, flags = wire.FAILED, wire.DIRTY
                 what = f"{_EXIT_AT_IMPORT}: exit code {exit_code}"
@@ -154,7 +154,7 @@ class PythonService:
             error = wire.shorten(error)
         done = wire.Finished(token, outcome, started, ended, exit_code, error, result)
         if verdict or teller.said:
-            words = wire.Said(teller.percent, teller.text, teller.kept, verdict, delay_ms)
+            words = wire.SelfReport(teller.percent, teller.text, teller.kept, verdict, delay_ms)
             done = msgspec.structs.replace(done, said=words)
         return flags, done
 
@@ -167,7 +167,7 @@ class PythonService:
         except BaseException as failed:  # something that the interpreter needs was replaced in this process
             error, sound = f"{type(exc).__name__}: <cannot be described: {type(failed).__name__}>", False
             text = f"{error}\n"
-        return error, _say(text) and sound and vars(builtins) == self._builtins
+        return error, _write_error(text) and sound and vars(builtins) == self._builtins
 
     def _surround(self, task: wire.Python) -> None:
         self._context.put_back(task.env)
@@ -183,9 +183,11 @@ class PythonService:
                 raise Refused(f"this node {wrong}")
 
 
-def _says(work: socket.socket, token: int, percent: int | None, text: str | None, kept: bytes | None) -> None:
+def _send_self_report(
+    work: socket.socket, token: int, percent: int | None, text: str | None, kept: bytes | None
+) -> None:
     """Tells the supervisor what the run says of itself, unless there is no room for it now."""
-    packet = bytes((wire.SAYS,)) + wire.encode(wire.Progress(token, wire.Said(percent, text, kept)))
+    packet = bytes((wire.SAYS,)) + wire.encode(wire.Progress(token, wire.SelfReport(percent, text, kept)))
     with suppress(OSError):
         work.send(packet, socket.MSG_DONTWAIT)
 
@@ -211,7 +213,7 @@ def _reason_of(exc: Word) -> str:
         return ""
 
 
-def _say(text: str) -> bool:
+def _write_error(text: str) -> bool:
     """False: stderr, which is the job's, did not take it."""
     try:
         sys.stderr.write(text)

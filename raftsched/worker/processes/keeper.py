@@ -31,7 +31,7 @@ from raftsched.worker.processes.linux import (
     reap_orphans,
     term_tree,
 )
-from raftsched.worker.processes.report_lines import EVERY_MS, SaidLines
+from raftsched.worker.processes.report_lines import EVERY_MS, ReportLines
 from raftsched.worker.processes.users import PIDS_MAX, User
 from raftsched.worker.processes.wire import receive
 from raftsched.worker.session.shortage import cannot_start, is_shortage
@@ -85,7 +85,7 @@ class Tree:
         self.clock = SystemClock()
         self.control = control
         self.capture = Capture(context.live_directory, output_max)
-        self.lines: SaidLines | None = None  # what the run says of itself; None: it is not listened to
+        self.lines: ReportLines | None = None  # what the run says of itself; None: it is not listened to
         self.asked: int | None = None  # outcome, once it was asked to end
         self.lost = False  # killed for the sake of the lease
         self.stopping = False  # its node stops
@@ -98,8 +98,8 @@ class Tree:
         self._life_fd = context.life_fd
         self._kill_at: int | None = None
         self._caught_at: int | None = None  # when to look whether SIGTERM would be noticed
-        self._termed_at: int | None = None  # when this process was sent SIGTERM, as all of its node were
-        self._told = False  # was sent SIGTERM
+        self._term_came_at: int | None = None  # when this process was sent SIGTERM, as all of its node were
+        self._term_sent = False  # was sent SIGTERM
         self._main_over = False
         self._timer: BootTimer
         self._poll = select.poll()
@@ -159,7 +159,7 @@ class Tree:
         if self.asked is None:
             self.asked = outcome
             self._kill_within(grace_ms)
-            self._tell()
+            self._send_term()
 
     def wind_down(self, grace_ms: int) -> None:
         """The node stops: the run may come to an end within the grace period. SIGTERM tells it so when anything in it
@@ -172,26 +172,26 @@ class Tree:
     @property
     def for_node(self) -> bool:
         """True when its end, unless it succeeded, is no word on the run: its node stops, and ended it or told it to."""
-        if self.stopping and (self.cut or self._told):
+        if self.stopping and (self.cut or self._term_sent):
             return True
-        if self._termed_at is None and self.exit_code == 128 + signal.SIGTERM:
+        if self._term_came_at is None and self.exit_code == 128 + signal.SIGTERM:
             time.sleep(_TERM_LATE_S)  # it was sent to one process after the other
-        return self._termed
+        return self._term_came
 
     @property
-    def _termed(self) -> bool:
-        return self._termed_at is not None and self.clock.boot_ms() - self._termed_at <= _MEANT_FOR_NODE_MS
+    def _term_came(self) -> bool:
+        return self._term_came_at is not None and self.clock.boot_ms() - self._term_came_at <= _MEANT_FOR_NODE_MS
 
     def _kill_within(self, grace_ms: int) -> None:
         kill_at = self.clock.boot_ms() + grace_ms
         self._kill_at = kill_at if self._kill_at is None else min(self._kill_at, kill_at)
 
-    def _tell(self, *, if_caught: bool = False) -> None:
+    def _send_term(self, *, if_caught: bool = False) -> None:
         if term_tree(self.pid, if_caught=if_caught):
-            self._told, self._caught_at = True, None
+            self._term_sent, self._caught_at = True, None
 
     def _note_term(self, number: int, frame: FrameType | None) -> None:
-        self._termed_at = self.clock.boot_ms()
+        self._term_came_at = self.clock.boot_ms()
 
     def watch(
         self,
@@ -223,10 +223,10 @@ class Tree:
                 if self._caught_at is not None:
                     if self._caught_at <= now:
                         self._caught_at = now + CAUGHT_MS
-                        if self._termed:  # so were those below it: a second one might make them give up
-                            self._told, self._caught_at = True, None
+                        if self._term_came:  # so were those below it: a second one might make them give up
+                            self._term_sent, self._caught_at = True, None
                         else:
-                            self._tell(if_caught=True)
+                            self._send_term(if_caught=True)
                     wake_at = min(wake_at, self._caught_at or wake_at)
                 if reap_at <= now or self._main_over:
                     reap_orphans(0 if self._main_over else self.pid)
@@ -273,7 +273,7 @@ class Tree:
 
     def _outlived(self) -> bool:
         """The main process has ended. True when it was asked to, and others that were are still at it."""
-        if not self._told:
+        if not self._term_sent:
             return False
         self._main_over = True
         self._poll.unregister(self._pidfd)
@@ -361,7 +361,7 @@ def keep_attempt(
     tree = Tree(context, control, launch.session, launch.output_max)
     tree.capture.hide(hidden)
     tree.kill_first = lambda: cgroup.kill(group)
-    lines = tree.lines = SaidLines()
+    lines = tree.lines = ReportLines()
     clock = tree.clock
     started_at_ms = clock.wall_ms()
     token = launch.token
@@ -423,7 +423,7 @@ def keep_attempt(
         if lines.news:
             if lines.next_at <= now:
                 lines.next_at = now + EVERY_MS
-                send(wire.Progress(token, lines.latest or wire.Said()))
+                send(wire.Progress(token, lines.latest or wire.SelfReport()))
             else:
                 wake_at = min(wake_at, lines.next_at)
         if timeout_at <= now:

@@ -27,7 +27,7 @@ from raftsched.worker.processes.limits import blamed
 from raftsched.worker.processes.service import OP_KILL, OP_RUN, OP_TIMEOUT, PACKET_HEAD, Shared
 from raftsched.worker.processes.warm_process import NEVER, Place, Run, Service
 from raftsched.worker.session.shortage import cannot_start
-from raftsched.worker.tasks.run_answers import FORGED, is_stale, said_by, says_of_itself
+from raftsched.worker.tasks.run_answers import FORGED, is_self_report, is_stale, said_by
 
 GROW_AFTER_MS = 10  # how long an attempt waits for a busy service before another one is started
 GROW_EVERY_MS = max(1, 10 // (os.cpu_count() or 1))  # starting one takes about 10 ms of a processor
@@ -256,7 +256,7 @@ class Pool:
             return
         token, run = next(iter(service.runs.items()), (0, None))
         if flags == wire.SAYS:
-            self._says(token, run, message)
+            self._pass_self_report_on(token, run, message)
             return
         if run is None or run.asked is not None:
             return  # it is being killed; what its keeper says counts
@@ -285,10 +285,10 @@ class Pool:
             else:
                 service.command(wire.CMD_COLLECT)
 
-    def _says(self, token: int, run: Run | None, message: bytes) -> None:
+    def _pass_self_report_on(self, token: int, run: Run | None, message: bytes) -> None:
         """Passes on what a run says of itself, of that run and no other, and not more than its node can bear."""
         now = self._clock.boot_ms()
-        if run is None or run.says_at > now or not says_of_itself(token, message):
+        if run is None or run.says_at > now or not is_self_report(token, message):
             return
         run.says_at = now + SAYS_EVERY_MS
         self._host.emit(message)

@@ -17,7 +17,7 @@ import msgspec
 from raftsched.quantities import parse_duration
 from raftsched.run import CANCEL, FAIL, SNOOZE, SNOOZE_MAX_MS, SNOOZE_MIN_MS, STATE_MAX, TEXT_MAX
 from raftsched.system.nesting import json_nests_deeper
-from raftsched.worker.processes.wire import Said
+from raftsched.worker.processes.wire import SelfReport
 
 FD = 3  # of the program
 LINE_MAX = 8 * 1024  # bytes
@@ -27,7 +27,7 @@ _WORDS = {"succeed": 1, "retry": 2, "fail": FAIL, "cancel": CANCEL, "snooze": SN
 _FIELDS = frozenset(("progress", "text", "state", "outcome", "reason"))
 
 
-class SaidLines:
+class ReportLines:
     """Reads the lines of one run. `verdict`, `delay_ms`, `reason`: the last outcome among them."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class SaidLines:
         self.next_at = 0  # boot ms: when the node may hear more
         self._held = b""
         self._skips = False  # in a line that is too long
-        self._latest = Said()
+        self._latest = SelfReport()
         self._news = False
         self._wrong = 0
 
@@ -47,18 +47,18 @@ class SaidLines:
         return self._news
 
     @property
-    def latest(self) -> Said | None:
+    def latest(self) -> SelfReport | None:
         """Returns the last of all that it said; None: it said nothing."""
         self._news = False
-        return None if self._latest == Said() else self._latest
+        return None if self._latest == SelfReport() else self._latest
 
-    def all(self, ended_by_itself: bool) -> Said | None:
+    def all(self, ended_by_itself: bool) -> SelfReport | None:
         """Returns the last of all that it said, with its outcome where that counts; None: it said nothing."""
         said = self.latest
         if not self.verdict or not ended_by_itself:
             return said
-        said = said or Said()
-        return Said(said.percent, said.text, said.kept, self.verdict, self.delay_ms)
+        said = said or SelfReport()
+        return SelfReport(said.percent, said.text, said.kept, self.verdict, self.delay_ms)
 
     def feed(self, data: bytes) -> list[str]:
         """Takes what was read. Returns what is wrong with lines, for people."""
@@ -99,7 +99,7 @@ class SaidLines:
             return f'"progress" in its report is {percent}; it goes from 0 to 100'
         if not isinstance(text, str):
             return '"text" in its report is not a text'
-        self._latest = Said(None if percent is None else int(percent), text[:TEXT_MAX], self._latest.kept)
+        self._latest = SelfReport(None if percent is None else int(percent), text[:TEXT_MAX], self._latest.kept)
         self._news = True
         return ""
 
@@ -109,7 +109,7 @@ class SaidLines:
         kept = msgspec.json.encode(said["state"])
         if len(kept) > STATE_MAX:
             return f'"state" in its report takes {len(kept):,} bytes; {STATE_MAX:,} is the limit'
-        self._latest = Said(self._latest.percent, self._latest.text, kept)
+        self._latest = SelfReport(self._latest.percent, self._latest.text, kept)
         self._news = True
         return ""
 

@@ -127,7 +127,7 @@ class RunAs:
         return EVERY in self._run_as and named <= self.users.keys()
 
     @property
-    def whose(self) -> str:
+    def user_text(self) -> str:
         """Returns whose user jobs run as: another one only where those of all namespaces do."""
         return "another user" if self.apart else "the node's user"
 

@@ -21,11 +21,11 @@ import msgspec
 from msgspec.structs import replace
 
 import raftsched
-from raftsched.core.commands import Said
+from raftsched.core.commands import SelfReport
 from raftsched.core.model import GRACE_MS, Outcome, OutputRef, Verdict
 from raftsched.core.rules.allowed import Allowed
 from raftsched.errors import StartupError
-from raftsched.output.keeping.owner_record import whose_was_told
+from raftsched.output.keeping.owner_record import owner_of_local
 from raftsched.output.keeping.store import OutputStore, Record
 from raftsched.output.keeping.together import append_each
 from raftsched.system import background, descriptors
@@ -55,7 +55,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     user: str = ""  # one of the runner's; "": the node's own
     output_max: int = 0  # bytes that are kept of what it prints; 0: as many as the store says
-    told: Mapping[str, str] = {}  # RAFTSCHED_ variables: what the run is told of itself
+    run_env: Mapping[str, str] = {}  # RAFTSCHED_ variables, by which a run knows what it is a run of
     trace: tuple[str, str] = ("", "")  # traceparent and tracestate, from the node that gave it to a remote worker
 
 
@@ -75,13 +75,13 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     alone: bool = False
     verdict: Verdict | None = None  # what the run itself says is to become of it
     delay_ms: int | None = None  # of a snooze, or as an answer of HTTP asks for
-    said: Said | None = None  # the last of what it said of itself
+    said: SelfReport | None = None  # the last of what it said of itself
 
 
-def said_of(said: wire.Said) -> Said | None:
+def self_report_of(said: wire.SelfReport) -> SelfReport | None:
     """Returns what the log is told of it; None: nothing."""
-    found = Said(said.percent, said.text, said.kept)
-    return None if found == Said() else found
+    found = SelfReport(said.percent, said.text, said.kept)
+    return None if found == SelfReport() else found
 
 
 class Runner:
@@ -118,7 +118,7 @@ class Runner:
         self._python_limits = (python_runs_max, python_memory_max)
         self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
-        self.on_said: Callable[[int, Said], None] = lambda token, said: None
+        self.on_self_report: Callable[[int, SelfReport], None] = lambda token, said: None
         self.on_died: Callable[[], None] = lambda: None
         self._process: subprocess.Popen[bytes] | None = None  # the sentinel
         self._ending: list[subprocess.Popen[bytes]] = []  # sentinels whose supervisor is gone, not waited for yet
@@ -134,7 +134,7 @@ class Runner:
         self._fences: dict[int, asyncio.Future[None]] = {}
         self._ping_sent: tuple[int, int] | None = None  # number and boot ms of the ping that was not answered yet
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="output")
-        self._told: dict[int, tuple[str, Mapping[str, str]]] = {}  # the namespaces of what runs, and what it was told
+        self._labels_of: dict[int, tuple[str, Mapping[str, str]]] = {}  # namespace and run_env of what runs, by token
         self._to_disk: list[tuple[wire.Finished, Record]] = []
         self._writing: asyncio.Task[None] | None = None
         self._gone: asyncio.Future[None] | None = None
@@ -299,7 +299,7 @@ class Runner:
             memory,
             output_max,
         )
-        self._told[spec.token] = spec.namespace, spec.told
+        self._labels_of[spec.token] = spec.namespace, spec.run_env
         self._output.bound(spec.token, output_max)
         self._send(message)
 
@@ -386,7 +386,7 @@ class Runner:
             elif isinstance(message, wire.Started):
                 self.on_started(message.token, message.at_ms)
             elif isinstance(message, wire.Progress):
-                self.on_said(message.token, said_of(message.said) or Said())
+                self.on_self_report(message.token, self_report_of(message.said) or SelfReport())
             elif isinstance(message, wire.Pong):
                 if self._ping_sent is not None and self._ping_sent[0] == message.number:
                     self._ping_sent = None
@@ -404,13 +404,13 @@ class Runner:
                 self._ready.set_result(None)
 
     def _ended(self, done: wire.Finished) -> None:
-        namespace, told = self._told.pop(done.token, ("", {}))
+        namespace, run_env = self._labels_of.pop(done.token, ("", {}))
         if not done.frames and not done.spooled:
             self._output.forget(done.token)
             self._tell(done, None)
             return
-        kept, whose = (done.frames, done.spooled, done.truncated), whose_was_told(namespace, told)
-        self._to_disk.append((done, Record(done.token, done.ended_at_ms, *kept, namespace, whose)))
+        kept, owner = (done.frames, done.spooled, done.truncated), owner_of_local(namespace, run_env)
+        self._to_disk.append((done, Record(done.token, done.ended_at_ms, *kept, namespace, owner)))
         if self._writing is None:
             self._writing = background.start("output", self._write())
 
@@ -447,7 +447,7 @@ class Runner:
                 alone=done.alone,
                 verdict=None if said is None or not said.verdict else Verdict(said.verdict),
                 delay_ms=None if said is None else said.delay_ms,
-                said=None if said is None else said_of(said),
+                said=None if said is None else self_report_of(said),
             ),
         )
 
@@ -458,7 +458,7 @@ class Runner:
         self._loop.remove_writer(self._socket)
         self._socket.close()
         self._socket = None
-        self._told.clear()
+        self._labels_of.clear()
         os.close(self._life)
         if self._supervisor is not None:
             self._kill()  # it closed the socket, so it is ending anyway

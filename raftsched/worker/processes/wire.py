@@ -139,7 +139,7 @@ class Started(msgspec.Struct, array_like=True, frozen=True, tag=11):
     at_ms: int
 
 
-class Said(msgspec.Struct, array_like=True, frozen=True):
+class SelfReport(msgspec.Struct, array_like=True, frozen=True):
     """The words of a run about itself, as in core.subjects.self_report, which the supervisor does not load."""
 
     percent: int | None = None
@@ -164,7 +164,7 @@ class Finished(msgspec.Struct, array_like=True, frozen=True, tag=12):
     truncated: int = 0
     begun: bool = True  # False: the node could not start it, and nothing of it ever ran; the outcome is KILLED then
     alone: bool = False  # LOST for itself, and not because the lease is no longer what it was taken for
-    said: Said | None = None  # the last of it
+    said: SelfReport | None = None  # the last of it
 
 
 class Fenced(msgspec.Struct, array_like=True, frozen=True, tag=13):
@@ -179,7 +179,7 @@ class Progress(msgspec.Struct, array_like=True, frozen=True, tag=15):
     """Reports what a run says while it runs."""
 
     token: int
-    said: Said
+    said: SelfReport
 
 
 # ---------------------------------------------------------------- keeper of a service -> supervisor

@@ -15,7 +15,7 @@ class GracePeriod:
         self._hurried = False
         self._changed = asyncio.Event()
 
-    def look(self) -> None:
+    def recheck(self) -> None:
         """There may be nothing to wait for any more."""
         self._changed.set()
 

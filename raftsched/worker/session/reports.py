@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from raftsched.core.commands import UNDECODABLE, Ended, EndedSaying, LoseAttempt, Said, decode, encode
+from raftsched.core.commands import UNDECODABLE, Ended, EndedWithReport, LoseAttempt, SelfReport, decode, encode
 from raftsched.core.model import Verdict
 from raftsched.core.rows import read_meta
 from raftsched.core.tables import ReadView, Table, assigned_key
@@ -36,17 +36,19 @@ def report_of(session: int, token: int, end: RunEnd, hidden: tuple[str, ...]) ->
     )
     if end.verdict is None and end.delay_ms is None and end.said is None:
         return ended
-    return saying(ended, end.verdict, end.delay_ms, None if end.said is None else shown(end.said, hidden))
+    return with_self_report(ended, end.verdict, end.delay_ms, None if end.said is None else shown(end.said, hidden))
 
 
-def saying(ended: Ended, verdict: Verdict | None, delay_ms: int | None, said: Said | None) -> EndedSaying:
+def with_self_report(
+    ended: Ended, verdict: Verdict | None, delay_ms: int | None, said: SelfReport | None
+) -> EndedWithReport:
     """Returns the report with more in it."""
-    return EndedSaying(**msgspec.structs.asdict(ended) | {"verdict": verdict, "delay_ms": delay_ms, "said": said})
+    return EndedWithReport(**msgspec.structs.asdict(ended) | {"verdict": verdict, "delay_ms": delay_ms, "said": said})
 
 
-def shown(said: Said, hidden: tuple[str, ...]) -> Said:
+def shown(said: SelfReport, hidden: tuple[str, ...]) -> SelfReport:
     """Returns what a run says of itself without the values that must not be shown."""
-    return Said(said.percent, redact_text(said.text, hidden), redact_json(said.kept, hidden)) if hidden else said
+    return SelfReport(said.percent, redact_text(said.text, hidden), redact_json(said.kept, hidden)) if hidden else said
 
 
 class _Report:

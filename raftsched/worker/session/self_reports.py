@@ -10,26 +10,26 @@ from collections.abc import Mapping
 
 import msgspec
 
-from raftsched.core.commands import ReportProgress, Said, encode
+from raftsched.core.commands import ReportProgress, SelfReport, encode
 from raftsched.worker.processes.runner import RunEnd
 from raftsched.worker.session.reports import shown
 
 EVERY_MS = 10_000  # between two reports of one run
 
 
-class Sayings:
+class SelfReports:
     """Holds what each run said so far. Times are those of the boot clock."""
 
     def __init__(self) -> None:
-        self._latest: dict[int, Said] = {}  # by token
+        self._latest: dict[int, SelfReport] = {}  # by token
         self._fresh: dict[int, None] = {}  # tokens with something that was not reported
         self._next_at: dict[int, int] = {}  # by token: when more of it may be reported
 
-    def add(self, token: int, said: Said) -> None:
+    def add(self, token: int, said: SelfReport) -> None:
         self._latest[token] = _merged(self._latest.get(token), said)
         self._fresh[token] = None
 
-    def take_due(self, now: int) -> list[tuple[int, Said]]:
+    def take_due(self, now: int) -> list[tuple[int, SelfReport]]:
         """Returns what is to be reported now."""
         if not self._fresh:
             return []
@@ -63,11 +63,11 @@ class Sayings:
         self._next_at.clear()
 
 
-def _merged(before: Said | None, said: Said) -> Said:
+def _merged(before: SelfReport | None, said: SelfReport) -> SelfReport:
     """Returns what both say, the later one first."""
     if before is None:
         return said
     kept = before.kept if said.kept is None else said.kept
     if said.percent is None and said.text is None:
-        return Said(before.percent, before.text, kept)
-    return Said(said.percent, said.text, kept)
+        return SelfReport(before.percent, before.text, kept)
+    return SelfReport(said.percent, said.text, kept)

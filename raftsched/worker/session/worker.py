@@ -24,7 +24,7 @@ from raftsched.core.actions import (
     SessionChanged,
     SettingsChanged,
 )
-from raftsched.core.commands import CloseSession, Ended, LoseAttempt, OpenSession, Said, Started, encode
+from raftsched.core.commands import CloseSession, Ended, LoseAttempt, OpenSession, SelfReport, Started, encode
 from raftsched.core.levels import newest_level
 from raftsched.core.model import Outcome
 from raftsched.core.rows import decode_instance, job_of, newest_session
@@ -48,9 +48,9 @@ from raftsched.worker.session.grace import GracePeriod
 from raftsched.worker.session.lease_holder import HEARTBEAT_MS, LeaseHolder
 from raftsched.worker.session.outbox import Outbox
 from raftsched.worker.session.reports import Reports, report_of
-from raftsched.worker.session.self_reports import Sayings
+from raftsched.worker.session.self_reports import SelfReports
 from raftsched.worker.session.shortage import Pause
-from raftsched.worker.session.unsent_reports import KeptEnds
+from raftsched.worker.session.unsent_reports import UnsentReports
 from raftsched.worker.tasks.permits import prepared
 from raftsched.worker.tasks.tasks import NODES_OWN, BadJob
 
@@ -95,7 +95,7 @@ class Worker:
         grace_ms: int = 0,
         allowed: Allowed | None = None,
         output_rules: OutputRules | None = None,
-        kept_ends: KeptEnds | None = None,
+        kept_ends: UnsentReports | None = None,
         zones: str = "",
         no_python: NoPython = (),
     ) -> None:
@@ -138,7 +138,7 @@ class Worker:
         self._sealer = sealer
         self.pause = Pause(waits_for)
         self._tell_at = 0  # without a session: when the leader is told why
-        self._sayings = Sayings()
+        self._self_reports = SelfReports()
         self._hidden: dict[int, tuple[str, ...]] = {}  # token -> values of secrets that its run was given
         self._cluster_short = (False, 0)  # as the leader last said, and when (boot clock)
         self._lease = LeaseHolder()
@@ -147,7 +147,7 @@ class Worker:
         self._started: dict[int, int] = {}  # token -> session: never started again, gone when the state shows the end
         self._nonce: bytes | None = None  # of the opening that is under way
         self._last_index = 0
-        self._outbox = Outbox(node_id, raft, self._reports, clock, self._say_over)
+        self._outbox = Outbox(node_id, raft, self._reports, clock, self._send_finished)
         self._tick_timer: asyncio.TimerHandle | None = None
         self._opener: asyncio.Task[None] | None = None
         self._retry_at = 0
@@ -163,7 +163,7 @@ class Worker:
         self._nudge = asyncio.Event()
         self._runner.on_started = self._on_started
         self._runner.on_ended = self._on_ended
-        self._runner.on_said = self._on_said
+        self._runner.on_self_report = self._on_self_report
         self._runner.on_died = self._on_died
         self._raft.on_message("grant", self._on_grant)
         self._raft.subscribe(self._on_applied)
@@ -181,7 +181,7 @@ class Worker:
         await self._close()
         if not self._grace.grace_ms or not self.session:
             return
-        self._heartbeat()  # which says that it takes nothing: before anything is handed back
+        self._renew_lease()  # which says that it takes nothing: before anything is handed back
         self._start_given()
         if self._runs_on():
             log.info("%s stops; what runs has %g s to come to an end", self._node_id, self._grace.grace_ms / 1000)
@@ -266,9 +266,9 @@ class Worker:
         if self._lease.over(now):
             self._lapse("its lease ran out")
         elif self._lease.heartbeat_due(now):
-            self._heartbeat()
+            self._renew_lease()
         if self.session:
-            self._outbox.add(self._sayings.reports_due(now, self.session, self._hidden))
+            self._outbox.add(self._self_reports.reports_due(now, self.session, self._hidden))
         if self._reports.repeat_due(now):
             with self._read() as view:
                 again = self._reports.take_repeated(view, now)
@@ -277,7 +277,7 @@ class Worker:
         if self._lease.lapsed and now >= self._tell_at:
             self._tell_at = now + HEARTBEAT_MS
             if self.trouble:
-                self._say(0, False, now)
+                self._send_heartbeat(0, False, now)
         if self._lease.lapsed and now >= self._retry_at:
             self._nudge.set()
 
@@ -292,7 +292,7 @@ class Worker:
                 ends = list(late.values())
                 self._keeping = background.start("worker", asyncio.to_thread(self._kept_ends.write, ends))
 
-    def _say(self, session: int, holds: bool, now: int) -> None:
+    def _send_heartbeat(self, session: int, holds: bool, now: int) -> None:
         if (leader := self._raft.leader_id) is not None:
             pause_ms = STOP_PAUSE_MS if self._stopping else self.pause.left_ms(now)
             wall_ms, short, disk = self._clock.wall_ms(), self._short_of_disk(), self._disk_use()
@@ -301,13 +301,13 @@ class Worker:
             )
             self._raft.send(leader, "heartbeat", encode_message(beat))
 
-    def _heartbeat(self) -> None:
+    def _renew_lease(self) -> None:
         self._runner.ping()
         if self._raft.leader_id is None or not self._runner.moves(UNRESPONSIVE_MS) or not self._store_moves():
             return
         now = self._clock.boot_ms()  # as late as possible: the lease counts from here
         self._lease.heartbeat(now)
-        self._say(self._lease.session, self._lease.holds(now), now)
+        self._send_heartbeat(self._lease.session, self._lease.holds(now), now)
 
     def _on_grant(self, peer: str, payload: bytes) -> None:
         try:
@@ -383,13 +383,13 @@ class Worker:
                 self._lease.adopt(newest, row.ttl_ms, self._clock.boot_ms())
                 self._started.clear()
                 self._hidden.clear()
-                self._sayings.clear()
+                self._self_reports.clear()
                 self._take_given(view)
                 log.info("%s: session %d", self._node_id, newest, extra={"session": newest})
             elif newest != self._lease.session or row is None or not row.open:
                 self._lapse("it was ended")
                 return
-        self._heartbeat()
+        self._renew_lease()
 
     def _lapse(self, why: str) -> None:
         if self._lease.lapsed:
@@ -401,7 +401,7 @@ class Worker:
         self._runner.set_lease(0, 0)
         self._todo.clear()
         self._nudge.set()
-        self._grace.look()
+        self._grace.recheck()
 
     def _on_died(self) -> None:
         if self._stopping:
@@ -469,9 +469,9 @@ class Worker:
     def _forget(self, token: int) -> None:
         self._reports.shown(token)
         if self._started.pop(token, None) is not None:
-            self._grace.look()
+            self._grace.recheck()
         self._hidden.pop(token, None)
-        self._sayings.forget(token)
+        self._self_reports.forget(token)
         self._todo.pop(token, None)
 
     def _start_given(self) -> None:
@@ -540,11 +540,11 @@ class Worker:
                 self._lapse("a run was stopped for the sake of the lease")
             return
         self._note_start(end)
-        self._report(report_of(session, token, self._sayings.completed(token, end), self._hidden.get(token, ())))
+        self._report(report_of(session, token, self._self_reports.completed(token, end), self._hidden.get(token, ())))
 
-    def _on_said(self, token: int, said: Said) -> None:
+    def _on_self_report(self, token: int, said: SelfReport) -> None:
         if token in self._started and token not in self._reports:
-            self._sayings.add(token, said)
+            self._self_reports.add(token, said)
 
     def _note_start(self, end: RunEnd) -> None:
         """The leader hears that this node can start nothing before it hears what is handed back."""
@@ -553,7 +553,7 @@ class Worker:
             self.pause.began(now)
         elif self.pause.failed(end.error or "", now):
             log.warning("%s takes no runs for %d ms: %s", self._node_id, self.pause.left_ms(now), end.error)
-            self._heartbeat()
+            self._renew_lease()
 
     def _report_unstarted(self, token: int, outcome: Outcome, error: str, *, begun: bool = True) -> None:
         now_ms = self._clock.wall_ms()
@@ -561,10 +561,10 @@ class Worker:
 
     def _report(self, ended: Ended | LoseAttempt) -> None:
         self._reports.add(ended)
-        self._grace.look()
+        self._grace.recheck()
         self._outbox.soon()
 
-    def _say_over(self) -> None:
+    def _send_finished(self) -> None:
         """The leader can give away the slots of what has ended while the reports are on their way through the log."""
         session, leader = self.session, self._raft.leader_id
         tokens = tuple(token for token in self._reports.fresh if self._started.get(token) == session)

@@ -111,7 +111,7 @@ def _announced(pythonpath: Iterable[Path]) -> bool:
 # ---------------------------------------------------------------- in the process that imports
 
 
-def look(modules: Sequence[str], given: Sequence[str] = ()) -> Found:
+def import_all(modules: Sequence[str], given: Sequence[str] = ()) -> Found:
     """Imports what is named, and what installed packages announce. `given`: as name=package.module:function."""
     found = Found()
     for item in given:
@@ -220,7 +220,7 @@ def main(argv: Sequence[str]) -> None:
     answer = os.dup(1)
     os.dup2(2, 1)  # what modules print is for the log
     sys.path[:0] = given.pythonpath
-    raw = msgspec.json.encode(look(given.modules, given.call))
+    raw = msgspec.json.encode(import_all(given.modules, given.call))
     with open(answer, "wb") as out:
         out.write(raw)
     sys.stdout.flush()

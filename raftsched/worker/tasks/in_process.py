@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raftsched import handlers
-from raftsched.core.commands import Said
+from raftsched.core.commands import SelfReport
 from raftsched.core.model import GRACE_MS, Outcome, Verdict
 from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.errors import StartupError
@@ -80,7 +80,7 @@ class InProcessRunner:
         self._grace_s = grace_ms / 1000
         self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
-        self.on_said: Callable[[int, Said], None] = lambda token, said: None
+        self.on_self_report: Callable[[int, SelfReport], None] = lambda token, said: None
         self.on_died: Callable[[], None] = lambda: None
         self._runs: dict[int, _Run] = {}  # by token
         self._lease = (0, 0)  # session, until when (boot ms)
@@ -90,7 +90,7 @@ class InProcessRunner:
 
     async def start(self) -> None:
         self._others.on_started, self._others.on_ended = self.on_started, self.on_ended
-        self._others.on_said, self._others.on_died = self.on_said, self.on_died
+        self._others.on_self_report, self._others.on_died = self.on_self_report, self.on_died
         await self._others.start()
 
     async def stop(self) -> None:
@@ -135,7 +135,7 @@ class InProcessRunner:
 
     def _begin(self, spec: RunSpec, task: wire.Python) -> None:
         loop = asyncio.get_running_loop()
-        teller = Teller(lambda *said: self.on_said(spec.token, Said(*said)))
+        teller = Teller(lambda *said: self.on_self_report(spec.token, SelfReport(*said)))
         run = self._runs[spec.token] = _Run(spec, self._clock.wall_ms(), self._clock.monotonic(), teller)
         context = copy_context()
         context.run(handlers.variables.set, dict(task.env))
@@ -227,7 +227,7 @@ class InProcessRunner:
             result=result,
             verdict=None if said is None else Verdict(said.verdict),
             delay_ms=None if said is None else said.delay_ms,
-            said=Said(run.teller.percent, run.teller.text, run.teller.kept) if run.teller.said else None,
+            said=SelfReport(run.teller.percent, run.teller.text, run.teller.kept) if run.teller.said else None,
         )
         self.on_ended(run.spec.token, end)
 

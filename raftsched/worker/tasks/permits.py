@@ -59,7 +59,7 @@ def permitted(spec: RunSpec, allowed: Allowed | None, closed: bool = False) -> R
         kind, target = "shell" if shell and allowed.exec is None else "exec", task.argv[0]
     else:
         kind, target = "python", task.function
-    env = sorted(name for name in task.env if name not in spec.told and name not in _OURS)
+    env = sorted(name for name in task.env if name not in spec.run_env and name not in _OURS)
     wrong = run_error(allowed, kind, target, task.cwd or "", env, closed=closed)
     if wrong is not None:
         raise BadJob(f"this node {wrong}")

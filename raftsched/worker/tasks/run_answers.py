@@ -31,23 +31,23 @@ def said_by(token: int, message: bytes) -> wire.Finished | None:
         return None
     if done.exit_code is not None and not 0 <= done.exit_code <= 255:
         return None
-    if done.said is not None and not _may_be_said(done.said):
+    if done.said is not None and not _may_be_reported(done.said):
         return None
     if done.error is not None and len(done.error.encode("utf-8", "replace")) > wire.ERROR_MAX:
         return None
     return done if done.result is None or _is_result(done.result) else None
 
 
-def says_of_itself(token: int, message: bytes) -> bool:
+def is_self_report(token: int, message: bytes) -> bool:
     """Returns whether it says something that the run of this token may say while it runs."""
     try:
         said = wire.decode_up(message)
     except (ValueError, RecursionError):
         return False
-    return isinstance(said, wire.Progress) and said.token == token and _may_be_said(said.said)
+    return isinstance(said, wire.Progress) and said.token == token and _may_be_reported(said.said)
 
 
-def _may_be_said(said: wire.Said) -> bool:
+def _may_be_reported(said: wire.SelfReport) -> bool:
     if said.percent is not None and not 0 <= said.percent <= 100:
         return False
     if not 0 <= said.verdict <= _VERDICT_MAX or not 0 <= (said.delay_ms or 0) <= _TIME_MAX:

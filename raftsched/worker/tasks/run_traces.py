@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 from opentelemetry.trace import Span, SpanContext, SpanKind, Status, StatusCode
 
-from raftsched.core.commands import Said
+from raftsched.core.commands import SelfReport
 from raftsched.core.ids import parse_instance
 from raftsched.core.model import Outcome
 from raftsched.tracing.tracer import Tracer, carried, carrier
@@ -25,7 +25,7 @@ from raftsched.worker.tasks.tasks import TRACEPARENT, TRACESTATE
 _NS_IN_MS = 1_000_000
 HANDED_BACK = "handed_back"  # the outcome of what could not be started, or was ended because the node stops
 # What a run is told of itself -> the attribute that says it.
-_TOLD = {
+_ATTRIBUTES = {
     "RAFTSCHED_JOB_ID": "raftsched.job.id",
     "RAFTSCHED_JOB_NAME": "raftsched.job.name",
     "RAFTSCHED_INSTANCE_ID": "raftsched.instance.id",
@@ -46,14 +46,14 @@ class TracedRuns:
         self._open: dict[int, Span] = {}  # by token
         self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
-        self.on_said: Callable[[int, Said], None] = lambda token, said: None
+        self.on_self_report: Callable[[int, SelfReport], None] = lambda token, said: None
         self.on_died: Callable[[], None] = lambda: None
 
     # ------------------------------------------------------------ as Runs has it
 
     async def start(self) -> None:
         self._others.on_started, self._others.on_ended = self.on_started, self._ended
-        self._others.on_said, self._others.on_died = self.on_said, self._died
+        self._others.on_self_report, self._others.on_died = self.on_self_report, self._died
         await self._others.start()
 
     async def stop(self) -> None:
@@ -90,18 +90,20 @@ class TracedRuns:
     # ------------------------------------------------------------ spans
 
     def _begin(self, spec: RunSpec) -> Span:
-        told = spec.told
-        name = told.get("RAFTSCHED_JOB_NAME") or ""
-        attributes: dict[str, Any] = {name: told[variable] for variable, name in _TOLD.items() if told.get(variable)}
+        run_env = spec.run_env
+        name = run_env.get("RAFTSCHED_JOB_NAME") or ""
+        attributes: dict[str, Any] = {
+            name: run_env[variable] for variable, name in _ATTRIBUTES.items() if run_env.get(variable)
+        }
         attributes["raftsched.namespace"] = spec.namespace
-        attributes["raftsched.attempt"] = int(told.get("RAFTSCHED_ATTEMPT", "0"))
+        attributes["raftsched.attempt"] = int(run_env.get("RAFTSCHED_ATTEMPT", "0"))
         attributes["raftsched.fencing_token"] = spec.token
         attributes["raftsched.handler"] = str(spec.task.__struct_config__.tag)
         return self._tracer.start(
             f"run {name}" if name else "run",
             SpanKind.CONSUMER,
             parent=self._parent(spec),
-            links=[] if spec.trace[0] else self._causes(told),
+            links=[] if spec.trace[0] else self._causes(run_env),
             attributes=attributes,
         )
 
@@ -110,16 +112,16 @@ class TracedRuns:
         it."""
         if spec.trace[0]:
             return carried(dict(zip(("traceparent", "tracestate"), spec.trace, strict=True)))
-        told = spec.told
-        key = parse_instance(told.get("RAFTSCHED_INSTANCE_ID", ""))
+        run_env = spec.run_env
+        key = parse_instance(run_env.get("RAFTSCHED_INSTANCE_ID", ""))
         if key is None or not self._tracer.cluster_id():
             return None
-        return self._tracer.fire_context(key, parse_instance(told.get("RAFTSCHED_PARENT_INSTANCE_ID", "")))
+        return self._tracer.fire_context(key, parse_instance(run_env.get("RAFTSCHED_PARENT_INSTANCE_ID", "")))
 
-    def _causes(self, told: Mapping[str, str]) -> list[SpanContext]:
+    def _causes(self, run_env: Mapping[str, str]) -> list[SpanContext]:
         """Returns the context of the run by whose end this one was started: another trace, since it may go on for
         days."""
-        key = parse_instance(told.get("RAFTSCHED_CAUSE_INSTANCE_ID", ""))
+        key = parse_instance(run_env.get("RAFTSCHED_CAUSE_INSTANCE_ID", ""))
         return [] if key is None or not self._tracer.cluster_id() else [self._tracer.fire_context(key)]
 
     def _ended(self, token: int, end: RunEnd) -> None:

@@ -201,7 +201,7 @@ def resolved(
     params, handler = values.in_params(params), values.in_handler(handler)
     if instance.passed is not None:  # as it is: what a run printed names no secrets
         params = _with_results(params, instance.passed)
-    return Resolved(handler, params, told_of(job, instance, attempt), values.hidden, body.user or "")
+    return Resolved(handler, params, env_of(job, instance, attempt), values.hidden, body.user or "")
 
 
 def _filled(handler: bytes, params: bytes, job: Job, instance: Instance, attempt: Attempt) -> bytes:
@@ -255,7 +255,7 @@ def spec_of(
         namespace=job.namespace,
         user=user,
         output_max=output_max,
-        told=found.env,
+        run_env=found.env,
     )
 
 
@@ -277,7 +277,7 @@ def user_of(job: Job, run_as: Callable[[str, str], str]) -> str:
         raise BadJob(str(exc)) from None
 
 
-def told_of(job: Job, instance: Instance, attempt: Attempt) -> dict[str, str]:
+def env_of(job: Job, instance: Instance, attempt: Attempt) -> dict[str, str]:
     """Returns what a run is told of itself, as variables."""
     part = {}
     if instance.cause is not None:

@@ -23,7 +23,7 @@ from raftsched.version import __version__
 from raftsched.webhooks import ID, SIGNATURE, TIMESTAMP, sign
 from raftsched.worker.processes.runner import RunSpec
 from raftsched.worker.processes.wire import Http, Mail
-from raftsched.worker.tasks.tasks import BadJob, told_of
+from raftsched.worker.tasks.tasks import BadJob, env_of
 
 KEPT_BYTES = 16 * 1024  # of what is answered
 
@@ -68,7 +68,7 @@ def delivery_of(
         task=task,
         timeout_ms=job.policy.timeout_ms,
         namespace=job.namespace,
-        told=told_of(job, instance, attempt),
+        run_env=env_of(job, instance, attempt),
     )
 
 

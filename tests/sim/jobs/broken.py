@@ -25,7 +25,7 @@ from raftsched.core.tables import Table, u64
 from raftsched.leader import bulk_steps, state
 from raftsched.leader import cluster_view as cluster_of_leader
 from raftsched.leader.dispatch import lanes, placement
-from raftsched.leader.due import far_times, scheduling, window
+from raftsched.leader.due import promotion, scheduling, window
 from raftsched.leader.liveness import leases
 from raftsched.raft.consensus import heartbeat
 from raftsched.schedule import triggers
@@ -492,7 +492,7 @@ def calendar_from_now() -> Iterator[None]:
 @contextmanager
 def far_for_ever() -> Iterator[None]:
     """Due times are stored as far ahead, and never come near."""
-    real = far_times.FarTimes.tick
+    real = promotion.DuePromotion.tick
 
     def tick(self: Any, now_ms: int) -> None:
         with self._host.read() as view:
@@ -500,5 +500,5 @@ def far_for_ever() -> Iterator[None]:
         if not begun:
             real(self, now_ms)
 
-    with patch.object(far_times.FarTimes, "tick", tick):
+    with patch.object(promotion.DuePromotion, "tick", tick):
         yield

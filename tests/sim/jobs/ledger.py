@@ -39,7 +39,7 @@ EXPIRED = "though nothing of it had begun when it expired"
 # what may bring an instance to an end, and with it its job's schedule
 MAY_SUSPEND = (
     c.Ended,
-    c.EndedSaying,
+    c.EndedWithReport,
     c.LoseAttempt,
     c.EndSession,
     c.OpenSession,
@@ -234,7 +234,7 @@ class Ledger:
         if self.drained.get(action.node) and c.PutNodeRule not in commands:
             fail(f"{what} to {action.node}, {WHILE_DRAINED}")
         limits = self.queues.get(action.queue)
-        changes = {c.PutQueue, c.DeleteQueue, c.Ended, c.EndedSaying, c.LoseAttempt, c.EndSession, c.OpenSession}
+        changes = {c.PutQueue, c.DeleteQueue, c.Ended, c.EndedWithReport, c.LoseAttempt, c.EndSession, c.OpenSession}
         if limits is None or commands & changes:
             return
         running = sum(not one.over and one.queue == action.queue for one in self.given.values())

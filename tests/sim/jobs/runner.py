@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from raftsched.core.commands import Said
+from raftsched.core.commands import SelfReport
 from raftsched.core.model import Outcome, Verdict
 from raftsched.errors import StartupError
 from raftsched.system.clock import Clock
@@ -33,7 +33,7 @@ def saying(end: RunEnd, seed: int, token: int) -> RunEnd:
         return end
     mine = [Verdict.SNOOZE, Verdict.CANCEL, Verdict.FAIL if end.outcome is Outcome.FAILED else Verdict.SUCCEED]
     verdict = rng.choice([*mine, None])
-    said = Said(rng.randrange(101), "so far", b'{"token":%d}' % token)
+    said = SelfReport(rng.randrange(101), "so far", b'{"token":%d}' % token)
     return msgspec.structs.replace(end, verdict=verdict, delay_ms=SNOOZED_MS, said=said)
 
 
@@ -41,7 +41,7 @@ class SimRunner:
     def __init__(self, world: JobsWorld, site: Site, loop: Loop, clock: Clock) -> None:
         self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
-        self.on_said: Callable[[int, Said], None] = lambda token, said: None
+        self.on_self_report: Callable[[int, SelfReport], None] = lambda token, said: None
         self.on_died: Callable[[], None] = lambda: None
         self._world = world
         self._site = site

@@ -29,7 +29,7 @@ def test_help_imports_nothing_heavy() -> None:
         "             ['--server', 'http://127.0.0.1:1', 'jobs', 'diff', '--help']):\n"
         "    try: cli.main(args, prog_name='raftsched')\n"
         "    except SystemExit as e: assert not e.code\n"
-        "heavy = ['aiohttp','lmdb','pysyncobj','croniter','rich','asyncio','msgspec','orjson','http.client','ssl',\n"
+        "heavy = ['aiohttp','lmdb','pysyncobj','croniter','asyncio','msgspec','orjson','http.client','ssl',\n"
         "         'yaml','tomllib','fractions']\n"
         "print('HEAVY', [m for m in heavy if m in sys.modules])"
     )
@@ -44,7 +44,7 @@ def test_a_command_that_talks_imports_little() -> None:
         "import sys\nfrom raftsched.cli.main import cli\n"
         "try: cli.main(['--server', 'http://127.0.0.1:1', 'jobs', 'list'], prog_name='raftsched')\n"
         "except SystemExit as e: assert e.code == 6\n"
-        "heavy = ['aiohttp','lmdb','pysyncobj','croniter','rich','asyncio','msgspec','orjson','yaml',\n"
+        "heavy = ['aiohttp','lmdb','pysyncobj','croniter','asyncio','msgspec','orjson','yaml',\n"
         "         'raftsched.core','http.client','email','ssl','tomllib','pathlib','shutil','tzdata','zoneinfo',\n"
         "         'concurrent.futures','importlib.metadata','raftsched.cli.jobs.apply','raftsched.cli.jobs.create']\n"
         "print([m for m in heavy if m in sys.modules], sum(m.startswith('raftsched') for m in sys.modules))"

@@ -66,11 +66,11 @@ def test_every_hour_that_it_is_open(caplog: pytest.LogCaptureFixture) -> None:
     cautions = Cautions(config, clock, 1000)
     for _ in range(3):
         clock.forward(int(EVERY_S * 1000) - 1)
-        cautions.look()
+        cautions.warn_again()
         assert said(caplog) == []
         clock.forward(1)
-        cautions.look()
+        cautions.warn_again()
         (line,) = said(caplog)
         assert "--open" in line
-        cautions.look()
+        cautions.warn_again()
         assert said(caplog) == []

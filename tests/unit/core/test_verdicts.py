@@ -61,7 +61,7 @@ class Run:
         delay_ms = said.pop("delay_ms", None)
         now = self.world.now
         self.world.ok(
-            c.EndedSaying(
+            c.EndedWithReport(
                 self.session, self.token, outcome, now, now, exit_code=code, verdict=verdict, delay_ms=delay_ms, **said
             )
         )
@@ -184,7 +184,7 @@ class TestWords:
     def test_another_worker_says_nothing(self) -> None:
         run = Run()
         now = run.world.now
-        said = c.EndedSaying(run.session, run.token + 1, Outcome.FAILED, now, now, verdict=Verdict.CANCEL)
+        said = c.EndedWithReport(run.session, run.token + 1, Outcome.FAILED, now, now, verdict=Verdict.CANCEL)
         assert run.world.refused(said) == "stale"
 
     def test_a_run_that_is_put_off_holds_others_back(self) -> None:
@@ -203,7 +203,7 @@ class TestWords:
         cancelled, snoozed = [row.key for row in world.instances() if row.parent == parent]
         for key, verdict in ((cancelled, Verdict.CANCEL), (snoozed, Verdict.SNOOZE)):
             token = world.assign(key, session)
-            world.ok(c.EndedSaying(session, token, Outcome.SUCCEEDED, world.now, world.now, verdict=verdict))
+            world.ok(c.EndedWithReport(session, token, Outcome.SUCCEEDED, world.now, world.now, verdict=verdict))
         assert world.instance(cancelled).state is I.KILLED
         assert (world.instance(snoozed).state, world.instance(parent).state) == (I.RETRYING, I.RUNNING)
         world.ok(c.Kill(parent))
@@ -309,7 +309,7 @@ def test_a_cancelled_run_suspends_nothing() -> None:
     world.fire(job)
     key = world.waiting(job.id)[0].key
     token = world.assign(key, session)
-    world.ok(c.EndedSaying(session, token, Outcome.FAILED, world.now, world.now, verdict=Verdict.CANCEL))
+    world.ok(c.EndedWithReport(session, token, Outcome.FAILED, world.now, world.now, verdict=Verdict.CANCEL))
     assert world.job(job.id).state is JobState.SCHEDULED
 
 
@@ -332,7 +332,7 @@ def test_bounds(outcomes: Outcomes) -> None:
 
 class TestWhatItSaysMeanwhile:
     def says(self, run: Run, *said: Any) -> Instance:
-        run.world.ok(c.ReportProgress(run.session, run.token, c.Said(*said)))
+        run.world.ok(c.ReportProgress(run.session, run.token, c.SelfReport(*said)))
         return run.row
 
     def test_progress(self) -> None:
@@ -352,11 +352,11 @@ class TestWhatItSaysMeanwhile:
     def test_the_next_attempt_gets_what_was_kept_and_begins_its_progress_anew(self) -> None:
         run = Run()
         self.says(run, 40, "copying", b'{"row":7}')
-        row = run.end(Outcome.FAILED, 1, said=c.Said(50))
+        row = run.end(Outcome.FAILED, 1, said=c.SelfReport(50))
         assert (row.progress, row.kept) == (Progress(50, "", run.world.now), b'{"row":7}')
         run.again()
         assert (run.row.progress, run.row.kept) == (None, b'{"row":7}')
-        row = run.end(Outcome.SUCCEEDED, 0, said=c.Said(100, "done", b'{"row":9}'))
+        row = run.end(Outcome.SUCCEEDED, 0, said=c.SelfReport(100, "done", b'{"row":9}'))
         assert (row.progress, row.kept) == (Progress(100, "done", run.world.now), b'{"row":9}')
 
     def test_what_was_kept_outlives_a_lost_worker(self) -> None:
@@ -373,14 +373,14 @@ class TestWhatItSaysMeanwhile:
     @pytest.mark.parametrize(("outcome", "kept"), [(Outcome.SUCCEEDED, None), (Outcome.FAILED, b"1")])
     def test_a_run_that_was_through_begins_anew(self, outcome: Outcome, kept: bytes | None) -> None:
         run = Run(retry=Retry())
-        run.end(outcome, 0, said=c.Said(100, "", b"1"))
+        run.end(outcome, 0, said=c.SelfReport(100, "", b"1"))
         run.world.ok(c.Rerun(run.key))
         assert (run.row.kept, run.row.progress) == (kept, None)
 
     def test_only_a_live_attempt_says_anything(self) -> None:
         run = Run()
-        said = c.ReportProgress(run.session, run.token, c.Said(1))
-        assert run.world.refused(c.ReportProgress(run.session, run.token + 1, c.Said(1))) == "stale"
-        assert run.world.refused(c.ReportProgress(run.session + 1, run.token, c.Said(1))) == "stale"
+        said = c.ReportProgress(run.session, run.token, c.SelfReport(1))
+        assert run.world.refused(c.ReportProgress(run.session, run.token + 1, c.SelfReport(1))) == "stale"
+        assert run.world.refused(c.ReportProgress(run.session + 1, run.token, c.SelfReport(1))) == "stale"
         run.end(Outcome.SUCCEEDED, 0)
         assert run.world.refused(said) == "stale"

@@ -55,12 +55,6 @@ def test_each_folder_of_a_room_that_the_table_names_is_there() -> None:
         assert found, f"{rooms} has no {folder}/"
 
 
-def test_the_modules_that_it_names_are_there() -> None:
-    named = set(re.findall(r"`((?:\w+/)+\w+\.py)[`:]", PAGE))
-    assert named
-    assert not [name for name in named if not any((ROOT / base / name).is_file() for base in ("", "raftsched"))]
-
-
 def test_there_are_five_walks_of_several_stations() -> None:
     walks = [part for part in re.split(r"^(?=\*\*)", WALKS, flags=re.MULTILINE) if part.startswith("**")]
     assert len(walks) == 5

@@ -68,7 +68,7 @@ def test_links_become_links_of_the_site_and_code_stays() -> None:
         site.with_links(here, "see [SECURITY.md](../SECURITY.md)")
         == "see [Security policy](project/security-policy.md)"
     )
-    assert site.with_links(here, "[x](../README.md#a-real-cluster)") == "[x](start/cluster.md#a-real-cluster)"
+    assert site.with_links(here, "[x](../README.md#one-job)") == "[x](index.md#one-job)"
     assert (
         site.with_links(here, "[the `rules`](../deploy/prometheus)")
         == "[the `rules`](files/deploy/prometheus/index.md)"
@@ -86,12 +86,6 @@ def test_markdown_of_code_hosts_is_made_fit() -> None:
     assert markdown.for_mkdocs("```\nraftsched jobs list\n```") == "```sh\nraftsched jobs list\n```"
     assert markdown.for_mkdocs("```\nID  STATE\n```") == "```text\nID  STATE\n```"
     assert markdown.for_mkdocs("1. a\n   ```python\n   b\n   ```") == "1. a\n    ```python\n    b\n    ```"
-
-
-def test_a_heading_of_the_readme_that_is_on_no_page_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(pages.README, "start/jobs.md", ())
-    with pytest.raises(LookupError, match="What a job looks like"):
-        pages.site({})
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +136,7 @@ def test_search_finds_what_is_made_from_the_code(built: Path) -> None:
         "reference/api/jobs.html#post-v1-jobs",
         "reference/python/jobs.html#create",
         "guarantees.html#3-never-two-at-once",
-        "start/cluster.html#growing-shrinking-a-lost-disk",
+        "cluster.html#growing-shrinking-a-lost-disk",
     ):
         assert wanted in places, wanted
     assert not any(place.startswith("files/") for place in places)

@@ -7,7 +7,8 @@ import json
 from raftsched.api.jobs.parse import read_job
 from raftsched.cluster_settings import Settings
 from raftsched.importers.foreign import Reading
-from raftsched.importers.reading import How, read_source
+from raftsched.importers.how import How
+from raftsched.importers.reading import read_source
 from raftsched.importers.sources import Source
 from raftsched.importers.template import DEFAULT, Template
 

@@ -10,9 +10,10 @@ import click
 import pytest
 
 from raftsched.crontabs.reading import read_crontab
+from raftsched.importers.how import How
 from raftsched.importers.icalendar import read_icalendar
 from raftsched.importers.kinds import KINDS
-from raftsched.importers.reading import How, read_source
+from raftsched.importers.reading import read_source
 from raftsched.importers.sources import Source
 from raftsched.importers.template import Template
 from tests.unit.importers.house import NOW_MS

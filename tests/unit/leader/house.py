@@ -49,7 +49,7 @@ class House:
         self.term = 1
         self.leading = False
         self.proposed: list[list[Command]] = []
-        self.brought: list[c.BringNear] = []  # proposed too, one by one: each leadership begins so
+        self.brought: list[c.PromoteDue] = []  # proposed too, one by one: each leadership begins so
         self.sent: list[tuple[str, tuple[int, int, int]]] = []
         self.checks: list[tuple[str, Check]] = []  # whom it asked to look at conditions
         self.stepped_down = 0
@@ -79,7 +79,7 @@ class House:
 
     async def propose(self, commands: Sequence[bytes], timeout: float = 10.0) -> list[Answer]:
         decoded = [c.decode(raw) for raw in commands]
-        if isinstance(decoded[0], c.BringNear):
+        if isinstance(decoded[0], c.PromoteDue):
             self.brought.append(decoded[0])
         else:
             self.proposed.append(decoded)

@@ -9,7 +9,7 @@ from typing import Any
 
 from raftsched.output.format.segments import owner_of
 from raftsched.output.format.spool import STDERR, STDOUT, pack
-from raftsched.output.keeping.owner_record import Whose
+from raftsched.output.keeping.owner_record import OutputOwner
 from raftsched.output.keeping.store import OutputStore, Record
 from raftsched.output.receivers.batches import Entry, Packed
 from raftsched.output.receivers.lines import Line
@@ -21,11 +21,11 @@ from tests.support.patience import within
 STORE = b"disk-n1-"
 
 
-def entry(text: str = "a line", stream: str = "stdout", **whose: Any) -> Entry:
+def entry(text: str = "a line", stream: str = "stdout", **owner: Any) -> Entry:
     """A line, of the run that is named; 2030-01-01T00:00:00.000001Z."""
     run = {"namespace": "billing", "job": "nightly", "instance": "0d3k@1", "attempt": 1, "worker": ""}
-    goes_on = whose.pop("goes_on", False)
-    return Entry(Whose(**{**run, **whose}), 7, 1_893_456_000_000_001_000, Line(1, stream, text, goes_on))
+    goes_on = owner.pop("goes_on", False)
+    return Entry(OutputOwner(**{**run, **owner}), 7, 1_893_456_000_000_001_000, Line(1, stream, text, goes_on))
 
 
 def packed(one: Entry, data: bytes = b"") -> Packed:
@@ -76,7 +76,7 @@ class House:
     def begin(self, *, ships: bool = True) -> None:
         """n1 starts, perhaps again."""
         self.output = OutputStore(
-            self.directory, segment_bytes=4_000, keep_bytes=None, says_whose=ships, share_of=self._share_of
+            self.directory, segment_bytes=4_000, keep_bytes=None, writes_owners=ships, share_of=self._share_of
         )
         if ships:
             ends = {segment.number: segment.size for segment in self.output.synced()}
@@ -102,9 +102,9 @@ class House:
         self.tokens += 1
         raw = text if isinstance(text, bytes) else text.encode()
         frames = pack(STDOUT, raw) + (pack(STDERR, err.encode()) if err else b"")
-        whose = Whose(namespace, "nightly", f"0d3k@{self.tokens}", 1)
+        owner = OutputOwner(namespace, "nightly", f"0d3k@{self.tokens}", 1)
         ended = ended_at_ms or self.clock.wall
-        (ref,) = self.output.append([Record(self.tokens, ended, frames, namespace=namespace, whose=whose)])
+        (ref,) = self.output.append([Record(self.tokens, ended, frames, namespace=namespace, owner=owner)])
         assert ref is not None
         return self.tokens
 
@@ -112,7 +112,7 @@ class House:
         """Returns the lines that were shipped now."""
         before = len(self.receiver.taken)
         run(self.shipper.ship())
-        run(self.shipper.look())
+        run(self.shipper.note_waiting())
         return self.receiver.texts[before:]
 
 

@@ -80,7 +80,7 @@ class Cluster:
     def look(self) -> int:
         """Returns how many pieces were sent."""
         before = len(self.pieces)
-        asyncio.run(self.copier.look())
+        asyncio.run(self.copier.copy_once())
         return len(self.pieces) - before
 
     def read(self, ref: OutputRef, token: int) -> dict[str, str]:
@@ -228,11 +228,11 @@ def test_where_the_copy_was_removed_by_others_a_new_part_begins(
     (file,) = holder.directory.glob("*/seg-*.dat")
     file.unlink()
     if looked:
-        holder.look()
+        holder.scan()
     new = cluster.print("new")
     assert cluster.look() == 1
     assert list(cluster.read(*new).values()) == ["new"]
-    holder.look()
+    holder.scan()
     assert holder.lost == 1
     assert "copies of other nodes' output were removed" in caplog.text
     assert file.name in caplog.text
@@ -243,16 +243,16 @@ def test_copies_that_were_removed_or_cut_off_do_not_count_any_more(tmp_path: Pat
     store = CopyStore(tmp_path / "copies", keep_bytes=GIB)
     for segment in (1, 2):
         store.take("n1", piece(b"x" * 300, segment=segment), 1_000)
-    store.look()
+    store.scan()
     assert (store.lost, store.size()) == (0, 600)
     (cut,) = store.directory.glob("*/seg-00000001-*")
     os.truncate(cut, 100)
-    store.look()
+    store.scan()
     assert (store.lost, store.size()) == (1, 300)
     with pytest.raises(WrongOffset):
         store.take("n1", piece(b"more", 300), 1_000)
     shutil.rmtree(store.directory)
-    store.look()
+    store.scan()
     assert (store.lost, store.size()) == (2, 0)
     assert store.take("n1", piece(b"0123"), 1_000) == 4, "its directory is made again"
 

@@ -71,7 +71,7 @@ class Vault:
         )  # fmt: skip
 
     def look(self, keep_bytes: int | None = None) -> int:
-        return asyncio.run(self.pruner(keep_bytes).look())
+        return asyncio.run(self.pruner(keep_bytes).prune_once())
 
     @property
     def keys(self) -> set[str]:

@@ -28,7 +28,7 @@ def test_the_lines_of_what_has_ended_are_shipped_with_whose_they_are(house: Hous
     token = house.print("one\ntwo\n", err="wrong\n")
     assert house.ship() == ["one", "two", "wrong"]
     first = house.receiver.taken[0]
-    assert (first.token, first.whose.namespace, first.whose.instance) == (token, "billing", "0d3k@1")
+    assert (first.token, first.owner.namespace, first.owner.instance) == (token, "billing", "0d3k@1")
     assert [one.line.stream for one in house.receiver.taken] == ["stdout", "stdout", "stderr"]
     assert [one.line.number for one in house.receiver.taken] == [1, 2, 3]
     assert house.ship() == [], "once"
@@ -222,12 +222,12 @@ def test_what_is_deleted_before_it_was_shipped_is_counted_and_said(
 ) -> None:
     house.apart = {"scratch"}
     house.print("a" * 100, "scratch")
-    run(house.shipper.look())
+    run(house.shipper.note_waiting())
     assert house.shipper.waiting_since_ms == house.clock.wall
     waited = house.shipper.waiting_bytes
     assert waited > 100
     house.output.drop_before(1 << 60)
-    run(house.shipper.look())
+    run(house.shipper.note_waiting())
     assert house.shipper.dropped["deleted"] == waited
     assert (house.shipper.waiting_bytes, house.shipper.waiting_since_ms) == (0, None)
     (said,) = [one for one in caplog.records if "deleted or damaged" in one.message]
@@ -306,7 +306,7 @@ def test_segments_of_namespaces_and_more_than_one_of_them(house: House) -> None:
     assert len(house.output.synced()) > 3
     house.ship()
     for namespace in "abc":
-        got = [one.line.text for one in house.receiver.taken if one.whose.namespace == namespace]
+        got = [one.line.text for one in house.receiver.taken if one.owner.namespace == namespace]
         assert got == [text for text, of in said if of == namespace]
     assert owner_of("a") in {segment.owner for segment in house.output.synced()}
 

@@ -115,10 +115,10 @@ class House:
     def look(self, *, patient: bool = False) -> int:
         """Returns how many objects were put; unless `patient`, nothing waits for more."""
         before = len(self.store.puts)
-        asyncio.run(self.storer.look())
+        asyncio.run(self.storer.store_once())
         if not patient:
             self.clock.forward(PATIENCE_MS)
-            asyncio.run(self.storer.look())
+            asyncio.run(self.storer.store_once())
         return len(self.store.puts) - before
 
     def read(self, ref: OutputRef, token: int, stream: str | None = "stdout", node: str = "n1") -> str | None:
@@ -433,18 +433,18 @@ def test_a_put_that_ends_late_counts_and_is_not_made_again_meanwhile(
     slow = Slow(small)
 
     async def main() -> None:
-        await small.storer.look()
+        await small.storer.store_once()
         assert (small.storer.refused, small.storer.failing, small.storer.objects) == (1, True, 0)
         small.clock.forward(storing.RETRY_MOST_MS)
-        await small.storer.look()
+        await small.storer.store_once()
         assert small.storer.refused == 1, "it goes on, so it is not made a second time"
         small.store.down = not ends_well
         await slow.end()
         small.store.down = False
         monkeypatch.undo()
         monkeypatch.setattr(storing, "BYTES_PER_S", 1 << 40)
-        await small.storer.look()
-        await small.storer.look()
+        await small.storer.store_once()
+        await small.storer.store_once()
 
     asyncio.run(main())
     assert len(small.store.puts) == 1
@@ -465,7 +465,7 @@ def test_a_store_that_hangs_has_two_puts_at_most(small: House, monkeypatch: pyte
 
     async def main() -> None:
         for _ in range(4):
-            await small.storer.look()
+            await small.storer.store_once()
             small.clock.forward(storing.RETRY_MOST_MS)
         assert small.storer.refused == 2
         await slow.end()

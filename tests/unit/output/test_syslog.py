@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from raftsched.config.addresses import Address
 from raftsched.output.receivers import syslog
 from raftsched.output.receivers.batches import Packed
-from raftsched.output.receivers.daemon_threads import apart
+from raftsched.output.receivers.daemon_threads import in_daemon_thread
 from raftsched.output.receivers.shipper import NotTaken
 from raftsched.output.receivers.syslog import (
     STREAM_MAX,
@@ -338,7 +338,7 @@ def test_whatever_fails_in_a_thread_is_told_to_who_waits(monkeypatch: pytest.Mon
         raise ValueError("unexpected")
 
     async def through() -> None:
-        await within(apart(fails))
+        await within(in_daemon_thread(fails))
 
     with pytest.raises(ValueError, match="unexpected"):
         run(through())

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from raftsched.raft import codec
-from raftsched.raft.measures import DISK_S, Measured, Times, measured
+from raftsched.raft.measures import DISK_S, Measured, Times
+from raftsched.raft.status import measured
 from tests.support.raft_net import Net
 from tests.support.raft_replica import ManualWriter, Solo
 

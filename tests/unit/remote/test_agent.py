@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.core.commands import Said
+from raftsched.core.commands import SelfReport
 from raftsched.core.model import Outcome, OutputRef, Verdict
 from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.remote.server_port import Refused
@@ -211,7 +211,7 @@ def test_what_is_no_json_is_reported_as_failed() -> None:
         for token in (7, 8):
             world.cluster.give(token)
         await world.launched(7, 8)
-        world.runner.on_said(8, Said(5, "half \ud83d of it"))
+        world.runner.on_self_report(8, SelfReport(5, "half \ud83d of it"))
         world.end(7, error="half \ud83d of it")
         await world.until(lambda: world.agent.running == 1)
         (end,) = [report for report in world.cluster.reports if report.outcome is not None]
@@ -779,15 +779,15 @@ def test_what_a_run_says_is_reported_now_and_then_and_with_its_end() -> None:
             reports = [report for poll in world.polls for report in poll.reports if report.says]
             return [(report.outcome, report.progress, report.text, report.state) for report in reports]
 
-        world.runner.on_said(1, Said(1, "begins"))
+        world.runner.on_self_report(1, SelfReport(1, "begins"))
         await world.until(said)
         for percent in range(2, 50):
-            world.runner.on_said(1, Said(percent, "goes on", b'{"row":%d}' % percent))
+            world.runner.on_self_report(1, SelfReport(percent, "goes on", b'{"row":%d}' % percent))
         await asyncio.sleep(1)
         assert said() == [(None, 1, "begins", None)]
         await world.until(lambda: len(said()) == 2)
         assert said()[1] == (None, 49, "goes on", {"row": 49})
-        world.end(1, Outcome.FAILED, verdict=Verdict.SNOOZE, delay_ms=60_000, said=Said(50))
+        world.end(1, Outcome.FAILED, verdict=Verdict.SNOOZE, delay_ms=60_000, said=SelfReport(50))
         await world.until(lambda: len(said()) == 3)
         assert said()[2] == ("failed", 50, None, {"row": 49})
         ends = [report for poll in world.polls for report in poll.reports if report.outcome]

@@ -30,12 +30,12 @@ from raftsched.core.commands import (
 from raftsched.core.levels import SESSIONS_ARE_BOUND
 from raftsched.core.model import Instance, InstanceState, Outcome, OutputRef, Overlap, Policy, Trigger, TriggerKind
 from raftsched.core.rows import SESSIONS, decode_instance
-from raftsched.core.subjects.leasing import WorkerBeat, WorkerGrants, decode_beats, decode_over, encode
+from raftsched.core.subjects.leasing import WorkerBeat, WorkerGrants, decode_beats, decode_finished, encode
 from raftsched.core.subjects.webhook import PutWebhook, TestWebhook, WebhookSpec
 from raftsched.core.tables import Table
 from raftsched.errors import NoLeader, RaftschedError
 from raftsched.output.keeping.output_rules import OutputRules
-from raftsched.output.keeping.owner_record import Whose
+from raftsched.output.keeping.owner_record import OutputOwner
 from raftsched.remote.gateway import PROPOSE_S, Gateway, NameTaken
 from raftsched.remote.held import RATE_BURST
 from raftsched.remote.protocol import CloseIn, OpenIn, OpenOut, OutputPlace, PollIn, PollOut, Printed, Report
@@ -55,7 +55,7 @@ class Kept:
         self.texts: list[tuple[int, str]] = []
 
     async def store(
-        self, token: int, whose: Whose | None, ended_at_ms: int, output: str | Sequence[Printed]
+        self, token: int, run: OutputOwner | None, ended_at_ms: int, output: str | Sequence[Printed]
     ) -> OutputRef | None:
         if output == "full":
             raise RaftschedError("disk-full")
@@ -531,7 +531,7 @@ def test_reports_are_in_the_log_when_the_poll_is_answered() -> None:
         assert (attempt.outcome, attempt.exit_code, attempt.error) == (Outcome.FAILED, 3, "no")
         assert (attempt.result, attempt.output_node) == (b'{"a":1}', "n1")
         assert world.kept.texts == [(token, "text")]
-        (over,) = [decode_over(raw) for _, kind, raw in world.raft.sent if kind == "over"]
+        (over,) = [decode_finished(raw) for _, kind, raw in world.raft.sent if kind == "over"]
         assert (over.session, over.tokens) == (number_of(session), (token,))
         again = await world.poll(session, after=token, reports=[done])
         assert [one.code for one in again.refused] == ["stale"]

@@ -19,7 +19,7 @@ from raftsched.core.rules.executors import worker_key
 from raftsched.errors import RaftschedError, WrongOffset
 from raftsched.output.format.spool import NOTE, STDERR, STDOUT, Capture, pack
 from raftsched.output.keeping.output_rules import OutputRules
-from raftsched.output.keeping.owner_record import Whose
+from raftsched.output.keeping.owner_record import OutputOwner
 from raftsched.output.keeping.store import OutputStore, Record
 from raftsched.output.keeping.together import append_each
 from raftsched.output.receivers.batches import Unshipped
@@ -33,7 +33,7 @@ from tests.support.clock import ManualClock
 from tests.support.memory_view import MemoryView, World
 from tests.support.patience import until
 
-WHOSE = Whose("default", "job", "0d3k@1", 1, "w1")
+OWNER = OutputOwner("default", "job", "0d3k@1", 1, "w1")
 
 
 class Node:
@@ -272,8 +272,8 @@ def test_places_that_no_node_answered_are_refused(tmp_path: Path, fields: dict[s
 def test_what_a_report_carries_itself_is_kept(tmp_path: Path) -> None:
     async def test(node: Node) -> None:
         token = node.assign()
-        assert await node.outputs.store(token, WHOSE, 1, "") is None
-        ref = await node.outputs.store(token, WHOSE, 1, "only this\n")
+        assert await node.outputs.store(token, OWNER, 1, "") is None
+        ref = await node.outputs.store(token, OWNER, 1, "only this\n")
         assert ref is not None
         assert node.store.open(ref, token=token).read(0) == b"only this\n"
         both = [
@@ -281,31 +281,31 @@ def test_what_a_report_carries_itself_is_kept(tmp_path: Path) -> None:
             Printed(stream="stderr", text="b"),
             Printed(stream="stdout", text="c"),
         ]
-        ref = await node.outputs.store(token, WHOSE, 1, both)
+        ref = await node.outputs.store(token, OWNER, 1, both)
         assert ref is not None
         assert node.store.open(ref, "stderr", token).read(0) == b"b"
-        ref = await node.outputs.store(token, WHOSE, 1, "x" * 60_000)
+        ref = await node.outputs.store(token, OWNER, 1, "x" * 60_000)
         assert ref is not None
         assert node.store.open(ref, token=token).size == 60_000
         with pytest.raises(RaftschedError, match="65,536 characters"):
-            await node.outputs.store(token, WHOSE, 1, [Printed(stream="stdout", text="x" * 40_000)] * 2)
+            await node.outputs.store(token, OWNER, 1, [Printed(stream="stdout", text="x" * 40_000)] * 2)
 
     run(tmp_path, test)
 
 
 def test_where_output_is_shipped_it_says_which_worker_ran_it(tmp_path: Path) -> None:
     async def test(node: Node) -> None:
-        node.store.says_whose = True
+        node.store.writes_owners = True
         sent, told = node.assign(), node.assign()
         await node.put(sent, 0, b"sent\n", end=True)
-        await node.outputs.store(told, WHOSE, 1, "told\n")
+        await node.outputs.store(told, OWNER, 1, "told\n")
         whole = Unshipped(node.store.synced(), lambda number: BEGIN, lambda one: b"", namespaces=None, now_ms=2**42)
         found = [entry for entry, _ in whole.next().lines]
-        assert [(one.token, one.line.text, one.whose.worker) for one in found] == [
+        assert [(one.token, one.line.text, one.owner.worker) for one in found] == [
             (sent, "sent", "w1"),
             (told, "told", "w1"),
         ]
-        assert (found[0].whose.namespace, found[1].whose) == ("default", WHOSE)
+        assert (found[0].owner.namespace, found[1].owner) == ("default", OWNER)
 
     run(tmp_path, test)
 
@@ -387,7 +387,7 @@ def test_as_much_is_kept_of_each_as_is_said_when_it_begins(tmp_path: Path) -> No
         for token, left_out in ((first, 40_000), (second, 20_000)):
             place = (await node.put(token, 5_000, b"b" * 45_000, end=True)).output
             assert place.truncated == left_out
-        ref = await node.outputs.store(third, WHOSE, 1_000, "c" * 60_000)
+        ref = await node.outputs.store(third, OWNER, 1_000, "c" * 60_000)
         assert ref is not None
         assert ref.truncated == 30_000
 

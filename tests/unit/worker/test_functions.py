@@ -34,7 +34,7 @@ class Code:
         begun = self.clock.wall
         function = self.functions.known(name) or self.functions.load(name)
         found = function.call({})
-        self.functions.look(begun)
+        self.functions.note_new_modules(begun)
         return found
 
 

@@ -79,7 +79,7 @@ def test_what_is_only_forked_does_not_seem_to_handle_sigterm(context: KeeperCont
         with pytest.raises(CannotStart):
             tree.start(spawn)
     assert seen == [True, True]
-    assert tree._termed
+    assert tree._term_came
     assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 

@@ -49,10 +49,10 @@ def test_some_are_never_taken_whatever_a_pattern_matches(name: str) -> None:
 
 
 def test_those_that_the_operator_names_are_taken_and_what_a_run_is_told_of_itself() -> None:
-    told = {"RAFTSCHED_JOB_ID": "1"}
-    env = {"APP_DAY": "3", "TZ": "UTC", "RAFTSCHED_PARAMS": "{}", "RAFTSCHED_REPORT_FILE": "/dev/fd/3", **told}
+    run_env = {"RAFTSCHED_JOB_ID": "1"}
+    env = {"APP_DAY": "3", "TZ": "UTC", "RAFTSCHED_PARAMS": "{}", "RAFTSCHED_REPORT_FILE": "/dev/fd/3", **run_env}
     for task in (Exec(("/opt/jobs/load",), env), Python("shop.mail:send", b"", env)):
-        given = replace(spec(task), told=told)
+        given = replace(spec(task), run_env=run_env)
         found = permitted(given, replace(ANY_PROGRAM, env=("APP_*", "TZ"))).task
         assert isinstance(found, Exec | Python)
         assert found.env == env

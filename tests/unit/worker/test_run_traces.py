@@ -19,7 +19,7 @@ from tests.support.traces import CALLER, CALLER_SPAN, CALLER_TRACE, Kept, attrib
 from tests.unit.worker.world import FakeRunner
 
 KEY = instance_key(1_000, 7)
-TOLD = {
+RUN_ENV = {
     "RAFTSCHED_JOB_ID": "0000000000007",
     "RAFTSCHED_JOB_NAME": "report",
     "RAFTSCHED_INSTANCE_ID": instance_text(KEY),
@@ -46,10 +46,10 @@ class Bed:
     def _die(self) -> None:
         self.died += 1
 
-    def launch(self, task: Task | None = None, told: Mapping[str, str] = TOLD, **fields: Any) -> Task:
+    def launch(self, task: Task | None = None, run_env: Mapping[str, str] = RUN_ENV, **fields: Any) -> Task:
         """Returns what the runner was given to start."""
         task = task or Exec(("true",), {})
-        spec = RunSpec(token=5, session=1, task=task, timeout_ms=1_000, namespace="default", told=told, **fields)
+        spec = RunSpec(token=5, session=1, task=task, timeout_ms=1_000, namespace="default", run_env=run_env, **fields)
         self.runs.launch(spec)
         return self.inner.launched[5].task
 
@@ -93,7 +93,7 @@ def test_a_part_is_in_the_trace_of_its_run() -> None:
     bed = Bed()
     part = instance_key(1_000, 7, 99)
     ours = {"RAFTSCHED_INSTANCE_ID": instance_text(part), "RAFTSCHED_PARENT_INSTANCE_ID": instance_text(KEY)}
-    bed.launch(told={**TOLD, **ours})
+    bed.launch(run_env={**RUN_ENV, **ours})
     bed.end()
     assert ids(bed.kept.spans[0])[0] == f"{bed.kept.tracer.fire_context(KEY).trace_id:032x}"
     assert parent(bed.kept.spans[0]) == f"{bed.kept.tracer.fire_context(part, KEY).span_id:016x}"
@@ -102,7 +102,7 @@ def test_a_part_is_in_the_trace_of_its_run() -> None:
 def test_a_run_that_follows_links_to_its_cause() -> None:
     bed = Bed()
     cause = instance_key(900, 6)
-    bed.launch(told={**TOLD, "RAFTSCHED_CAUSE_INSTANCE_ID": instance_text(cause)})
+    bed.launch(run_env={**RUN_ENV, "RAFTSCHED_CAUSE_INSTANCE_ID": instance_text(cause)})
     bed.end()
     (link,) = bed.kept.spans[0].links
     assert link.context.trace_id == bed.kept.tracer.fire_context(cause).trace_id

@@ -8,7 +8,7 @@ import json
 from raftsched.cluster_settings import Settings
 from raftsched.core.commands import EditJob, Ended, Kill, OpenSession, PutSettings, Started
 from raftsched.core.model import InstanceState, Outcome, OutputRef, Policy, Trigger, TriggerKind
-from raftsched.core.subjects.leasing import AttemptsFinished, decode_over
+from raftsched.core.subjects.leasing import AttemptsFinished, decode_finished
 from raftsched.core.subjects.namespace import PutNamespace
 from raftsched.worker.processes.runner import RunEnd
 from raftsched.worker.processes.wire import Exec, Http, Python
@@ -171,7 +171,7 @@ def test_the_leader_is_told_at_once_what_is_over() -> None:
         token = w.assign(key, session)
         w.end(token, Outcome.SUCCEEDED)
         await w.until(lambda: w.instance(key).state is InstanceState.SUCCEEDED)
-        told = [(peer, decode_over(raw)) for peer, kind, raw in w.raft.sent if kind == "over"]
+        told = [(peer, decode_finished(raw)) for peer, kind, raw in w.raft.sent if kind == "over"]
         assert told == [(w.raft.leader_id, AttemptsFinished(session, (token,)))]
 
     run(body)

@@ -25,7 +25,7 @@ from raftsched.core.commands import (
     Form,
     OpenLeadership,
     RunNow,
-    Said,
+    SelfReport,
     decode,
     encode,
 )
@@ -36,7 +36,7 @@ from raftsched.core.tables import ReadView, Table, from_u64
 from raftsched.errors import NoLeader
 from raftsched.output.keeping.output_rules import OutputRules
 from raftsched.worker.processes.runner import RunEnd, RunSpec
-from raftsched.worker.session.unsent_reports import KeptEnds
+from raftsched.worker.session.unsent_reports import UnsentReports
 from raftsched.worker.session.worker import Applied, Worker
 
 WALL_MS = 1_800_000_000_000
@@ -209,7 +209,7 @@ class FakeRunner:
     def __init__(self) -> None:
         self.on_started: Callable[[int, int], None] = lambda token, at_ms: None
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
-        self.on_said: Callable[[int, Said], None] = lambda token, said: None
+        self.on_self_report: Callable[[int, SelfReport], None] = lambda token, said: None
         self.on_died: Callable[[], None] = lambda: None
         self.events: list[tuple[Any, ...]] = []
         self.launched: dict[int, RunSpec] = {}
@@ -265,7 +265,7 @@ class World:
         self.store_moves = True
         self.raft.on_heartbeat = self._on_heartbeat
         self.raft.commit(Form(b"c", (Member("n1", "h:1", b"1"), Member("n2", "h:2", b"2"))), OpenLeadership(1, "n2"))
-        self.kept_ends: KeptEnds | None = None
+        self.kept_ends: UnsentReports | None = None
         self.worker = self._make(boot_id)
 
     def _make(self, boot_id: str) -> Worker:

@@ -58,7 +58,7 @@ def note_disk(tx: Tx, c: NoteDisk) -> Answer:
     return Accepted()
 
 
-def look(tx: Tx, key: bytes, at_ms: int) -> Answer:
+def send_summary(tx: Tx, key: bytes, at_ms: int) -> Answer:
     """Tells as one what was left out for so long. `key`: of a row of NOTED."""
     raw = tx.view.get(NOTED.table, key) if 0 < len(key) <= KEY_MAX else None
     noted = None if raw is None else NOTED.decode(raw)

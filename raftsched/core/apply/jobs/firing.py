@@ -18,11 +18,20 @@ from raftsched.core.apply.jobs.several import (
     pairs,
     set_excluded,
     set_next,
-    settle_owed,
+    settle_unscheduled,
     stop_triggers,
 )
 from raftsched.core.apply.jobs.skips import UNSTARTED, note_gap, unused_request
-from raftsched.core.apply.jobs.times import Due, Source, Sources, by_calendar, due_times, is_once, plausible, together
+from raftsched.core.apply.jobs.times import (
+    Due,
+    Source,
+    Sources,
+    calendar_is_current,
+    due_times,
+    is_once,
+    plausible,
+    together,
+)
 from raftsched.core.apply.runs.chain import Chain
 from raftsched.core.apply.runs.conditions import become_ready
 from raftsched.core.apply.runs.finish import finish, settle
@@ -70,7 +79,7 @@ def schedule_job(tx: Tx, c: ScheduleJob) -> Answer:
         return STALE
     if c.nominal_at_ms is not None and job.skipped_until_ms is not None and c.nominal_at_ms <= job.skipped_until_ms:
         return STALE
-    if not by_calendar(tx, job.policy.trigger, c.calendar):
+    if not calendar_is_current(tx, job.policy.trigger, c.calendar):
         return STALE
     clear_unscheduled(tx, job)
     set_due(job, c.nominal_at_ms, c.gap_ms)
@@ -84,7 +93,7 @@ def schedule_job(tx: Tx, c: ScheduleJob) -> Answer:
 def _schedule_triggers(tx: Tx, job: Job, c: ScheduleJob) -> Answer:
     """Gives the triggers that are owed it their next times. Others are left as they are: each is a compare-and-set."""
     found = [(job.triggers[part.index], part) for part in c.triggers if 0 <= part.index < len(job.triggers)]
-    fitting = [(state, part) for state, part in found if _is_owed(tx, job, state, part)]
+    fitting = [(state, part) for state, part in found if _awaits_time(tx, job, state, part)]
     if not fitting:
         return STALE
     take_due(tx, job)
@@ -97,20 +106,20 @@ def _schedule_triggers(tx: Tx, job: Job, c: ScheduleJob) -> Answer:
         state.zones = c.zones
     if job.skipped_until_ms is not None:
         leave_out(tx, job, (job.skipped_until_ms,))  # it was skipped as the time of another trigger
-    settle_owed(tx, job)
+    settle_unscheduled(tx, job)
     follow_first(tx, job)
     settle(tx, job)
     tx.put_job(job)
     return Accepted(job=job)
 
 
-def _is_owed(tx: Tx, job: Job, state: TriggerState, part: TriggerSchedule) -> bool:
+def _awaits_time(tx: Tx, job: Job, state: TriggerState, part: TriggerSchedule) -> bool:
     nominal, skipped = part.nominal_at_ms, state.skipped_until_ms
     if state.owed_since_ms is None or state.owed_since_ms != part.since_ms:
         return False
     if nominal is not None and not (0 <= nominal <= TIME_MAX_MS and (skipped is None or nominal > skipped)):
         return False
-    return by_calendar(tx, job.policy.triggers[part.index], part.calendar)
+    return calendar_is_current(tx, job.policy.triggers[part.index], part.calendar)
 
 
 def fire(tx: Tx, c: Fire, skip: str | None = None) -> Answer:
@@ -122,7 +131,7 @@ def fire(tx: Tx, c: Fire, skip: str | None = None) -> Answer:
     if job.revision != c.revision or job.nominal_at_ms != c.nominal_at_ms or not plausible(c):
         return STALE
     trigger = job.policy.trigger
-    if trigger.calendar is not None and not by_calendar(tx, trigger, c.calendar):
+    if trigger.calendar is not None and not calendar_is_current(tx, trigger, c.calendar):
         return STALE
     if c.zones != tx.meta.zones and (trigger.needs_calendar or job.triggers):
         return STALE
@@ -208,7 +217,7 @@ def _fire_triggers(tx: Tx, job: Job, c: Fire, skip: str | None) -> Answer:
 def _is_due(tx: Tx, job: Job, part: TriggerFire) -> bool:
     if not 0 <= part.index < len(job.triggers) or job.triggers[part.index].nominal_at_ms != part.nominal_at_ms:
         return False
-    return plausible(part) and by_calendar(tx, job.policy.triggers[part.index], part.calendar)
+    return plausible(part) and calendar_is_current(tx, job.policy.triggers[part.index], part.calendar)
 
 
 def _run_times(tx: Tx, job: Job, times: list[int], sources: Sources, delays: Delays) -> None:
@@ -394,7 +403,7 @@ def add_instance(
     enqueue(tx, job, instance)
     if listed_by_job(job, instance):
         tx.view.put(Table.BY_JOB, by_job_key(key), bytes((instance.state,)))
-    tx.put_made(instance, key)
+    tx.put_new(instance, key)
     return instance
 
 

@@ -124,7 +124,7 @@ def _backfill(tx: Tx, c: Backfill) -> Answer:
         return Rejected("too-large", f"{len(c.times)} times are asked for; {limit} is the limit.")
     if not all(a < b for a, b in pairwise(c.times)) or (c.times and c.times[0] < 0):
         return Rejected("invalid-parameter", "The times of a backfill ascend, from 1970 on.")
-    tx.write_made()
+    tx.flush_new()
     times = times_without_run(tx.view, job, c.times, tx.now)
     active_max = tx.meta.settings.active_max
     if len(times) > active_max:  # however long they wait

@@ -91,7 +91,7 @@ def clear(state: TriggerState) -> None:
     state.never_fires = False
 
 
-def owe(tx: Tx, job: Job, state: TriggerState, since_ms: int) -> None:
+def mark_trigger_unscheduled(tx: Tx, job: Job, state: TriggerState, since_ms: int) -> None:
     """Asks the leader for the trigger's next time after this one."""
     clear(state)
     state.owed_since_ms = max(0, since_ms)
@@ -102,7 +102,7 @@ def start_triggers(tx: Tx, job: Job, since_ms: int) -> None:
     """Gives the triggers that have no time their next one after `since_ms`, as far as they are not over."""
     for trigger, state in pairs(job):
         if state.owed_since_ms is not None:
-            owe(tx, job, state, state.owed_since_ms)
+            mark_trigger_unscheduled(tx, job, state, state.owed_since_ms)
         elif state.nominal_at_ms is None and not state.over:
             _start(tx, job, trigger, state, since_ms)
     follow_first(tx, job)
@@ -110,7 +110,7 @@ def start_triggers(tx: Tx, job: Job, since_ms: int) -> None:
 
 def _start(tx: Tx, job: Job, trigger: Trigger, state: TriggerState, since_ms: int) -> None:
     if trigger.needs_calendar:
-        owe(tx, job, state, since_ms)
+        mark_trigger_unscheduled(tx, job, state, since_ms)
     elif is_delay(trigger) and job.active:
         clear(state)  # what is active ends first; the delay counts from there
     else:
@@ -158,7 +158,7 @@ def _pass(tx: Tx, job: Job, trigger: Trigger, state: TriggerState, nominal_at_ms
     if trigger.once:
         set_next(job, trigger, state, None)
     elif trigger.needs_calendar:
-        owe(tx, job, state, min(tx.now, nominal_at_ms))  # what came due after it is owed
+        mark_trigger_unscheduled(tx, job, state, min(tx.now, nominal_at_ms))  # what came due after it is owed
     elif waits_for_end(tx, job, trigger):
         clear(state)
     else:
@@ -183,12 +183,12 @@ def reschedule_triggers(tx: Tx, job: Job) -> bool:
         since_ms = tx.now if state.nominal_at_ms is None else min(tx.now, state.nominal_at_ms - 1)
         if state.owed_since_ms is not None:
             since_ms = min(since_ms, state.owed_since_ms)
-        owe(tx, job, state, since_ms)
+        mark_trigger_unscheduled(tx, job, state, since_ms)
         found = True
     return found
 
 
-def settle_owed(tx: Tx, job: Job) -> None:
+def settle_unscheduled(tx: Tx, job: Job) -> None:
     """The job waits for the leader no longer, unless another of its triggers does."""
     if all(state.owed_since_ms is None for state in job.triggers):
         clear_unscheduled(tx, job)

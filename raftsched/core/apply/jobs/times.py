@@ -37,7 +37,7 @@ class Source:
 Sources = dict[int, Source]  # by the times; empty: all are of the job's one trigger
 
 
-def by_calendar(tx: Tx, trigger: Trigger, revision: int) -> bool:
+def calendar_is_current(tx: Tx, trigger: Trigger, revision: int) -> bool:
     """Returns whether the times were computed with the calendar as it is now. When it was changed meanwhile the job is
     rescheduled, or an operation comes to that."""
     name = trigger.calendar

@@ -6,7 +6,7 @@ from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.actions import ZonesUsed
 from raftsched.core.apply.jobs.due import is_unscheduled, set_due, take_due
 from raftsched.core.apply.jobs.several import follow_first, leave_out, set_excluded, set_next
-from raftsched.core.apply.jobs.times import by_calendar
+from raftsched.core.apply.jobs.times import calendar_is_current
 from raftsched.core.apply.runs.finish import settle
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
@@ -74,7 +74,7 @@ def _move(tx: Tx, job: Job, c: MoveJob) -> bool:
     trigger = job.policy.trigger
     if not trigger.needs_calendar or not _is_time(c.next_nominal_at_ms, job.skipped_until_ms):
         return False
-    if is_unscheduled(tx, job) or not by_calendar(tx, trigger, c.calendar):
+    if is_unscheduled(tx, job) or not calendar_is_current(tx, trigger, c.calendar):
         return False
     take_due(tx, job)
     set_due(job, c.next_nominal_at_ms, c.gap_ms)
@@ -107,7 +107,7 @@ def _fits(tx: Tx, job: Job, state: TriggerState, part: TriggerMove) -> bool:
     trigger = job.policy.triggers[part.index]
     if not trigger.needs_calendar or state.owed_since_ms is not None or state.nominal_at_ms != part.nominal_at_ms:
         return False
-    return _is_time(part.next_nominal_at_ms, state.skipped_until_ms) and by_calendar(tx, trigger, part.calendar)
+    return _is_time(part.next_nominal_at_ms, state.skipped_until_ms) and calendar_is_current(tx, trigger, part.calendar)
 
 
 def _is_time(nominal_at_ms: int | None, skipped_until_ms: int | None) -> bool:

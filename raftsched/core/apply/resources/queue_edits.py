@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raftsched.bounds import PRIORITY_MAX
+from raftsched.bounds import COUNT_MAX, PRIORITY_MAX
 from raftsched.core.actions import QueueChanged
 from raftsched.core.apply.indexes import waits_in_ready
 from raftsched.core.apply.runs.run_keys import ask, give_back
@@ -11,7 +11,7 @@ from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE, is_stale, put_refused, stale_revision
 from raftsched.core.commands import Accepted, Answer, DeleteQueue, NoteUnplaceable, PutQueue, Rejected, SortReady
 from raftsched.core.levels import NODES_DELIVER
-from raftsched.core.limits import ERROR_MAX, SORT_MAX, queue_error
+from raftsched.core.limits import ERROR_MAX, QUEUE_NAME_MAX, SORT_MAX, rate_error
 from raftsched.core.model import Instance, Job, Policy, StepKind
 from raftsched.core.rows import decode_job, decode_session
 from raftsched.core.rules.admission import blocked_reason, take
@@ -27,7 +27,7 @@ UNPLACEABLE = "no_eligible_node"
 
 
 def put_queue(tx: Tx, c: PutQueue) -> Answer:
-    wrong = queue_error(c)
+    wrong = _queue_error(c)
     if wrong is not None:
         return Rejected("invalid-parameter", wrong)
     if c.name.startswith(SYSTEM_QUEUES):
@@ -237,3 +237,12 @@ def clear_unplaceable(instance: Instance) -> None:
     if instance.reason == UNPLACEABLE:
         instance.reason = None
         instance.error = instance.attempts[-1].error if instance.attempts else None
+
+
+def _queue_error(queue: PutQueue) -> str | None:
+    """Returns what is wrong and what would be right; None: nothing is wrong."""
+    if not 1 <= len(queue.name.encode()) <= QUEUE_NAME_MAX:
+        return f"the name of a queue takes 1 to {QUEUE_NAME_MAX} bytes."
+    if queue.max_running is not None and not 1 <= queue.max_running <= COUNT_MAX:
+        return f"max_running is {queue.max_running}; use 1 or more, or pause the queue."
+    return None if queue.rate_count is None else rate_error(queue.rate_count, queue.rate_period_ms, "starts")

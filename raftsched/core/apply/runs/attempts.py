@@ -20,7 +20,7 @@ from raftsched.core.apply.runs.notices import GONE, deactivate_if_gone, note_att
 from raftsched.core.apply.runs.parts import advance
 from raftsched.core.apply.runs.run_keys import count_start, give_back
 from raftsched.core.apply.runs.unstarted import expire, miss_deadline
-from raftsched.core.apply.runs.verdicts import judged, note_said
+from raftsched.core.apply.runs.verdicts import judged, note_self_report
 from raftsched.core.apply.runs.watches import note_end, note_start
 from raftsched.core.apply.steps import add_step
 from raftsched.core.apply.tx import Tx
@@ -30,11 +30,11 @@ from raftsched.core.commands import (
     Answer,
     Assign,
     Ended,
-    EndedSaying,
+    EndedWithReport,
     LoseAttempt,
     Rejected,
     ReportProgress,
-    Said,
+    SelfReport,
     Started,
     Wake,
 )
@@ -60,7 +60,7 @@ _NOT_REPORTED = (_LOST, Outcome.SNOOZED, Outcome.CANCELLED)  # apply makes these
 
 
 def assign(tx: Tx, c: Assign) -> Answer:
-    made = tx.made.get(c.instance)  # it was fired in the same entry; nothing of it is changed before all is checked
+    made = tx.unwritten.get(c.instance)  # fired in the same entry: nothing of it is changed before all is checked
     instance = tx.instance(c.instance) if made is None else made
     if instance is None or not waits_in_ready(instance) or instance.parts is not None:
         return STALE
@@ -182,7 +182,7 @@ def ended(tx: Tx, c: Ended) -> Answer:
     return _ended(tx, c, None, None, None)
 
 
-def ended_saying(tx: Tx, c: EndedSaying) -> Answer:
+def ended_with_report(tx: Tx, c: EndedWithReport) -> Answer:
     return _ended(tx, c, c.verdict, c.delay_ms, c.said)
 
 
@@ -191,12 +191,12 @@ def report_progress(tx: Tx, c: ReportProgress) -> Answer:
     if found is None:
         return STALE
     key, instance, _ = found
-    note_said(tx, instance, c.said)
+    note_self_report(tx, instance, c.said)
     tx.put_instance(instance, key)
     return Accepted()
 
 
-def _ended(tx: Tx, c: Ended, verdict: Verdict | None, delay_ms: int | None, said: Said | None) -> Answer:
+def _ended(tx: Tx, c: Ended, verdict: Verdict | None, delay_ms: int | None, said: SelfReport | None) -> Answer:
     found = _live(tx, c.session, c.token)
     if found is None or c.outcome in _NOT_REPORTED:
         return STALE
@@ -214,7 +214,7 @@ def _ended(tx: Tx, c: Ended, verdict: Verdict | None, delay_ms: int | None, said
     attempt.output = c.output
     attempt.output_node = c.output_node
     if said is not None:
-        note_said(tx, instance, said)
+        note_self_report(tx, instance, said)
     if c.begun or c.outcome is not Outcome.KILLED or c.started_at_ms is not None:
         job = _close(tx, key, instance, attempt, c.outcome, verdict=verdict, delay_ms=delay_ms)
     else:
@@ -278,7 +278,7 @@ def _close(
     verdict: Verdict | None = None,
     delay_ms: int | None = None,
 ) -> Job | None:
-    """Ends the attempt, with what follows from that. `verdict`, `delay_ms`: as in EndedSaying. Returns its job."""
+    """Ends the attempt, with what follows from that. `verdict`, `delay_ms`: as in EndedWithReport. Returns its job."""
     tx.view.delete(ASSIGNED, assigned_key(attempt.session, attempt.token))
     job = tx.job(instance.job_id)
     if job is not None and (job.policy.notify or tx.meta.webhooks):

@@ -206,7 +206,7 @@ def kill_workflow(tx: Tx, c: KillWorkflow) -> Answer:
     if workflow.killed_at_ms is None:
         workflow.killed_at_ms = tx.now
         WORKFLOWS.put(tx.view, workflow, c.root)
-    tx.write_made()
+    tx.flush_new()
     last, killed, looked = b"", 0, 0
     for key, state in list(islice(members(tx.view, c.root, c.after), LOOK_MAX)):
         looked += 1

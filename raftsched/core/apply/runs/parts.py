@@ -126,7 +126,7 @@ def _first_request(tx: Tx, parent: Instance, total: int) -> int:
         first = tx.new_id()
         tx.meta.last_id += total
         low = instance_key(parent.nominal_at_ms, parent.job_id, first)
-        tx.write_made()
+        tx.flush_new()
         if next(tx.view.scan(INSTANCES, low, instance_key(parent.nominal_at_ms, parent.job_id, first + total)), None):
             continue  # somebody chose it for a manual run
         return first

@@ -8,7 +8,7 @@ import re
 import msgspec
 
 from raftsched.core.apply.tx import Tx
-from raftsched.core.commands import Said
+from raftsched.core.commands import SelfReport
 from raftsched.core.limits import PROGRESS_TEXT_MAX, RETRY_AFTER_MAX_MS, STATE_MAX
 from raftsched.core.model import Attempt, Instance, Mapped, Outcome, Policy, Progress, Verdict
 
@@ -38,7 +38,7 @@ def judged(
     policy: Policy, attempt: Attempt, outcome: Outcome, verdict: Verdict | None, delay_ms: int | None
 ) -> tuple[Outcome, Verdict | None, int | None]:
     """Returns how an attempt ended that was not ended by anybody, what is to become of the instance, and the delay that
-    goes with that: of a snooze, or before a retry; None: nobody says. `verdict`, `delay_ms`: as in EndedSaying."""
+    goes with that: of a snooze, or before a retry; None: nobody says. `verdict`, `delay_ms`: as in EndedWithReport."""
     if verdict is not None:
         return _OUTCOMES[verdict], verdict, delay_ms if verdict is Verdict.SNOOZE else None
     if policy.outcomes is None and delay_ms is None:
@@ -87,7 +87,7 @@ def _nests_deeper(raw: bytes) -> bool:
     return False
 
 
-def note_said(tx: Tx, instance: Instance, said: Said) -> None:
+def note_self_report(tx: Tx, instance: Instance, said: SelfReport) -> None:
     """Notes what a run says of itself. What is too large of it is cut, or left as it was. The caller stores it."""
     if said.percent is not None or said.text is not None:
         percent = None if said.percent is None else max(0, min(said.percent, 100))

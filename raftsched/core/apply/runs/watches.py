@@ -20,10 +20,10 @@ from raftsched.core.tables import from_u64
 _ID_SIZE = 8  # bytes of a job's id
 
 
-def look(tx: Tx, c: Watch) -> Answer:
+def check_limits(tx: Tx, c: Watch) -> Answer:
     """Tells of the limits that are reached, and sets the time of the next one."""
     if c.about[:1] == ABOUT:
-        return cluster_notices.look(tx, c.about[1:], c.at_ms)
+        return cluster_notices.send_summary(tx, c.about[1:], c.at_ms)
     if len(c.about) == _ID_SIZE:
         return _look_at_job(tx, c)
     instance = tx.instance(c.about)

@@ -183,7 +183,7 @@ def asked_as(there: There, asked: str) -> str:
     return asked
 
 
-def told_of(there: There, answer: Any, asked: str) -> list[str]:
+def env_of(there: There, answer: Any, asked: str) -> list[str]:
     """Returns the names, texts and ids of B that an answer has and its question has not."""
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
     return shown(text, asked) + [
@@ -205,12 +205,12 @@ def test_no_answer_names_anything_of_another_namespace(tmp_path: Path) -> None:
             if route.method != "GET":
                 continue
             for asked in map("".join, product(addresses(route, there), queries(route, there))):
-                if route.operation_id not in named and told_of(there, (await admin("GET", asked))[1], asked):
+                if route.operation_id not in named and env_of(there, (await admin("GET", asked))[1], asked):
                     named.add(route.operation_id)
                 twin = asked_as(there, asked)
                 for name, who in by.items():
                     status, answer = await who("GET", asked)
-                    if words := told_of(there, answer, asked):
+                    if words := env_of(there, answer, asked):
                         told.append((route.operation_id, name, asked, status, words[:3]))
                     if twin != asked and (other := (await who("GET", twin))[0]) != status:
                         told.append((route.operation_id, name, asked, status, f"not {other} as {twin}"))
@@ -290,7 +290,7 @@ def test_no_request_changes_anything_of_another_namespace(tmp_path: Path) -> Non
                 asked = path + query + (json.dumps(body) if body else "")
                 for name, who in by.items():
                     status, answer = await who(route.method, path + query, body)
-                    if words := told_of(there, answer, asked):
+                    if words := env_of(there, answer, asked):
                         told.append((route.operation_id, name, asked, status, words[:3]))
                     twin = asked_as(there, path + query), json.loads(asked_as(there, json.dumps(body)))
                     if twin != (path + query, body) and (other := (await who(route.method, *twin))[0]) != status:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from raftsched.api.jobs import due
-from raftsched.core.commands import BringNear
+from raftsched.core.commands import PromoteDue
 from raftsched.core.ids import parse_job
 from raftsched.core.model import DAY_MS
 from raftsched.core.rows import decode_job
-from raftsched.core.tables import Table, far_day, from_u64
+from raftsched.core.tables import ReadView, Table, far_day, from_u64
 from raftsched.leader.due.scheduling import schedule_command
 from raftsched.leader.due.triggers import with_calendars
 from tests.integration.api.jobs.test_lists import ids, make
@@ -105,6 +107,31 @@ def test_of_very_many_that_wait_for_the_leader_the_first_are_listed(
     run(tmp_path, test)
 
 
+@pytest.mark.parametrize("trigger", [YEARLY, {**YEARLY, "jitter": "2h"}])
+@pytest.mark.parametrize("reads", [0, 1, 2, 3])
+def test_a_job_that_gets_its_time_between_two_looks_is_listed_once(
+    tmp_path: Path, trigger: dict[str, str], reads: int
+) -> None:
+    async def test(call: Client) -> None:
+        call.cluster.apply(BringNear(far_day(call.cluster.clock.wall), 100))
+        made = await make(call, trigger=trigger), await make(call, trigger={"in": "4000d"})
+        read, left = call.context.read, [reads]
+
+        @contextmanager
+        def read_and_lead() -> Iterator[ReadView]:
+            with read() as view:
+                yield view
+            left[0] -= 1
+            if left[0] < 0:
+                lead(call)
+
+        call.context.read = read_and_lead
+        assert await ids(call, EVER) == [*made]
+        assert owed(call) == 0
+
+    run(tmp_path, test)
+
+
 # ---------------------------------------------------------------- at random
 
 
@@ -148,7 +175,7 @@ class Scene:
             lead(call, r.choice([1, 3, 100]))
         elif kind == 8:
             today = far_day(call.cluster.clock.wall)
-            call.cluster.apply(BringNear(today + r.randrange(5), r.choice([1, 3, 100])))
+            call.cluster.apply(PromoteDue(today + r.randrange(5), r.choice([1, 3, 100])))
         else:
             call.cluster.clock.forward(r.choice([1, 1_000]))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from raftsched.core.commands import BringNear
+from raftsched.core.commands import PromoteDue
 from raftsched.core.tables import far_day
 from tests.support.local_api import Client, LocalCluster, run, serving
 
@@ -76,12 +76,12 @@ class Churn:
         body = {**JOB, "trigger": {"manual": True}, "namespace": "other"}
         assert (await self.call("POST", "/v1/jobs", body))[0] == 201
 
-    def bring_near(self, days: int) -> None:
-        self.call.cluster.apply(BringNear(far_day(self.call.cluster.clock.wall) + days, self.r.choice((1, 7))))
+    def promote_due(self, days: int) -> None:
+        self.call.cluster.apply(PromoteDue(far_day(self.call.cluster.clock.wall) + days, self.r.choice((1, 7))))
 
     async def change(self) -> None:
         if self.r.random() < 0.2:
-            self.bring_near(self.r.randrange(4))
+            self.promote_due(self.r.randrange(4))
         for _ in range(self.r.randrange(4)):
             what = self.r.randrange(5)
             if what == 0 or not self.goes:
@@ -113,7 +113,7 @@ def test_what_is_there_all_along_is_listed_once(
     async def test(call: Client) -> None:
         churn = Churn(call, r, query)
         if r.random() < 0.8:  # due times of today, or of tomorrow too, are far ahead
-            churn.bring_near(r.randrange(2))
+            churn.promote_due(r.randrange(2))
         stays = []
         for n in range(STAYS + GOES):
             job = await churn.add()

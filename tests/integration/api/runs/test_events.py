@@ -11,11 +11,11 @@ import pytest
 
 from raftsched.api.http import slices
 from raftsched.api.http.streams import HEARTBEAT_S
-from raftsched.api.runs.events import TYPES
 from raftsched.cluster_settings import Settings
 from raftsched.config.bounds import Bounds
 from raftsched.core.commands import CreateJob, OpenLeadership, PutSettings
 from raftsched.core.model import Policy, Trigger, TriggerKind
+from raftsched.surface.events import TYPES
 from tests.support import sse
 from tests.support.local_api import Client, LocalCluster, run, serving
 from tests.support.patience import within

@@ -273,7 +273,7 @@ def test_an_output_whose_file_somebody_removed_says_so(tmp_path: Path) -> None:
             file.unlink()
         for looks in (False, True):
             if looks:
-                store.look()
+                store.scan()
             for call in (first, second):
                 status, problem = await call("GET", f"{path}/output")
                 assert (status, problem["code"]) == (410, "output-gone")

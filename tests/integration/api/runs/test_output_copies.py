@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from raftsched.api.auth.access import peer_header
-from raftsched.api.runs.output_copies import COPY, push
+from raftsched.api.runs.output_copies import push
 from raftsched.cluster_settings import Settings
 from raftsched.core.commands import PutSettings
 from raftsched.errors import RaftschedError, WrongOffset
@@ -25,6 +25,7 @@ from raftsched.output.following.places import in_order
 from raftsched.output.following.sent import Sent
 from raftsched.output.keeping.output_rules import OutputRules
 from raftsched.raft.membership.configuration import removed
+from raftsched.surface.output import COPY
 from tests.integration.api.runs.test_output import FRAMES, TEXT, end, start
 from tests.integration.api.runs.test_output_places import read, shown
 from tests.support.local_api import Client, LocalCluster, serving
@@ -63,7 +64,7 @@ async def copy(call: Client) -> Copier:
             members=lambda: {m.node: m.store_id for m in cluster.members if m.node != "n1"},
             send=partial(push, call.context, session), clock=cluster.clock,
         )  # fmt: skip
-        await copier.look()
+        await copier.copy_once()
     return copier
 
 

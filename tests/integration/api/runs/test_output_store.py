@@ -41,9 +41,9 @@ async def printed(directory: Path, *calls: Client) -> str:
         "n1", STORE, output, Sent(output.directory / "stored", STORE), store=store, cluster=cluster_id,
         copies=OutputRules(cluster.store.read).copies, clock=cluster.clock,
     )  # fmt: skip
-    await storer.look()
+    await storer.store_once()
     cluster.clock.forward(PATIENCE_MS)
-    await storer.look()
+    await storer.store_once()
     assert storer.objects == 1
     return path
 

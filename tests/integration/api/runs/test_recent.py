@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from raftsched.api.runs.recent import JOBS_MAX
 from raftsched.core.model import Outcome
+from raftsched.surface.runs import RECENT_JOBS_MAX
 from tests.integration.api.runs.test_stats import go, make
 from tests.support.local_api import Client, run
 from tests.support.places import Place, placed
@@ -55,7 +55,7 @@ def test_a_job_that_is_not_there_is_left_out(tmp_path: Path) -> None:
         ("", "missing"),
         ("jobs=", "missing"),
         ("jobs=nightly", '"nightly"'),
-        ("jobs=" + ",".join(f"00000000000{n:02}" for n in range(JOBS_MAX + 1)), "51 jobs"),
+        ("jobs=" + ",".join(f"00000000000{n:02}" for n in range(RECENT_JOBS_MAX + 1)), "51 jobs"),
         ("jobs=0000000000001&count=0", "from 1 to 50"),
         ("jobs=0000000000001&count=51", "from 1 to 50"),
     ],

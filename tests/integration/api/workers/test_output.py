@@ -15,7 +15,7 @@ from raftsched.core.rows import META_KEY, decode_meta
 from raftsched.core.rules.executors import worker_key
 from raftsched.core.tables import Table
 from raftsched.output.format.spool import STDERR, STDOUT, pack
-from raftsched.output.keeping.owner_record import Whose
+from raftsched.output.keeping.owner_record import OutputOwner
 from raftsched.remote.frames import FRAMES
 from raftsched.remote.outputs import PIECE_MAX
 from raftsched.remote.protocol import OutputPlace
@@ -205,7 +205,7 @@ def test_a_lost_worker_takes_its_output_along(tmp_path: Path) -> None:
 def test_somebody_elses_place_shows_nothing(tmp_path: Path) -> None:
     async def test(run: Run, nodes: list[Client]) -> None:
         store = run.cluster.outputs["n2"]
-        other = Whose("default", "other", "0@0", 1)
+        other = OutputOwner("default", "other", "0@0", 1)
         secret = await run.cluster.received["n2"].store(run.token + 1, other, 1, "the output of another run")
         assert secret is not None
         assert store.open(secret).read(0) == b"the output of another run"

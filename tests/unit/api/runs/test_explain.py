@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from raftsched.api.http.durations import format_time
 from raftsched.api.ports import ClusterStatus
-from raftsched.api.runs.explain import ExplainOut, explain, held_up
+from raftsched.api.runs.explain import explain, held_up
 from raftsched.api.runs.parts_words import parts_words
 from raftsched.api.runs.waiting import Obstacle, waits_for
 from raftsched.core import commands as c
@@ -33,6 +33,7 @@ from raftsched.core.subjects.access import Attributed
 from raftsched.core.subjects.cluster import NodeRule
 from raftsched.core.subjects.queue import Queue
 from raftsched.core.tables import Table
+from raftsched.surface.explain import ExplainOut
 from tests.support.memory_view import T0, World, at, every, policy
 
 SECOND = 1000
@@ -526,7 +527,7 @@ class TestWhatItWaitsForNow:
         session = world.session()
         token = world.assign(key, session)
         says: dict[str, Any] = {"error": "mirror down", "verdict": Verdict.SNOOZE, "delay_ms": 600_000}
-        world.ok(c.EndedSaying(session, token, Outcome.FAILED, world.now, world.now, **says))
+        world.ok(c.EndedWithReport(session, token, Outcome.FAILED, world.now, world.now, **says))
         reason, text = blocked(world, key)
         assert reason == "snoozed"
         assert text.startswith("Its last attempt put it off: mirror down. The next one may start at ")

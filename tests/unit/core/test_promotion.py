@@ -8,7 +8,7 @@ import pytest
 
 from raftsched.core import commands as c
 from raftsched.core.actions import JobDue, JobNear
-from raftsched.core.commands import BringNear
+from raftsched.core.commands import PromoteDue
 from raftsched.core.model import DAY_MS, Job, JobState
 from raftsched.core.rows import decode_job
 from raftsched.core.rules.due_times import FarFirst
@@ -22,7 +22,7 @@ TODAY = far_day(T0)
 
 def far_world(days: int = 3) -> World:
     world = World()
-    world.ok(BringNear(TODAY + days, 100))
+    world.ok(PromoteDue(TODAY + days, 100))
     return world
 
 
@@ -60,7 +60,7 @@ def test_a_due_time_is_far_from_the_day_on_that_the_first_command_says() -> None
 def test_rows_from_before_stay_and_are_found_when_they_go() -> None:
     world = World()
     gone, moved, kept = (world.create(at(in_days(9))) for _ in range(3))
-    world.ok(BringNear(TODAY + 3, 100))
+    world.ok(PromoteDue(TODAY + 3, 100))
     assert places(world, kept) == "DUE"
     world.ok(c.DeleteJob(gone.id))
     assert places(world, gone) == ""
@@ -80,7 +80,7 @@ def test_a_far_due_time_goes_as_a_near_one(state: JobState) -> None:
 def test_days_come_near() -> None:
     world = far_world()
     third, fourth = world.create(at(in_days(3, 5))), world.create(at(in_days(4)))
-    assert world.ok(BringNear(TODAY + 4, 100)).number == 1
+    assert world.ok(PromoteDue(TODAY + 4, 100)).number == 1
     assert world.actions == [JobNear(third.id, in_days(3, 5))]
     assert (places(world, third), places(world, fourth)) == ("DUE", "FAR")
     assert world.view.get(Table.DUE, due_key(in_days(3, 5), third.id)) == b""
@@ -93,7 +93,7 @@ def test_a_repeat_changes_nothing_and_the_border_never_goes_back() -> None:
     job = world.create(at(in_days(3)))
     before = world.meta.far_from
     for day in (TODAY + 3, TODAY, 0, -1):
-        assert world.ok(BringNear(day, 100)).number == 0
+        assert world.ok(PromoteDue(day, 100)).number == 0
         assert world.meta.far_from == before
     assert places(world, job) == "FAR"
 
@@ -101,19 +101,19 @@ def test_a_repeat_changes_nothing_and_the_border_never_goes_back() -> None:
 def test_a_bounded_number_of_rows_moves_at_once_and_the_border_goes_with_them() -> None:
     world = far_world()
     day = [world.create(at(in_days(3, 10 - i))) for i in range(5)]
-    assert world.ok(BringNear(TODAY + 4, 2)).number == 2
+    assert world.ok(PromoteDue(TODAY + 4, 2)).number == 2
     assert [places(world, job) for job in day] == ["DUE", "DUE", "FAR", "FAR", "FAR"]
     late = world.create(at(in_days(3, 1)))  # of the day that is on its way
     assert places(world, late) == "FAR"
     early = world.edit(day[0], trigger=at(in_days(3, 2)))
     assert places(world, early) == "DUE"
-    assert world.ok(BringNear(TODAY + 4, 2)).number == 2
-    assert world.ok(BringNear(TODAY + 4, 2)).number == 2
+    assert world.ok(PromoteDue(TODAY + 4, 2)).number == 2
+    assert world.ok(PromoteDue(TODAY + 4, 2)).number == 2
     assert world.count(Table.FAR) == 0
     assert places(world, world.create(at(in_days(3)))) == "FAR"  # there may be more: nothing says that the day is over
-    assert world.ok(BringNear(TODAY + 4, 2)).number == 1
+    assert world.ok(PromoteDue(TODAY + 4, 2)).number == 1
     assert places(world, world.create(at(in_days(3)))) == "DUE"
-    assert world.ok(BringNear(TODAY + 4, 2)).number == 0
+    assert world.ok(PromoteDue(TODAY + 4, 2)).number == 0
 
 
 @pytest.mark.parametrize("limit", [0, -5, 2**63])
@@ -122,16 +122,16 @@ def test_whatever_the_limit_it_gets_on(limit: int) -> None:
     for _ in range(3):
         world.create(at(in_days(3)))
     for _ in range(4):
-        world.ok(BringNear(TODAY + 4, limit))
+        world.ok(PromoteDue(TODAY + 4, limit))
     assert world.count(Table.FAR) == 0
 
 
 def test_after_an_outage_what_was_due_first_comes_near_first() -> None:
     world = far_world()
     jobs = [world.create(at(in_days(days))) for days in (7, 3, 5, 4, 90)]
-    world.ok(BringNear(TODAY + 20, 2))
+    world.ok(PromoteDue(TODAY + 20, 2))
     assert [places(world, job) for job in jobs] == ["FAR", "DUE", "FAR", "DUE", "FAR"]
-    world.ok(BringNear(TODAY + 20, 100))
+    world.ok(PromoteDue(TODAY + 20, 100))
     assert [places(world, job) for job in jobs] == ["DUE"] * 4 + ["FAR"]
 
 
@@ -139,7 +139,7 @@ def test_a_job_that_fires_seldom_goes_far_again_when_it_has_fired() -> None:
     world = far_world(1)
     job = world.create(every(2 * DAY_MS))
     assert places(world, job) == "FAR"
-    world.ok(BringNear(TODAY + 3, 100))
+    world.ok(PromoteDue(TODAY + 3, 100))
     assert places(world, world.fire(job)) == "FAR"
 
 
@@ -149,7 +149,7 @@ def test_moved_and_edited_in_one_entry() -> None:
     world.run(
         c.SetJobState(job.id, JobState.SUSPENDED),
         c.SetJobState(job.id, JobState.SCHEDULED),
-        BringNear(TODAY + 4, 10),
+        PromoteDue(TODAY + 4, 10),
         c.SetJobState(job.id, JobState.SUSPENDED),
         c.SetJobState(job.id, JobState.SCHEDULED),
     )
@@ -166,7 +166,7 @@ def mixed_world(r: random.Random) -> World:
         for _ in range(25):
             world.forward(r.choice([0, 0, 1]))
             world.create(at(in_days(r.choice([0, 1, 2, 3, 4, 5, 9, 40]), r.choice([0, 1, 2, r.randrange(DAY_MS)]))))
-        world.ok(BringNear(TODAY + days, r.choice([1, 3, 100])))
+        world.ok(PromoteDue(TODAY + days, r.choice([1, 3, 100])))
     return world
 
 
@@ -237,7 +237,7 @@ def test_a_row_that_comes_near_between_two_looks_is_listed_once() -> None:
     jobs = [world.create(at(in_days(3, i))) for i in range(3)]
     far = FarFirst(walk(JobFilter(next_from_ms=0)), None, reverse=False, count=10)
     assert far.look(world.view, 100)
-    world.ok(BringNear(TODAY + 4, 2))
+    world.ok(PromoteDue(TODAY + 4, 2))
     rows, end = far.rows(world.view)
     assert list(rows) == [due_key(in_days(3, i), job.id) for i, job in enumerate(jobs)]
     assert end is None
@@ -246,5 +246,5 @@ def test_a_row_that_comes_near_between_two_looks_is_listed_once() -> None:
 def test_the_last_day_there_is_takes_all_that_is_later() -> None:
     assert far_key(2**63, 7) == b"\xff" * 4 + u64(7)
     world = far_world()
-    world.ok(BringNear(2**63, 10))
+    world.ok(PromoteDue(2**63, 10))
     assert places(world, world.create(at(in_days(4_000)))) == "DUE"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import http.server
 import os
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,9 @@ from raftsched.core.model import Condition, ConditionKind
 from raftsched.core.rules.allowed import Allowed
 from raftsched.system.clock import SystemClock
 from raftsched.worker.conditions import probe
+from raftsched.worker.conditions.http_status import Question
 from raftsched.worker.conditions.probe import ConditionProbe, GivenUp
+from tests.support.authority import ca_file, certificate, put
 from tests.support.ports import closed_port
 
 ANYWHERE = Allowed(http=("any",))
@@ -134,6 +137,28 @@ def server() -> Iterator[http.server.ThreadingHTTPServer]:
         thread.join()
 
 
+@contextmanager
+def answering(answer: bytes, tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, list[bytes]]]:
+    """Gives the URL of a server that answers one request so, and what it was asked."""
+    seen: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            connection = listening.accept()[0]
+            with (
+                connection,
+                suppress(OSError),
+                connection if tls is None else tls.wrap_socket(connection, True) as peer,
+            ):
+                seen.append(peer.recv(1024))
+                peer.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"{'http' if tls is None else 'https'}://127.0.0.1:{listening.getsockname()[1]}/", seen
+        thread.join()
+
+
 class TestServers:
     def test_any_good_answer_will_do(self, server: http.server.ThreadingHTTPServer) -> None:
         base = f"http://127.0.0.1:{server.server_port}"
@@ -174,18 +199,43 @@ class TestServers:
             talking.join()
         assert "failed: " in (found or "")
 
-    def test_what_is_no_http(self) -> None:
-        def answer() -> None:
-            with listening.accept()[0] as peer:
-                peer.recv(1024)
-                peer.sendall(b"SSH-2.0-OpenSSH\r\n")
+    @pytest.mark.parametrize(
+        ("answer", "said"),
+        [
+            (b"SSH-2.0-OpenSSH\r\n", "the response does not begin like HTTP/1.1: 'SSH-2.0-OpenSSH'"),
+            (b"", "the server closed the connection without an answer"),
+            (b"HTTP/1.1 200 OK\r\nX: y\r\n", "the connection ended in the middle of the response"),
+            (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000, "a head, trailers or a line between chunks are longer"),
+            (b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n", "the response is not HTTP/1.1: illegal header line"),
+        ],
+        ids=["no HTTP", "nothing", "cut off", "long", "malformed"],
+    )
+    def test_what_is_no_answer(self, answer: bytes, said: str) -> None:
+        with answering(answer) as (url, _):
+            assert (get(url) or "").startswith(f"GET {url} failed: {said}")
 
+    def test_an_answer_of_http_1_0_and_one_after_interim_answers_will_do(self) -> None:
+        for answer in (b"HTTP/1.0 200 OK\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 204\r\n\r\n"):
+            with answering(answer) as (url, _):
+                assert get(url) is None
+
+    @pytest.mark.parametrize(("shown", "target"), [("/a?b=c&d", "/a?b=c&d"), ("/a%20b#part", "/a%20b"), ("?q", "/?q")])
+    def test_what_is_asked(self, shown: str, target: str) -> None:
+        with answering(b"HTTP/1.1 200 OK\r\n\r\n") as (url, seen):
+            assert get(url.rstrip("/") + shown) is None
+        assert seen == [
+            f"GET {target} HTTP/1.1\r\nHost: {url[7:-1]}\r\nAccept-Encoding: identity\r\nAccept: */*\r\n"
+            "User-Agent: raftsched\r\nConnection: close\r\n\r\n".encode()
+        ]
+
+    def test_what_cannot_be_asked(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            thread = threading.Thread(target=answer)
-            thread.start()
-            found = get(f"http://127.0.0.1:{listening.getsockname()[1]}/")
-            thread.join()
-        assert "failed" in (found or "")
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}/a b"
+            assert get(url) == f"GET {url} failed: the request cannot be sent: Illegal target characters."
+
+    def test_a_usual_port_is_not_named(self) -> None:
+        assert b"\r\nHost: [::1]\r\n" in Question("::1", 443, 443, "/")._request
+        assert b"\r\nHost: xn--bcher-kva.example:81\r\n" in Question("bücher.example", 81, 80, "/")._request
 
     def test_giving_up_shuts_a_connection_that_is_silent(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -203,6 +253,40 @@ class TestServers:
             thread.start()
             with listening.accept()[0] as peer:
                 assert peer.recv(1024).startswith(b"GET / HTTP/1.1\r\n")
+                look.give_up()
+                thread.join()
+        assert ended == [GivenUp]
+
+    def test_https_is_asked_where_the_certificate_is_right(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        files = put(tmp_path, certificate())
+        serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        serving.load_cert_chain(*files)
+        trusting = ssl.create_default_context(cafile=str(ca_file()))
+        with answering(b"HTTP/1.1 200 OK\r\n\r\n", serving) as (url, _):
+            monkeypatch.setattr(probe, "_tls", lambda: trusting)
+            assert get(url) is None
+        with answering(b"", serving) as (url, _):
+            monkeypatch.setattr(probe, "_tls", ssl.create_default_context)
+            assert "CERTIFICATE_VERIFY_FAILED" in (get(url) or "")
+
+    def test_giving_up_ends_a_handshake_that_does_not_go_on(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            url = f"https://127.0.0.1:{listening.getsockname()[1]}/"
+            look = ConditionProbe([Condition(ConditionKind.HTTP, url)], 600, ANYWHERE)
+            ended: list[type] = []
+
+            def run() -> None:
+                try:
+                    look.missing()
+                except GivenUp as error:
+                    ended.append(type(error))
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            with listening.accept()[0] as peer:
+                assert peer.recv(1)
                 look.give_up()
                 thread.join()
         assert ended == [GivenUp]

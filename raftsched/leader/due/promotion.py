@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from raftsched.core.commands import Accepted, BringNear, encode
+from raftsched.core.commands import Accepted, PromoteDue, encode
 from raftsched.core.rows import read_meta
 from raftsched.core.tables import day_key, far_day
 from raftsched.errors import RaftschedError
@@ -24,7 +24,7 @@ TIMEOUT_S = 10.0
 log = logging.getLogger("raftsched.leader")
 
 
-class FarTimes:
+class DuePromotion:
     """The far due times of one leadership. It looks by the boot clock; what is far is a matter of wall time."""
 
     def __init__(self, host: Host, is_current: Callable[[], bool]) -> None:
@@ -45,13 +45,13 @@ class FarTimes:
             return
         at_once = day_key(today + AT_ONCE_DAYS) > far_from > b""
         self._running = True
-        self._host.spawn(self._bring(today + (AT_ONCE_DAYS if at_once else SOON_DAYS), at_once))
+        self._host.spawn(self._promote(today + (AT_ONCE_DAYS if at_once else SOON_DAYS), at_once))
 
-    async def _bring(self, until_day: int, at_once: bool) -> None:
+    async def _promote(self, until_day: int, at_once: bool) -> None:
         """One bounded command; at once: one after the other, so that other writes get through in between."""
         try:
             while self._is_current():
-                done = (await self._host.raft.propose([encode(BringNear(until_day, ROWS))], TIMEOUT_S))[0]
+                done = (await self._host.raft.propose([encode(PromoteDue(until_day, ROWS))], TIMEOUT_S))[0]
                 if not at_once or not isinstance(done, Accepted) or (done.number or 0) < ROWS:
                     return
         except RaftschedError as error:

@@ -1,4 +1,4 @@
-"""The README's program with a node inside, as written."""
+"""The programs of docs/embedding.md, as written: one with a node inside, and a test with a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def blocks() -> list[str]:
-    return _BLOCK.findall((ROOT / "README.md").read_text())
+    return _BLOCK.findall((ROOT / "docs" / "embedding.md").read_text())
 
 
 def block(beginning: str) -> str:

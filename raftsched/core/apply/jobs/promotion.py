@@ -1,31 +1,31 @@
-"""BringNear: due times that were far ahead come near, a bounded number of rows per command.
+"""PromoteDue: due times that were far ahead come near, a bounded number of rows per command.
 
 A due time is a row of DUE, by the millisecond, or of FAR, by the day and in the order of creation. Which of the two
 follows from `Meta.far_from`, a key of FAR that never goes back: what is stored from there on is stored in FAR. Nothing
 in FAR lies below it, so all that lies below it is in DUE, where the leader looks. Rows from the time before the first
-BringNear stay in DUE, however far ahead: that is where the leader looks anyway.
+PromoteDue stay in DUE, however far ahead: that is where the leader looks anyway.
 """
 
 from __future__ import annotations
 
 from itertools import islice
 
-from raftsched.core.apply.indexes import move_near
+from raftsched.core.apply.indexes import promote
 from raftsched.core.apply.tx import Tx
-from raftsched.core.commands import Accepted, Answer, BringNear
+from raftsched.core.commands import Accepted, Answer, PromoteDue
 from raftsched.core.tables import FAR, day_key
 
 ROWS_MAX = 10_000  # of one command
 
 
-def bring_near(tx: Tx, c: BringNear) -> Answer:
+def promote_due(tx: Tx, c: PromoteDue) -> Answer:
     until = day_key(c.until_day)
     if until <= tx.meta.far_from:
         return Accepted(number=0)
     limit = max(1, min(c.limit, ROWS_MAX))
     rows = list(islice(tx.view.scan(FAR, b"", until), limit))
     for key, value in rows:
-        move_near(tx, key, value)
+        promote(tx, key, value)
     # Behind the last row that was moved, for there may be more; else all of these days are near.
     tx.meta.far_from = rows[-1][0] + b"\0" if len(rows) == limit else until
     return Accepted(number=len(rows))

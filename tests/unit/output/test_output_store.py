@@ -505,12 +505,12 @@ def test_output_after_its_file_was_removed_is_kept(
     lose(store)
     assert why_not(store, before) == REMOVED, "it is known before anybody looks for it"
     if lose is hidden:
-        store.look()  # the file that is written to has its name yet, elsewhere
+        store.scan()  # the file that is written to has its name yet, elsewhere
     after = put_of(store, namespace, b"after")
     assert after.segment > before.segment
     assert store.read(after) == b"after"
     caplog.clear()
-    store.look()
+    store.scan()
     assert store.read(put_of(store, namespace, b"more")) == b"more"
     assert why_not(store, before) == REMOVED
     assert store.size() == on_disk(store.directory, shared=True) + on_disk(store.directory, shared=False)
@@ -518,7 +518,7 @@ def test_output_after_its_file_was_removed_is_kept(
     said = caplog.text if lose is not hidden else ""
     assert lose is hidden or ("not by this node" in said and str(store.directory) in said)
     told = store.lost
-    store.look()
+    store.scan()
     assert store.lost == told, "each is counted once"
     spool = store.live_directory / live_name(7)
     spool.write_bytes(frames(b"printed in pieces"))
@@ -535,12 +535,12 @@ def test_what_is_hidden_can_be_read_when_it_is_there_again(tmp_path: Path) -> No
     store = OutputStore(tmp_path / "o", share_of={"apart": MIB}.get)
     refs = [put_of(store, namespace, b"there") for namespace in ("", "apart")]
     hidden(store)
-    store.look()
+    store.scan()
     assert [why_not(store, ref) for ref in refs] == [REMOVED, REMOVED]
     new = put_of(store, "", b"new")
     shutil.rmtree(store.directory)
     os.rename(store.directory.with_suffix(".hidden"), store.directory)
-    store.look()
+    store.scan()
     assert [store.read(ref) for ref in refs] == [b"there", b"there"]
     assert why_not(store, new) == REMOVED
     assert store.read(put_of(store, "", b"newer")) == b"newer"
@@ -551,16 +551,16 @@ def test_nothing_is_written_behind_what_was_cut_off(tmp_path: Path, caplog: pyte
     store = OutputStore(tmp_path, segment_bytes=100)
     refs = [put(store, token, b"x" * 60) for token in range(3)]
     first, last = (tmp_path / f"seg-{ref.segment:08d}.dat" for ref in (refs[0], refs[-1]))
-    assert (store.look(), store.lost, caplog.text) == (None, 0, "")
+    assert (store.scan(), store.lost, caplog.text) == (None, 0, "")
     os.truncate(first, refs[0].offset + 10)
     os.truncate(last, 0)
-    store.look()
+    store.scan()
     assert "2 of the files with the output of runs were cut off" in caplog.text
     after = put(store, 9, b"after")
     assert after.segment not in {ref.segment for ref in refs}
     assert [is_whole(store, ref) for ref in (*refs, after)] == [False, True, False, True]
     assert store.size() == on_disk(tmp_path, shared=True)
-    store.look()
+    store.scan()
     assert store.lost == 2
     store.close()
 
@@ -612,6 +612,6 @@ def test_a_segment_that_is_deleted_for_room_was_not_removed(tmp_path: Path) -> N
     store = OutputStore(tmp_path, segment_bytes=1_000, keep_bytes=3_000)
     refs = [put(store, token, b"x" * 900) for token in range(9)]
     assert why_not(store, refs[0]) == GONE
-    store.look()
+    store.scan()
     assert store.lost == 0
     store.close()

@@ -12,16 +12,23 @@ from raftsched.core.ids import instance_text, job_text
 from raftsched.core.rules.executors import worker_key
 from raftsched.output.format.records import whole_size
 from raftsched.output.format.spool import STDOUT, pack
-from raftsched.output.keeping.owner_record import NAMED_MAX, Whose, body_of, read_body, whose_of, whose_was_told
+from raftsched.output.keeping.owner_record import (
+    NAMED_MAX,
+    OutputOwner,
+    body_of,
+    owner_of_local,
+    owner_of_run,
+    read_body,
+)
 from raftsched.output.keeping.store import OutputStore, Record
-from raftsched.worker.tasks.tasks import told_of
+from raftsched.worker.tasks.tasks import env_of
 from tests.support.memory_view import MemoryView, World
 
-LONGEST = Whose("n" * 64, "j" * 128, "0" * 13 + "@1893456000000-" + "f" * 16, 1_000_000, "w" * 128)
+LONGEST = OutputOwner("n" * 64, "j" * 128, "0" * 13 + "@1893456000000-" + "f" * 16, 1_000_000, "w" * 128)
 
 
-def record(token: int, text: bytes, whose: Whose | None = LONGEST, namespace: str = "") -> Record:
-    return Record(token, 1_000, pack(STDOUT, text), namespace=namespace, whose=whose)
+def record(token: int, text: bytes, owner: OutputOwner | None = LONGEST, namespace: str = "") -> Record:
+    return Record(token, 1_000, pack(STDOUT, text), namespace=namespace, owner=owner)
 
 
 def test_it_is_written_and_read() -> None:
@@ -33,7 +40,7 @@ def test_it_is_written_and_read() -> None:
 
 @pytest.mark.parametrize("says", [True, False])
 def test_outputs_are_read_as_ever(tmp_path: Path, says: bool) -> None:
-    store = OutputStore(tmp_path, says_whose=says, share_of=lambda namespace: 1 << 30 if namespace else None)
+    store = OutputStore(tmp_path, writes_owners=says, share_of=lambda namespace: 1 << 30 if namespace else None)
     refs = store.append(
         [record(1, b"one"), record(2, b"two", None), record(3, b"three"), record(4, b"own", namespace="a")]
     )
@@ -49,14 +56,14 @@ def test_outputs_are_read_as_ever(tmp_path: Path, says: bool) -> None:
 
 
 def test_where_nobody_ships_a_segment_is_what_it_ever_was(tmp_path: Path) -> None:
-    for name, whose in (("with", LONGEST), ("without", None)):
-        OutputStore(tmp_path / name).append([record(1, b"one", whose)])
+    for name, owner in (("with", LONGEST), ("without", None)):
+        OutputStore(tmp_path / name).append([record(1, b"one", owner)])
     with_it, without = ((tmp_path / name / "seg-00000001.dat").read_bytes() for name in ("with", "without"))
     assert with_it == without
 
 
 def test_a_write_that_fails_leaves_neither(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = OutputStore(tmp_path, says_whose=True)
+    store = OutputStore(tmp_path, writes_owners=True)
     store.append([record(1, b"one")])
     size = store.size()
     monkeypatch.setattr(os, "fdatasync", _full)
@@ -70,7 +77,7 @@ def _full(fd: int) -> None:
 
 
 def test_a_torn_end_is_not_counted_to_what_is_whole(tmp_path: Path) -> None:
-    store = OutputStore(tmp_path, says_whose=True)
+    store = OutputStore(tmp_path, writes_owners=True)
     store.append([record(1, b"one")])
     kept = store.size()
     store.append([record(2, b"two")])
@@ -90,12 +97,14 @@ def test_who_looks_at_the_tables_and_who_was_told_say_the_same() -> None:
     key = world.run_now(world.create())
     token = world.ok(c.Assign(key, number)).number
     assert token is not None
-    found = whose_of(world.view, number, token)
+    found = owner_of_run(world.view, number, token)
     instance = world.instance(key)
     job = world.job(instance.job_id)
     assert instance.live is not None
-    assert found == Whose(job.namespace, job.name or job_text(job.id), instance_text(key), 1, "w1")
-    told = whose_was_told(job.namespace, told_of(job, instance, instance.live))
-    assert told == Whose(job.namespace, found.job, found.instance, 1), "without the worker: nodes say it of their own"
-    assert whose_of(world.view, number, token + 1) is None
-    assert whose_was_told("a", {}) is None
+    assert found == OutputOwner(job.namespace, job.name or job_text(job.id), instance_text(key), 1, "w1")
+    told = owner_of_local(job.namespace, env_of(job, instance, instance.live))
+    assert told == OutputOwner(job.namespace, found.job, found.instance, 1), (
+        "without the worker: nodes say it of their own"
+    )
+    assert owner_of_run(world.view, number, token + 1) is None
+    assert owner_of_local("a", {}) is None

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from raftsched.core.commands import BringNear, Fire
+from raftsched.core.commands import Fire, PromoteDue
 from raftsched.core.levels import BEGAN, SINCE
 from raftsched.core.model import DAY_MS
 from raftsched.core.tables import Table, day_key, far_day
 from raftsched.errors import NoLeader
-from raftsched.leader.due import far_times
+from raftsched.leader.due import promotion
 from tests.support.memory_view import T0, at
 from tests.unit.leader.house import House, play
 
@@ -24,7 +24,7 @@ async def begin(house: House) -> None:
 
 
 async def next_look(house: House) -> None:
-    house.clock.forward(far_times.EVERY_MS)
+    house.clock.forward(promotion.EVERY_MS)
     house.quorum = house.clock.boot
     await house.tick()
 
@@ -34,22 +34,22 @@ def test_it_begins_at_once_and_then_waits_for_the_day_to_end() -> None:
 
     async def scene(house: House) -> None:
         await begin(house)
-        assert house.brought == [BringNear(TODAY + far_times.SOON_DAYS, far_times.ROWS)]
-        assert house.world.meta.far_from == day_key(TODAY + far_times.SOON_DAYS)
+        assert house.brought == [PromoteDue(TODAY + promotion.SOON_DAYS, promotion.ROWS)]
+        assert house.world.meta.far_from == day_key(TODAY + promotion.SOON_DAYS)
         await next_look(house)
         assert len(house.brought) == 1
 
-    assert SINCE[BringNear] <= BEGAN
+    assert SINCE[PromoteDue] <= BEGAN
     play(scene)
 
 
 def test_the_next_day_comes_near_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(far_times, "ROWS", 2)
+    monkeypatch.setattr(promotion, "ROWS", 2)
 
     async def scene(house: House) -> None:
         await begin(house)
         for _ in range(5):
-            house.create(at((TODAY + far_times.SOON_DAYS) * DAY_MS + 5))
+            house.create(at((TODAY + promotion.SOON_DAYS) * DAY_MS + 5))
         assert house.world.count(Table.FAR) == 5
         house.clock.forward(DAY_MS)
         left = []
@@ -57,13 +57,13 @@ def test_the_next_day_comes_near_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> 
             await next_look(house)
             left.append(house.world.count(Table.FAR))
         assert left == [3, 1, 0, 0]
-        assert {command.until_day for command in house.brought[1:]} == {TODAY + far_times.SOON_DAYS + 1}
+        assert {command.until_day for command in house.brought[1:]} == {TODAY + promotion.SOON_DAYS + 1}
 
     play(scene)
 
 
 def test_what_is_due_before_that_comes_at_once_and_is_fired(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(far_times, "ROWS", 2)
+    monkeypatch.setattr(promotion, "ROWS", 2)
 
     async def scene(house: House) -> None:
         await begin(house)

@@ -9,8 +9,8 @@ from raftsched.core.limits import STATE_MAX as STATE_MAX_OF_CORE
 from raftsched.core.model import Verdict
 from raftsched.run import STATE_MAX, TEXT_MAX
 from raftsched.worker.processes import report_lines
-from raftsched.worker.processes.report_lines import LINE_MAX, SaidLines
-from raftsched.worker.processes.wire import Said
+from raftsched.worker.processes.report_lines import LINE_MAX, ReportLines
+from raftsched.worker.processes.wire import SelfReport
 
 
 def test_bounds_and_numbers_are_those_of_the_core() -> None:
@@ -21,8 +21,8 @@ def test_bounds_and_numbers_are_those_of_the_core() -> None:
     assert (report_lines.SNOOZE_MIN_MS, report_lines.SNOOZE_MAX_MS) == SNOOZE_MS
 
 
-def said(*data: bytes) -> SaidLines:
-    lines = SaidLines()
+def said(*data: bytes) -> ReportLines:
+    lines = ReportLines()
     for piece in data:
         assert lines.feed(piece) == []
     return lines
@@ -31,10 +31,10 @@ def said(*data: bytes) -> SaidLines:
 def test_progress_and_state() -> None:
     lines = said(b'{"progress": 40, "te', b'xt": "copying"}\n\n', b'{"state": {"row": 7}}\n{"progress"')
     assert lines.news
-    assert lines.latest == Said(40, "copying", b'{"row":7}')
+    assert lines.latest == SelfReport(40, "copying", b'{"row":7}')
     assert not lines.news
     lines = said(b'{"progress":1}\n', b'{"text":"so far"}\n{"state":null}\n')
-    assert lines.latest == Said(None, "so far", b"null")
+    assert lines.latest == SelfReport(None, "so far", b"null")
     assert said(b"").latest is None
 
 
@@ -84,23 +84,23 @@ def test_an_outcome(text: str, verdict: Verdict, delay_ms: int | None) -> None:
     ],
 )
 def test_what_is_wrong_is_said_and_the_next_line_counts(line: bytes) -> None:
-    lines = SaidLines()
+    lines = ReportLines()
     (wrong,) = lines.feed(line + b"\n")
     assert "its report" in wrong
     assert (lines.latest, lines.verdict) == (None, 0)
     assert lines.feed(b'{"progress":1}\n') == []
-    assert lines.latest == Said(1, "")
+    assert lines.latest == SelfReport(1, "")
 
 
 def test_a_line_without_an_end_takes_no_memory_and_is_said_once() -> None:
-    lines = SaidLines()
+    lines = ReportLines()
     found = [wrong for _ in range(100) for wrong in lines.feed(b"x" * 4_096)]
     assert len(found) == 1
     assert len(lines._held) <= LINE_MAX
     assert lines.feed(b'x\n{"progress":1}\n') == []
-    assert lines.latest == Said(1, "")
+    assert lines.latest == SelfReport(1, "")
 
 
 def test_it_complains_of_a_few_lines_only() -> None:
-    lines = SaidLines()
+    lines = ReportLines()
     assert sum(len(lines.feed(b"no\nno\n")) for _ in range(50)) == 5

@@ -1,0 +1,170 @@
+"""Statistics of runs, counts by minute, and a glance at the runs that there are now."""
+
+from __future__ import annotations
+
+import msgspec
+
+from raftsched.surface.enums import INSTANCE_STATES
+from raftsched.surface.operation import READ, Operation
+from raftsched.surface.scalars import Time, TimeText
+
+
+class DistributionOut(msgspec.Struct):
+    """Statistics of durations, in milliseconds; null when there are none."""
+
+    count: int
+    mean: int | None
+    p50: int | None
+    p90: int | None
+    p99: int | None
+    max: int | None
+
+
+class StatsOut(msgspec.Struct):
+    """Instances that were due from `from` to before `to`. `complete`: all of them were looked at, back to
+    `counted_from`. `lateness` is that of first starts after due time and jitter, `duration` that of attempts that
+    ended by themselves. `skipped_fires`: due times that did not run, of which a record may stand for
+    many."""
+
+    from_: TimeText = msgspec.field(name="from")
+    to: TimeText
+    counted_from: TimeText
+    complete: bool
+    instances: dict[str, int]  # by state
+    attempts: dict[str, int]  # by outcome
+    skipped_fires: int
+    dead_letters: int
+    duration: DistributionOut
+    lateness: DistributionOut
+    jobs: dict[str, int] | None = None  # by state; null: of one job, or too many to be counted
+
+
+class MinutesOut(msgspec.Struct):
+    """Counts of runs in steps of the same length, the first of which begins at `from`; the last may go on. `started`:
+    runs, by the first attempt that started; `restarted`: later starts (retries; runs that were lost, rerun or
+    requeued). `failed`: or timed out, with nothing more to be tried. `skipped`: due times that were left out, and runs
+    that nobody could take in time. `late`: of `started`, more than a second after due time and jitter; `late_max_ms`:
+    how late the latest of them was."""
+
+    from_: Time = msgspec.field(name="from")
+    to: Time
+    step: str
+    started: list[int]
+    restarted: list[int]
+    succeeded: list[int]
+    failed: list[int]
+    killed: list[int]
+    skipped: list[int]
+    late: list[int]
+    late_max_ms: list[int]
+
+
+class RunningOut(msgspec.Struct):
+    """A run that is under way."""
+
+    id: str
+    job_id: str
+    job: str | None
+    namespace: str
+    node: str | None
+    attempt: int
+    started_at: Time | None
+    worker: str | None = None
+
+
+class QueuedOut(msgspec.Struct):
+    """Runs that wait for the same: `queue` is null for all queues without limits, and where the limits of a namespace
+    hold. `reason` and `text` say why the first of them (`id`) waits. `overlap` stands for runs behind others of their
+    own job."""
+
+    queue: str | None
+    count: int
+    exact: bool
+    id: str
+    reason: str | None
+    text: str | None
+
+
+class DueOut(msgspec.Struct):
+    """The next time of a job."""
+
+    job_id: str
+    job: str | None
+    namespace: str
+    at: Time
+
+
+class DeadOut(msgspec.Struct):
+    """A dead letter."""
+
+    id: str
+    job_id: str
+    job: str | None
+    namespace: str
+    since: Time
+    reason: str | None
+    error: str | None
+
+
+class NowOut(msgspec.Struct):
+    """A glance at the cluster. `runs` are those that run the longest, `due` the next times, `dead` the newest dead
+    letters. Where a number is not exact there are at least so many."""
+
+    running: int
+    running_exact: bool
+    runs: list[RunningOut]
+    waiting: list[QueuedOut]
+    due: list[DueOut]
+    dead_letters: int
+    dead_letters_exact: bool
+    dead: list[DeadOut]
+
+
+OF_JOB = Operation(
+    "stats_of_job",
+    "GET",
+    "/v1/jobs/{id}/stats",
+    "Read statistics of a job",
+    {200: StatsOut},
+    query=("state", "from", "to", *READ),
+    schemas={"state": INSTANCE_STATES},
+    by_name=True,
+    role="viewer",
+    scope="checked",
+    says="Statistics of all its instances that are kept, unless `state`, `from` and `to` narrow it.",
+)
+ALL = Operation(
+    "stats_of_all",
+    "GET",
+    "/v1/stats",
+    "Read statistics of all jobs",
+    {200: StatsOut},
+    query=("state", "from", "to", "owner", "namespace", *READ),
+    schemas={"state": INSTANCE_STATES},
+    role="viewer",
+    says="Statistics of the last hour, unless `from` and `to` say otherwise; of instances in these states, of one "
+    "owner's jobs, or of one namespace.",
+)
+NOW = Operation(
+    "now_get",
+    "GET",
+    "/v1/stats/now",
+    "Read what runs, waits and comes next",
+    {200: NowOut},
+    query=("namespace", *READ),
+    role="viewer",
+    says="Shows a few of each, and how many there are. Without `namespace` deliveries to webhooks are left out. Asked "
+    "without `consistency` and `min_index` it may be half a second old.",
+)
+MINUTES = Operation(
+    "minutes_get",
+    "GET",
+    "/v1/stats/minutes",
+    "Read counts of runs by minute",
+    {200: MinutesOut},
+    query=("from", "to", "step", "namespace", *READ),
+    role="viewer",
+    says="Counts those of the last 24 hours, unless `from` and `to` name a part of them, which is widened to whole "
+    "steps; never more than the 24 hours before `to`. Without `namespace` deliveries to webhooks are left out. They "
+    "are counted as the cluster learns of them, and kept for a day and an hour; all nodes have the same.",
+)
