@@ -12,7 +12,7 @@ from raftsched.client.models import Instance
 from raftsched.client.pages import each_of
 from raftsched.client.transport import Transport
 from raftsched.client.wire import at
-from raftsched.surface.plain import jobs
+from raftsched.surface.plain import runs
 
 
 class Queues(QueuesCalls):
@@ -44,5 +44,5 @@ class Webhooks(WebhooksCalls):
 
     def deliveries(self, name: str, *, most: int | None = None) -> AsyncIterator[Instance]:
         """Yields the deliveries to it, the newest first."""
-        path = f"{at(jobs.GET_BY_NAME, ns='_system', name=name)}/instances"
+        path = at(runs.OF_JOB_BY_NAME, ns="_system", name=name)
         return each_of(self._transport, Instance, path, {}, most)

@@ -13,11 +13,10 @@ from raftsched.cli.failures import Failure
 from raftsched.cli.remote import Listing, check_namespace, format_option, remote
 from raftsched.cli.resources.resource import listing, print_one, rows
 from raftsched.cli.terminal.output import Column, cell, print_rows
+from raftsched.surface.plain import audit as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
-
-KINDS = ("change", "job", "secret", "work")
 
 
 def _about(record: Mapping[str, Any]) -> str:
@@ -58,7 +57,7 @@ def audit() -> None:
 @click.option("--resource", metavar="WHAT", help="Such as queues, tokens, an address, or the id of a job.")
 @click.option("--operation", metavar="ID", help="Such as queues_put, as /openapi.json names them.")
 @click.option("--namespace", "-N", metavar="NS", help="In this namespace.")
-@click.option("--kind", type=click.Choice(KINDS), help="Only notes of this kind.")
+@click.option("--kind", type=click.Choice(addresses.RECORD_KIND), help="Only notes of this kind.")
 @click.option("--from", "from_", metavar="TIME", help="From this time on, such as 2030-01-31T00:00:00Z.")
 @click.option("--to", metavar="TIME", help="Before this time.")
 @listing()
@@ -77,7 +76,7 @@ def list_(client: Client, fmt: str, from_: str | None, namespace: str | None, **
     query = {name: given.pop(name) for name in ("actor", "resource", "operation", "kind", "to")}
     query |= {"from": from_, "namespace": check_namespace(namespace) if namespace else None}
     print_rows(
-        fmt, rows(client, "/v1/audit", given, query), _COLUMNS, lambda r: cell(r["index"]), "nothing was asked for"
+        fmt, rows(client, addresses.LIST, given, query), _COLUMNS, lambda r: cell(r["index"]), "nothing was asked for"
     )
 
 
@@ -92,7 +91,7 @@ def refusals(client: Client, fmt: str) -> None:
     \b
       raftsched audit refusals --server http://10.0.0.2:7401
     """
-    found = client.get("/v1/audit/refusals")["items"]
+    found = client.get(addresses.REFUSALS)["items"]
     print_rows(fmt, found, _REFUSED, lambda r: cell(r["remote"]), "nobody was refused")
 
 

@@ -12,9 +12,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raftsched.cli.auth.audit import KINDS
 from raftsched.cli.failures import Failure
 from raftsched.importers.documents import given_twice
+from raftsched.surface.plain import audit, cluster
+from raftsched.surface.plain.audit import RECORD_KIND
 from raftsched.system.regular_files import open_regular
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _AGAIN_S = 0.5  # until a copy is read again that is followed
 REFUSED, EXPORT = "refused", "export"
 _NOTE = "index at kind actor token operation resource namespace subject job count remote change position hash"
 FIELDS = {
-    **dict.fromkeys(KINDS, frozenset(_NOTE.split())),
+    **dict.fromkeys(RECORD_KIND, frozenset(_NOTE.split())),
     REFUSED: frozenset(
         ["kind", "node", "first_at", "last_at", "status", "method", "resource", "actor", "remote", "count", "hash"]
     ),
@@ -133,10 +134,10 @@ def verify_all(
     `until`: the copy has only what came in between. `wait_s`: as long it may take to have what the cluster has. Raises
     Broken."""
     copied = None if copy is None else _read_whole(copy, since, wait_s)
-    refusals = None if copy is None else client.get("/v1/audit/refusals")
-    chains = client.get("/v1/audit/chain")
+    refusals = None if copy is None else client.get(audit.REFUSALS)
+    chains = client.get(audit.CHAIN)
     cluster: dict[str, tuple[Walk, Mapping[str, Any]]] = {}
-    for kind in KINDS:
+    for kind in RECORD_KIND:
         if kind in chains:  # a node of an earlier version has fewer
             walk = None if copied is None else copied.notes.get(kind)
             cluster[kind] = _verify_kind(client, kind, None if walk is None else walk.unproved)
@@ -178,12 +179,12 @@ def _read_whole(copy: Path, since: datetime | None, wait_s: float) -> Copied:
 def _verify_kind(client: Client, kind: str, begins: Mapping[str, Any] | None) -> tuple[Walk, Mapping[str, Any]]:
     """`begins`: the first note of a copy. No hash in the copy says what it was, so the cluster's own says it."""
     for _ in range(_TRIES):
-        ends = client.get("/v1/audit/chain")[kind]
+        ends = client.get(audit.CHAIN)[kind]
         walk = Walk(ends["base"])
         first, whole = True, not ends["head"]
-        for note in client.items("/v1/audit", {"kind": kind, "order": "oldest"}, None):
+        for note in client.items(audit.LIST, {"kind": kind, "order": "oldest"}, None):
             if not walk.step(note, remember=True):
-                if first and client.get("/v1/audit/chain")[kind]["base"] != ends["base"]:
+                if first and client.get(audit.CHAIN)[kind]["base"] != ends["base"]:
                     break  # the oldest were dropped meanwhile
                 raise Broken(f"{_place(note)} does not fit to the one before it: one was changed, or one is missing")
             if begins is not None and note["hash"] == begins["hash"] and hash_of("", note) != hash_of("", begins):
@@ -294,7 +295,7 @@ def _compare_refusals(
         )
     same = copied.whose == now["node"]
     if not same and until is None:
-        members = [one["id"] for one in client.get("/v1/cluster/members")["items"]]
+        members = [one["id"] for one in client.get(cluster.MEMBERS)["items"]]
         if copied.whose not in members:
             raise Broken(
                 f"the refusals in the copy are of {copied.whose[:64]}, which is no member; members are"
@@ -352,7 +353,7 @@ def read_copy(copy: Path, *, whole: bool = True) -> Copied:
             try:
                 line = read_line(raw, where)
                 kind = line["kind"]
-                if kind in KINDS:
+                if kind in RECORD_KIND:
                     fits = found.notes.setdefault(kind, Walk(None)).step(line)
                     words = f"{_place(line)} does not fit to the one before it"
                 else:
@@ -400,7 +401,7 @@ def read_line(raw: bytes, where: str) -> dict[str, Any]:
 
 def _is_of_type(kind: str, name: str, value: object) -> bool:
     if name == "hash":
-        return (value is None and kind in KINDS) or (isinstance(value, str) and bool(_HASH.fullmatch(value)))
+        return (value is None and kind in RECORD_KIND) or (isinstance(value, str) and bool(_HASH.fullmatch(value)))
     if name in _TIMES:
         return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
     if name in _COUNTS:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from raftsched.cli.auth.audit import KINDS
 from raftsched.cli.auth.audit_chain import EXPORT, REFUSED, Broken, Walk, own_hash, read_line, refusal_key, text_of
 from raftsched.cli.failures import Failure
 from raftsched.errors import Exit
+from raftsched.surface.plain import audit
 from raftsched.system.regular_files import open_regular
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Export:
         self._client = client
         self._file = None if file is None else _opened(file)
         self._syslog = None if syslog is None else _logger(syslog)
-        self._walks = {kind: Walk(None) for kind in KINDS}
+        self._walks = {kind: Walk(None) for kind in audit.RECORD_KIND}
         self._last: dict[str, tuple[int, int]] = {}
         self._since: datetime | None = None
         self._refused: dict[tuple[Any, ...], int] = {}  # and how often
@@ -76,16 +76,16 @@ class Export:
     def _look(self, done: bool) -> int:
         broken = 0
         query = {"order": "oldest", "from": None if self._since is None else _rfc3339(self._since - _BACK)}
-        for note in self._client.items("/v1/audit", query, None):
+        for note in self._client.items(audit.LIST, query, None):
             kind = note["kind"]
-            if kind not in KINDS:
+            if kind not in audit.RECORD_KIND:
                 raise Failure(f"this version knows no notes of kind {kind}; use the raftsched of the cluster's version")
             if (note["index"], note["position"]) <= self._last.get(kind, (-1, -1)):
                 continue
             broken += not self._walks[kind].step(note)
             self._put(note)
             self._seen(note, walked=True)
-        now = self._client.get("/v1/audit/refusals")
+        now = self._client.get(audit.REFUSALS)
         newest = max((one["last_at"] for one in now["items"]), default="")
         for one in reversed(now["items"]):
             # of a minute that goes on the count is not known yet; what was copied in it is written again when it rose
@@ -101,7 +101,7 @@ class Export:
 
     def _seen(self, line: Mapping[str, Any], walked: bool = False) -> None:
         kind = line["kind"]
-        if kind not in KINDS:
+        if kind not in audit.RECORD_KIND:
             self._own = line["hash"]
             if kind == REFUSED:
                 self._refused[refusal_key(line["node"], line)] = line["count"]

@@ -15,6 +15,7 @@ from raftsched.cli.terminal.output import TRUST
 from raftsched.client.contexts import Context, Login
 from raftsched.client.trust import SYSTEM
 from raftsched.errors import Exit
+from raftsched.surface.plain.whoami import WHOAMI
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -80,7 +81,7 @@ def login(
     if waiting.whole_address:
         click.echo(f"or open {waiting.whole_address}", err=True)
     made = flow.wait(addresses, client_id, waiting, use, SystemClock().monotonic, time.sleep)
-    me = client_of(context.server, made.bearer, ctx.meta.get(TRUST, SYSTEM).over(context.trust)).get("/v1/whoami")
+    me = client_of(context.server, made.bearer, ctx.meta.get(TRUST, SYSTEM).over(context.trust)).get(WHOAMI)
     keep(name, made.bearer, Login(issuer, client_id, scope, use, made.refresh, made.expires_at))
     if me["kind"] != "oidc":
         click.echo("this cluster needs no token; the login is kept for when it does", err=True)
@@ -121,7 +122,7 @@ def whoami(client: Client, fmt: str) -> None:
     \b
       raftsched whoami
     """
-    found = client.get("/v1/whoami")
+    found = client.get(WHOAMI)
     shown = {**found, "role": _role(found), "namespaces": _where(found)}
     shown.pop("grants")
     if shown.pop("queues", None) is not None:

@@ -10,11 +10,11 @@ import click
 from raftsched.cli.remote import check_namespace, format_option, read_json, remote, source_name
 from raftsched.cli.resources.resource import print_one, viewing
 from raftsched.cli.terminal.output import print_json
+from raftsched.surface.plain import oidc as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_PATH = "/v1/cluster/oidc"
 _RULE = re.compile(r"([^=]{1,128})=(.{1,256}):(viewer|editor|operator|admin)(?:@([a-z0-9._,-]+))?", re.ASCII)
 _READ_ONLY = ("revision",)
 
@@ -36,7 +36,7 @@ def get(client: Client, fmt: str) -> None:
       raftsched oidc get
       raftsched oidc get -o json > oidc.json
     """
-    found = client.get(_PATH)
+    found = client.get(addresses.GET)
     print_one(fmt, found, fields=_fields(found))
 
 
@@ -78,7 +78,7 @@ def set_(
         body = read_json(file.read().decode("utf-8", "replace"), source_name(file))
         if isinstance(body, dict):
             body = {name: value for name, value in body.items() if name not in _READ_ONLY}
-    found = client.request("PUT", _PATH, body=body, repeatable=True).json()
+    found = client.request("PUT", addresses.PUT, body=body, repeatable=True).json()
     if fmt == "json":
         print_json(found)
     else:
@@ -94,7 +94,7 @@ def delete(client: Client) -> None:
     \b
       raftsched oidc delete --yes
     """
-    client.request("DELETE", _PATH)
+    client.request("DELETE", addresses.DELETE)
     click.echo("tokens of an issuer are not taken any more")
 
 

@@ -17,16 +17,17 @@ from raftsched.cli.failures import Failure
 from raftsched.cli.remote import check_namespace, format_option, is_said, remote
 from raftsched.cli.resources.resource import Resource, each_command, listing, named, print_one, rows, viewing
 from raftsched.cli.terminal.output import Column, print_json, print_rows
+from raftsched.client.wire import at
 from raftsched.errors import Exit
+from raftsched.surface.plain import tokens as addresses
+from raftsched.surface.plain.enums import ROLE_NAME
+from raftsched.surface.plain.tokens import GRANT_ROLE
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_TOKENS = Resource("/v1/tokens", names.TOKEN)
-_ACCESS = "/v1/cluster/access"
+_TOKENS = Resource(addresses.LIST, names.TOKEN)
 _ROLE_HELP = "What it is good for; of viewer to admin each has all before it."
-_GRANTED = ("viewer", "editor", "operator")  # an admin is one everywhere
-_ROLES = ("worker", *_GRANTED, "admin")
 _ID = re.compile(r"[0-9a-hjkmnp-tv-z]{13}", re.ASCII)
 _PREFIX, _SECRET_BYTES = "rs_", 32  # as nodes make them
 _ONCE = "this is shown once: keep it where only who is to use it can read it"
@@ -106,7 +107,7 @@ def get(client: Client, token: str, fmt: str) -> None:
 @click.argument("name", metavar="NAME")
 @click.option(
     "--role",
-    type=click.Choice(_ROLES),
+    type=click.Choice(ROLE_NAME),
     required=True,
     help="What it is good for; viewer to admin: each has all before it.",
 )
@@ -178,7 +179,7 @@ def create(
 
 
 def _revoke(client: Client, name: str) -> None:
-    client.request("DELETE", f"{_TOKENS.path}/{_find(client, name)['id']}")
+    client.request("DELETE", at(addresses.DELETE, id=_find(client, name)["id"]))
     click.echo(f"revoked: {name}")
 
 
@@ -239,7 +240,7 @@ def _make_admin(client: Client, name: str, secret: str, keep: bool) -> dict[str,
     admin = {"name": name, "sha256": sha256(secret.encode()).hexdigest()}
     body = {"required": True, "admin": admin, **({"keep": True} if keep else {})}
     try:
-        said: dict[str, Any] = client.request("PUT", _ACCESS, body=body).json()
+        said: dict[str, Any] = client.request("PUT", addresses.SET_ACCESS, body=body).json()
     except ClientError as error:
         if error.status not in (0, 401, 504):
             raise
@@ -277,7 +278,7 @@ def open_(client: Client) -> None:
     \b
       raftsched tokens open --yes
     """
-    client.request("PUT", _ACCESS, body={"required": False})
+    client.request("PUT", addresses.SET_ACCESS, body={"required": False})
     click.echo("open: requests need no token")
 
 
@@ -289,8 +290,8 @@ def _listed(given: Sequence[str]) -> list[str]:
 def _grant(text: str) -> dict[str, str]:
     """Raises a usage error."""
     namespace, _, role = text.partition("=")
-    if role not in _GRANTED:
-        raise click.UsageError(f"--grant {text}: say NAMESPACE=ROLE; the role is one of {', '.join(_GRANTED)}")
+    if role not in GRANT_ROLE:
+        raise click.UsageError(f"--grant {text}: say NAMESPACE=ROLE; the role is one of {', '.join(GRANT_ROLE)}")
     return {"namespace": check_namespace(namespace), "role": role}
 
 
@@ -308,7 +309,7 @@ def _find(client: Client, ref: str) -> dict[str, Any]:
 
     if _ID.fullmatch(ref):
         try:
-            return dict(client.get(f"{_TOKENS.path}/{ref}"))
+            return dict(client.get(at(addresses.GET, id=ref)))
         except ClientError as error:
             if error.status != 404:
                 raise

@@ -154,7 +154,7 @@ def _from_options(name: str | None, command: list[str], o: dict[str, Any]) -> di
     if o["label"]:
         job["labels"] = pairs("label", o["label"])
     if o["notify"]:
-        from raftsched.cli.resources.webhooks import notify_of
+        from raftsched.cli.jobs.notify_option import notify_of
 
         told = notify_of(o["notify"])
         job["notify"] = told[0] if len(told) == 1 else told

@@ -23,12 +23,13 @@ from raftsched.cli.resources.resource import (
     tell,
 )
 from raftsched.cli.terminal.output import Column, cell, print_json
+from raftsched.surface.plain import calendars as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
     from raftsched.importers.icalendar import Days
 
-_CALENDARS = Resource("/v1/calendars", names.CALENDAR)
+_CALENDARS = Resource(addresses.LIST, names.CALENDAR)
 _NONE = "none"
 _FILE_MAX = 10 << 20  # bytes
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

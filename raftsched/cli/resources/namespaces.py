@@ -24,11 +24,12 @@ from raftsched.cli.resources.resource import (
 from raftsched.cli.terminal.output import Column, print_rows
 from raftsched.namespace_limits import LIMITS
 from raftsched.quantities import is_duration, parse_size, public_name
+from raftsched.surface.plain import namespaces as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_NAMESPACES = Resource("/v1/namespaces", names.NAMESPACE)
+_NAMESPACES = Resource(addresses.LIST, names.NAMESPACE)
 _NONE = "none"
 _F = TypeVar("_F", bound=Callable[..., Any])
 

@@ -20,11 +20,12 @@ from raftsched.cli.resources.resource import (
     tell,
 )
 from raftsched.cli.terminal.output import Column
+from raftsched.surface.plain import queues as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_QUEUES = Resource("/v1/queues", names.QUEUE)
+_QUEUES = Resource(addresses.LIST, names.QUEUE)
 _RATE = re.compile(r"([0-9]{1,9})/(.+)", re.ASCII)
 _NONE = "none"
 

@@ -13,6 +13,8 @@ from raftsched.cli.failures import Failure
 from raftsched.cli.remote import check_namespace, each, format_option, remote
 from raftsched.cli.resources.resource import Resource, listing, print_one, rows, tell, viewing
 from raftsched.cli.terminal.output import Column, print_rows
+from raftsched.client.wire import at
+from raftsched.surface.plain import secrets as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -27,6 +29,8 @@ _COLUMNS: list[Column] = [
     ("MODIFIED", lambda s: s["modified_at"]),
 ]
 
+_OF_NAMESPACE = addresses.GET.rpartition("/")[0]
+
 
 def _ref(secret: Any) -> str:
     return f"{secret['namespace']}/{secret['name']}"
@@ -36,7 +40,7 @@ def _path(ref: str) -> str:
     """Returns the path of "namespace/name", or of a name in the namespace "default". Raises a usage error."""
     namespace, slash, name = ref.rpartition("/")
     namespace = check_namespace(namespace) if slash else "default"
-    return Resource(f"/v1/namespaces/{namespace}/secrets", names.SECRET).path_of(name)
+    return Resource(at(_OF_NAMESPACE, ns=namespace), names.SECRET).path_of(name)
 
 
 @click.group()
@@ -59,7 +63,7 @@ def list_(client: Client, namespace: str | None, fmt: str, **given: Any) -> None
       raftsched secrets list -N billing
     """
     query = {} if namespace is None else {"namespace": check_namespace(namespace)}
-    print_rows(fmt, rows(client, "/v1/secrets", given, query), _COLUMNS, _ref, "no secrets")
+    print_rows(fmt, rows(client, addresses.LIST, given, query), _COLUMNS, _ref, "no secrets")
 
 
 @secrets.command()
@@ -130,7 +134,7 @@ def reseal(client: Client) -> None:
     """
     resealed = 0
     while True:
-        said = client.post("/v1/secrets:reseal")
+        said = client.post(addresses.RESEAL)
         resealed += said["resealed"]
         if not said["left"] or not said["resealed"]:
             break

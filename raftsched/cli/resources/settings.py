@@ -14,11 +14,11 @@ from raftsched.cli.resources.resource import viewing
 from raftsched.cli.terminal.output import cell, print_for_programs, print_json, print_table
 from raftsched.errors import Exit
 from raftsched.quantities import parse_size
+from raftsched.surface.plain import settings as addresses
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_PATH = "/v1/cluster/settings"
 _WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 _DEFAULT = "default"
 
@@ -37,7 +37,7 @@ def list_(client: Client, fmt: str) -> None:
       raftsched cluster settings
       raftsched cluster settings list -o json
     """
-    found = client.get(_PATH)
+    found = client.get(addresses.GET)
     if not print_for_programs(fmt, found, *found):
         print_table(["SETTING", "VALUE"], [[name, cell(value)] for name, value in found.items()])
 
@@ -51,7 +51,7 @@ def get(client: Client, name: str) -> None:
     \b
       raftsched cluster settings get timeout_ceiling
     """
-    found = client.get(_PATH)
+    found = client.get(addresses.GET)
     if name not in found:
         raise Failure(f"there is no setting {name!r}; see 'raftsched cluster settings'", Exit.NOT_FOUND)
     click.echo(cell(found[name]))
@@ -72,7 +72,7 @@ def set_(client: Client, changes: tuple[str, ...], fmt: str) -> None:
       raftsched cluster settings set output_max_bytes=8MiB output_keep=30d
     """
     wanted = _read(changes)
-    found = client.request("PATCH", _PATH, body=wanted, repeatable=True).json()
+    found = client.request("PATCH", addresses.PATCH, body=wanted, repeatable=True).json()
     if fmt == "json":
         print_json(found)
     else:

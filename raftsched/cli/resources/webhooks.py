@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,16 +20,14 @@ from raftsched.cli.resources.resource import (
 from raftsched.cli.runs.states import INSTANCE_STATES, state_option
 from raftsched.cli.runs.why import error_line
 from raftsched.cli.terminal.output import Column, print_for_programs, print_rows
+from raftsched.surface.plain import runs
+from raftsched.surface.plain import webhooks as addresses
+from raftsched.surface.plain.enums import CLUSTER_EVENT_NAME, EVENT_NAME
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-EVENTS = ("succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost", "started")
-_MEASURES = {"late": "late_by", "running_long": "longer_than", "not_run_since": "not_run_for"}  # field of each
-_EXAMPLES = {"late": "30s", "running_long": "10m", "not_run_since": "25h"}
-JOB_EVENTS = (*EVENTS, *_MEASURES)
-CLUSTER_EVENTS = ("leader_changed", "node_lost", "node_back", "disk_short")
-WEBHOOKS = Resource("/v1/webhooks", names.WEBHOOK)
+WEBHOOKS = Resource(addresses.LIST, names.WEBHOOK)
 _SYSTEM = "_system"
 
 _COLUMNS: list[Column] = [
@@ -92,9 +89,13 @@ get_command(
 
 # The content of a webhook.
 _content = options(
-    click.option("--event", "events", type=click.Choice(EVENTS), multiple=True, help="Of jobs; may be repeated."),
+    click.option("--event", "events", type=click.Choice(EVENT_NAME), multiple=True, help="Of jobs; may be repeated."),
     click.option(
-        "--cluster-event", "cluster_events", type=click.Choice(CLUSTER_EVENTS), multiple=True, help="May be repeated."
+        "--cluster-event",
+        "cluster_events",
+        type=click.Choice(CLUSTER_EVENT_NAME),
+        multiple=True,
+        help="May be repeated.",
     ),
     click.option("--namespace", "-N", metavar="NS", help="Listen to jobs of this namespace only."),
     click.option("--owner", help="Only to those of this owner."),
@@ -117,9 +118,7 @@ _receivers = options(
     ),
     click.option("--email", metavar="ADDRESS", multiple=True, help="Whom to write a mail; may be repeated."),
     click.option("--smtp", metavar="HOST[:PORT]", help="The mail server."),
-    click.option(
-        "--tls", type=click.Choice(["starttls", "tls", "none"]), help="To the mail server.  [default: starttls]"
-    ),
+    click.option("--tls", type=click.Choice(addresses.TLS_NAME), help="To the mail server.  [default: starttls]"),
     click.option("--from", "sender", metavar="ADDRESS", help="The sender of mails."),
     click.option("--smtp-user", metavar="USER", help="To log in at the mail server."),
     click.option("--smtp-password-file", type=click.File("r"), help="A file with the password ('-': stdin)."),
@@ -274,44 +273,8 @@ def deliveries(client: Client, webhook: str, state: str | None, fmt: str, **give
     """
     WEBHOOKS.path_of(webhook)
     query = {"namespace": _SYSTEM, "job": webhook, **({"state": state} if state else {})}
-    found = rows(client, "/v1/instances", given, query)
+    found = rows(client, runs.LIST, given, query)
     print_rows(fmt, found, _DELIVERY_COLUMNS, lambda i: str(i["id"]), "nothing was sent")
-
-
-def notify_of(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """WEBHOOK:EVENT,EVENT=MEASURE options of a job. Raises a usage error."""
-    found = []
-    for text in texts:
-        webhook, colon, events = text.partition(":")
-        given = [event.strip() for event in events.split(",") if event.strip()]
-        if not webhook or not colon or not given:
-            raise click.UsageError(f"--notify {text!r}: write WEBHOOK:EVENT,EVENT, such as ops:dead_letter")
-        one: dict[str, Any] = {"webhook": webhook, "on": []}
-        for event in given:
-            wrong = _add_event(one, event)
-            if wrong is not None:
-                raise click.UsageError(f"--notify {text!r}: {wrong}, such as ops:dead_letter,late=30s")
-        found.append(one)
-    return found
-
-
-def _add_event(one: dict[str, Any], text: str) -> str | None:
-    """Adds an event, such as "failed" or "late=30s", to what a job asks of a webhook. Returns what is wrong with it."""
-    event, equals, measure = text.partition("=")
-    if event not in JOB_EVENTS:
-        return f"{event!r} is none of {', '.join(JOB_EVENTS)}"
-    if (event in _MEASURES) != bool(measure):
-        return f"say how long, as {event}={_EXAMPLES[event]}" if event in _MEASURES else f"{event} takes no measure"
-    if event not in one["on"]:
-        one["on"].append(event)
-    if event == "running_long" and measure.endswith("x"):
-        try:
-            one["p95_times"] = float(measure.removesuffix("x"))
-        except ValueError:
-            return f"{measure!r} is no number of times, as 2x, nor a duration"
-    elif equals:
-        one[_MEASURES[event]] = measure
-    return None
 
 
 def _receiver(o: dict[str, Any]) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from click.testing import Result
 
-from raftsched.cli.resources.webhooks import EVENTS, JOB_EVENTS
-from raftsched.surface.enums import EventName, JobEventName
+from raftsched.cli.jobs.notify_option import EXAMPLES, MEASURES
+from raftsched.surface.plain.enums import EVENT_NAME, JOB_EVENT_NAME
 from tests.support.stub_server import Stub, problem, serve
 from tests.unit.cli import house
 
@@ -36,9 +36,8 @@ def sent(stub: Stub) -> list[tuple[str, str, Any]]:
     return [(r.method, r.path, r.json if r.body else None) for r in stub.requests]
 
 
-def test_the_ends_are_those_of_the_api() -> None:
-    assert get_args(EventName) == EVENTS
-    assert get_args(JobEventName) == JOB_EVENTS
+def test_what_is_measured_are_the_events_that_webhooks_are_not_told_of_by_themselves() -> None:
+    assert tuple(MEASURES) == tuple(EXAMPLES) == JOB_EVENT_NAME[len(EVENT_NAME) :]
 
 
 def test_list_and_get() -> None:
