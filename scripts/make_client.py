@@ -5,6 +5,8 @@
 - raftsched/client/generated/M_given.py: the typed dictionaries, where records have the same names
 - raftsched/client/generated/M_calls.py: classes of methods that make one call
 
+raftsched/ui/static/core/words.js has the enumerations that the page needs.
+
 What a module of raftsched/surface has none of is not written. A file that nothing is made for any more is deleted.
 """
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import keyword
 import pkgutil
 import re
@@ -34,6 +37,7 @@ from raftsched.surface.sdk import CLASSES, DICTS, NEEDED, Arg, Class, Sdk
 
 ROOT = Path(__file__).resolve().parent.parent
 PLAIN, CLIENT = "raftsched/surface/plain", "raftsched/client/generated"
+WORDS = "raftsched/ui/static/core/words.js"
 HEAD = '''"""Made from surface/{name}.py by scripts/make-client; not edited by hand."""
 
 from __future__ import annotations
@@ -562,6 +566,29 @@ def _call(
     return send if asked == "None" else f"({send}).decoded({asked})"
 
 
+# ---------------------------------------------------------------- the page
+
+
+def render_words() -> str:
+    """Returns the enumerations that scripts of the page import from core/words.js."""
+    scripts = "".join(path.read_text("utf-8") for path in (ROOT / WORDS).parent.parent.rglob("*.js"))
+    taken = {
+        name
+        for names in re.findall(r'import \{([^}]*)\} from "[./a-z]*/words\.js"', scripts)
+        for name in re.findall(r"\w+", names)
+    }
+    head = (
+        "/** The words of which a request or an answer has one. Made by scripts/make-client; not edited by hand. */\n"
+    )
+    found = [
+        f"export const {upper(name)} = {json.dumps(values)};"
+        for subject in modules()
+        for name, values in enumerations(subject).items()
+        if upper(name) in taken
+    ]
+    return "\n".join([head, *found, ""])
+
+
 # ---------------------------------------------------------------- files
 
 
@@ -594,7 +621,7 @@ def made() -> dict[str, str]:
         ):
             if text:
                 found[path] = formatted(path, text)
-    return found
+    return {**found, WORDS: render_words()}
 
 
 def formatted(path: str, text: str) -> str:
@@ -607,7 +634,7 @@ def formatted(path: str, text: str) -> str:
 
 def kept() -> set[str]:
     """Returns the files that are there."""
-    return {f"{folder}/{p.name}" for folder in (PLAIN, CLIENT) for p in (ROOT / folder).glob("[!_]*.py")}
+    return {WORDS, *(f"{folder}/{p.name}" for folder in (PLAIN, CLIENT) for p in (ROOT / folder).glob("[!_]*.py"))}
 
 
 def main() -> None:

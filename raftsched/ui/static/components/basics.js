@@ -23,18 +23,6 @@ const MARKS = {
   CANCELLED: "■",
 };
 
-export const RUN_STATES = [
-  "WAITING",
-  "LAUNCHED",
-  "RUNNING",
-  "RETRYING",
-  "SUCCEEDED",
-  "FAILED",
-  "TIMED_OUT",
-  "KILLED",
-  "SKIPPED",
-];
-
 /** Returns the state of a job, a run or an operation as a badge. */
 export function stateBadge(state) {
   if (!state) return "";

@@ -8,11 +8,12 @@ import { Page, define } from "../core/element.js";
 import { bytes, duration, executorOf, localTimes, moment, number, plain, plural } from "../core/format.js";
 import { session } from "../core/session.js";
 import { h } from "../core/vdom.js";
+import { END_STATE_NAME } from "../core/words.js";
 import { bars, lateness, runLength } from "./run-times.js";
 import { workflowCard, workflowOf, workflowPath } from "./run-workflow.js";
 
 const RUN_LOOK_MS = 2_000; // while it waits, what is in its way may change without it
-const FINAL = new Set(["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"]);
+const FINAL = new Set(END_STATE_NAME);
 const BEGUN = new Set(["LAUNCHED", "RUNNING"]);
 
 export class RunPage extends Page {

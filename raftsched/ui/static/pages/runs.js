@@ -1,11 +1,12 @@
 /** All runs, the newest first, as they come. */
 
-import { RUN_STATES, empty, heading, stateBadge } from "../components/basics.js";
+import { empty, heading, stateBadge } from "../components/basics.js";
 import { ListPage, namespaceOf } from "../components/list-page.js";
 import { virtualList } from "../components/virtual-list.js";
 import { define } from "../core/element.js";
 import { absolute, ago, duration, executorOf, moment } from "../core/format.js";
 import { h } from "../core/vdom.js";
+import { INSTANCE_STATE_NAME } from "../core/words.js";
 
 const RUN_LIST_FIELDS =
   "id,job_id,job_name,namespace,state,reason,scheduled_at,late_ms,started_at,ended_at,node,worker,attempt,manual,cause,dead_letter";
@@ -39,7 +40,7 @@ export class RunsPage extends ListPage {
     const choices = [
       ["", "any"],
       ...STATE_GROUPS,
-      ...RUN_STATES.map((state) => [state, state.toLowerCase().replace("_", " ")]),
+      ...INSTANCE_STATE_NAME.map((state) => [state, state.toLowerCase().replace("_", " ")]),
     ];
     return [
       heading("Runs", { below: h("p", { class: "muted", role: "status" }, this.counted("run")) }),

@@ -9,6 +9,7 @@ import { define } from "../core/element.js";
 import { tellingLine } from "../core/errors.js";
 import { number, plural } from "../core/format.js";
 import { h } from "../core/vdom.js";
+import { CLUSTER_EVENT_NAME, EVENT_NAME } from "../core/words.js";
 
 const DELIVERIES_SHOWN = 25;
 const OVERLAP = { pointer: "/overlap", label: "Overlap", initial: "24h", help: "0s: the secret before ends at once" };
@@ -85,13 +86,13 @@ const WEBHOOK = {
       pointer: "/events",
       label: "Events it is told of without being named",
       type: "checks",
-      options: ["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost", "started"],
+      options: EVENT_NAME,
     },
     {
       pointer: "/cluster_events",
       label: "Events of the cluster",
       type: "checks",
-      options: ["leader_changed", "node_lost", "node_back", "disk_short"],
+      options: CLUSTER_EVENT_NAME,
     },
     { pointer: "/page", label: "Page that messages link to" },
     { pointer: "/filter/namespace", label: "Of the namespace", help: "empty: of all; the filter is for these events" },

@@ -3,6 +3,7 @@
 import { card } from "../../components/basics.js";
 import { triggerText } from "../../components/trigger-text.js";
 import { h } from "../../core/vdom.js";
+import { JOB_EVENT_NAME } from "../../core/words.js";
 import "./inputs.js";
 import { isObject } from "./model.js";
 import { triggerFields } from "./trigger.js";
@@ -27,8 +28,6 @@ const OVERLAPS = {
 const MISFIRES = { once: "once: run once for all", skip: "skip: leave them out", all: "all: run each" };
 const DELIVERIES = { at_least_once: "at least once", at_most_once: "at most once" };
 const MEASURES = { late: ["late_by"], running_long: ["longer_than", "p95_times"], not_run_since: ["not_run_for"] };
-const ENDS = ["succeeded", "failed", "timed_out", "killed", "skipped", "dead_letter", "lost"];
-const EVENTS = [...ENDS, "started", ...Object.keys(MEASURES)];
 
 /** Returns the kind of a handler as given. */
 function handlerKind(handler) {
@@ -320,7 +319,7 @@ function telling(form) {
     h(
       "div",
       { class: "row", role: "group", "aria-label": "Events that it is told of" },
-      EVENTS.map((event) => {
+      JOB_EVENT_NAME.map((event) => {
         const on = Array.isArray(one.on) ? one.on : [];
         const flip = ({ target }) => {
           if (target.checked) return change({ ...one, on: [...on, event] });

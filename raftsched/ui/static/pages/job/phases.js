@@ -1,6 +1,7 @@
 /** What a run went through, from what the API says of it. */
 
 import { duration, moment, plural } from "../../core/format.js";
+import { END_STATE_NAME } from "../../core/words.js";
 
 const WAITS = {
   conditions: "waited for its conditions",
@@ -9,7 +10,7 @@ const WAITS = {
   unstarted: "was with a worker that did not start it",
 };
 const LATER = new Set(["failed", "timed_out", "snoozed"]);
-export const ENDED = new Set(["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"]);
+export const ENDED = new Set(END_STATE_NAME);
 
 /** Returns when a run began to exist for its job: its due time, or when somebody asked for it. */
 export function startOf(run) {

@@ -1,11 +1,12 @@
 /** The runs of a job: a timeline of the newest, how long they took and how late they began, and the list. */
 
-import { RUN_STATES, asOf, card, empty, loading, problem, stateBadge, table, timeOf } from "../../components/basics.js";
+import { asOf, card, empty, loading, problem, stateBadge, table, timeOf } from "../../components/basics.js";
 import { get } from "../../core/api.js";
 import { View, define } from "../../core/element.js";
 import { tellingLine } from "../../core/errors.js";
 import { absolute, duration, executorOf, moment, number, plural } from "../../core/format.js";
 import { h } from "../../core/vdom.js";
+import { INSTANCE_STATE_NAME } from "../../core/words.js";
 import { RUN_FIELDS, RunHistory } from "./history.js";
 import { jobPath, kindsOf, runLink, runPath } from "./paths.js";
 import { ENDED, durationOf, skipText, wordsOf } from "./phases.js";
@@ -208,7 +209,7 @@ class JobRuns extends View {
         "select",
         { id: "run-state", value: this.#state, onchange: (event) => choose(event.target.value) },
         h("option", { value: "" }, "any"),
-        RUN_STATES.map((one) => h("option", { key: one, value: one }, wordsOf(one))),
+        INSTANCE_STATE_NAME.map((one) => h("option", { key: one, value: one }, wordsOf(one))),
       ),
     );
     const listed = history.items.slice(0, this.#rows);
