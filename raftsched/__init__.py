@@ -19,7 +19,8 @@ if TYPE_CHECKING:
         UnavailableError,
         UnknownOutcomeError,
     )
-    from raftsched.client.models import Created, Instance
+    from raftsched.client.generated.runs import Instance
+    from raftsched.client.models import Created
     from raftsched.client.models_generated import Job
     from raftsched.client.spec_generated import JobSpec
     from raftsched.client.sync.client import Client
@@ -38,7 +39,7 @@ _PUBLIC = {
     "ConflictError": "raftsched.client.errors",
     "Created": "raftsched.client.models",
     "Fail": "raftsched.run",
-    "Instance": "raftsched.client.models",
+    "Instance": "raftsched.client.generated.runs",
     "InvalidError": "raftsched.client.errors",
     "Job": "raftsched.client.models_generated",
     "JobSpec": "raftsched.client.spec_generated",

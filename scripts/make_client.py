@@ -57,7 +57,8 @@ KNOWN = {
     "JobFilter": "raftsched.client.spec",
     **dict.fromkeys(("Transport", "encode", "items"), "raftsched.client.transport"),
     **dict.fromkeys(("condition", "conditions", "own_key", "said", "segment"), "raftsched.client.wire"),
-    **dict.fromkeys(("Instance", "Page"), "raftsched.client.models"),
+    **dict.fromkeys(("DeadFilter", "InstanceFilter", "StatsFilter", "WorkflowFilter"), "raftsched.client.spec"),
+    "Page": "raftsched.client.models",
     "pages": "raftsched.client.pages",
     "each_of": "raftsched.client.pages",
 }
@@ -66,6 +67,8 @@ KNOWN = {
 REFERENCES: dict[str, tuple[str, str, bool]] = {
     "JobRef": ("raftsched.client.refs", "job_path", True),
     "OperationRef": ("raftsched.client.refs", "id_of", False),
+    "InstanceRef": ("raftsched.client.refs", "id_of", False),
+    "WorkflowRef": ("raftsched.client.refs", "id_of", False),
 }
 
 
@@ -227,6 +230,7 @@ def _said(name: str, struct: type[Any]) -> str:
 
 def _doc(name: str, struct: type[Any], said: Class) -> list[str]:
     text = said.says or _said(name, struct)
+    text = re.sub(r"\bnull\b", "None", text)
     return _docstring(text, 4) if text else []
 
 
@@ -250,9 +254,9 @@ def _docstring(text: str, indent: int) -> list[str]:
             empty = False
         lines.append(line)
     if len(lines[-1]) + 3 > WIDTH:
-        lines.append(pad + '"""')
-    else:
-        lines[-1] += '"""'
+        lines[-1], _, word = lines[-1].rpartition(" ")
+        lines.append(pad + word)
+    lines[-1] += '"""'
     return lines
 
 
@@ -263,7 +267,7 @@ def _comments(name: str, struct: type[Any]) -> dict[str, str]:
     for node in _class_node(name, struct).body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             rest = source[(node.end_lineno or node.lineno) - 1].encode()[node.end_col_offset :].decode()
-            found[node.target.id] = rest if rest.strip().startswith("#") else ""
+            found[node.target.id] = re.sub(r"\bnull\b", "None", rest) if rest.strip().startswith("#") else ""
     return found
 
 
@@ -330,12 +334,15 @@ def _rendered(kind: Any, *, given: bool) -> str:
     if kind is msgspec.UnsetType:
         return ""
     origin, arguments = get_origin(kind), get_args(kind)
+    if isinstance(kind, AnyOf):
+        return _rendered(kind.types[0], given=given)  # of the others less is asked for
     if origin is Annotated:
         return _of_format(_format_of(kind), given) or _rendered(arguments[0], given=given)
     if origin is Literal:
         return _alias(kind) or _literal(_values(kind)) if given else _kinds(_values(kind))
     if origin is typing.Union or origin is types.UnionType:
-        return " | ".join(dict.fromkeys(part for one in arguments if (part := _rendered(one, given=given))))
+        parts = dict.fromkeys(part for one in arguments if (part := _rendered(one, given=given)))
+        return "Any" if "Any" in parts else " | ".join(parts)
     if origin is list:
         return f"{'Sequence' if given else 'list'}[{_rendered(arguments[0], given=given)}]"
     if origin is dict:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from typing import Any
 import msgspec
 
 from raftsched.api.jobs import concurrency, conditions, handlers, notify, outcomes, rules, triggers
-from raftsched.api.jobs.fields import FIELDS, Field
+from raftsched.api.jobs.fields import FIELDS, Field, Rule
 from raftsched.surface import content, enums, job_shapes, scalars
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,7 +53,6 @@ def render_api() -> str:
     code = "\n".join([_leave_out_defaults(), _policy_of(), _fill_in()])
     imports = [
         "from typing import Any",
-        "from raftsched.api.http.durations import format_duration",
         "from raftsched.api.http.problems import FieldError",
         "from raftsched.cluster_settings import Settings",
         "from raftsched.core.model import Policy, Trigger",
@@ -119,17 +119,38 @@ def _job_shown() -> str:
     return "\n".join([*lines, ""])
 
 
+def _call(f: Field, rule: Rule) -> str:
+    """The call of a rule: each of its parameters by its name (see fields.py)."""
+    fields = {one.name for one in FIELDS}
+    places = {name: name for name in ("errors", "settings", "now_ms", "kept", "namespace", "policy")}
+    places |= {name: f"given.{name}" for name in fields} | {
+        "given": f"given.{f.name}",
+        "job": "given",
+        "due": "trigger",
+    }
+    arguments = []
+    for name, parameter in inspect.signature(rule).parameters.items():
+        if name in places:
+            arguments.append(places[name])
+        elif parameter.default is inspect.Parameter.empty:
+            raise ValueError(f"{rule.__name__} of {f.name}: nobody knows what to give it as {name!r}")
+    return f"{rule.__name__}({', '.join(arguments)})"
+
+
 def _leave_out_defaults() -> str:
     code, constants = [], []
     for f in FIELDS:
         given = f"given.{f.name}"
-        if f.stored:
-            code += [f"    if {given} is not None:", f"        {given} = {f.stored}"]
+        if f.stored is not None:
+            code += [f"    if {given} is not None:", f"        {given} = {_call(f, f.stored)}"]
         elif isinstance(f.default, msgspec.Struct):
             constants.append(f"_{f.name.upper()} = {type(f.default).__name__}()")
             code += [f"    if {given} is not None and {given} == _{f.name.upper()}:", f"        {given} = None"]
-        elif f.default is not None and _optional(f) in _job_in():
-            code += [f"    if {given} == {f.default!r}:", f"        {given} = None"]
+        elif f.left_out is not None or (f.default is not None and _optional(f) in _job_in()):
+            code += [
+                f"    if {given} == {(f.left_out if f.default is None else f.default)!r}:",
+                f"        {given} = None",
+            ]
     doc = '    """A default that is given is the same as one left out: so a repeated creation changes nothing."""'
     return "\n".join([*constants, "", "", "def leave_out_defaults(given: JobIn) -> None:", doc, *code, ""])
 
@@ -138,23 +159,20 @@ def _policy_of() -> str:
     always, code, derived = [], [], []
     values = []
     for f in FIELDS:
-        rule = f.rule or f"given.{f.name}"
-        if f.always or f.absent:
-            value = f"{f.absent} if given.{f.name} is None else {rule}" if f.absent else rule
+        given = f"given.{f.name}"
+        value = given if f.rule is None else _call(f, f.rule)
+        if f.always:
             always.append(f"    {f.policy} = {value}")
             values.append(f"{f.policy}={f.policy}")
         elif f.policy:
-            given = f"given.{f.name}"
             there = given if f.default == [] else f"{given} is not None"
-            code += [f"    if {there}:", f'        more["{f.policy}"] = {rule}']
-        elif f.check:
-            there = f"given.{f.name}" if isinstance(f.default, dict) else f"given.{f.name} is not None"
-            code += [f"    if {there}:", f"        {f.check}"]
+            code += [f"    if {there}:", f'        more["{f.policy}"] = {value}']
+        elif f.check is not None:
+            there = given if isinstance(f.default, dict) else f"{given} is not None"
+            code += [f"    if {there}:", f"        {_call(f, f.check)}"]
         if f.derived:
-            derived.append(f"    if given.{f.name} is not None and not errors:")
-            for name, condition, value in f.derived:
-                derived += [f"        if {condition}:"] * bool(condition)
-                derived.append(f"        {'    ' * bool(condition)}more[{name!r}] = {value}")
+            derived.append(f"    if {given} is not None and not errors:")
+            derived += [f"        more[{name!r}] = {_call(f, rule)}" for name, rule in f.derived]
     head = (
         "def policy_of(given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], "
         "kept: Policy | None, namespace: str) -> Policy:"
@@ -170,9 +188,9 @@ def _fill_in() -> str:
         '    """Fills in the defaults that depend on more than the field itself."""',
     ]
     for f in FIELDS:
-        if f.filled:
-            condition = f" and {f.filled_if}" if f.filled_if else ""
-            lines += [f"    if content.{f.name} is None{condition}:", f"        content.{f.name} = {f.filled}"]
+        if f.shown is not None:
+            shown = _call(f, f.shown).replace("given.", "content.")
+            lines += [f"    if content.{f.name} is None:", f"        content.{f.name} = {shown}"]
     return "\n".join([*lines, ""])
 
 
@@ -259,8 +277,7 @@ def render_cli() -> str:
         options += [(f.help_order, _option(f, text)) for text in f.options]
     options.sort(key=lambda one: one[0])
     same = [f.name for f in FIELDS if f.options and f.kind.model in ("int", "int | None", "str", "str | None")]
-    defaults = {f.name: _default(f) for f in FIELDS if f.default is not None or (f.filled and not f.filled_if)}
-    defaults |= {f.name: f.default_text for f in FIELDS if f.filled_if.startswith("policy.")}
+    defaults = {f.name: _default(f) for f in FIELDS if f.default is not None or f.left_out is not None}
     unsaid = ["timezone", *(f.name for f in INHERITED if f.name not in defaults)]
     return "\n".join(
         [

@@ -12,16 +12,17 @@ from typing import Unpack
 from raftsched.client.cluster import Cluster, ClusterNodes, Workers
 from raftsched.client.contexts import usual
 from raftsched.client.creates import Creates
+from raftsched.client.generated.events import Changes
+from raftsched.client.generated.statistics_calls import AsyncClientCalls
 from raftsched.client.instances import DeadLetters, Instances
 from raftsched.client.jobs import Jobs
-from raftsched.client.models import Changes, Event, Preview
-from raftsched.client.models_bulk import Minutes, Now, Stats
+from raftsched.client.models import Event, Preview
 from raftsched.client.moments import Moment
 from raftsched.client.operations import Operations
 from raftsched.client.resources import Calendars, Namespaces, Queues, Webhooks
 from raftsched.client.server_order import Nodes
 from raftsched.client.servers import parse_servers
-from raftsched.client.spec import EventFilter, StatsFilter, Trigger
+from raftsched.client.spec import EventFilter, Trigger
 from raftsched.client.token_file import TokenFile, of_environment
 from raftsched.client.token_file import token_file as found_in
 from raftsched.client.transport import TIMEOUT_S, Connector, Transport
@@ -32,7 +33,7 @@ from raftsched.client.workflows import Workflows
 from raftsched.surface.plain import schedules
 
 
-class AsyncClient:
+class AsyncClient(AsyncClientCalls):
     """A client of one cluster, for one event loop and any number of its tasks.
 
     async with AsyncClient("https://10.0.0.1:7401,https://10.0.0.2:7401") as client:
@@ -81,7 +82,7 @@ class AsyncClient:
         self._speak(transport, Creates(transport))
 
     def _speak(self, transport: Transport, creates: Creates) -> None:
-        self.transport = transport
+        self.transport = self._transport = transport
         self._creates = creates
         self.jobs = Jobs(transport, creates)
         self.instances = Instances(transport)
@@ -149,28 +150,3 @@ class AsyncClient:
         given = {"from": start, "to": end, "by_day": by_day, "name": name, "namespace": namespace}
         body = {"trigger": trigger, "count": count, **said(given)}
         return await self.transport.post(Preview, schedules.PREVIEW, body)
-
-    async def stats(
-        self, *, start: Moment | None = None, end: Moment | None = None, **filters: Unpack[StatsFilter]
-    ) -> Stats:
-        """Returns how runs went: of instances due from `start` (None: an hour before `end`) to before `end` (None:
-        now)."""
-        return await self.transport.get(Stats, "/v1/stats", {"from": start, "to": end, **filters})
-
-    async def minutes(
-        self,
-        *,
-        start: Moment | None = None,
-        end: Moment | None = None,
-        step: str = "1m",
-        namespace: str | None = None,
-    ) -> Minutes:
-        """Returns counts of runs over the last 24 hours, or a part of them. `step`: "1m", "5m", "15m" or "1h".
-        `namespace`: None, all of them."""
-        query = {"from": start, "to": end, "step": step, "namespace": namespace}
-        return await self.transport.get(Minutes, "/v1/stats/minutes", query)
-
-    async def now(self, *, namespace: str | None = None) -> Now:
-        """Returns what runs, what waits and why, what is due next, and the newest dead letters. `namespace`: None, of
-        all."""
-        return await self.transport.get(Now, "/v1/stats/now", {"namespace": namespace})

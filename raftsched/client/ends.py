@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+FINAL = frozenset({"SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"})
+
 
 class Ending:
     """Something that is done step by step, until it is at its end."""
@@ -12,3 +14,27 @@ class Ending:
     @property
     def final(self) -> bool:
         return self.state != "RUNNING"
+
+
+class EndOfRun:
+    """The end of an instance."""
+
+    __slots__ = ()
+    state: str
+
+    @property
+    def final(self) -> bool:
+        """Nothing more comes of it, unless somebody asks for a rerun."""
+        return self.state in FINAL
+
+
+class EndOfWorkflow:
+    """The end of all runs of a workflow."""
+
+    __slots__ = ()
+    state: str
+
+    @property
+    def final(self) -> bool:
+        """Nothing of it is active."""
+        return self.state != "running"

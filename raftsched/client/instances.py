@@ -9,39 +9,31 @@ from typing import Any, Literal, Unpack
 import aiohttp
 import msgspec
 
-from raftsched.client.models import DeadLetter, Instance, OutputPiece, RecentRun, Refused, Run, Searched, Sweep
-from raftsched.client.models_cluster import Explanation
+from raftsched.client.generated import explain_calls, runs_calls
+from raftsched.client.generated.dead_letters_calls import DeadLettersCalls
+from raftsched.client.generated.output import OutputPiece, Searched
+from raftsched.client.generated.runs import Instance, Recent, RecentRun, Refused
+from raftsched.client.models import Sweep
 from raftsched.client.pages import pages, part_of
+from raftsched.client.refs import InstanceRef, id_of
 from raftsched.client.spec import DeadFilter, InstanceFilter, KillFilter, SearchFilter
 from raftsched.client.transport import Transport
 from raftsched.client.watching import pieces
-from raftsched.client.wire import own_key, segment
+from raftsched.client.wire import at, own_key
+from raftsched.surface.plain import dead_letters, output, runs
 
-InstanceRef = str | Instance | Run
 Stream = Literal["stdout", "stderr"]
 LOOK_S = (0.02, 1.0)  # between two looks at an instance that is waited for: first, most
 TEXT = {"Accept": "text/plain"}
 
 
-def path_of(ref: InstanceRef) -> str:
-    return f"/v1/instances/{segment(ref if isinstance(ref, str) else ref.id)}"
+def _path(address: str, ref: InstanceRef) -> str:
+    return at(address, id=id_of(ref))
 
 
-class Instances:
+class Instances(runs_calls.InstancesCalls, explain_calls.InstancesCalls):
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-
-    async def get(self, ref: InstanceRef) -> Instance:
-        """NotFoundError: there is none, or it is not kept any more."""
-        return await self._transport.get(Instance, path_of(ref))
-
-    async def explain(self, ref: InstanceRef) -> Explanation:
-        """Why it ran then and there, waits or was skipped, step by step."""
-        return await self._transport.get(Explanation, f"{path_of(ref)}/explain")
-
-    async def kill(self, ref: InstanceRef) -> Instance:
-        """Asks what runs to end; ends at once what has not started."""
-        return await self._transport.post(Instance, f"{path_of(ref)}/kill")
 
     async def kill_matching(self, *, dry_run: bool = False, **filters: Unpack[KillFilter]) -> Sweep:
         """All of a job or a namespace that are not at their end, the newest first; `state` narrows it. With `dry_run`
@@ -51,7 +43,7 @@ class Instances:
         total = _Total()
         body: dict[str, Any] = {"filter": filters, "dry_run": dry_run}
         while True:
-            step = await self._transport.post(_Step, "/v1/instances:kill", body)
+            step = await self._transport.post(_Step, runs.KILL_MATCHING, body)
             cursor = total.add(step)
             if cursor is None:
                 return total.sweep()
@@ -59,7 +51,7 @@ class Instances:
 
     async def rerun(self, ref: InstanceRef, *, downstream: bool = False) -> Instance:
         """One more attempt of what is at its end. `downstream`: from here on, all that follows it in its workflow."""
-        return await self._transport.post(Instance, f"{path_of(ref)}/rerun", {"downstream": True} if downstream else {})
+        return await self._transport.post(Instance, _path(runs.RERUN, ref), {"downstream": True} if downstream else {})
 
     async def wait(self, ref: InstanceRef, *, timeout: float | None = None) -> Instance:
         """Until it is at its end. `timeout` in seconds; TimeoutError after that."""
@@ -74,7 +66,7 @@ class Instances:
         """Returns what it printed up to now: stdout and stderr as they came, or one of them; of the last attempt,
         unless another one is named."""
         query = {"attempt": attempt, "stream": stream}
-        answer = await self._transport.send("GET", f"{path_of(ref)}/output", query=self._own(query), headers=TEXT)
+        answer = await self._transport.send("GET", _path(output.GET, ref), query=self._own(query), headers=TEXT)
         return answer.body
 
     async def follow(
@@ -88,7 +80,7 @@ class Instances:
             ended = await self._ended(ref, number)
             query = {"attempt": number, "stream": stream, "offset": offset, "follow": True}
             try:
-                async with self._transport.stream(f"{path_of(ref)}/output", self._own(query), TEXT) as response:
+                async with self._transport.stream(_path(output.GET, ref), self._own(query), TEXT) as response:
                     async for piece in response.content.iter_any():
                         offset += len(piece)
                         pause = LOOK_S[0]
@@ -116,20 +108,14 @@ class Instances:
         what there is. `tail_bytes`: begins so many before the end, and skips what is further back when it falls
         behind. Goes on where it was when the node that is asked goes away."""
         query = {"attempt": attempt, "stream": stream, "tail_bytes": tail_bytes, "follow": follow}
-        async for piece in pieces(self._transport, f"{path_of(ref)}/output", self._own(query)):
+        async for piece in pieces(self._transport, _path(output.GET, ref), self._own(query)):
             yield piece
-
-    async def list(self, *, most: int | None = None, **filters: Unpack[InstanceFilter]) -> AsyncIterator[Instance]:
-        """The newest scheduled time first; `most` of them (None: all)."""
-        async for page in pages(self._transport, Instance, "/v1/instances", filters, most):
-            for instance in page:
-                yield instance
 
     async def list_fields(
         self, *fields: str, most: int | None = None, **filters: Unpack[InstanceFilter]
     ) -> AsyncIterator[dict[str, Any]]:
         """Gives only these fields of each, as JSON has them. InvalidError names the fields that there are."""
-        async for page in pages(self._transport, dict[str, Any], "/v1/instances", part_of(fields, filters), most):
+        async for page in pages(self._transport, dict[str, Any], runs.LIST, part_of(fields, filters), most):
             for instance in page:
                 yield instance
 
@@ -137,7 +123,7 @@ class Instances:
         """Returns the newest runs of each of these jobs, at most 50 ids, and at most 50 runs of each. A job that is not
         there is left out."""
         query = {"jobs": ",".join(jobs), "count": count}
-        found = await self._transport.get(_Recent, "/v1/instances:recent", query)
+        found = await self._transport.get(Recent, runs.RECENT, query)
         return {one.job_id: one.runs for one in found.items}
 
     async def search(
@@ -148,7 +134,7 @@ class Instances:
         cursor: str | None = None
         while True:
             query = {"q": text, "ignore_case": ignore_case, **filters, "cursor": cursor}
-            part = await self._transport.get(Searched, "/v1/instances:search", self._own(query))
+            part = await self._transport.get(Searched, output.SEARCH, self._own(query))
             yield part
             cursor = part.next
             if cursor is None:
@@ -166,15 +152,6 @@ class Instances:
         return {**query, "min_index": self._transport.index} if self._transport.index else query
 
 
-class _RecentOf(msgspec.Struct):
-    job_id: str
-    runs: list[RecentRun]
-
-
-class _Recent(msgspec.Struct):
-    items: list[_RecentOf]
-
-
 class _Step(msgspec.Struct):
     matched: int
     refused: list[Refused]
@@ -184,7 +161,7 @@ class _Step(msgspec.Struct):
     next: str | None = None
 
 
-class DeadLetters:
+class DeadLetters(DeadLettersCalls):
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
@@ -195,7 +172,7 @@ class DeadLetters:
         cursor: str | None = None
         while True:
             step = await self._transport.post(
-                _Step, "/v1/dead-letters/requeue", {**body, **({"cursor": cursor} if cursor else {})}
+                _Step, dead_letters.REQUEUE, {**body, **({"cursor": cursor} if cursor else {})}
             )
             cursor = total.add(step)
             if cursor is None:
@@ -208,17 +185,11 @@ class DeadLetters:
         cursor: str | None = None
         while True:
             answer = await self._transport.send(
-                "DELETE", "/v1/dead-letters", query={**query, "cursor": cursor}, headers=own_key()
+                "DELETE", dead_letters.DISCARD, query={**query, "cursor": cursor}, headers=own_key()
             )
             cursor = total.add(answer.decoded(_Step))
             if cursor is None:
                 return total.sweep()
-
-    async def list(self, *, most: int | None = None, **filters: Unpack[DeadFilter]) -> AsyncIterator[DeadLetter]:
-        """The newest first; `most` of them (None: all)."""
-        async for page in pages(self._transport, DeadLetter, "/v1/dead-letters", filters, most):
-            for letter in page:
-                yield letter
 
 
 class _Total:

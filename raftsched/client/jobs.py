@@ -15,21 +15,28 @@ import msgspec
 
 from raftsched.client.creates import Creates
 from raftsched.client.errors import ClientError, ConflictError
-from raftsched.client.generated import forecast_calls, job_actions_calls, jobs_calls, schedules_calls
+from raftsched.client.generated import (
+    explain_calls,
+    forecast_calls,
+    job_actions_calls,
+    jobs_calls,
+    runs_calls,
+    schedules_calls,
+    statistics_calls,
+)
 from raftsched.client.generated.bulk import BulkFilter, DryRun, Operation
 from raftsched.client.generated.enums import Action, JobState
 from raftsched.client.generated.graph import Graph
-from raftsched.client.generated.jobs import Checked
+from raftsched.client.generated.jobs import Checked, Deleted
+from raftsched.client.generated.runs import Instance
 from raftsched.client.instances import Instances
-from raftsched.client.models import Created, Deleted, Instance
-from raftsched.client.models_bulk import Stats
-from raftsched.client.models_cluster import JobExplanation
+from raftsched.client.models import Created
 from raftsched.client.models_generated import Job
 from raftsched.client.moments import Duration, Moment
 from raftsched.client.operations import Operations, Underway
 from raftsched.client.pages import each_of, part_of
 from raftsched.client.refs import JobRef, JobVersion, id_of, job_condition, job_path
-from raftsched.client.spec import InstanceFilter, JobFilter
+from raftsched.client.spec import JobFilter
 from raftsched.client.spec_generated import JobSpec
 from raftsched.client.transport import Transport, encode
 from raftsched.client.wire import said
@@ -39,7 +46,15 @@ AT_ONCE = 2_000  # creates of one create_many at a time
 LOOK_S = (0.05, 1.0)  # between two looks at a job that is waited for: first, most
 
 
-class Jobs(jobs_calls.JobsCalls, job_actions_calls.JobsCalls, schedules_calls.JobsCalls, forecast_calls.JobsCalls):
+class Jobs(
+    explain_calls.JobsCalls,
+    runs_calls.JobsCalls,
+    statistics_calls.JobsCalls,
+    jobs_calls.JobsCalls,
+    job_actions_calls.JobsCalls,
+    schedules_calls.JobsCalls,
+    forecast_calls.JobsCalls,
+):
     def __init__(self, transport: Transport, creates: Creates) -> None:
         self._transport = transport
         self._creates = creates
@@ -81,17 +96,6 @@ class Jobs(jobs_calls.JobsCalls, job_actions_calls.JobsCalls, schedules_calls.Jo
 
     # ------------------------------------------------------------ looking
 
-    async def explain(self, ref: JobRef) -> JobExplanation:
-        """Why it does not run, or when it does: what is in its way, what moves its times, how its newest runs went."""
-        return await self._transport.get(JobExplanation, f"{job_path(ref)}/explain")
-
-    async def instances(
-        self, ref: JobRef, *, most: int | None = None, **filters: Unpack[InstanceFilter]
-    ) -> AsyncIterator[Instance]:
-        """The newest scheduled time first."""
-        async for instance in each_of(self._transport, Instance, f"{job_path(ref)}/instances", filters, most):
-            yield instance
-
     async def graph(self, *, job: JobRef | None = None, namespace: str | None = None) -> Graph:
         """Which jobs follow which: around one, of a namespace, or (None) all."""
         name = None if job is None else id_of(job)
@@ -99,13 +103,6 @@ class Jobs(jobs_calls.JobsCalls, job_actions_calls.JobsCalls, schedules_calls.Jo
 
     async def state(self, ref: JobRef) -> JobState:
         return (await self._transport.get(_State, f"{job_path(ref)}/state")).state
-
-    async def stats(
-        self, ref: JobRef, *, start: Moment | None = None, end: Moment | None = None, state: str | None = None
-    ) -> Stats:
-        """Returns statistics of its runs: of all instances that are kept, or of those due from `start` to before `end`.
-        `state`: only of those in this state, or in one of several with commas."""
-        return await self._transport.get(Stats, f"{job_path(ref)}/stats", {"from": start, "to": end, "state": state})
 
     async def wait(self, ref: JobRef, *, timeout: float | None = None) -> Instance:
         """The end of its run that is under way, or else of its next one. `timeout` in seconds; TimeoutError after that.

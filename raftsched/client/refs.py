@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from raftsched.client.generated.bulk import Operation
+from raftsched.client.generated.job_actions import Run
+from raftsched.client.generated.runs import Instance
+from raftsched.client.generated.workflows import Workflow
 from raftsched.client.models import Created
 from raftsched.client.models_generated import Job
 from raftsched.client.wire import at, condition
@@ -14,6 +17,8 @@ from raftsched.surface.plain import jobs
 JobRef = str | Job | Created
 JobVersion = Job | Created | int  # a job as it was answered; or, of one that is meant by its id, its revision
 OperationRef = str | Operation
+InstanceRef = str | Instance | Run
+WorkflowRef = InstanceRef | Workflow
 
 
 class HasId(Protocol):

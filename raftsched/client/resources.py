@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from raftsched.client.generated.calendars_calls import CalendarsCalls
 from raftsched.client.generated.namespaces_calls import NamespacesCalls
 from raftsched.client.generated.queues_calls import QueuesCalls
+from raftsched.client.generated.runs import Instance
 from raftsched.client.generated.webhooks_calls import WebhooksCalls
-from raftsched.client.models import Instance
 from raftsched.client.pages import each_of
 from raftsched.client.transport import Transport
 from raftsched.client.wire import at

@@ -11,8 +11,11 @@ import msgspec
 
 from raftsched.client.errors import ClientError, error_of_problem
 from raftsched.client.event_stream import Parser, Said
-from raftsched.client.models import Changes, Event, OutputPiece
+from raftsched.client.generated.events import Changes
+from raftsched.client.generated.output import OutputPiece
+from raftsched.client.models import Event
 from raftsched.client.transport import Transport
+from raftsched.surface.plain import events
 
 SILENCE_S = 45.0  # a node says every 15 s that it is there; after this it is taken for gone
 PAUSE_S = (0.05, 2.0)  # before the next node is asked: first, most
@@ -21,7 +24,7 @@ _SSE = {"Accept": "text/event-stream"}
 
 T = TypeVar("T", Event, Changes)
 
-_PATHS = {Event: "/v1/events", Changes: "/v1/changes"}
+_PATHS = {Event: events.LIST, Changes: events.CHANGES}
 _piece = msgspec.json.Decoder(OutputPiece).decode
 _problem = msgspec.json.Decoder(dict[str, Any]).decode
 

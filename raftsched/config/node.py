@@ -33,8 +33,6 @@ from raftsched.config.work import (
     GRACE_MS,
     LOG_FORMATS,
     OUTPUT_MAX,
-    PYTHON_MEMORY,
-    PYTHON_RUNS,
     UNRESTRICTED,
     default_slots,
     executors_of,
@@ -96,9 +94,6 @@ class NodeConfig:
     # how much of the log is kept for members that were away; one that lacks more gets a snapshot
     log_keep_entries: int = LOG_ENTRIES.default
     log_keep_bytes: int = LOG_BYTES.default
-    # a process for python handlers is replaced after so many runs, and when it has so many bytes in memory after one
-    python_runs_max: int = PYTHON_RUNS.default
-    python_memory_max: int = PYTHON_MEMORY.default
     # how long requests to this node wait for a leader. Not replicated: without a leader nobody could change it
     leader_wait_ms: int = LEADER_WAIT_MS.default
     # how long nothing is heard of a leader before an election, at least (raft.options.elections); alike on all nodes
@@ -190,8 +185,6 @@ def build(settings: Mapping[str, Any]) -> NodeConfig:
         join=join,
         log_keep_entries=whole_number(settings, "log_keep_entries", LOG_ENTRIES),
         log_keep_bytes=size_of(settings, "log_keep_bytes", LOG_BYTES),
-        python_runs_max=whole_number(settings, "python_runs_max", PYTHON_RUNS),
-        python_memory_max=size_of(settings, "python_memory_max", PYTHON_MEMORY),
         leader_wait_ms=duration_of(settings, "leader_wait", LEADER_WAIT_MS),
         election_timeout_ms=duration_of(settings, "election_timeout", ELECTION_TIMEOUT_MS),
         output_max=size_of(settings, "output_max", OUTPUT_MAX) if "output_max" in settings else None,

@@ -7,14 +7,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from raftsched import names
+from raftsched.config.run_options import RunOptions
 from raftsched.config.values import ConfigError, Range, flag, size_of, whole_number
 from raftsched.core.rules.eligibility import EVERY
 
 NAMES = ("run_as", "jobs_as_node", "users_allowed", "pids_max", "memory_max", "allow_new_privileges", "nice")
-PIDS = Range(16, 4_000_000, 4_000_000)
+PYTHON_RUNS = Range(1, 10_000, 1_000_000_000)
+PYTHON_MEMORY = Range(32 << 20, 512 << 20, 1 << 50)
+PIDS = Range(16, 4_096, 4_000_000)  # what makes more processes makes them without end
 MEMORY = Range(16 << 20, 1 << 50, 1 << 50)
 NICE = Range(0, 5, 19)
 ANNOUNCED_MAX = 200  # users of namespaces that a node names: they are announced to all
+
+
+def build_options(settings: Mapping[str, Any]) -> RunOptions:
+    """Raises ConfigError."""
+    return RunOptions(
+        python_runs_max=whole_number(settings, "python_runs_max", PYTHON_RUNS),
+        python_memory_max=size_of(settings, "python_memory_max", PYTHON_MEMORY),
+        pids_max=whole_number(settings, "pids_max", PIDS),
+        memory_max=size_of(settings, "memory_max", MEMORY) if "memory_max" in settings else None,
+        allow_new_privileges=flag("allow_new_privileges", settings.get("allow_new_privileges", False)),
+        nice=whole_number(settings, "nice", NICE),
+    )
+
+
+UNSAID = build_options({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,12 +42,7 @@ class RunsConfig:
     run_as: Mapping[str, str] = field(default_factory=dict)  # namespace, or "default" -> user
     jobs_as_node: bool = False  # programs of jobs may run as the node's own user, who reaches its data and its keys
     users_allowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # users that jobs may name, too
-    pids_max: int | None = (
-        None  # processes of a run, or of a user where runs have no cgroups; None: worker.processes.users
-    )
-    memory_max: int | None = None  # bytes that a run may have at most; None: as much as there is
-    allow_new_privileges: bool = False  # of programs with the set-user-ID bit, such as sudo
-    nice: int = NICE.default  # of runs, beyond that of the node
+    options: RunOptions = UNSAID
 
 
 AS_IT_IS = RunsConfig()  # as the node's own user
@@ -55,10 +68,7 @@ def build_runs(settings: Mapping[str, Any]) -> RunsConfig:
         run_as=run_as,
         jobs_as_node=flag("jobs_as_node", settings.get("jobs_as_node", False)),
         users_allowed=allowed,
-        pids_max=whole_number(settings, "pids_max", PIDS) if "pids_max" in settings else None,
-        memory_max=size_of(settings, "memory_max", MEMORY) if "memory_max" in settings else None,
-        allow_new_privileges=flag("allow_new_privileges", settings.get("allow_new_privileges", False)),
-        nice=whole_number(settings, "nice", NICE),
+        options=build_options(settings),
     )
 
 

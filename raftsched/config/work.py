@@ -19,8 +19,6 @@ from raftsched.system.regular_files import open_regular
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 GRACE_MS = Range(0, 10_000, 3_600_000)
-PYTHON_RUNS = Range(1, 10_000, 1_000_000_000)
-PYTHON_MEMORY = Range(32 << 20, 512 << 20, 1 << 50)
 OUTPUT_MAX = Range(OUTPUT_MAX_BYTES[0], 1 << 20, OUTPUT_MAX_BYTES[1])  # half may be in memory for each run
 ALLOWED_MAX, ALLOWED_CHARS = 100, 256  # of each list that says what jobs may name: they are announced to all nodes
 LOG_FORMATS = ("text", "json")

@@ -34,8 +34,6 @@ from raftsched.config.work import (
     GRACE_MS,
     LOG_FORMATS,
     OUTPUT_MAX,
-    PYTHON_MEMORY,
-    PYTHON_RUNS,
     UNRESTRICTED,
     default_slots,
     executors_of,
@@ -75,8 +73,6 @@ class WorkerConfig:
     pythonpath: tuple[Path, ...] = ()  # for python handlers, absolute
     handlers: tuple[str, ...] = ()  # modules that register handlers by name
     grace_ms: int = GRACE_MS.default  # what runs have to come to an end when the worker stops
-    python_runs_max: int = PYTHON_RUNS.default
-    python_memory_max: int = PYTHON_MEMORY.default
     output_max: int | None = None  # bytes of output kept of an attempt at most; None: as nodes say
     log_format: str = LOG_FORMATS[0]
     tracing: bool = False  # spans are sent as the OTEL_ variables say
@@ -137,8 +133,6 @@ def build_worker(
         pythonpath=paths_of(settings.get("pythonpath", ())),
         handlers=modules_of(settings.get("handlers", ())),
         grace_ms=duration_of(settings, "grace", GRACE_MS),
-        python_runs_max=whole_number(settings, "python_runs_max", PYTHON_RUNS),
-        python_memory_max=size_of(settings, "python_memory_max", PYTHON_MEMORY),
         output_max=size_of(settings, "output_max", OUTPUT_MAX) if "output_max" in settings else None,
         log_format=log_format_of(settings.get("log_format", LOG_FORMATS[0])),
         tracing=flag("tracing", settings.get("tracing", False)),

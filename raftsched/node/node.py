@@ -29,7 +29,6 @@ from raftsched.api.context import ApiContext
 from raftsched.api.http.server import ApiServer
 from raftsched.api.ports import ClusterStatus, Security
 from raftsched.api.resources.kept import unreadable
-from raftsched.bounds import SLOTS_MAX
 from raftsched.config.cautions import Cautions
 from raftsched.config.node import NodeConfig
 from raftsched.core.rules.allowed import PROGRAMS
@@ -68,7 +67,7 @@ from raftsched.worker.processes import cgroup, interpreters
 from raftsched.worker.processes.environment import base_environment
 from raftsched.worker.processes.linux import boot_id
 from raftsched.worker.processes.no_runs import NoRuns
-from raftsched.worker.processes.run_as import SHARED, RunAs, confines_of, held_back, offered, users_of
+from raftsched.worker.processes.run_as import SHARED, RunAs, held_back, offered, options_of, users_of
 from raftsched.worker.processes.runner import Runner
 from raftsched.worker.session.unsent_reports import UnsentReports
 from raftsched.worker.session.worker import Worker
@@ -337,14 +336,8 @@ class Node:
             config.data,
             output,
             self.clock,
-            python_processes=SLOTS_MAX,  # the leader gives it no more runs than the slots that it is said to have
-            pythonpath=config.pythonpath,
-            cgroups=cgroups,
-            python_runs_max=config.python_runs_max,
-            python_memory_max=config.python_memory_max,
+            options=options_of(config, run_as, cgroups),
             umask=umask,
-            allowed=config.allowed,
-            confines=confines_of(config.runs, run_as, config.slots),
         )
         return runner, limits, cgroups is not None
 

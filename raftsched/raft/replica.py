@@ -348,6 +348,12 @@ class Replica:
         self._safely(self._pump, wake=False)
 
     def _pump(self) -> None:
+        """Runs the steps in an order that each of them needs. A leadership that was lost drops its queue before
+        anything is sent in its name. What was proposed here is in the queue before the entry is formed, the entry
+        before it is sent. Followers write while this node does: an entry counts for no majority here before
+        `write_done`. A handover waits until the next leader was sent everything. The write comes behind all that puts
+        something into the journal, so that one flush does for it. To apply takes longest, and is done while the disk
+        writes."""
         self._follow_role()
         if self.peer_set.take_news():
             self._introduce_again()
@@ -363,7 +369,7 @@ class Replica:
             self.changes.pump()
         if self.driver.pump() and not self.driver.busy:
             self._links.wake()  # it ran at once
-        self._apply()  # while the disk writes
+        self._apply()
 
     def _apply(self) -> None:
         """Applies what is committed, a bounded part of it: other events have their turn between."""

@@ -289,6 +289,8 @@ class Agent:
         now = self._clock.boot_ms()
         number = int(out.session.partition("-")[0])
         self._session, self._poll_ms = out.session, min(out.poll_ms, POLL_MAX_MS)
+        # Keepers begin to kill KILL_BEFORE_MS before the lease ends, a constant of this version. A node of another
+        # version may count on more: the lease is taken as so much shorter, so that nothing runs behind its end.
         self._early_ms = max(0, out.kill_before_ms - KILL_BEFORE_MS)
         self._after, self._unrenewed = 0, ""
         self._lease.adopt(number, out.ttl_ms, now)
@@ -379,6 +381,9 @@ class Agent:
         self._take_self_reports()
         batch, urgent, self._urgent = self._outbox.take(), self._urgent, False
         left_ms = (self._lease.until_ms or 0) - sent
+        # The answer renews the lease, and may come as late as it was allowed to wait. With a quarter of what is left
+        # three quarters remain to ask the other nodes (patience_ms) before keepers begin to kill. It never makes two
+        # of a run: a lease that is not renewed ends sooner.
         wait_ms = min(wait_ms, max(0, left_ms // 4))
         self._lease.heartbeat(sent)
         request = PollIn(

@@ -360,6 +360,9 @@ class Gateway:
                 with self._read() as view:
                     given = self._given_runs(view, held.row.id, poll.after, poll.most, self._sealer)
                     runs = list(given)
+            # A worker is asked to end only what it took (up to `after`), or gets with this answer. A kill that came
+            # before its run would count as heard: the worker names it in `killing` from then on, and nobody repeats it
+            # when the run comes. Ours remembers it (agent._kill); one in another language need not.
             highest = runs[-1].token if runs else poll.after
             kill = sorted(token for token in held.ending - poll.killing if token <= highest)
             at_once = at_once or bool(runs or kill) or poll.replaced or self._stopping or poll.gone()
@@ -367,6 +370,9 @@ class Gateway:
             if at_once or left_s <= 0:
                 break
             await self._wait(poll, left_s)
+        # An answer at once carries no grant unless the leader's came meanwhile. That does no harm as long as another
+        # poll brings one in time. A poll waits at most a quarter of the TTL (longest_poll_ms), so half of that without
+        # a grant means that all polls are in a hurry; then this one waits for the grant, GRANT_S at most.
         if not lease.lease_ms and self._clock.boot_ms() - held.granted_at_ms > held.row.ttl_ms // 8:
             await self._wait_for_grant(held, poll, lease)
         if lease.lease_ms:

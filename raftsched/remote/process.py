@@ -14,7 +14,6 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from raftsched.bounds import SLOTS_MAX
 from raftsched.client.errors import ClientError
 from raftsched.client.token_file import TokenFile
 from raftsched.client.transport import Transport
@@ -40,7 +39,7 @@ from raftsched.worker.ports import Runs
 from raftsched.worker.processes import cgroup, interpreters
 from raftsched.worker.processes.environment import base_environment
 from raftsched.worker.processes.linux import boot_id
-from raftsched.worker.processes.run_as import SHARED, confines_of, held_back, offered, users_of
+from raftsched.worker.processes.run_as import SHARED, held_back, offered, options_of, users_of
 from raftsched.worker.processes.runner import Runner
 from raftsched.worker.tasks.discovery import discover
 from raftsched.worker.tasks.in_process import Handler, InProcessRunner, inside_alone, with_in_process_handlers
@@ -118,14 +117,8 @@ class RemoteWorker:
             config.data,
             output,
             self.clock,
-            python_processes=SLOTS_MAX,
-            pythonpath=config.pythonpath,
-            cgroups=cgroups,
-            python_runs_max=config.python_runs_max,
-            python_memory_max=config.python_memory_max,
+            options=options_of(config, run_as, cgroups),
             umask=umask,
-            allowed=config.allowed,
-            confines=confines_of(config.runs, run_as, config.slots),
         )
         runs: Runs = InProcessRunner(runner, self._inside, self.clock) if self._inside else runner
         if started is not None:

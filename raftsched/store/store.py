@@ -557,7 +557,13 @@ class Store:
 
     def _switch_to(self, state: LogState, *, empty_log: bool) -> None:
         """Goes on with the tables that this state names, which are on the disk. The log's own transaction is the
-        step from the old ones to them; any exception means: stop the node."""
+        step from the old ones to them; any exception means: stop the node.
+
+        The order is that of what a process may leave behind that ends in between. The new tables are whole and flushed
+        before the log names them. The log forgets its entries and names them in one transaction: there is no moment
+        with new tables and old entries, or with neither. The old tables are closed and deleted last; until then an
+        open finds those that the log names and removes all others (layout.remove_others). In memory the switch is
+        made with no reader inside (`alone`) and no checkpoint under way: either would go on in a file that is gone."""
         old = self._tables
         try:
             with self._env.lmdb.begin(write=True) as txn:

@@ -94,7 +94,7 @@ class SampleOut(msgspec.Struct):
     state: str
 
 
-@record("DryRun")
+@record("DryRun", without=("dry_run",))
 class DryRunOut(msgspec.Struct):
     """The jobs that an action would change. `complete`: all that had to be looked at was; else there may be more that
     matches."""

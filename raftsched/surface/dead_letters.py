@@ -12,6 +12,7 @@ from raftsched.surface.kinds import action, listing
 from raftsched.surface.operation import WRITES, Operation
 from raftsched.surface.runs import FIELDS, InstanceOut, Refused
 from raftsched.surface.scalars import InstanceId, Namespace, Text, Time, TimeText
+from raftsched.surface.sdk import Arg, Sdk, record
 from raftsched.surface.specials import partial
 
 FILTERS = ("job", "namespace", "name_prefix", "from", "to")
@@ -43,6 +44,7 @@ class DeadLetterOut(msgspec.Struct):
     dead_since: TimeText
 
 
+@record("DeadLetter")
 class DeadLetter(InstanceOut, kw_only=True):
     """An instance, and since when it is a dead letter."""
 
@@ -80,6 +82,11 @@ LIST = listing(
     schemas={"fields": several_of(("dead_since", *FIELDS))},
     codes=("not-found",),
     says="The newest first, unless ?order=asc. A page may be short while `next` says that there is more.",
+    sdk=Sdk(
+        "DeadLetters.list",
+        ("*", Arg("**filters", "Unpack[DeadFilter]")),
+        says="The newest first; `most` of them (None: all).",
+    ),
 )
 REQUEUE = action(
     "dead_letters_requeue",

@@ -9,6 +9,7 @@ import msgspec
 from raftsched.surface.enums import InstanceStateName, JobState, several_of
 from raftsched.surface.operation import READ, READS, Operation, Reply
 from raftsched.surface.scalars import TimeText
+from raftsched.surface.sdk import record
 
 EventType = Literal[
     "cluster.paused",
@@ -87,6 +88,7 @@ class ClusterEventOut(msgspec.Struct):
 EventOut = JobEventOut | InstanceEventOut | ClusterEventOut
 
 
+@record("Changes", since={"leader": None})
 class ChangesOut(msgspec.Struct):
     """A digest of what changed since the one before. `id`: the index of the log up to which it tells, after which
     reading may go on at any node. `jobs` and `runs`: ids of those that changed; with `more` they are not listed,

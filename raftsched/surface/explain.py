@@ -7,13 +7,16 @@ from msgspec import field
 
 from raftsched.surface.operation import READ, Operation
 from raftsched.surface.scalars import Time, TimeText
+from raftsched.surface.sdk import Arg, Sdk, record
 
 
+@record("MisfireRule")
 class MisfireShown(msgspec.Struct):
     policy: str
     grace: str
 
 
+@record("WhyThen")
 class ThenOut(msgspec.Struct):
     """`made_by`: "schedule", "missed" (the misfire policy made up for it), "manual", "backfill", "skipped", "after"
     (the end of another run started it), "part", "event" (it tells a webhook). `trigger` and `misfire` are null when the
@@ -32,6 +35,7 @@ class ThenOut(msgspec.Struct):
     trigger_id: str | None = None  # of a job with several
 
 
+@record("WhyThere")
 class ThereOut(msgspec.Struct):
     """The view of the leader when it gave an attempt to a node or worker: the load of that one, and how many there
     were. Null where it was not noted."""
@@ -48,6 +52,7 @@ class ThereOut(msgspec.Struct):
     worker: str | None = None
 
 
+@record("Wait", names={"from_": "since", "to": "until"})
 class WaitOut(msgspec.Struct):
     """A reason for which a run waited. Its end is null while it lasts."""
 
@@ -58,11 +63,13 @@ class WaitOut(msgspec.Struct):
     ms: int
 
 
+@record("Obstacle")
 class ObstacleOut(msgspec.Struct):
     reason: str
     text: str
 
 
+@record("Gap")
 class GapOut(msgspec.Struct):
     """Due times that were left out, as one record."""
 
@@ -73,6 +80,7 @@ class GapOut(msgspec.Struct):
     count: int
 
 
+@record("StepTaken")
 class StepOut(msgspec.Struct):
     """`index` and `term`: the entry of the log that did it, and the leadership that entry is of."""
 
@@ -87,6 +95,7 @@ class StepOut(msgspec.Struct):
     worker: str | None = None
 
 
+@record("OutputNote")
 class OutputNote(msgspec.Struct):
     """An output that is not whole ("cut"), is not kept any more ("aged"), or never was: it was larger than all that its
     namespace may have ("too_large"). Or one whose first copy cannot be read at the moment ("unreachable"), or ever
@@ -97,6 +106,7 @@ class OutputNote(msgspec.Struct):
     text: str
 
 
+@record("Notification")
 class NotificationOut(msgspec.Struct):
     """A message to a webhook about a run. `delivery`: the instance that delivers it, in the namespace "_system";
     `state` is its state."""
@@ -109,6 +119,7 @@ class NotificationOut(msgspec.Struct):
     text: str
 
 
+@record("Explanation")
 class ExplainOut(msgspec.Struct):
     """The reason why an instance ran at that time and place, waits, or was skipped; `text` is in plain words.
     `steps_left_out`: there were more than are kept (settings.steps_kept); the first and the newest are here.
@@ -131,6 +142,7 @@ class ExplainOut(msgspec.Struct):
     notifications: list[NotificationOut] = []
 
 
+@record("JobExplanation")
 class JobExplainOut(msgspec.Struct):
     """The reasons why a job does not run. `text`: its state, its next time, and the obstacles, in plain words.
     `obstacles`: what keeps it from being due, and what a run of it would wait for if its time came now, with stable
@@ -156,6 +168,11 @@ INSTANCE = Operation(
     query=READ,
     role="viewer",
     scope="checked",
+    sdk=Sdk(
+        "Instances.explain",
+        (Arg("ref", "InstanceRef", sent_as="id"),),
+        says="Why it ran then and there, waits or was skipped, step by step.",
+    ),
 )
 JOB = Operation(
     "jobs_explain",
@@ -169,4 +186,10 @@ JOB = Operation(
     scope="checked",
     says="Why it does not run, or when it does: paused, over, excluded by its calendar, no node that could take it, a "
     "limit that is reached. What is told of it all comes from a bounded number of rows.",
+    sdk=Sdk(
+        "Jobs.explain",
+        (Arg("ref", "JobRef", sent_as="id"),),
+        says="Why it does not run, or when it does: what is in its way, what moves its times, how its newest runs "
+        "went.",
+    ),
 )

@@ -9,6 +9,7 @@ import msgspec
 from raftsched.bounds import OUTPUT_PIECE_MAX
 from raftsched.surface.operation import BODIES, READ, Operation, Reply
 from raftsched.surface.scalars import TimeText
+from raftsched.surface.sdk import record
 
 StreamName = Literal["stdout", "stderr"]
 
@@ -26,6 +27,7 @@ COPY = "application/vnd.raftsched.output-copy"
 COPY_MAX = OUTPUT_PIECE_MAX + 1024  # bytes of a piece, and of what is said of it
 
 
+@record("OutputPiece", types={"stream": 'Literal["stdout", "stderr"]'})
 class Piece(msgspec.Struct, omit_defaults=True):
     """A part of what one stream of an attempt printed, without anything of the other between."""
 
@@ -50,6 +52,7 @@ class End(msgspec.Struct):
     truncated: int  # bytes left out in the middle
 
 
+@record("FoundLine")
 class FoundLineOut(msgspec.Struct):
     """A line that holds what was searched for. `offset`: bytes of the output before the line, as `offset` of the output
     counts them. `text`: the line, or the part around it of a long one."""
@@ -59,6 +62,7 @@ class FoundLineOut(msgspec.Struct):
     text: str
 
 
+@record("Found")
 class OutputFoundOut(msgspec.Struct):
     """An attempt whose output holds the text, in these lines; `more`: in more lines than these."""
 
@@ -73,6 +77,7 @@ class OutputFoundOut(msgspec.Struct):
     more: bool
 
 
+@record("SilentNode")
 class SilentNodeOut(msgspec.Struct):
     """A node whose output was not searched: so many outputs of those that were looked for, and why."""
 
@@ -81,6 +86,7 @@ class SilentNodeOut(msgspec.Struct):
     detail: str
 
 
+@record("Searched", since={"next": None})
 class OutputSearchOut(msgspec.Struct):
     """The newest instance comes first. `next`: there are more instances to be looked at, also where nothing was found
     in these. `outputs`, `bytes`: what was read. `silent`: nodes of which it was not."""

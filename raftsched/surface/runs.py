@@ -11,6 +11,7 @@ from raftsched.surface.enums import INSTANCE_STATES, LiveStateName, several_of
 from raftsched.surface.kinds import action
 from raftsched.surface.operation import READ, WRITES, AnyOf, Operation, PageOf, Reply
 from raftsched.surface.scalars import Namespace, Text, Time, TimeText
+from raftsched.surface.sdk import Arg, Sdk, record
 from raftsched.surface.specials import partial
 
 
@@ -48,25 +49,29 @@ class EventShown(msgspec.Struct):
     subject: str | None
 
 
+@record("Output")
 class OutputOut(msgspec.Struct):
+    """The place of an attempt's output."""
+
     node: str
-    size: int
-    truncated: int
+    size: int  # bytes
+    truncated: int  # bytes that are left out in the middle
     sha256: str
     url: str
 
 
+@record("Attempt")
 class AttemptOut(msgspec.Struct):
     """`node`: that runs it; null: the remote `worker` of this name does."""
 
     number: int
     node: str | None
     session: int
-    token: int
+    token: int  # fencing token
     assigned_at: TimeText
     started_at: TimeText | None
     ended_at: TimeText | None
-    outcome: str | None
+    outcome: str | None  # null while it runs
     exit_code: int | None
     error: str | None
     result: Raw | None
@@ -74,6 +79,7 @@ class AttemptOut(msgspec.Struct):
     worker: str | None = None
 
 
+@record("Progress")
 class ProgressOut(msgspec.Struct):
     """`percent`: null when only the text is known. `at`: when the cluster heard of it."""
 
@@ -82,6 +88,12 @@ class ProgressOut(msgspec.Struct):
     at: TimeText
 
 
+@record(
+    "Instance",
+    since={"job_name": None, "namespace": None, "late_ms": None, "event": None},
+    types={"event": "dict[str, Any] | None", "shard": "dict[str, int] | None", "parts": "dict[str, Any] | None"},
+    base="raftsched.client.ends:EndOfRun",
+)
 class InstanceOut(msgspec.Struct):
     """`job_name`: null for a job without a name; `namespace`: null when the job is gone. `late_ms`: between the time
     when it was due and its first start, by whichever attempt; null before that, for what was asked for, and for what
@@ -139,6 +151,7 @@ class InstanceOut(msgspec.Struct):
     passed: Raw | None = None
 
 
+@record("Refused")
 class Refused(msgspec.Struct):
     id: str
     code: str
@@ -182,6 +195,7 @@ class KilledOut(msgspec.Struct):
     next: str | None
 
 
+@record("RecentRun", since={"started_at": None, "ended_at": None, "late_ms": None})
 class RecentRun(msgspec.Struct):
     """A run in short. `late_ms`: between the time when it was due and its first start; null before that, and for what
     was asked for."""
@@ -194,6 +208,7 @@ class RecentRun(msgspec.Struct):
     late_ms: int | None
 
 
+@record("RecentRuns")
 class RecentRuns(msgspec.Struct):
     """The newest scheduled time comes first."""
 
@@ -201,6 +216,7 @@ class RecentRuns(msgspec.Struct):
     runs: list[RecentRun]
 
 
+@record("Recent")
 class RecentOut(msgspec.Struct):
     """In the order in which the jobs were asked for, without those that are not there."""
 
@@ -219,6 +235,7 @@ _PAGE = Reply(
     "A page of instances, the newest first.",
     ("Link",),
 )
+_REF = Arg("ref", "InstanceRef", sent_as="id")
 _ENDED = Reply(InstanceOut, "It is ended, or asked to end.", ("Location",))
 
 OF_JOB = Operation(
@@ -232,6 +249,11 @@ OF_JOB = Operation(
     by_name=True,
     role="viewer",
     scope="checked",
+    sdk=Sdk(
+        "Jobs.instances",
+        (Arg("ref", "JobRef", sent_as="id"), "*", Arg("**filters", "Unpack[InstanceFilter]")),
+        says="The newest scheduled time first.",
+    ),
 )
 LIST = Operation(
     "instances_list_all",
@@ -245,6 +267,11 @@ LIST = Operation(
     role="viewer",
     says='?job takes an id, "namespace/name", or a name together with ?namespace. The parts of a run are listed with '
     "?parent, in their order, and by the node or worker that they are on; else their run stands for them.",
+    sdk=Sdk(
+        "Instances.list",
+        ("*", Arg("**filters", "Unpack[InstanceFilter]")),
+        says="The newest scheduled time first; `most` of them (None: all).",
+    ),
 )
 GET = Operation(
     "instances_get",
@@ -255,6 +282,7 @@ GET = Operation(
     query=READ,
     role="viewer",
     scope="checked",
+    sdk=Sdk("Instances.get", (_REF,), says="NotFoundError: there is none, or it is not kept any more."),
 )
 CANCEL = Operation(
     "instances_cancel",
@@ -278,6 +306,7 @@ KILL = action(
     scope="checked",
     says="Asks a running instance to end, and ends at once one that has not started. With an Idempotency-Key the "
     "request may be repeated: a run that was started again since is not ended by that.",
+    sdk=Sdk("Instances.kill", (_REF,), says="Asks what runs to end; ends at once what has not started."),
 )
 RERUN = action(
     "instances_rerun",

@@ -39,9 +39,6 @@ Time = Annotated[
 TimeText = Annotated[str, Meta(extra={"format": "date-time"})]
 
 
-# Of answers: a time that /openapi.json describes as any text, as it always did; the SDK has a datetime of it.
-
-
 def by_rule(rule: names.NameRule, description: str = "") -> Meta:
     return Meta(description=description or rule.rule, extra_json_schema={"pattern": rule.pattern})
 

@@ -7,8 +7,10 @@ import msgspec
 from raftsched.surface.enums import INSTANCE_STATES
 from raftsched.surface.operation import READ, Operation
 from raftsched.surface.scalars import Time, TimeText
+from raftsched.surface.sdk import Arg, Sdk, record
 
 
+@record("Distribution")
 class DistributionOut(msgspec.Struct):
     """Statistics of durations, in milliseconds; null when there are none."""
 
@@ -20,6 +22,7 @@ class DistributionOut(msgspec.Struct):
     max: int | None
 
 
+@record("Stats", names={"from_": "since", "to": "until"})
 class StatsOut(msgspec.Struct):
     """Instances that were due from `from` to before `to`. `complete`: all of them were looked at, back to
     `counted_from`. `lateness` is that of first starts after due time and jitter, `duration` that of attempts that
@@ -39,6 +42,7 @@ class StatsOut(msgspec.Struct):
     jobs: dict[str, int] | None = None  # by state; null: of one job, or too many to be counted
 
 
+@record("Minutes")
 class MinutesOut(msgspec.Struct):
     """Counts of runs in steps of the same length, the first of which begins at `from`; the last may go on. `started`:
     runs, by the first attempt that started; `restarted`: later starts (retries; runs that were lost, rerun or
@@ -59,6 +63,7 @@ class MinutesOut(msgspec.Struct):
     late_max_ms: list[int]
 
 
+@record("RunningNow")
 class RunningOut(msgspec.Struct):
     """A run that is under way."""
 
@@ -72,6 +77,7 @@ class RunningOut(msgspec.Struct):
     worker: str | None = None
 
 
+@record("QueuedNow")
 class QueuedOut(msgspec.Struct):
     """Runs that wait for the same: `queue` is null for all queues without limits, and where the limits of a namespace
     hold. `reason` and `text` say why the first of them (`id`) waits. `overlap` stands for runs behind others of their
@@ -85,6 +91,7 @@ class QueuedOut(msgspec.Struct):
     text: str | None
 
 
+@record("DueNow")
 class DueOut(msgspec.Struct):
     """The next time of a job."""
 
@@ -94,6 +101,7 @@ class DueOut(msgspec.Struct):
     at: Time
 
 
+@record("DeadNow")
 class DeadOut(msgspec.Struct):
     """A dead letter."""
 
@@ -106,6 +114,7 @@ class DeadOut(msgspec.Struct):
     error: str | None
 
 
+@record("Now")
 class NowOut(msgspec.Struct):
     """A glance at the cluster. `runs` are those that run the longest, `due` the next times, `dead` the newest dead
     letters. Where a number is not exact there are at least so many."""
@@ -132,6 +141,18 @@ OF_JOB = Operation(
     role="viewer",
     scope="checked",
     says="Statistics of all its instances that are kept, unless `state`, `from` and `to` narrow it.",
+    sdk=Sdk(
+        "Jobs.stats",
+        (
+            Arg("ref", "JobRef", sent_as="id"),
+            "*",
+            Arg("start", "Moment | None", None, sent_as="from"),
+            Arg("end", "Moment | None", None, sent_as="to"),
+            Arg("state", "str | None", None),
+        ),
+        says="Returns statistics of its runs: of all instances that are kept, or of those due from `start` to before "
+        "`end`. `state`: only of those in this state, or in one of several with commas.",
+    ),
 )
 ALL = Operation(
     "stats_of_all",
@@ -144,6 +165,17 @@ ALL = Operation(
     role="viewer",
     says="Statistics of the last hour, unless `from` and `to` say otherwise; of instances in these states, of one "
     "owner's jobs, or of one namespace.",
+    sdk=Sdk(
+        "AsyncClient.stats",
+        (
+            "*",
+            Arg("start", "Moment | None", None, sent_as="from"),
+            Arg("end", "Moment | None", None, sent_as="to"),
+            Arg("**filters", "Unpack[StatsFilter]"),
+        ),
+        says="Returns how runs went: of instances due from `start` (None: an hour before `end`) to before `end` (None: "
+        "now).",
+    ),
 )
 NOW = Operation(
     "now_get",
@@ -155,6 +187,12 @@ NOW = Operation(
     role="viewer",
     says="Shows a few of each, and how many there are. Without `namespace` deliveries to webhooks are left out. Asked "
     "without `consistency` and `min_index` it may be half a second old.",
+    sdk=Sdk(
+        "AsyncClient.now",
+        ("*", Arg("namespace", "str | None", None)),
+        says="Returns what runs, what waits and why, what is due next, and the newest dead letters. `namespace`: None, "
+        "of all.",
+    ),
 )
 MINUTES = Operation(
     "minutes_get",
@@ -167,4 +205,16 @@ MINUTES = Operation(
     says="Counts those of the last 24 hours, unless `from` and `to` name a part of them, which is widened to whole "
     "steps; never more than the 24 hours before `to`. Without `namespace` deliveries to webhooks are left out. They "
     "are counted as the cluster learns of them, and kept for a day and an hour; all nodes have the same.",
+    sdk=Sdk(
+        "AsyncClient.minutes",
+        (
+            "*",
+            Arg("start", "Moment | None", None, sent_as="from"),
+            Arg("end", "Moment | None", None, sent_as="to"),
+            Arg("step", "str", "1m"),
+            Arg("namespace", "str | None", None),
+        ),
+        says='Returns counts of runs over the last 24 hours, or a part of them. `step`: "1m", "5m", "15m" or '
+        '"1h". `namespace`: None, all of them.',
+    ),
 )

@@ -10,10 +10,12 @@ from raftsched.surface.enums import one_of
 from raftsched.surface.kinds import action, listing
 from raftsched.surface.operation import READ, Operation, Reply
 from raftsched.surface.scalars import TimeText
+from raftsched.surface.sdk import Arg, Sdk, record
 
 WorkflowStateName = Literal["running", "succeeded", "failed", "killed"]
 
 
+@record("WorkflowRun")
 class WorkflowRunOut(msgspec.Struct):
     """A run of a workflow. `job`: namespace/name, null for one without a name. `cause`: the run whose end started it,
     null of the first. `joined`: all that it waited for, where these were several."""
@@ -34,6 +36,7 @@ class WorkflowRunOut(msgspec.Struct):
     ended_at: TimeText | None
 
 
+@record("WorkflowCounts")
 class WorkflowCounts(msgspec.Struct):
     """Runs by what they came to; `active` are not at their end."""
 
@@ -45,6 +48,7 @@ class WorkflowCounts(msgspec.Struct):
     skipped: int
 
 
+@record("Workflow", base="raftsched.client.ends:EndOfWorkflow")
 class WorkflowHead(msgspec.Struct):
     """`id`: that of its first run, `job`: whose that is. `state`: running while anything of it is active; else killed,
     if it was killed or one of its runs was; else failed, if one failed or timed out. `reruns`: how often it was run
@@ -68,6 +72,7 @@ class WorkflowOut(WorkflowHead):
     next: str | None
 
 
+@record("WorkflowKilled")
 class WorkflowKilledOut(msgspec.Struct):
     """`killed`: runs that were ended, or asked to end."""
 
@@ -87,6 +92,11 @@ LIST = listing(
     scope="checked",
     says="Those of the newest scheduled time first, by the job and the namespace of their first run; runs that started "
     "no others are none here. A page may be short while `next` says that there is more.",
+    sdk=Sdk(
+        "Workflows.list",
+        ("*", Arg("**filters", "Unpack[WorkflowFilter]")),
+        says="The newest scheduled time first; `most` of them (None: all). Runs that started no others are none here.",
+    ),
 )
 GET = Operation(
     "workflows_get",
@@ -115,4 +125,12 @@ KILL = action(
     says="All of its runs that are active are ended or asked to end, and no end of one starts any more of it. Runs in "
     "namespaces in which the caller may end none go on to their end. It goes by the id of its first run, and needs its "
     "role in the namespace of that. With an Idempotency-Key the request may be repeated.",
+    sdk=Sdk(
+        "Workflows.kill",
+        (Arg("ref", "WorkflowRef", sent_as="id"),),
+        says="Ends all of its runs that are active, or asks them to end, and lets nothing more of it start. Returns "
+        'how many these were. ConflictError "illegal-transition" for a run that is not its first.',
+        gives="killed",
+        returns="int",
+    ),
 )

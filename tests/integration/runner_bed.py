@@ -11,17 +11,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from msgspec.structs import asdict, replace
+
+from raftsched.config.runs import UNSAID
 from raftsched.core.model import Outcome
 from raftsched.core.subjects.leasing import KILL_BEFORE_MS
 from raftsched.output.keeping.store import OutputStore
 from raftsched.system.clock import SystemClock
 from raftsched.worker.processes.keeper import REAP_MS
 from raftsched.worker.processes.lease import LOOK_MS
+from raftsched.worker.processes.options import Options
 from raftsched.worker.processes.runner import RunEnd, Runner, RunSpec
 from raftsched.worker.processes.wire import Exec, Python, Task
 from tests.support.patience import until, within
 
 LONG_MS = 600_000
+AS_IT_IS = replace(Options(**asdict(UNSAID)), nice=0)  # what tests measure is not to give way
 MARK = "RAFTSCHED_TEST_BED"
 # What a node may have in its environment that is nobody else's.
 NODES_OWN = {
@@ -145,7 +150,9 @@ class Bed:
             max_attempt_bytes=options.pop("max_attempt_bytes", 1 << 20),
             share_of=options.pop("share_of", lambda _: None),
         )
-        self.runner = Runner(path, self.output, self.clock, **options)
+        places = (str(place.absolute()) for place in options.pop("pythonpath", ()))
+        options = {**options, "pythonpath": tuple(places)}
+        self.runner = Runner(path, self.output, self.clock, options=replace(AS_IT_IS, **options))
         self.runner.on_ended = self._on_ended
         self.runner.on_started = lambda token, at_ms: self.started.append(token)
         self.ends: dict[int, RunEnd] = {}

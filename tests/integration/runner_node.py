@@ -13,12 +13,12 @@ from raftsched.output.keeping.store import OutputStore
 from raftsched.system.clock import SystemClock
 from raftsched.worker.processes.runner import Runner, RunSpec
 from raftsched.worker.processes.wire import Exec
-from tests.integration.runner_bed import LONG_MS, MARK, SCATTERED
+from tests.integration.runner_bed import AS_IT_IS, LONG_MS, MARK, SCATTERED
 
 
 async def main(directory: Path, fifo: str, lease_ms: int, mark: str) -> None:
     clock = SystemClock()
-    runner = Runner(directory, OutputStore(directory / "output"), clock)
+    runner = Runner(directory, OutputStore(directory / "output"), clock, options=AS_IT_IS)
     await runner.start()
     runner.set_lease(1, clock.boot_ms() + lease_ms)
     fd = os.open(fifo, os.O_WRONLY)

@@ -15,9 +15,8 @@ import pytest
 
 from raftsched.core.model import Outcome
 from raftsched.worker.processes import cgroup
-from raftsched.worker.processes.users import PIDS_MAX, Confines
 from raftsched.worker.processes.wire import Exec, Limits, Python
-from tests.integration.runner_bed import STAYS, Bed, death
+from tests.integration.runner_bed import AS_IT_IS, STAYS, Bed, death
 
 MIB = 2**20
 FUNCTIONS = Path(__file__).parent / "runner_functions"
@@ -96,7 +95,7 @@ def test_a_run_with_a_memory_limit_gets_a_group(tmp_path: Path) -> None:
                     "memory.max": str(256 * MIB),
                     "memory.oom.group": "1",
                     "memory.swap.max": "0",
-                    "pids.max": str(PIDS_MAX),
+                    "pids.max": str(AS_IT_IS.pids_max),
                     "cgroup.procs": "0",  # whoever writes it
                     "cgroup.kill": "1",  # at the end
                 }
@@ -135,8 +134,8 @@ def test_a_run_has_no_more_than_the_node_gives(tmp_path: Path) -> None:
     runs.mkdir()
 
     async def body() -> None:
-        confines = Confines(pids_max=33, memory_max=64 * MIB)
-        async with Bed(tmp_path, pythonpath=[FUNCTIONS], cgroups=str(runs), confines=confines) as bed:
+        most_of_all = {"pids_max": 33, "memory_max": 64 * MIB}
+        async with Bed(tmp_path, pythonpath=[FUNCTIONS], cgroups=str(runs), **most_of_all) as bed:
             for limits, most in ((None, 64), (Limits(memory=32 * MIB), 32), (Limits(memory=256 * MIB), 64)):
                 token = bed.launch(Exec(("/bin/sh", "-c", "ulimit -d"), {}, None, limits))
                 assert bed.text(await bed.end(token)) == f"{most * 1024}\n"

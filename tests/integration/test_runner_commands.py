@@ -12,7 +12,6 @@ import pytest
 from raftsched.core.commands import SelfReport
 from raftsched.core.model import Outcome, Verdict
 from raftsched.errors import RaftschedError
-from raftsched.worker.processes.users import Confines
 from raftsched.worker.processes.wire import Exec, Limits, Python
 from tests.integration.runner_bed import LONG_MS, NODES_OWN, Bed
 from tests.support.patience import until, within
@@ -52,7 +51,7 @@ def test_output_is_the_namespaces_of_the_run(tmp_path: Path) -> None:
 def test_what_runs_is_nicer_than_the_node(tmp_path: Path, limits: Limits | None) -> None:
     async def body() -> None:
         own = os.getpriority(os.PRIO_PROCESS, 0)
-        async with Bed(tmp_path, confines=Confines(nice=7)) as bed:
+        async with Bed(tmp_path, nice=7) as bed:
             # It looks twice: a program is not nicer yet at its first instructions.
             script = "import os, time\nwhile os.getpriority(0, 0) != int(os.sys.argv[1]): time.sleep(0.01)"
             end = await bed.run(Exec((sys.executable, "-S", "-c", script, str(min(19, own + 7))), {}, limits=limits))

@@ -128,7 +128,7 @@ def test_a_server_that_answers_for_ever_is_left(tmp_path: Path, greets: bool) ->
 
 def test_a_node_asks_only_where_it_may(tmp_path: Path) -> None:
     async def body() -> None:
-        async with Bed(tmp_path, allowed=Allowed()) as bed, mail_server() as server:
+        async with Bed(tmp_path, http_allow=Allowed().http) as bed, mail_server() as server:
             end = await bed.run(to(server))
             assert end.outcome == Outcome.FAILED
             assert "it is a loopback address, and http_allow names" in str(end.error)

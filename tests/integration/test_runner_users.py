@@ -18,7 +18,6 @@ from raftsched.core.commands import SelfReport
 from raftsched.core.model import Outcome
 from raftsched.worker.processes.leftovers import VARIABLE, end_leftovers
 from raftsched.worker.processes.run_as import look_up
-from raftsched.worker.processes.users import Confines
 from raftsched.worker.processes.wire import Exec, Limits, Python
 from tests.integration.runner_bed import SCATTERED, STAYS, STUBBORN, Bed, death
 from tests.support.patience import patient, within
@@ -57,8 +56,7 @@ def bed_of(place: Path, *, allow_new_privileges: bool = False, **options: Any) -
     data = place / "data"
     data.mkdir(mode=0o700)
     users = (look_up("nobody"), look_up("daemon"))
-    confines = Confines(users=users, allow_new_privileges=allow_new_privileges)
-    return Bed(data, meeting=place, confines=confines, **options)
+    return Bed(data, meeting=place, users=users, allow_new_privileges=allow_new_privileges, **options)
 
 
 def shell(line: str) -> Exec:

@@ -119,7 +119,7 @@ APPLYING = (
     Mutant(
         "delay_counts_scheduled_runs_only",
         "a fixed delay counts from the end of runs by hand, too",
-        "core/apply/jobs/firing.py",
+        "core/apply/jobs/new_instances.py",
         "        _stop_delays(tx, job)\n",
         "        pass\n",
         _CORE,

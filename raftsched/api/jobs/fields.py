@@ -5,23 +5,29 @@
 `raftsched jobs create` and what `raftsched jobs export` leaves out (`cli/jobs/generated.py`), and the table in
 docs/api.md. Nothing reads the rows when a request is answered.
 
-Defaults are those of `core.model.Policy`. Rules are expressions over `given` (the JobIn), `errors` (they add refusals
-to it), `settings`, `now_ms`, `kept` (of the job as it is), `namespace` and `trigger` (the parsed one). Their
-functions are in `rules.py`, `triggers.py`, `handlers.py`, `conditions.py`, `concurrency.py` and `notify.py`.
+Defaults are those of `core.model.Policy`. Rules are functions, in `rules.py`, `triggers.py`, `handlers.py`,
+`conditions.py`, `concurrency.py`, `outcomes.py` and `notify.py`. The names of their parameters say what they are given,
+so that the code made of them calls them with no more than they look at: `given` is the value of the field, the name of
+another field is the value of that one, `job` is the whole JobIn, `due` the trigger that was read, `kept` the policy of
+the job as it is; `errors` takes what they refuse; `settings`, `now_ms` and `namespace` are what they say. A parameter
+of another name has to have a default.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
 
 from raftsched.api.http.durations import format_duration
-from raftsched.core.model import GRACE_MS, Delivery, Overlap, Policy, Trigger, TriggerKind
+from raftsched.api.jobs import concurrency, conditions, handlers, notify, outcomes, rules, triggers
+from raftsched.api.jobs.rules import POLICY
+from raftsched.core.model import GRACE_MS, Delivery, Overlap
 from raftsched.surface.content import MisfireIn, RetentionIn, RetryIn
 
-POLICY = Policy(trigger=Trigger(kind=TriggerKind.MANUAL))  # that of a job which leaves out all but trigger and handler
+Rule = Callable[..., Any]  # see above
 
 
 class Kind(NamedTuple):
@@ -43,14 +49,13 @@ class Field:
     default_text: str = ""  # for docs/api.md, where `default` is None
     required: bool = False
     policy: str = ""  # the field of Policy that has it
-    rule: str = ""  # its value there; "": as it is given
+    rule: Rule | None = None  # its value there; None: as it is given
     always: bool = False  # the rule is for jobs that leave the field out, too
-    absent: str = ""  # what it is for those, where the rule is not asked
-    derived: tuple[tuple[str, str, str], ...] = ()  # other fields of Policy: name, condition, value
-    check: str = ""  # a call that refuses what is wrong, where the Policy has nothing of the field
-    stored: str = ""  # what is stored of a given value, where more than the default is left out
-    filled: str = ""  # an expression for the value in an answer, where it is not stored and has no `default`
-    filled_if: str = ""  # the condition for `filled`
+    derived: tuple[tuple[str, Rule], ...] = ()  # other fields of Policy, once nothing was refused
+    check: Rule | None = None  # refuses what is wrong, where the Policy has nothing of the field
+    left_out: Any = None  # a value that is not stored, because it means what no value means
+    stored: Rule | None = None  # what is stored of a given value, where more than the default is left out
+    shown: Rule | None = None  # the value in an answer where it is not stored, and has no `default`
     inherited: bool = False  # the namespace may have a default for it
     options: tuple[str, ...] = ()  # of `jobs create`: "--flag METAVAR: help", with "..." when it may be repeated
     help_order: int = 0  # of its options
@@ -77,118 +82,108 @@ FIELDS = (
     Field("trigger", Kind("TriggerIn", "Raw", "Trigger", f"{OBJECT} | None"),
           "when it is due: exactly one of `at`, `in`, `every`, `cron`, `rrule`, `manual`, `after`",
           default_text="needed, unless there are `triggers`", policy="trigger", always=True,
-          rule="several_of(given, errors) if given.triggers else "
-               "trigger_of(given.trigger, now_ms, errors, kept, namespace)"),
+          rule=triggers.trigger_of_job),
     Field("triggers", Kind("Triggers", "Raw", "Sequence[NamedTrigger]", f"list[{OBJECT}]"),
           "several triggers instead of one: each has an `id`, and is due by itself", default=[],
-          policy="triggers", rule="triggers_of(given.triggers, now_ms, errors, kept)"),
+          policy="triggers", rule=triggers.triggers_of),
     Field("max_runs", Kind("Count", "int | None", "int", "int | None"),
           "beside `triggers`: so many runs of all of them; in a `trigger` it is a part of that",
-          check="check_max_runs(given.triggers, errors)"),
+          check=triggers.check_max_runs),
     Field("handler", Kind("HandlerIn", "Raw", "Handler", OBJECT),
           "what it runs: exactly one of `exec`, `shell`, `python`, `http`, `call`", required=True,
-          policy="required_capability", rule="capability_of(given.handler, errors)", always=True,
-          derived=(("target", "", "target_of(given.handler)"),
-                   ("cwd", "given.handler.cwd is not None", "cwd_of(given.handler.cwd)"),
-                   ("env", "given.handler.env", "env_of(given.handler)"))),
+          policy="required_capability", rule=handlers.capability_of, always=True,
+          derived=(("target", handlers.target_of), ("cwd", handlers.cwd_of), ("env", handlers.env_of))),
     Field("params", Kind(OBJECT, "Raw", "Mapping[str, Any]", OBJECT),
           "an object that each run is given", default={},
-          check="encode_params(given.params, settings, errors)"),
+          check=rules.encode_params),
     Field("description", Kind("Description", "str | None", "str", "str | None"), "what it is for",
-          check="check_description(given.description, errors)",
+          check=rules.check_description,
           options=("--description TEXT: What it is for, in a sentence.",), help_order=3),
     Field("owner", Kind("Owner", "str | None", "str", "str | None"), "a person or team; lists can be filtered by it",
-          check="check_owner(given.owner, errors)", options=("--owner",), help_order=2),
+          check=rules.check_owner, options=("--owner",), help_order=2),
     Field("priority", PRIORITY, "0 to 9; of the runs that wait, a higher one starts first",
           default=POLICY.priority, policy="priority", inherited=True,
           options=(f"--priority: 9 first.  [default: {POLICY.priority}]",), help_order=1),
     Field("queue", NAME, "the queue whose limits hold for its runs", default=POLICY.queue,
-          policy="queue", rule="queue_of(given.queue, errors)", inherited=True, help_order=1,
+          policy="queue", rule=rules.queue_of, inherited=True, help_order=1,
           options=(f"--queue NAME: Whose limits hold for it too; see 'raftsched queues'.  [default: {POLICY.queue}]",)),
     Field("timeout", DURATION, "an attempt that takes longer is ended", default_text=_TIMEOUT,
-          policy="timeout_ms", rule="timeout_of(given.timeout, settings, errors)", inherited=True,
-          absent=f"min({POLICY.timeout_ms}, settings.timeout_ceiling_ms)",
-          stored=f'None if given.timeout == "{_TIMEOUT}" else given.timeout',
-          filled="format_duration(policy.timeout_ms)",
+          policy="timeout_ms", rule=rules.timeout_of, always=True, inherited=True,
+          left_out=_TIMEOUT, shown=rules.shown_timeout,
           options=(f"--timeout DURATION: End an attempt after this.  [default: {_TIMEOUT}]",)),
     Field("grace", DURATION, "time from SIGTERM to SIGKILL when an attempt is ended",
-          default_text=_GRACE, policy="grace_ms", rule="grace_of(given.grace, errors)", inherited=True,
+          default_text=_GRACE, policy="grace_ms", rule=rules.grace_of, inherited=True,
           options=(f"--grace DURATION: From TERM to KILL when an attempt is ended.  [default: {_GRACE}]",)),
     Field("user", Kind("User", "str | None", "str", "str | None"), "the user of the node as whom it runs",
           default_text="as the node says", inherited=True,
-          policy="user", rule="user_of(given.user, given.handler, namespace, errors)",
+          policy="user", rule=rules.user_of,
           options=("--user NAME: As whom; a node must allow it.  [default: as the node says]",)),
     Field("delivery", Kind("DeliveryName", "str", choice(_DELIVERIES), "str"),
           "`at_least_once`, or `at_most_once`: a run whose worker is lost is not run again",
-          default=POLICY.delivery.name.lower(), policy="delivery", rule="DELIVERIES[given.delivery]", inherited=True),
+          default=POLICY.delivery.name.lower(), policy="delivery", rule=rules.delivery_of, inherited=True),
     Field("max_lost", Kind("Lost", "int", "int", "int"), "times that a run is run again because its worker was lost",
           default=POLICY.max_lost, policy="max_lost", inherited=True),
     Field("suspend_after", COUNT, "suspends the job after this number of failed runs in a row", policy="suspend_after"),
     Field("retry", Kind("RetryIn", "Raw", "Retry", f"{OBJECT} | None"), "delays before an attempt is repeated",
-          default=RetryIn(), default_text="no retry", policy="retry", rule="retry_of(given.retry, errors)",
+          default=RetryIn(), default_text="no retry", policy="retry", rule=rules.retry_of,
           inherited=True,
           options=("--retry RULE: Delays before each retry (5s,10s,1m), or exponential; see below.",)),
     Field("outcomes", Kind("OutcomesIn", "Raw", "Outcomes", f"{OBJECT} | None"),
           "exit codes, or statuses of http, that mean something else than success or failure",
-          policy="outcomes", rule="outcomes_of(given.outcomes, given.handler, errors)",
-          stored="stored_outcomes(given.outcomes)",
+          policy="outcomes", rule=outcomes.outcomes_of, stored=outcomes.stored_outcomes,
           options=("--on-exit CODE=OUTCOME...: 75='snooze 5m', 78=cancel, 64-70=fail, 3=succeed; may be repeated.",
                    "--on-status CODE=OUTCOME...: The same of the statuses of --http.")),
     Field("overlap", Kind("OverlapName", "str", choice(_OVERLAPS), "str", f"click.Choice({_OVERLAPS})"),
           "how to treat a run that is due while another one is active: " + ", ".join(f"`{o}`" for o in _OVERLAPS),
-          default=POLICY.overlap.name.lower(), policy="overlap", rule="OVERLAPS[given.overlap]", inherited=True,
+          default=POLICY.overlap.name.lower(), policy="overlap", rule=rules.overlap_of, inherited=True,
           options=("--overlap",)),
     Field("misfire", Kind("MisfireIn", "Raw", "Misfire", f"{OBJECT} | None"),
           "how to treat due times that passed while nothing could start",
           default=MisfireIn(), default_text="once, after 15m", policy="misfire",
-          rule="misfire_of(given.misfire, trigger, given.triggers, errors)", inherited=True),
+          rule=rules.misfire_of, inherited=True),
     Field("max_concurrency", COUNT, "runs that may be active at one time", default_text="1; any number with `allow`",
-          policy="max_concurrency", rule="max_concurrency_of(given.max_concurrency, given.overlap)",
-          stored="max_concurrency_of(given.max_concurrency, given.overlap) or None",
-          filled="1", filled_if='content.overlap != "allow"',
+          policy="max_concurrency", rule=rules.max_concurrency_of,
+          stored=rules.stored_max_concurrency, shown=rules.shown_max_concurrency,
           options=("--max-concurrency N: At most so many runs at one time.",)),
     Field("concurrency", Kind("ConcurrencyIn", "Raw", "Concurrency", f"{OBJECT} | None"),
           "limits by key: of all runs of the namespace with the same `key`, such as `{params.tenant}`, at most `max` "
           "go at one time, and so many start as `rate` says",
-          policy="concurrency", rule="concurrency_of(given.concurrency, given.params, errors)", inherited=True,
+          policy="concurrency", rule=concurrency.concurrency_of, inherited=True,
           options=("--concurrency-key TEMPLATE: Limit runs with the same key, such as '{params.tenant}'.",
                    "--concurrency-key-max N: At most so many of them at one time.",
                    "--concurrency-key-rate COUNT/PERIOD: At most so many starts of them, such as 10/1m.")),
     Field("conditions", Kind("Conditions", "Raw", "Sequence[Condition]", f"list[{OBJECT}]"),
           "what must hold before a run starts: a file, an answer, another job's success", default=[],
-          policy="conditions", rule="conditions_of(given.conditions, errors, kept)",
+          policy="conditions", rule=conditions.conditions_of,
           options=("--if-path GLOB...: Wait until a file is there; may be repeated.",
                    "--if-http URL...: Wait until a GET answers well; may be repeated.",
                    "--if-succeeded JOB=WITHIN...: Wait for a success of JOB within 2h, say; may be repeated.")),
     Field("conditions_timeout", DURATION, "a run whose conditions do not hold by then fails",
           default_text=_CONDITIONS_TIMEOUT, policy="conditions_timeout_ms",
-          rule="conditions_timeout_of(given.conditions_timeout, errors)",
-          stored=f'None if given.conditions_timeout == "{_CONDITIONS_TIMEOUT}" else given.conditions_timeout',
-          filled="format_duration(policy.conditions_timeout_ms)", filled_if="policy.conditions",
+          rule=rules.conditions_timeout_of,
+          left_out=_CONDITIONS_TIMEOUT, shown=rules.shown_conditions_timeout,
           options=(f"--conditions-timeout DURATION: Give up waiting after this.  [default: {_CONDITIONS_TIMEOUT}]",)),
     Field("expires", DURATION, "a run that has not started so long after it was due, or asked for, is skipped",
-          default_text="never", policy="expires_ms", rule="expires_of(given.expires, errors)", inherited=True,
+          default_text="never", policy="expires_ms", rule=rules.expires_of, inherited=True,
           options=("--expires DURATION: Skip a run that has not started so long after it was due.",)),
     Field("labels", Kind("Labels", "Raw", "Mapping[str, str]", "dict[str, str]"),
           "names and values; lists can be filtered by them", default={}, inherited=True,
-          check='check_labels(given.labels, "/labels", errors)',
+          check=rules.check_labels,
           options=("--label KEY=VALUE...: May be repeated.",), help_order=4),
     Field("placement", Kind("PlacementIn", "Raw", "Placement", f"{OBJECT} | None"),
           "labels that a node must have to run it (`labels`), or had better have (`prefer`); the parts of a run: one "
           "on each node (`on`), or a number (`shards`)",
-          policy="node_labels", rule="placement_of(given.placement, errors)", inherited=True,
-          derived=(("prefer", "given.placement.prefer", "preferred_of(given.placement, errors)"),
-                   ("shards", "", "shards_of(given.placement, given.conditions, errors)"),
-                   ("on_all", "", 'given.placement.on == "all"')),
-          stored="stored_placement(given.placement)"),
+          policy="node_labels", rule=rules.placement_of, inherited=True,
+          derived=(("prefer", rules.preferred_of), ("shards", rules.shards_of), ("on_all", rules.is_on_all)),
+          stored=rules.stored_placement),
     Field("notify", Kind("Notify", "Raw", "Notify | Sequence[Notify]", f"{OBJECT} | list[{OBJECT}] | None"),
           "webhooks that are told how its runs end, that one started, is late or runs long, that none succeeded lately",
-          policy="notify", rule="notify_of(given.notify, errors)", stored="normal(given.notify)",
+          policy="notify", rule=notify.notify_of, stored=notify.normal,
           inherited=True, help_order=4,
           options=("--notify WEBHOOK:EVENT,EVENT...: Whom to tell of what, such as ops:dead_letter,late=30s.",)),
     Field("retention", Kind("RetentionIn", "Raw", "Retention", f"{OBJECT} | None"),
           "instances that are kept after their end", default=RetentionIn(),
           default_text="{succeeded} succeeded, {failed} failed, {max_age}".format(**msgspec.to_builtins(RetentionIn())),
-          policy="retention", rule="retention_of(given.retention, errors)", inherited=True),
+          policy="retention", rule=rules.retention_of, inherited=True),
 )
 # fmt: on

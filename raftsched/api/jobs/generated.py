@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from raftsched.api.http.durations import format_duration
 from raftsched.api.http.problems import FieldError
 from raftsched.api.jobs.concurrency import concurrency_of
 from raftsched.api.jobs.conditions import conditions_of
@@ -12,28 +11,33 @@ from raftsched.api.jobs.handlers import capability_of, cwd_of, env_of, target_of
 from raftsched.api.jobs.notify import normal, notify_of
 from raftsched.api.jobs.outcomes import outcomes_of, stored_outcomes
 from raftsched.api.jobs.rules import (
-    DELIVERIES,
-    OVERLAPS,
     check_description,
     check_labels,
     check_owner,
     conditions_timeout_of,
+    delivery_of,
     encode_params,
     expires_of,
     grace_of,
+    is_on_all,
     max_concurrency_of,
     misfire_of,
+    overlap_of,
     placement_of,
     preferred_of,
     queue_of,
     retention_of,
     retry_of,
     shards_of,
+    shown_conditions_timeout,
+    shown_max_concurrency,
+    shown_timeout,
+    stored_max_concurrency,
     stored_placement,
     timeout_of,
     user_of,
 )
-from raftsched.api.jobs.triggers import check_max_runs, several_of, trigger_of, triggers_of
+from raftsched.api.jobs.triggers import check_max_runs, trigger_of_job, triggers_of
 from raftsched.cluster_settings import Settings
 from raftsched.core.model import Policy
 from raftsched.surface.content import MisfireIn, RetentionIn, RetryIn
@@ -50,8 +54,8 @@ def leave_out_defaults(given: JobIn) -> None:
         given.priority = None
     if given.queue == "default":
         given.queue = None
-    if given.timeout is not None:
-        given.timeout = None if given.timeout == "5m" else given.timeout
+    if given.timeout == "5m":
+        given.timeout = None
     if given.delivery == "at_least_once":
         given.delivery = None
     if given.max_lost == 3:
@@ -65,9 +69,9 @@ def leave_out_defaults(given: JobIn) -> None:
     if given.misfire is not None and given.misfire == _MISFIRE:
         given.misfire = None
     if given.max_concurrency is not None:
-        given.max_concurrency = max_concurrency_of(given.max_concurrency, given.overlap) or None
-    if given.conditions_timeout is not None:
-        given.conditions_timeout = None if given.conditions_timeout == "1h" else given.conditions_timeout
+        given.max_concurrency = stored_max_concurrency(given.max_concurrency, given.overlap)
+    if given.conditions_timeout == "1h":
+        given.conditions_timeout = None
     if given.labels == {}:
         given.labels = None
     if given.placement is not None:
@@ -82,15 +86,9 @@ def policy_of(
     given: JobIn, settings: Settings, now_ms: int, errors: list[FieldError], kept: Policy | None, namespace: str
 ) -> Policy:
     """Returns what core looks at; refusals are added to `errors`, then the result is of no use."""
-    trigger = (
-        several_of(given, errors) if given.triggers else trigger_of(given.trigger, now_ms, errors, kept, namespace)
-    )
+    trigger = trigger_of_job(given, now_ms, errors, kept, namespace)
     required_capability = capability_of(given.handler, errors)
-    timeout_ms = (
-        min(300000, settings.timeout_ceiling_ms)
-        if given.timeout is None
-        else timeout_of(given.timeout, settings, errors)
-    )
+    timeout_ms = timeout_of(given.timeout, settings, errors)
     more: dict[str, Any] = {}  # what is not as it is by default
     if given.triggers:
         more["triggers"] = triggers_of(given.triggers, now_ms, errors, kept)
@@ -111,7 +109,7 @@ def policy_of(
     if given.user is not None:
         more["user"] = user_of(given.user, given.handler, namespace, errors)
     if given.delivery is not None:
-        more["delivery"] = DELIVERIES[given.delivery]
+        more["delivery"] = delivery_of(given.delivery)
     if given.max_lost is not None:
         more["max_lost"] = given.max_lost
     if given.suspend_after is not None:
@@ -121,7 +119,7 @@ def policy_of(
     if given.outcomes is not None:
         more["outcomes"] = outcomes_of(given.outcomes, given.handler, errors)
     if given.overlap is not None:
-        more["overlap"] = OVERLAPS[given.overlap]
+        more["overlap"] = overlap_of(given.overlap)
     if given.misfire is not None:
         more["misfire"] = misfire_of(given.misfire, trigger, given.triggers, errors)
     if given.max_concurrency is not None:
@@ -135,7 +133,7 @@ def policy_of(
     if given.expires is not None:
         more["expires_ms"] = expires_of(given.expires, errors)
     if given.labels:
-        check_labels(given.labels, "/labels", errors)
+        check_labels(given.labels, errors)
     if given.placement is not None:
         more["node_labels"] = placement_of(given.placement, errors)
     if given.notify is not None:
@@ -144,23 +142,20 @@ def policy_of(
         more["retention"] = retention_of(given.retention, errors)
     if given.handler is not None and not errors:
         more["target"] = target_of(given.handler)
-        if given.handler.cwd is not None:
-            more["cwd"] = cwd_of(given.handler.cwd)
-        if given.handler.env:
-            more["env"] = env_of(given.handler)
+        more["cwd"] = cwd_of(given.handler)
+        more["env"] = env_of(given.handler)
     if given.placement is not None and not errors:
-        if given.placement.prefer:
-            more["prefer"] = preferred_of(given.placement, errors)
+        more["prefer"] = preferred_of(given.placement, errors)
         more["shards"] = shards_of(given.placement, given.conditions, errors)
-        more["on_all"] = given.placement.on == "all"
+        more["on_all"] = is_on_all(given.placement)
     return Policy(trigger=trigger, required_capability=required_capability, timeout_ms=timeout_ms, **more)
 
 
 def fill_in(content: JobShown, policy: Policy) -> None:
     """Fills in the defaults that depend on more than the field itself."""
     if content.timeout is None:
-        content.timeout = format_duration(policy.timeout_ms)
-    if content.max_concurrency is None and content.overlap != "allow":
-        content.max_concurrency = 1
-    if content.conditions_timeout is None and policy.conditions:
-        content.conditions_timeout = format_duration(policy.conditions_timeout_ms)
+        content.timeout = shown_timeout(policy)
+    if content.max_concurrency is None:
+        content.max_concurrency = shown_max_concurrency(content.overlap)
+    if content.conditions_timeout is None:
+        content.conditions_timeout = shown_conditions_timeout(policy)

@@ -92,15 +92,15 @@ def target_of(given: HandlerIn) -> str:
     return "" if given.http is None else target_of_url(url_asked_for(given.http.url))
 
 
-def cwd_of(given: str) -> str:
-    """Returns the working directory as a node may refuse it: at most PATH_MAX characters."""
-    return given[:PATH_MAX]
+def cwd_of(given: HandlerIn) -> str:
+    """Returns the working directory as a node may refuse it: at most PATH_MAX characters; empty where it has none."""
+    return "" if given.cwd is None else given.cwd[:PATH_MAX]
 
 
 def env_of(given: HandlerIn) -> tuple[str, ...]:
     """Returns the variables as a node may refuse them: so many of them, by the beginnings of their names. A shell's are
     left out: a node that restricts programs has none."""
-    if given.shell is not None:
+    if given.shell is not None or not given.env:
         return ()
     return tuple(name[:VARIABLE_MAX] for name in sorted(given.env)[:VARIABLES_MAX])
 

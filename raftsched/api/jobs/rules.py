@@ -13,13 +13,23 @@ import msgspec
 from raftsched import names
 from raftsched.api.http.durations import format_duration
 from raftsched.api.http.problems import Combination, FieldError, pointer
-from raftsched.api.jobs.fields import POLICY
 from raftsched.api.jobs.handlers import check_params
 from raftsched.api.jobs.triggers import duration_of
 from raftsched.bounds import DESCRIPTION_MAX, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, OWNER_MAX
 from raftsched.cluster_settings import Settings
 from raftsched.core.limits import GRACE_MAX_MS, RUN_MAX
-from raftsched.core.model import Delivery, Misfire, MisfirePolicy, Outcome, Overlap, Retention, Retry, Trigger
+from raftsched.core.model import (
+    Delivery,
+    Misfire,
+    MisfirePolicy,
+    Outcome,
+    Overlap,
+    Policy,
+    Retention,
+    Retry,
+    Trigger,
+    TriggerKind,
+)
 from raftsched.core.rules.references import may_refer
 from raftsched.core.subjects.notices import SYSTEM_QUEUES
 from raftsched.surface.content import (
@@ -34,8 +44,9 @@ from raftsched.surface.content import (
 )
 from raftsched.system.nesting import DEPTH_MAX, nests_deeper
 
-OVERLAPS = {v.name.lower(): v for v in Overlap}
-DELIVERIES = {v.name.lower(): v for v in Delivery}
+POLICY = Policy(trigger=Trigger(kind=TriggerKind.MANUAL))  # that of a job which leaves out all but trigger and handler
+_OVERLAPS = {v.name.lower(): v for v in Overlap}
+_DELIVERIES = {v.name.lower(): v for v in Delivery}
 _MISFIRES = {v.name.lower(): v for v in MisfirePolicy}
 _OUTCOMES = {"failed": Outcome.FAILED, "timed_out": Outcome.TIMED_OUT}
 PARTS_ONE_WAY = "does not go with `on`: a run has shards, or a part on each node"
@@ -64,14 +75,32 @@ def queue_of(given: str, errors: list[FieldError]) -> str:
     return given
 
 
+def delivery_of(given: str) -> Delivery:
+    return _DELIVERIES[given]
+
+
+def overlap_of(given: str) -> Overlap:
+    return _OVERLAPS[given]
+
+
 def max_concurrency_of(given: int, overlap: str | None) -> int:
     """Returns 0 where it is what `overlap` says by itself."""
     return 0 if given == 1 and overlap != "allow" else given
 
 
-def timeout_of(text: str, settings: Settings, errors: list[FieldError]) -> int:
+def stored_max_concurrency(given: int, overlap: str | None) -> int | None:
+    return max_concurrency_of(given, overlap) or None
+
+
+def shown_max_concurrency(overlap: str) -> int | None:
+    return None if overlap == "allow" else 1
+
+
+def timeout_of(given: str | None, settings: Settings, errors: list[FieldError]) -> int:
     ceiling = settings.timeout_ceiling_ms
-    timeout = duration_of(text, "/timeout", errors)
+    if given is None:
+        return min(_TIMEOUT_MS, ceiling)
+    timeout = duration_of(given, "/timeout", errors)
     if timeout is None:
         return _TIMEOUT_MS
     if timeout > ceiling:
@@ -89,15 +118,19 @@ def timeout_of(text: str, settings: Settings, errors: list[FieldError]) -> int:
     return timeout
 
 
-def grace_of(text: str, errors: list[FieldError]) -> int:
-    grace = duration_of(text, "/grace", errors)
+def shown_timeout(policy: Policy) -> str:
+    return format_duration(policy.timeout_ms)
+
+
+def grace_of(given: str, errors: list[FieldError]) -> int:
+    grace = duration_of(given, "/grace", errors)
     if grace is not None and grace > GRACE_MAX_MS:
         errors.append(FieldError("/grace", f"must be at most {format_duration(GRACE_MAX_MS)}", "out-of-range"))
     return grace or 0
 
 
-def expires_of(text: str, errors: list[FieldError]) -> int:
-    expires = duration_of(text, "/expires", errors)
+def expires_of(given: str, errors: list[FieldError]) -> int:
+    expires = duration_of(given, "/expires", errors)
     if expires == 0:
         errors.append(FieldError("/expires", "must be more than zero, such as 10m", "out-of-range"))
     return expires or 0
@@ -116,15 +149,19 @@ def user_of(given: str, handler: HandlerIn | None, namespace: str, errors: list[
     return f"{namespace}:{given}"
 
 
-def conditions_timeout_of(text: str, errors: list[FieldError]) -> int:
-    timeout = duration_of(text, "/conditions_timeout", errors)
+def conditions_timeout_of(given: str, errors: list[FieldError]) -> int:
+    timeout = duration_of(given, "/conditions_timeout", errors)
     if timeout == 0:
         errors.append(FieldError("/conditions_timeout", "must be more than zero, such as 1h", "out-of-range"))
     return _CONDITIONS_TIMEOUT_MS if timeout is None else timeout
 
 
-def misfire_of(given: MisfireIn, trigger: Trigger, triggers: list[TriggerItemIn], errors: list[FieldError]) -> Misfire:
-    once = trigger.once or (bool(triggers) and all(t.at is not None or t.in_ is not None for t in triggers))
+def shown_conditions_timeout(policy: Policy) -> str | None:
+    return format_duration(policy.conditions_timeout_ms) if policy.conditions else None
+
+
+def misfire_of(given: MisfireIn, due: Trigger, triggers: list[TriggerItemIn], errors: list[FieldError]) -> Misfire:
+    once = due.once or (bool(triggers) and all(t.at is not None or t.in_ is not None for t in triggers))
     if once and given.policy != _MISFIRE_IN.policy:
         errors.append(
             FieldError(
@@ -139,13 +176,17 @@ def misfire_of(given: MisfireIn, trigger: Trigger, triggers: list[TriggerItemIn]
 
 
 def placement_of(given: PlacementIn, errors: list[FieldError]) -> tuple[tuple[str, str], ...]:
-    check_labels(given.labels, "/placement/labels", errors)
+    check_labels(given.labels, errors, "/placement/labels")
     return tuple(sorted(given.labels.items()))
 
 
 def preferred_of(given: PlacementIn, errors: list[FieldError]) -> tuple[tuple[str, str], ...]:
-    check_labels(given.prefer, "/placement/prefer", errors)
+    check_labels(given.prefer, errors, "/placement/prefer")
     return tuple(sorted(given.prefer.items()))
+
+
+def is_on_all(given: PlacementIn) -> bool:
+    return given.on == "all"
 
 
 def shards_of(given: PlacementIn, conditions: list[ConditionIn] | None, errors: list[FieldError]) -> int:
@@ -171,11 +212,11 @@ def retention_of(given: RetentionIn, errors: list[FieldError]) -> Retention:
     return Retention(given.succeeded, given.failed, age)
 
 
-def check_labels(labels: dict[str, str], at: str, errors: list[FieldError]) -> None:
-    if len(labels) > LABELS_MAX:
-        errors.append(Combination(at, f"has {len(labels)} labels; at most {LABELS_MAX} are allowed"))
+def check_labels(given: dict[str, str], errors: list[FieldError], at: str = "/labels") -> None:
+    if len(given) > LABELS_MAX:
+        errors.append(Combination(at, f"has {len(given)} labels; at most {LABELS_MAX} are allowed"))
         return
-    for key, value in labels.items():
+    for key, value in given.items():
         if not 1 <= len(key) <= LABEL_KEY_MAX:
             errors.append(FieldError(at + pointer(key[:32]), f"needs a key of 1 to {LABEL_KEY_MAX} characters"))
         if len(value) > LABEL_VALUE_MAX:
@@ -192,16 +233,16 @@ def check_run(handler_bytes: int, params_bytes: int, errors: list[FieldError]) -
         )
 
 
-def encode_params(params: dict[str, Any], settings: Settings, errors: list[FieldError]) -> bytes:
+def encode_params(given: dict[str, Any], settings: Settings, errors: list[FieldError]) -> bytes:
     """Returns the JSON of params; refuses what is too large or nests too deeply."""
-    if nests_deeper(params):
+    if nests_deeper(given):
         errors.append(
             FieldError("/params", f"nests too deeply; at most {DEPTH_MAX} levels are allowed", "out-of-range")
         )
         return b"{}"
-    raw = _json(params)
+    raw = _json(given)
     if may_refer(raw):
-        check_params(params, errors)
+        check_params(given, errors)
     if len(raw) > settings.params_max_bytes:
         errors.append(
             FieldError(

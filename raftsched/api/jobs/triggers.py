@@ -144,6 +144,13 @@ def _kind_of_item(place: int, item: TriggerItemIn, before: list[TriggerItemIn], 
     return None
 
 
+def trigger_of_job(job: JobIn, now_ms: int, errors: list[FieldError], kept: Policy | None, namespace: str) -> Trigger:
+    """Returns the trigger of a job, or what stands for its several ones."""
+    if job.triggers:
+        return several_of(job, errors)
+    return trigger_of(job.trigger, now_ms, errors, kept, namespace)
+
+
 def several_of(given: JobIn | PreviewIn, errors: list[FieldError]) -> Trigger:
     """Returns what stands for several triggers where a job has one."""
     if given.trigger is not None and _kind_of(given.trigger, "/trigger", _ONE_OF, errors) is not None:

@@ -24,9 +24,9 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 class Operation(Ending, msgspec.Struct, frozen=True, kw_only=True):
     """The same done to many jobs, by the cluster, step by step.
 
-    `total`: rows to look at, null when that is not known; `examined` of them were. Of the jobs that matched some were
+    `total`: rows to look at, None when that is not known; `examined` of them were. Of the jobs that matched some were
     changed, some were that way already, and some refused, the first hundred of which are named. `ids`: how many were
-    given, null when it goes by a filter. `until`: when those that it pauses are scheduled again."""
+    given, None when it goes by a filter. `until`: when those that it pauses are scheduled again."""
 
     id: str
     action: str
@@ -63,7 +63,6 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     examined: int
     complete: bool
     sample: list[Sample]
-    dry_run: bool = True
 
 
 class BulkFilter(TypedDict, total=False):

@@ -25,12 +25,12 @@ class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
     to the leader only (a follower asks it): how far its log is known to agree with the leader's own; `lag`: entries of
     the log. A member that does not vote is catching up, and votes by itself when it is done. `trouble`: why it starts
     no runs now; of another node the leader knows it. `last_heartbeat_at`: when the leader got the newest word of its
-    worker, by the leader's clock; null where no leader answers, or when it got none yet. `disk` of another node the
-    leader knows, too; null where it is not known. `level`: the newest that its version knows, which of another node the
+    worker, by the leader's clock; None where no leader answers, or when it got none yet. `disk` of another node the
+    leader knows, too; None where it is not known. `level`: the newest that its version knows, which of another node the
     leader knows; the cluster's rises to the lowest of them (docs/upgrading.md). `raft_announced`: where a member says
     that its Raft port is, while the members have another address of it (`raft`): the leader takes that over
     (docs/runbook.md, a node's address that changes). `log_index`, `log_term`: of the newest entry in the log of the
-    node that answers, committed or not; null of others. By term, then index, they say who has most where a majority is
+    node that answers, committed or not; None of others. By term, then index, they say who has most where a majority is
     lost."""
 
     id: str
@@ -87,7 +87,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one check. `detail`: what was found; `do`: what would make it right, null when all is well.
+    """The result of one check. `detail`: what was found; `do`: what would make it right, None when all is well.
     `nodes`: those it is about. `why`: what happens where it is not well. `see`: the section of the documents."""
 
     check: str

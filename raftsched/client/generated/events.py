@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
+
+import msgspec
 
 EventType = Literal[
     "cluster.paused",
@@ -37,3 +40,18 @@ EventType = Literal[
     "webhook.changed",
     "zones.changed",
 ]
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """A digest of what changed since the one before. `id`: the index of the log up to which it tells, after which
+    reading may go on at any node. `jobs` and `runs`: ids of those that changed; with `more` they are not listed,
+    because there are too many, or it is not known which. `kinds` names all that changed. `leader`: the node that leads;
+    None when there is none."""
+
+    id: str
+    at: datetime
+    more: bool
+    jobs: list[str]
+    runs: list[str]
+    kinds: list[str]  # such as "jobs", "runs", "cluster"
+    leader: str | None = None

@@ -6,7 +6,7 @@ import msgspec
 
 
 class GraphJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job. `id`, `state` and `when` are null for one that does not exist, or is not for the caller to see."""
+    """A job. `id`, `state` and `when` are None for one that does not exist, or is not for the caller to see."""
 
     name: str
     id: str | None = None

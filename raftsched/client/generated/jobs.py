@@ -31,8 +31,8 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
-    """An earlier content of a job: from when (null when that is not kept any more) and until when (null: it still
-    holds). `by`: the name of the token with which it was made so; null: nobody knows."""
+    """An earlier content of a job: from when (None when that is not kept any more) and until when (None: it still
+    holds). `by`: the name of the token with which it was made so; None: nobody knows."""
 
     revision: int
     name: str | None

@@ -20,7 +20,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 class Allowed(msgspec.Struct, frozen=True, kw_only=True):
     """The commands, directories and addresses that jobs may name there. Null: anything. `http_allow` and `http_deny`
     are exceptions to the rule that requests go to public addresses only. `env_allow`: the variables that jobs may set;
-    null: none where `exec_allow` or `python_allow` restricts, or only handlers by name are called."""
+    None: none where `exec_allow` or `python_allow` restricts, or only handlers by name are called."""
 
     exec_allow: list[str] | None = None
     cwd_allow: list[str] | None = None
@@ -36,8 +36,8 @@ class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):
     of a run together, not for each. `users`: as whom jobs may ask to run there, as "namespace:user"; "default" is for
     all that it does not name. `revision`: of what is said here about it; 0: nothing is. `trouble`: why it starts no
     runs now: it cannot start processes, or waits for those of an earlier run to end. `last_heartbeat_at`: when the
-    leader got the newest word of its worker; null where no leader answers. `allowed`: what jobs may name there; null of
-    one that never ran, or does not say. `disk`: null where no leader answers, but of this node. `runs`: false of one
+    leader got the newest word of its worker; None where no leader answers. `allowed`: what jobs may name there; None of
+    one that never ran, or does not say. `disk`: None where no leader answers, but of this node. `runs`: false of one
     that was started with --no-run: it votes and serves the API. `weight`: of its slots, beside those of others."""
 
     id: str

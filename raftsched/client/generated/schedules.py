@@ -9,7 +9,7 @@ import msgspec
 
 
 class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
-    """`trigger`: the id of the one of several triggers; null where there is one."""
+    """`trigger`: the id of the one of several triggers; None where there is one."""
 
     at: datetime
     note: str | None = None

@@ -78,7 +78,7 @@ class AtMost(TypedDict):
 
 class WebhookFilter(TypedDict, total=False):
     """The jobs whose ends are sent to the webhook without being named in their `notify`. A field that is left out, or
-    null, lets all through."""
+    None, lets all through."""
 
     namespace: str | None
     owner: str | None

@@ -20,8 +20,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 class Who(msgspec.Struct, frozen=True, kw_only=True):
     """The caller as the cluster knows them. `kind`: of what was shown: a token of the cluster ("token"), one of an
     issuer ("oidc"), the secret of a node's data directory ("local"), nothing ("anonymous"). `role` holds in
-    `namespaces` (null: all) and for what is in none, each of `grants` in its namespace. `queues`: of a worker, those
-    whose runs it may be given; null: all."""
+    `namespaces` (None: all) and for what is in none, each of `grants` in its namespace. `queues`: of a worker, those
+    whose runs it may be given; None: all."""
 
     kind: str
     name: str

@@ -9,12 +9,12 @@ import msgspec
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """A remote worker that has a session, whose number `session` is. `queues` and `namespaces`: whose runs it takes;
-    null: of all. Of the namespaces those are shown that the caller may see. `weight`: what one of its slots counts for,
+    None: of all. Of the namespaces those are shown that the caller may see. `weight`: what one of its slots counts for,
     beside those of others. `running`: the runs that it was given and that have not ended. `last_heartbeat_at`: when the
-    leader got its newest word, by the leader's clock; null where no leader answers, or when it got none yet. `trouble`:
+    leader got its newest word, by the leader's clock; None where no leader answers, or when it got none yet. `trouble`:
     why it starts no runs now, in its own words, which the leader knows. `quiet_since`: since when it has had no poll
-    open at any node, so that it is given no new runs until its next one; null while it has, and where no leader says.
-    """
+    open at any node, so that it is given no new runs until its next one; None while it has, and where no leader
+    says."""
 
     name: str
     session: int

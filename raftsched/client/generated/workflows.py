@@ -2,6 +2,64 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
+import msgspec
+
+from raftsched.client.ends import EndOfWorkflow
+
 WorkflowStateName = Literal["running", "succeeded", "failed", "killed"]
+
+
+class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of a workflow. `job`: namespace/name, None for one without a name. `cause`: the run whose end started it,
+    None of the first. `joined`: all that it waited for, where these were several."""
+
+    id: str
+    job_id: str
+    job: str | None
+    state: str
+    reason: str | None
+    error: str | None
+    cause: str | None
+    joined: list[str] | None
+    attempt: int
+    node: str | None
+    worker: str | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class WorkflowCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs by what they came to; `active` are not at their end."""
+
+    active: int
+    succeeded: int
+    failed: int
+    timed_out: int
+    killed: int
+    skipped: int
+
+
+class Workflow(EndOfWorkflow, msgspec.Struct, frozen=True, kw_only=True):
+    """`id`: that of its first run, `job`: whose that is. `state`: running while anything of it is active; else killed,
+    if it was killed or one of its runs was; else failed, if one failed or timed out. `reruns`: how often it was run
+    again from somewhere on. `exact`: all of its runs were counted."""
+
+    id: str
+    job: str | None
+    state: str
+    scheduled_at: datetime
+    killed_at: datetime | None
+    reruns: int
+    counts: WorkflowCounts
+    exact: bool
+
+
+class WorkflowKilled(msgspec.Struct, frozen=True, kw_only=True):
+    """`killed`: runs that were ended, or asked to end."""
+
+    id: str
+    killed: int

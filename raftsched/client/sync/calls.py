@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Unpack
 
-from raftsched.client.models import Changes, Event, Preview
-from raftsched.client.models_bulk import Minutes, Now, Stats
+from raftsched.client.generated.events import Changes
+from raftsched.client.generated.statistics import Minutes, Now, Stats
+from raftsched.client.models import Event, Preview
 from raftsched.client.moments import Moment
 from raftsched.client.spec import EventFilter, StatsFilter, Trigger
 from raftsched.client.sync.bridge import Bridge
@@ -74,14 +75,14 @@ class Calls:
         now)."""
         return self._bridge.run(lambda c: c.stats(start=start, end=end, **filters))
 
+    def now(self, *, namespace: str | None = None) -> Now:
+        """Returns what runs, what waits and why, what is due next, and the newest dead letters. `namespace`: None, of
+        all."""
+        return self._bridge.run(lambda c: c.now(namespace=namespace))
+
     def minutes(
         self, *, start: Moment | None = None, end: Moment | None = None, step: str = "1m", namespace: str | None = None
     ) -> Minutes:
         """Returns counts of runs over the last 24 hours, or a part of them. `step`: "1m", "5m", "15m" or "1h".
         `namespace`: None, all of them."""
         return self._bridge.run(lambda c: c.minutes(start=start, end=end, step=step, namespace=namespace))
-
-    def now(self, *, namespace: str | None = None) -> Now:
-        """Returns what runs, what waits and why, what is due next, and the newest dead letters. `namespace`: None, of
-        all."""
-        return self._bridge.run(lambda c: c.now(namespace=namespace))

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
-from raftsched.client.instances import InstanceRef, Stream
-from raftsched.client.models import DeadLetter, Instance, OutputPiece, RecentRun, Searched, Sweep
-from raftsched.client.models_cluster import Explanation
+from raftsched.client.generated.dead_letters import DeadLetter
+from raftsched.client.generated.explain import Explanation
+from raftsched.client.generated.output import OutputPiece, Searched
+from raftsched.client.generated.runs import Instance, RecentRun
+from raftsched.client.instances import Stream
+from raftsched.client.models import Sweep
+from raftsched.client.refs import InstanceRef
 from raftsched.client.spec import DeadFilter, InstanceFilter, KillFilter, SearchFilter
 from raftsched.client.sync.bridge import Bridge
 
@@ -15,18 +19,6 @@ from raftsched.client.sync.bridge import Bridge
 class Instances:
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-
-    def get(self, ref: InstanceRef) -> Instance:
-        """NotFoundError: there is none, or it is not kept any more."""
-        return self._bridge.run(lambda c: c.instances.get(ref))
-
-    def explain(self, ref: InstanceRef) -> Explanation:
-        """Why it ran then and there, waits or was skipped, step by step."""
-        return self._bridge.run(lambda c: c.instances.explain(ref))
-
-    def kill(self, ref: InstanceRef) -> Instance:
-        """Asks what runs to end; ends at once what has not started."""
-        return self._bridge.run(lambda c: c.instances.kill(ref))
 
     def kill_matching(self, *, dry_run: bool = False, **filters: Unpack[KillFilter]) -> Sweep:
         """All of a job or a namespace that are not at their end, the newest first; `state` narrows it. With `dry_run`
@@ -69,10 +61,6 @@ class Instances:
             lambda c: c.instances.pieces(ref, attempt=attempt, stream=stream, tail_bytes=tail_bytes, follow=follow)
         )
 
-    def list(self, *, most: int | None = None, **filters: Unpack[InstanceFilter]) -> Iterator[Instance]:
-        """The newest scheduled time first; `most` of them (None: all)."""
-        return self._bridge.each(lambda c: c.instances.list(most=most, **filters))
-
     def list_fields(
         self, *fields: str, most: int | None = None, **filters: Unpack[InstanceFilter]
     ) -> Iterator[dict[str, Any]]:
@@ -88,6 +76,22 @@ class Instances:
         """Yields what holds the text in the output of attempts that have ended, the newest instance first, a part of
         the search at a time. Each part says which nodes did not answer: what they have was not searched."""
         return self._bridge.each(lambda c: c.instances.search(text, ignore_case=ignore_case, **filters))
+
+    def list(self, *, most: int | None = None, **filters: Unpack[InstanceFilter]) -> Iterator[Instance]:
+        """The newest scheduled time first; `most` of them (None: all)."""
+        return self._bridge.each(lambda c: c.instances.list(most=most, **filters))
+
+    def get(self, ref: InstanceRef) -> Instance:
+        """NotFoundError: there is none, or it is not kept any more."""
+        return self._bridge.run(lambda c: c.instances.get(ref))
+
+    def kill(self, ref: InstanceRef) -> Instance:
+        """Asks what runs to end; ends at once what has not started."""
+        return self._bridge.run(lambda c: c.instances.kill(ref))
+
+    def explain(self, ref: InstanceRef) -> Explanation:
+        """Why it ran then and there, waits or was skipped, step by step."""
+        return self._bridge.run(lambda c: c.instances.explain(ref))
 
 
 class DeadLetters:

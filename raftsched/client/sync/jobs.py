@@ -8,14 +8,15 @@ from typing import Any, Literal, Unpack
 from raftsched.client.errors import ClientError
 from raftsched.client.generated.bulk import BulkFilter, DryRun
 from raftsched.client.generated.enums import Action, JobState, StepName
+from raftsched.client.generated.explain import JobExplanation
 from raftsched.client.generated.forecast import Forecast
 from raftsched.client.generated.graph import Graph
 from raftsched.client.generated.job_actions import Backfilled, Run
-from raftsched.client.generated.jobs import Checked, Revision
+from raftsched.client.generated.jobs import Checked, Deleted, Revision
+from raftsched.client.generated.runs import Instance
 from raftsched.client.generated.schedules import Crontab, Preview
-from raftsched.client.models import Created, Deleted, Instance
-from raftsched.client.models_bulk import Stats
-from raftsched.client.models_cluster import JobExplanation
+from raftsched.client.generated.statistics import Stats
+from raftsched.client.models import Created
 from raftsched.client.models_generated import Job
 from raftsched.client.moments import Duration, Moment
 from raftsched.client.refs import JobRef, JobVersion
@@ -47,29 +48,12 @@ class Jobs:
         """Its runs that are under way are asked to end; its name is free again. `if_match` as in `put`."""
         return self._bridge.run(lambda c: c.jobs.delete(ref, if_match=if_match))
 
-    def explain(self, ref: JobRef) -> JobExplanation:
-        """Why it does not run, or when it does: what is in its way, what moves its times, how its newest runs went."""
-        return self._bridge.run(lambda c: c.jobs.explain(ref))
-
-    def instances(
-        self, ref: JobRef, *, most: int | None = None, **filters: Unpack[InstanceFilter]
-    ) -> Iterator[Instance]:
-        """The newest scheduled time first."""
-        return self._bridge.each(lambda c: c.jobs.instances(ref, most=most, **filters))
-
     def graph(self, *, job: JobRef | None = None, namespace: str | None = None) -> Graph:
         """Which jobs follow which: around one, of a namespace, or (None) all."""
         return self._bridge.run(lambda c: c.jobs.graph(job=job, namespace=namespace))
 
     def state(self, ref: JobRef) -> JobState:
         return self._bridge.run(lambda c: c.jobs.state(ref))
-
-    def stats(
-        self, ref: JobRef, *, start: Moment | None = None, end: Moment | None = None, state: str | None = None
-    ) -> Stats:
-        """Returns statistics of its runs: of all instances that are kept, or of those due from `start` to before `end`.
-        `state`: only of those in this state, or in one of several with commas."""
-        return self._bridge.run(lambda c: c.jobs.stats(ref, start=start, end=end, state=state))
 
     def wait(self, ref: JobRef, *, timeout: float | None = None) -> Instance:
         """The end of its run that is under way, or else of its next one. `timeout` in seconds; TimeoutError after that.
@@ -120,6 +104,23 @@ class Jobs:
         """Gives only these fields of each, as JSON has them: a hundred thousand jobs are light then. InvalidError names
         the fields that there are."""
         return self._bridge.each(lambda c: c.jobs.list_fields(most=most, **filters))
+
+    def explain(self, ref: JobRef) -> JobExplanation:
+        """Why it does not run, or when it does: what is in its way, what moves its times, how its newest runs went."""
+        return self._bridge.run(lambda c: c.jobs.explain(ref))
+
+    def instances(
+        self, ref: JobRef, *, most: int | None = None, **filters: Unpack[InstanceFilter]
+    ) -> Iterator[Instance]:
+        """The newest scheduled time first."""
+        return self._bridge.each(lambda c: c.jobs.instances(ref, most=most, **filters))
+
+    def stats(
+        self, ref: JobRef, *, start: Moment | None = None, end: Moment | None = None, state: str | None = None
+    ) -> Stats:
+        """Returns statistics of its runs: of all instances that are kept, or of those due from `start` to before `end`.
+        `state`: only of those in this state, or in one of several with commas."""
+        return self._bridge.run(lambda c: c.jobs.stats(ref, start=start, end=end, state=state))
 
     def get(self, ref: JobRef) -> Job:
         """Read a job. NotFoundError: there is none."""

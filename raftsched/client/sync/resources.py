@@ -11,8 +11,8 @@ from raftsched.client.generated.namespaces import Namespace, RunKey
 from raftsched.client.generated.namespaces_given import NamespaceSpec
 from raftsched.client.generated.queues import Queue
 from raftsched.client.generated.queues_given import QueueLimits
+from raftsched.client.generated.runs import Instance
 from raftsched.client.generated.webhooks import Webhook, WebhookFields
-from raftsched.client.models import Instance
 from raftsched.client.moments import Duration
 from raftsched.client.sync.bridge import Bridge
 

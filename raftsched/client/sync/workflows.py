@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Unpack
 
-from raftsched.client.models_workflows import Workflow, WorkflowRun
+from raftsched.client.generated.workflows import Workflow, WorkflowRun
+from raftsched.client.refs import WorkflowRef
 from raftsched.client.spec import WorkflowFilter
 from raftsched.client.sync.bridge import Bridge
-from raftsched.client.workflows import WorkflowRef
 
 
 class Workflows:
@@ -16,10 +16,6 @@ class Workflows:
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-
-    def list(self, *, most: int | None = None, **filters: Unpack[WorkflowFilter]) -> Iterator[Workflow]:
-        """The newest scheduled time first; `most` of them (None: all). Runs that started no others are none here."""
-        return self._bridge.each(lambda c: c.workflows.list(most=most, **filters))
 
     def get(self, ref: WorkflowRef) -> Workflow:
         """By its first run, or any other of its runs. NotFoundError: there is none, or it is not kept any more."""
@@ -29,11 +25,15 @@ class Workflows:
         """All of its runs, in the order in which their jobs were made; `most` of them (None: all)."""
         return self._bridge.each(lambda c: c.workflows.runs(ref, most=most))
 
+    def wait(self, ref: WorkflowRef, *, timeout: float | None = None) -> Workflow:
+        """Until nothing of it is active. `timeout` in seconds; TimeoutError after that."""
+        return self._bridge.run(lambda c: c.workflows.wait(ref, timeout=timeout))
+
+    def list(self, *, most: int | None = None, **filters: Unpack[WorkflowFilter]) -> Iterator[Workflow]:
+        """The newest scheduled time first; `most` of them (None: all). Runs that started no others are none here."""
+        return self._bridge.each(lambda c: c.workflows.list(most=most, **filters))
+
     def kill(self, ref: WorkflowRef) -> int:
         """Ends all of its runs that are active, or asks them to end, and lets nothing more of it start. Returns how
         many these were. ConflictError "illegal-transition" for a run that is not its first."""
         return self._bridge.run(lambda c: c.workflows.kill(ref))
-
-    def wait(self, ref: WorkflowRef, *, timeout: float | None = None) -> Workflow:
-        """Until nothing of it is active. `timeout` in seconds; TimeoutError after that."""
-        return self._bridge.run(lambda c: c.workflows.wait(ref, timeout=timeout))

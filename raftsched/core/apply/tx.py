@@ -86,7 +86,12 @@ class Tx:
         # Rows of READY and TIMERS to be written: what fires while a node is free is assigned at once, and needs none
         self.ready_rows: dict[bytes, None] = {}
         self.timer_rows: dict[bytes, None] = {}
-        # Instances that this entry made and has not written yet: one that is assigned at once is written once
+        # Instances that this entry made and has not written yet: one that is assigned at once is written once.
+        # Who made one gives it away with `put_new`, and changes it no more. From then on it is this table's. It has two
+        # ways out: reading any of them writes all (`instance`), so that what is read is always another object with an
+        # entry of its own in `indexed`; or attempts.assign takes the object from here, as Fire and Assign in one entry
+        # are most of the load, changes it and stores it with `put_instance`, which takes it out. Nobody else may hold
+        # on to one: a change of it behind `put_new` would be written without its index rows.
         self.unwritten: dict[bytes, Instance] = {}
         # What the index rows of the instances and jobs read or stored in this entry follow from
         self.indexed: dict[bytes, Indexed] = {}

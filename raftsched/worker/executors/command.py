@@ -11,8 +11,9 @@ from collections.abc import Callable
 from raftsched.worker.processes.keeper import CannotStart
 from raftsched.worker.processes.limits import OOM_SCORE, confine, enter_group
 from raftsched.worker.processes.linux import give_way, oom_score, set_oom_score
+from raftsched.worker.processes.options import Options
 from raftsched.worker.processes.report_lines import FD
-from raftsched.worker.processes.users import PIDS_MAX, User, become, dress, enter_home
+from raftsched.worker.processes.users import User, become, dress, enter_home
 from raftsched.worker.processes.wire import Exec
 from raftsched.worker.session.shortage import is_shortage
 
@@ -22,10 +23,10 @@ _ALL_SIGNALS = sorted(set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
 
 
 def spawner(
-    task: Exec, group: str | None = None, user: User | None = None, pids_max: int = PIDS_MAX, nice: int = 0
+    task: Exec, options: Options, group: str | None = None, user: User | None = None
 ) -> Callable[[int, int, int], int]:
     """For `Tree.start`: starts the program in a session of its own, stdin empty, and returns its pid. `user`: None for
-    the node's own. `pids_max`: processes of the run in `group`, or else of its user. `nice`: beyond this process's.
+    the node's own.
 
     Called in the keeper of the attempt, whose working directory it changes."""
 
@@ -33,9 +34,9 @@ def spawner(
         score = oom_score(OOM_SCORE)  # of the run; its keeper keeps its own
         try:
             if task.limits is not None or group is not None or user is not None:
-                return _start_confined(task, (out, err, says), group, user, pids_max, nice)
+                return _start_confined(task, (out, err, says), options, group, user)
             pid = _start(task, out, err, says)
-            give_way(nice, pid)  # posix_spawn(3) cannot; the program was begun this moment
+            give_way(options.nice, pid)  # posix_spawn(3) cannot; the program was begun this moment
             return pid
         except OSError as exc:
             if is_shortage(exc):
@@ -88,7 +89,7 @@ def _settle(task: Exec, env: dict[str, str]) -> str:
 
 
 def _start_confined(
-    task: Exec, ends: tuple[int, int, int], group: str | None, user: User | None, pids_max: int, nice: int
+    task: Exec, ends: tuple[int, int, int], options: Options, group: str | None, user: User | None
 ) -> int:
     """Like the other, with all that confines the run in place before the first instruction of the program: it is looked
     for, and started, as its user. `ends`: as spawn gets them. Raises OSError, and CannotStart for what its limits may
@@ -100,7 +101,7 @@ def _start_confined(
         if pid == 0:
             try:
                 os.setsid()
-                give_way(nice)
+                give_way(options.nice)
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
                 out, err, says = ends
                 os.dup2(out, 1)
@@ -113,7 +114,7 @@ def _start_confined(
                 signal.pthread_sigmask(signal.SIG_SETMASK, [])
                 env = dict(os.environ)
                 memory = task.limits.memory if task.limits is not None else None
-                enter_group(group, memory, pids_max, own_user=user is None)
+                enter_group(group, memory, options.pids_max, own_user=user is None)
                 if user is not None:
                     _become(user)
                     dress(env, user)

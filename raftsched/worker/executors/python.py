@@ -46,8 +46,8 @@ class PythonService:
     def __init__(
         self,
         pythonpath: Sequence[str],
-        runs_max: int = wire.RUNS_MAX,
-        memory_max: int = wire.MEMORY_MAX,
+        runs_max: int,
+        memory_max: int,
     ) -> None:
         """The process ends after `runs_max` runs, or after the first one that leaves it with more than `memory_max`
         bytes in memory."""

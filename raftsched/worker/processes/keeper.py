@@ -14,8 +14,8 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import FrameType
 
 from raftsched.output.format.spool import STDERR, STDOUT, Capture
@@ -31,8 +31,8 @@ from raftsched.worker.processes.linux import (
     reap_orphans,
     term_tree,
 )
+from raftsched.worker.processes.options import Options
 from raftsched.worker.processes.report_lines import EVERY_MS, ReportLines
-from raftsched.worker.processes.users import PIDS_MAX, User
 from raftsched.worker.processes.wire import receive
 from raftsched.worker.session.shortage import cannot_start, is_shortage
 
@@ -64,15 +64,7 @@ class KeeperContext:
     life_fd: int  # read end of a pipe whose write end only the node has
     lock_fd: int  # held open only: the lock of the data directory
     live_directory: str  # spool files
-    cgroups: str | None = None  # where runs get groups of their own
-    users: Mapping[str, User] = field(default_factory=dict)  # as whom runs may be, by name
-    pids_max: int = PIDS_MAX  # processes of a run in a group, or of a user
-    memory_max: int | None = None  # bytes that a run gets at most
-    http_rules: tuple[tuple[str, ...], tuple[str, ...]] = (
-        (),
-        (),
-    )  # what requests may ask, and must not: core.rules.allowed
-    nice: int = 0  # of runs, beyond that of their keepers
+    options: Options
 
 
 class Tree:
@@ -444,6 +436,6 @@ def keep_attempt(
         done(wire.KILLED, code, wire.NODE_STOPPED)  # nobody asked for that: it is handed back
     else:
         tail = tree.capture.tail()
-        why = blamed(limits, code, tail, tree.used_cpu_s, killed_for_memory, context.memory_max)
+        why = blamed(limits, code, tail, tree.used_cpu_s, killed_for_memory, context.options.memory_max)
         what = describe_exit(code, why)
         done(wire.FAILED, code, wire.failure(what, tail))

@@ -9,13 +9,22 @@ import os
 import pwd
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import msgspec
+
+from raftsched.bounds import SLOTS_MAX
 from raftsched.config.runs import RunsConfig
 from raftsched.core.rules.allowed import PROGRAMS
 from raftsched.core.rules.eligibility import EVERY, may_run_as
 from raftsched.core.subjects.cluster import NoPython
 from raftsched.errors import Exit, StartupError
-from raftsched.worker.processes.users import PIDS_MAX, Confines, User
+from raftsched.worker.processes.options import Options
+from raftsched.worker.processes.users import User
+
+if TYPE_CHECKING:
+    from raftsched.config.node import NodeConfig
+    from raftsched.config.worker import WorkerConfig
 
 NOBODY = "nobody"
 # Of what is shared: a warning.
@@ -180,15 +189,17 @@ def held_back(executors: Sequence[str], found: Sequence[str]) -> str:
     )
 
 
-def confines_of(runs: RunsConfig, run_as: RunAs, slots: int) -> Confines:
-    """For the runner."""
-    return Confines(
+def options_of(config: NodeConfig | WorkerConfig, run_as: RunAs, cgroups: str | None) -> Options:
+    """Returns what the runner gets. `cgroups`: what cgroup.take returned."""
+    return Options(
+        **msgspec.structs.asdict(config.runs.options),
         users=tuple(run_as.users.values()),
-        pids_max=PIDS_MAX if runs.pids_max is None else runs.pids_max,
-        memory_max=runs.memory_max,
-        allow_new_privileges=runs.allow_new_privileges,
-        warm_max=slots,
-        nice=runs.nice,
+        pythonpath=tuple(str(path.absolute()) for path in config.pythonpath),
+        http_allow=config.allowed.http,
+        http_deny=config.allowed.http_deny,
+        cgroups=cgroups,
+        python_processes=SLOTS_MAX,  # the leader gives no more runs than the slots that it is told of
+        warm_max=config.slots,
     )
 
 

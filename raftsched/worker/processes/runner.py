@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from msgspec.structs import replace
 import raftsched
 from raftsched.core.commands import SelfReport
 from raftsched.core.model import GRACE_MS, Outcome, OutputRef, Verdict
-from raftsched.core.rules.allowed import Allowed
 from raftsched.errors import StartupError
 from raftsched.output.keeping.owner_record import owner_of_local
 from raftsched.output.keeping.store import OutputStore, Record
@@ -33,8 +32,8 @@ from raftsched.system.clock import Clock
 from raftsched.worker.processes import cgroup, leftovers, linux, wire
 from raftsched.worker.processes.environment import base_environment
 from raftsched.worker.processes.lease import LeaseSlot
+from raftsched.worker.processes.options import Options, Start
 from raftsched.worker.processes.run_lock import RunLock
-from raftsched.worker.processes.users import CONFINES, Confines
 
 _READ = 256 * 1024
 _MODULE = "raftsched.worker.processes.sentinel"
@@ -91,31 +90,17 @@ class Runner:
         output: OutputStore,
         clock: Clock,
         *,
-        python_processes: int = 8,
-        pythonpath: Sequence[Path] = (),
-        cgroups: str | None = None,
-        python_runs_max: int = wire.RUNS_MAX,
-        python_memory_max: int = wire.MEMORY_MAX,
-        allowed: Allowed | None = None,
+        options: Options,
         umask: int = -1,
-        confines: Confines = CONFINES,
     ) -> None:
         """`directory` is the node's data directory; the caller is its only user (the store's lock sees to that).
-        `python_processes`: how many python runs at a time; no fewer than the node may be given. `cgroups`: what
-        cgroup.take returned. `python_runs_max`, `python_memory_max` (bytes): when a python process is replaced.
-        `allowed`: where requests may go; None: anywhere. `umask`: of what runs; -1: that of this process. `confines`:
-        what holds for all runs."""
+        `umask`: of what runs; -1: that of this process."""
         self._directory = directory
-        self._lock = RunLock(directory / "supervisor.lock", clock, confines.users)
-        self._confines = confines
+        self._lock = RunLock(directory / "supervisor.lock", clock, options.users)
+        self._options = options
         self._output = output
         self._clock = clock
-        self._python_processes = python_processes
-        self._pythonpath = pythonpath
-        self._cgroups = cgroups
         self._umask = umask
-        self._http_rules = (("any",), ()) if allowed is None else (allowed.http, allowed.http_deny)
-        self._python_limits = (python_runs_max, python_memory_max)
         self.on_started: Callable[[int, int], None] = lambda token, started_at_ms: None
         self.on_ended: Callable[[int, RunEnd], None] = lambda token, end: None
         self.on_self_report: Callable[[int, SelfReport], None] = lambda token, said: None
@@ -179,8 +164,8 @@ class Runner:
         """Starts the processes; returns the node's end. Raises OSError, with nothing started and nothing left open."""
         self._reap()
         self._output.clear_live()
-        if self._cgroups is not None:
-            cgroup.sweep(self._cgroups)
+        if self._options.cgroups is not None:
+            cgroup.sweep(self._options.cgroups)
         with contextlib.ExitStack() as failed:
             ours, theirs = socket.socketpair()
             failed.callback(ours.close)
@@ -201,28 +186,21 @@ class Runner:
         env = base_environment(os.environ)
         env["PYTHONPATH"] = os.pathsep.join(p for p in (root, env.get("PYTHONPATH")) if p)
         env[leftovers.VARIABLE] = leftovers.mark_of(lock_fd)
-        argv = [sys.executable, "-P", "-m", _MODULE, str(self._slot_fd), str(lock_fd)]
-        argv += ["--node-fd", str(node_fd), "--life-fd", str(life_fd), "--lock-fd", str(lock_fd)]
-        argv += ["--lease-fd", str(self._slot_fd), "--package-root", root]
-        argv += ["--live-directory", str(self._output.live_directory.absolute())]
-        argv += ["--python-processes", str(self._python_processes)]
-        argv += ["--python-runs-max", str(self._python_limits[0])]
-        argv += ["--python-memory-max", str(self._python_limits[1])]
-        argv.append(f"--open-files={descriptors.given()}")
-        if self._cgroups is not None:
-            argv += ["--cgroups", self._cgroups]
-        for rule in self._http_rules[0]:
-            argv.append(f"--http-allow={rule}")
-        for rule in self._http_rules[1]:
-            argv.append(f"--http-deny={rule}")
-        argv += self._confines.arguments()
-        for path in self._pythonpath:
-            argv += ["--pythonpath", str(path.absolute())]
+        start = Start(
+            options=self._options,
+            node_fd=node_fd,
+            life_fd=life_fd,
+            lock_fd=lock_fd,
+            lease_fd=self._slot_fd,
+            live_directory=str(self._output.live_directory.absolute()),
+            package_root=root,
+            open_files=descriptors.given(),
+        )
         return subprocess.Popen(  # our own interpreter, a list of arguments  # nosec B603
-            argv,
+            [sys.executable, "-P", "-m", _MODULE, start.argument()],
             env=env,
             stdin=subprocess.DEVNULL,
-            pass_fds=(node_fd, life_fd, lock_fd, self._slot_fd),
+            pass_fds=start.descriptors,
             start_new_session=True,
             umask=self._umask,
         )
@@ -284,7 +262,7 @@ class Runner:
         elif isinstance(task, wire.Python):
             memory = task.limits.memory if task.limits is not None else None
             # A warm process could not move itself to a group with less memory: it is not the node's any more.
-            fresh = task.fresh or (memory is not None and (self._cgroups is not None or bool(spec.user)))
+            fresh = task.fresh or (memory is not None and (self._options.cgroups is not None or bool(spec.user)))
         message = wire.Launch(
             spec.token,
             spec.session,

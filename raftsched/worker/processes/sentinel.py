@@ -21,7 +21,8 @@ import traceback
 from raftsched.system.clock import Clock, SystemClock
 from raftsched.worker.processes.lease import LeaseSlot, Watch
 from raftsched.worker.processes.linux import become_subreaper, close_all_but, end_descendants, lives_below, rename
-from raftsched.worker.processes.users import ALLOW_NEW_PRIVILEGES, gain_nothing
+from raftsched.worker.processes.options import read_start
+from raftsched.worker.processes.users import gain_nothing
 
 LATE_MS = 300  # after the keepers began to kill, and long after the supervisor looked; before the lease's end
 
@@ -39,12 +40,11 @@ def stand(supervisor: int, slot: LeaseSlot, clock: Clock) -> None:
 
 
 def main(argv: list[str]) -> None:
-    """`python -m raftsched.worker.processes.sentinel LEASE_FD LOCK_FD ARGUMENTS`, started by runner.py with descriptors
-    that are inherited; ARGUMENTS are the supervisor's."""
-    lease_fd, lock_fd = int(argv[0]), int(argv[1])
+    """`python -m raftsched.worker.processes.sentinel START`, started by runner.py; START is options.Start as JSON."""
+    start = read_start(argv[0])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    gain_nothing(allow_new_privileges=ALLOW_NEW_PRIVILEGES in argv)
+    gain_nothing(allow_new_privileges=start.options.allow_new_privileges)
     become_subreaper()
     node = os.getppid()
     watched, watching = os.pipe()
@@ -54,14 +54,14 @@ def main(argv: list[str]) -> None:
         os.close(watching)
         from raftsched.worker.processes.supervising import main as supervise
 
-        supervise([*(a for a in argv[2:] if a != ALLOW_NEW_PRIVILEGES), "--sentinel-fd", str(watched)])
+        supervise(start, watched)
         sys.exit(0)
     code = 0
     try:
-        close_all_but({0, 1, 2, lease_fd, lock_fd, watching})
+        close_all_but({0, 1, 2, start.lease_fd, start.lock_fd, watching})
         # Who kills every process that has the product's name in its command line means the jobs as well.
         rename(f"job-sentinel of pid {node}")
-        stand(supervisor, LeaseSlot(lease_fd), SystemClock())
+        stand(supervisor, LeaseSlot(start.lease_fd), SystemClock())
     except BaseException:
         code = 70
         traceback.print_exc()

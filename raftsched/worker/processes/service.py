@@ -23,7 +23,8 @@ from raftsched.worker.processes import cgroup, wire
 from raftsched.worker.processes.keeper import CannotStart, KeeperContext, Tree
 from raftsched.worker.processes.limits import confine, enter_group
 from raftsched.worker.processes.linux import close_all_but, die_with_parent, give_way, oom_score
-from raftsched.worker.processes.users import PIDS_MAX, User, become, dress, enter_home
+from raftsched.worker.processes.options import Options
+from raftsched.worker.processes.users import User, become, dress, enter_home
 
 PACKET_HEAD = struct.Struct("<QB")  # token, what to do with it; for OP_RUN the encoded task follows
 OP_RUN, OP_KILL, OP_TIMEOUT = 1, 2, 3
@@ -75,14 +76,13 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Confines:
-    """The confines of a service, which hold from its first moment on: it could not enter them later."""
+    """The confines of a service beside those of all runs. They hold from its first moment on: it could not enter them
+    later."""
 
     user: User | None = None  # None: the node's own
     group: str | None = None  # a cgroup
     memory: int | None = None  # bytes
-    pids_max: int = PIDS_MAX
     oom_score: int | None = None
-    nice: int = 0
 
 
 class Shared:
@@ -152,7 +152,7 @@ def keep_service(
         keeper = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _become_service(keeper, out, err, work, shared, serve, confined)
+            _become_service(keeper, out, err, work, shared, serve, confined, context.options)
         return pid
 
     def collected() -> wire.Collected:
@@ -216,6 +216,7 @@ def _become_service(
     shared: Shared,
     serve: Callable[[socket.socket, Shared], None],
     confined: Confines,
+    options: Options,
 ) -> None:
     """Never returns. What is the service's own dies with its keeper even if somebody kills that one."""
     code = 1
@@ -229,7 +230,7 @@ def _become_service(
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        _confine(confined)
+        _confine(confined, options)
         die_with_parent()  # only now: a change of the user takes it back (prctl(2), PR_SET_PDEATHSIG)
         if os.getppid() != keeper:
             os._exit(1)
@@ -244,13 +245,13 @@ def _become_service(
         os._exit(code)
 
 
-def _confine(confined: Confines) -> None:
+def _confine(confined: Confines, options: Options) -> None:
     """In the service. Raises OSError."""
     user, memory = confined.user, confined.memory
-    give_way(confined.nice)
+    give_way(options.nice)
     if confined.oom_score is not None:
         oom_score(confined.oom_score)  # before the user changes: the file is the node's then
-    enter_group(confined.group, memory, confined.pids_max, own_user=user is None)
+    enter_group(confined.group, memory, options.pids_max, own_user=user is None)
     if user is not None:
         environment = dict(os.environ)
         dress(environment, user)

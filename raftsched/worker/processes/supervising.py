@@ -1,67 +1,32 @@
-"""The start of a supervisor: what its node says to it on the command line."""
+"""The start of a supervisor, with what its node said to it."""
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import signal
 import socket
 
-import msgspec
-
-from raftsched.system import descriptors
-from raftsched.worker.executors.python import PythonService
 from raftsched.worker.processes.keeper import KeeperContext
 from raftsched.worker.processes.lease import LeaseSlot
 from raftsched.worker.processes.linux import become_subreaper
+from raftsched.worker.processes.options import Start
 from raftsched.worker.processes.supervisor import Supervisor
-from raftsched.worker.processes.users import PIDS_MAX, User
 
 
-def main(argv: list[str]) -> None:
+def main(start: Start, sentinel_fd: int) -> None:
     """In the process that sentinel.py forked for it, with descriptors it inherits."""
-    parser = argparse.ArgumentParser(prog="raftsched.worker.processes.supervisor")
-    for name in ("node-fd", "life-fd", "lease-fd", "lock-fd", "sentinel-fd", "python-processes"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    for name in ("python-runs-max", "python-memory-max"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--live-directory", required=True)
-    parser.add_argument("--package-root", required=True)
-    parser.add_argument("--open-files", type=int, default=descriptors.given())
-    parser.add_argument("--cgroups")
-    for name in ("http-allow", "http-deny"):
-        parser.add_argument(f"--{name}", action="append", default=[])
-    parser.add_argument("--users", default="[]")
-    parser.add_argument("--pids-max", type=int, default=PIDS_MAX)
-    parser.add_argument("--memory-max", type=int)
-    parser.add_argument("--warm-max", type=int)
-    parser.add_argument("--nice", type=int, default=0)
-    parser.add_argument("--pythonpath", action="append", default=[])
-    args = parser.parse_args(argv)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # it ends with the node, not by signals to a whole group
-    _restore_pythonpath(args.package_root)
+    _restore_pythonpath(start.package_root)
     become_subreaper()
-    context = KeeperContext(
-        LeaseSlot(args.lease_fd),
-        args.life_fd,
-        args.lock_fd,
-        args.live_directory,
-        args.cgroups,
-        {user.name: user for user in msgspec.json.decode(args.users, type=list[User])},
-        args.pids_max,
-        args.memory_max,
-        (tuple(args.http_allow), tuple(args.http_deny)),
-        args.nice,
-    )
-    os.close(args.lease_fd)
-    node = socket.socket(fileno=args.node_fd)
-    for fd in (args.node_fd, args.life_fd, args.lock_fd, args.sentinel_fd):
+    lease = LeaseSlot(start.lease_fd)
+    context = KeeperContext(lease, start.life_fd, start.lock_fd, start.live_directory, start.options)
+    os.close(start.lease_fd)
+    node = socket.socket(fileno=start.node_fd)
+    for fd in (start.node_fd, start.life_fd, start.lock_fd, sentinel_fd):
         os.set_inheritable(fd, False)
-    python = PythonService(args.pythonpath, args.python_runs_max, args.python_memory_max)
-    more = (args.open_files, args.warm_max)
-    supervisor = Supervisor(node, context, args.sentinel_fd, args.python_processes, python, *more)
+    supervisor = Supervisor(node, context, sentinel_fd, start.open_files)
     gc.disable()
     gc.freeze()  # forked processes do not touch, and so do not copy, what is there now
     supervisor.run()

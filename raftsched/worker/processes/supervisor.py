@@ -58,17 +58,16 @@ class Supervisor:
         node: socket.socket,
         context: KeeperContext,
         sentinel_fd: int,
-        python_processes: int,
-        python: PythonService,
         open_files: int,
-        warm_max: int | None = None,
     ) -> None:
-        """`sentinel_fd`: the read end of a pipe whose write end only the sentinel has. `open_files`: the soft limit for
-        what it starts (-1: none); its own may be higher. `warm_max`: see Pool."""
+        """`sentinel_fd`: the read end of a pipe whose write end only the sentinel has. `open_files`: as options.Start
+        has it."""
         self._open_files = open_files
         self._node = node
         self._sentinel_fd = sentinel_fd
         self._context = context
+        self._options = options = context.options
+        self._users = {user.name: user for user in options.users}
         self._clock = SystemClock()
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[], None]] = {}
@@ -84,7 +83,9 @@ class Supervisor:
         self._out: list[bytes] = []
         self._unsent = b""
         self._stopping = False
-        self._pool = Pool(self, self._clock, python, self._http_service, python_processes, warm_max)
+        python = PythonService(options.pythonpath, options.python_runs_max, options.python_memory_max)
+        most, warm = options.python_processes, options.warm_max
+        self._pool = Pool(self, self._clock, python, self._http_service, most, warm)
 
     def run(self) -> None:
         """Until the node is gone or asked for the end."""
@@ -218,12 +219,12 @@ class Supervisor:
                 self._pool.launch(launch)
                 return
             task: wire.Exec = wire.decode_task(launch.task)
-            context = self._context
+            context, options = self._context, self._options
             limits = task.limits
-            task = msgspec.structs.replace(task, limits=capped(limits, context.memory_max))
-            group = cgroup.of_run(context.cgroups, launch.token)
-            user = context.users[launch.user] if launch.user else None
-            spawn = spawner(task, group, user, context.pids_max, context.nice)
+            task = msgspec.structs.replace(task, limits=capped(limits, options.memory_max))
+            group = cgroup.of_run(options.cgroups, launch.token)
+            user = self._users[launch.user] if launch.user else None
+            spawn = spawner(task, options, group, user)
             pid, control = self._fork(lambda end: keep_attempt(context, end, launch, spawn, limits, group, task.hidden))
         except OSError as exc:  # whatever it is, nothing of the run was at work, and it is not the run's own fault
             self.emit(wire.encode(wire.not_begun(launch.token, cannot_start(exc), self._clock.wall_ms())))
@@ -309,22 +310,20 @@ class Supervisor:
     def start_service(
         self, kind: str, session: int, serve: Serve, user: str = "", memory: int | None = None
     ) -> Service:
-        context = self._context
+        context, options = self._context, self._options
         page = Page()
 
         def confines() -> Confines:
             """In its keeper."""
             self._forget_runs()
             if kind != "python":
-                return Confines(nice=context.nice)
-            limits = capped(wire.Limits(memory), context.memory_max)
+                return Confines()
+            limits = capped(wire.Limits(memory), options.memory_max)
             return Confines(
-                context.users[user] if user else None,
-                cgroup.of_service(context.cgroups, os.getpid()),
+                self._users[user] if user else None,
+                cgroup.of_service(options.cgroups, os.getpid()),
                 limits.memory if limits is not None else None,
-                context.pids_max,
                 OOM_SCORE,
-                context.nice,
             )
 
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -361,7 +360,8 @@ class Supervisor:
             # Loaded where it is needed: asyncio and ssl would double the size of every process forked from here.
             from raftsched.worker.executors.http import HttpService
 
-            HttpService(self._context.live_directory, *self._context.http_rules).run(work)
+            options = self._options
+            HttpService(self._context.live_directory, options.http_allow, options.http_deny).run(work)
 
         return serve
 

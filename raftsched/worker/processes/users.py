@@ -16,8 +16,6 @@ import msgspec
 
 from raftsched.worker.processes.linux import change_process
 
-PIDS_MAX = 4_096  # of a run in a group, or of a user where there is none: what makes more makes them without end
-ALLOW_NEW_PRIVILEGES = "--allow-new-privileges"  # an argument of the sentinel
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _CAPABILITY_V3 = 0x20080522
@@ -38,30 +36,6 @@ class User(msgspec.Struct, array_like=True, frozen=True):
     def variables(self) -> dict[str, str]:
         """Returns the variables that a login sets in the environment (environ(7))."""
         return {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, "SHELL": self.shell}
-
-
-class Confines(msgspec.Struct, frozen=True, kw_only=True):
-    """The confines of all runs of a node, whatever their jobs say."""
-
-    users: tuple[User, ...] = ()  # as whom runs may be, other than the node's own
-    pids_max: int = PIDS_MAX
-    memory_max: int | None = None  # bytes; None: as much as there is
-    allow_new_privileges: bool = False
-    warm_max: int | None = None  # processes for python, idle ones included, unless more are at work
-    nice: int = 0  # of runs, beyond that of the node
-
-    def arguments(self) -> list[str]:
-        """Returns the arguments for the supervisor."""
-        found = ["--users", msgspec.json.encode(self.users).decode(), "--pids-max", str(self.pids_max)]
-        found += ["--nice", str(self.nice)]
-        if self.memory_max is not None:
-            found += ["--memory-max", str(self.memory_max)]
-        if self.warm_max is not None:
-            found += ["--warm-max", str(self.warm_max)]
-        return [*found, ALLOW_NEW_PRIVILEGES] if self.allow_new_privileges else found
-
-
-CONFINES = Confines()
 
 
 def gain_nothing(*, allow_new_privileges: bool) -> None:

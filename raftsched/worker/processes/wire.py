@@ -23,8 +23,6 @@ PACKET_MAX = 160 * 1024  # under the default socket buffer
 OUTPUT_MAX = 1024 * 1024  # bytes of output that are kept where nobody says how many
 ERROR_MAX = 1024  # bytes of UTF-8
 _CUT = " ... "  # in place of what is left out of a line
-RUNS_MAX = 10_000  # of one python process; it starts anew then
-MEMORY_MAX = 512 << 20  # bytes that a python process may have in memory after a run
 
 # ---------------------------------------------------------------- what to run
 

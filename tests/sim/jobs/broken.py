@@ -13,7 +13,7 @@ from raftsched.core import commands as c
 from raftsched.core.apply import dispatch
 from raftsched.core.apply.cluster import membership
 from raftsched.core.apply.jobs import bulk as apply_operations
-from raftsched.core.apply.jobs import firing, manual
+from raftsched.core.apply.jobs import firing, manual, overlap
 from raftsched.core.apply.jobs.due import set_due
 from raftsched.core.apply.resources import queue_edits
 from raftsched.core.apply.runs import attempts, finish, run_keys
@@ -180,7 +180,7 @@ def reports_of_old_tokens() -> Iterator[None]:
 @contextmanager
 def kill_ends() -> Iterator[None]:
     """A kill ends the attempt at once instead of asking its worker."""
-    real = firing.end_or_ask
+    real = overlap.end_or_ask
 
     def end_or_ask(tx: Tx, job: Any, instance: Any, reason: str) -> None:
         real(tx, job, instance, reason)
@@ -189,7 +189,7 @@ def kill_ends() -> Iterator[None]:
 
     from raftsched.core.apply.runs import by_hand
 
-    with patch.object(firing, "end_or_ask", end_or_ask), patch.object(by_hand, "end_or_ask", end_or_ask):
+    with patch.object(overlap, "end_or_ask", end_or_ask), patch.object(by_hand, "end_or_ask", end_or_ask):
         yield
 
 
@@ -377,8 +377,8 @@ def held_for_ever() -> Iterator[None]:
 @contextmanager
 def nothing_owed() -> Iterator[None]:
     """A missed run is forbidden like one that is in time."""
-    real = firing.refused_by_overlap
-    with patch.object(firing, "refused_by_overlap", lambda tx, job, owed=0: real(tx, job)):
+    real = overlap.refused_by_overlap
+    with patch.object(firing, "refused_by_overlap", lambda tx, job, may_wait=0: real(tx, job)):
         yield
 
 

@@ -7,17 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from raftsched.api.jobs import explain as explain_job
-from raftsched.api.runs import events, explain
+from raftsched.api.runs import events
 from raftsched.client import (
     models,
-    models_bulk,
-    models_cluster,
     models_generated,
     spec,
     spec_generated,
 )
-from raftsched.surface import job_shapes, jobs, jobs_generated, runs
+from raftsched.surface import job_shapes, jobs, jobs_generated
 
 
 def given(kind: type[msgspec.Struct]) -> set[str]:
@@ -47,19 +44,6 @@ def test_filters() -> None:
     "read, answered",
     [
         (models_generated.Job, given(job_shapes.JobOut) | given(jobs_generated.JobShown)),
-        (models.Instance, given(runs.InstanceOut)),
-        (models.DeadLetter, given(runs.InstanceOut) | given(runs.DeadLetterOut)),
-        (models.Attempt, given(runs.AttemptOut)),
-        (models.Output, given(runs.OutputOut)),
-        (models_cluster.JobExplanation, given(explain_job.JobExplainOut)),
-        (models_cluster.Explanation, given(explain.ExplainOut)),
-        (models_cluster.WhyThen, given(explain.ThenOut)),
-        (models_cluster.WhyThere, given(explain.ThereOut)),
-        (models_cluster.Wait, given(explain.WaitOut)),
-        (models_cluster.Gap, given(explain.GapOut)),
-        (models_cluster.StepTaken, given(explain.StepOut)),
-        (models_bulk.Stats, given(runs.StatsOut)),
-        (models_bulk.Distribution, given(runs.DistributionOut)),
     ],
 )
 def test_what_is_read(read: type[msgspec.Struct], answered: set[str]) -> None:

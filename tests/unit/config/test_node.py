@@ -15,7 +15,6 @@ from raftsched.config.work import parse_labels
 from raftsched.core.rules.allowed import Allowed
 from raftsched.raft import RaftOptions, elections
 from raftsched.raft.proposals.committed import FRESH_MS
-from raftsched.worker.processes import wire
 
 PEERS = "n1=127.0.0.1:7501,n2=127.0.0.1:7502,n3=127.0.0.1:7503"
 BASE = {"id": "n1", "data": "/var/lib/n1"}
@@ -192,9 +191,9 @@ def test_when_elections_begin() -> None:
 
 def test_when_python_processes_are_replaced() -> None:
     config = build({**BASE, "python_runs_max": "1", "python_memory_max": "2GiB"})
-    assert (config.python_runs_max, config.python_memory_max) == (1, 2 << 30)
+    assert (config.runs.options.python_runs_max, config.runs.options.python_memory_max) == (1, 2 << 30)
     usual = build(BASE)
-    assert (usual.python_runs_max, usual.python_memory_max) == (wire.RUNS_MAX, wire.MEMORY_MAX)
+    assert (usual.runs.options.python_runs_max, usual.runs.options.python_memory_max) == (10_000, 512 << 20)
 
 
 def test_a_bad_file_is_one_line(tmp_path: Path) -> None:

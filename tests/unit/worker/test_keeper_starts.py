@@ -17,9 +17,11 @@ from raftsched.worker.processes import keeper, wire
 from raftsched.worker.processes.keeper import CannotStart, KeeperContext, Tree, keep_attempt
 from raftsched.worker.processes.lease import LeaseSlot
 from raftsched.worker.processes.linux import become_subreaper, term_tree
+from raftsched.worker.processes.options import Options
 from raftsched.worker.processes.service import Confines, Shared, _become_service
 from tests.support.patience import patient
 
+OPTIONS = Options(python_runs_max=1, python_memory_max=1, pids_max=1, nice=0)
 LAUNCH = wire.Launch(7, 1, "exec", 60_000, 1_000, b"")
 
 
@@ -28,7 +30,7 @@ def context(tmp_path: Path) -> Iterator[KeeperContext]:
     slot, slot_fd = LeaseSlot.create()
     slot.store(1, SystemClock().boot_ms() + 60_000)
     life, life_end = os.pipe()
-    yield KeeperContext(slot, life, life, str(tmp_path))
+    yield KeeperContext(slot, life, life, str(tmp_path), OPTIONS)
     for fd in (slot_fd, life, life_end):
         os.close(fd)
     slot.close()
@@ -96,7 +98,7 @@ def test_a_service_is_reached_by_sigterm() -> None:
             shared, keeper = Shared(), os.getpid()
             pid = os.fork()
             if pid == 0:
-                _become_service(keeper, 1, 2, theirs, shared, serve, Confines())
+                _become_service(keeper, 1, 2, theirs, shared, serve, Confines(), OPTIONS)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         ours.settimeout(patient(20))
         assert ours.recv(1_000) == b"[]"

@@ -27,7 +27,7 @@ class House:
         self.tokens = 0
         self.killed: list[int] = []
         self.users: list[str] = []
-        self.pool = Pool(self, self, PythonService([]), lambda: lambda work, shared: None, 100, 10)
+        self.pool = Pool(self, self, PythonService([], 1, 1), lambda: lambda work, shared: None, 100, 10)
 
     def boot_ms(self) -> int:
         return self.now

@@ -1,21 +1,21 @@
-"""Schedule, fire: due times become instances. Misfire and overlap are decided here, in the log's order."""
+"""Schedule, fire: due times become instances. Which of them run is decided here, in the log's order: misfire, overlap,
+catch-up."""
 
 from __future__ import annotations
 
 from itertools import groupby
 
 from raftsched.bounds import TIME_MAX_MS
-from raftsched.core.actions import InstanceFired, KillAsked
-from raftsched.core.apply.indexes import listed_by_job, waits_in_line, waits_in_ready
+from raftsched.core.actions import InstanceFired
 from raftsched.core.apply.jobs.due import clear_unscheduled, is_unscheduled, set_due, take_due
+from raftsched.core.apply.jobs.new_instances import add_instance, new_instance
+from raftsched.core.apply.jobs.overlap import refused_by_overlap, replace_active, too_many_active
 from raftsched.core.apply.jobs.several import (
-    clear,
     first_due,
     follow_first,
     has_all_runs,
     is_delay,
     leave_out,
-    pairs,
     set_excluded,
     set_next,
     settle_unscheduled,
@@ -32,22 +32,13 @@ from raftsched.core.apply.jobs.times import (
     plausible,
     together,
 )
-from raftsched.core.apply.runs.chain import Chain
-from raftsched.core.apply.runs.conditions import become_ready
-from raftsched.core.apply.runs.finish import finish, settle
-from raftsched.core.apply.runs.parts import ask_to_end
-from raftsched.core.apply.runs.run_keys import permit_of
-from raftsched.core.apply.runs.watches import watch
-from raftsched.core.apply.steps import add_step
+from raftsched.core.apply.runs.finish import settle
 from raftsched.core.apply.tx import Tx
 from raftsched.core.apply.versions import STALE
 from raftsched.core.commands import Accepted, Answer, Fire, Rejected, ScheduleJob, TriggerFire, TriggerSchedule
 from raftsched.core.ids import instance_key
-from raftsched.core.levels import DELAYS_FOLLOW_EACH_RUN, MISSED_RUN_WAITS
+from raftsched.core.levels import MISSED_RUN_WAITS
 from raftsched.core.model import (
-    ASKED_FOR,
-    FINAL,
-    Instance,
     InstanceState,
     Job,
     JobState,
@@ -56,11 +47,8 @@ from raftsched.core.model import (
     StepKind,
     Trigger,
     TriggerState,
-    scheduled_instance,
 )
-from raftsched.core.rules.concurrency import can_start, concurrency_limit
-from raftsched.core.subjects.changes import InstanceEvent
-from raftsched.core.tables import Table, after, by_job_key, from_by_job, u64
+from raftsched.core.rules.concurrency import concurrency_limit
 
 Delays = dict[int, int]  # the jitter of each time that has one
 _SCHEDULED, _REPLACE = JobState.SCHEDULED, Overlap.REPLACE
@@ -244,8 +232,8 @@ def _run_times(tx: Tx, job: Job, times: list[int], sources: Sources, delays: Del
             if source is not None and _was_run(tx, job, nominal, source.trigger):
                 continue
             if not (trigger.once or is_once(nominal, sources)):
-                owed = room if every or nominal in late else 0
-                if not refused and (too_many_active(tx, job) or refused_by_overlap(tx, job, owed)):
+                may_wait = room if every or nominal in late else 0
+                if not refused and (too_many_active(tx, job) or refused_by_overlap(tx, job, may_wait)):
                     # Nothing ends within one command: what is refused now is refused to all the later ones too.
                     refused = True
                     rest = [t for t in times if t >= nominal and not is_once(t, sources)]
@@ -307,190 +295,13 @@ def _start(tx: Tx, job: Job, nominal_at_ms: int, missed: bool, delay_ms: int, so
         return
     since_ms = replace_active(tx, job)
     job.runs += 1
-    request = unused_request(tx, job, nominal_at_ms)
-    why = "missed" if missed else None
-    made = add_instance(tx, job, nominal_at_ms, request, None, job.policy.priority, why, since_ms, source, delay_ms)
-    tx.actions.append(InstanceFired(tx.now - made.due_at_ms))
-
-
-def too_many_active(tx: Tx, job: Job) -> Rejected | None:
-    """Refuses one more active instance when the job has as many as any job may have."""
-    limit = tx.meta.settings.active_max
-    if job.active < limit:
-        return None
-    return Rejected("too-many", f"{job.active} runs of this job are active; {limit} is the limit.")
-
-
-def refused_by_overlap(tx: Tx, job: Job, owed: int = 0) -> Rejected | None:
-    """Refuses one more active instance when the overlap policy forbids it. One between attempts counts as active.
-    `owed`: of one that makes up for a missed time, how many of these may wait behind the others."""
-    policy = job.policy.overlap
-    if can_start(job) or policy in (Overlap.ALLOW, Overlap.REPLACE):
-        return None
-    limit = 0
-    if policy is not Overlap.FORBID:
-        limit = 1 if policy is Overlap.QUEUE_ONE else tx.meta.settings.queue_all_max
-    if job.held < max(limit, owed):
-        return None
-    going = "A run is" if job.active == 1 else f"{job.active} runs are"
-    return Rejected(
-        "illegal-transition",
-        f"{going} active and the job's overlap policy allows no other; wait for an end or kill one first.",
-    )
-
-
-def replace_active(tx: Tx, job: Job, exclude: bytes | None = None) -> int | None:
-    """Under the policy "replace", ends the oldest to make room for one more (`exclude`, when it exists already).
-    Returns since when the first of those waited for a worker, None when none did. The run that replaces it counts as
-    waiting as long: where workers are scarce no run of the job would ever start otherwise."""
-    if job.policy.overlap is not _REPLACE:
-        return None
-    limit = concurrency_limit(job.policy)
-    if limit is None or job.active < limit:
-        return None
-    return kill_active(tx, job, "replaced", exclude, keep_newest=limit - 1)
-
-
-def add_instance(
-    tx: Tx,
-    job: Job,
-    nominal_at_ms: int,
-    request: int,
-    params: bytes | None,
-    priority: int,
-    why: str | None,
-    since_ms: int | None = None,
-    source: Source | None = None,
-    delay_ms: int = 0,
-    chain: Chain | None = None,
-) -> Instance:
-    """Makes an instance of the job and lets it wait. The caller does not change it. `why`: None, its time came; else a
-    code: "missed" (it is made up for), "manual", "backfill", "after". `since_ms`: since when it counts as waiting, if
-    not from now. `source`: the one of several triggers that it comes from. `delay_ms`: its jitter. `chain`: its place
-    in a workflow."""
-    instance = Instance(
-        job_id=job.id,
-        nominal_at_ms=nominal_at_ms,
-        request=request,
-        state=_WAITING,
-        job_revision=job.revision,
-        priority=priority,
-        created_at_ms=tx.now,
-        modified_at_ms=tx.now,
-        ready_at_ms=tx.now if since_ms is None else min(since_ms, tx.now),
-        params=params,
-    )
+    made = new_instance(tx, job, nominal_at_ms, unused_request(tx, job, nominal_at_ms), since_ms)
     trigger, anchor_ms = job.policy.trigger, job.anchor_at_ms
     if source is not None:
         trigger, anchor_ms = source.trigger, source.anchor_ms
-        instance.trigger = trigger.id
-    if job.policy.concurrency is not None:
-        instance.permit = permit_of(job, params)
-    instance.jitter_ms = delay_ms
-    if trigger.once and why not in ASKED_FOR and anchor_ms > nominal_at_ms + instance.jitter_ms:
-        instance.overdue_ms = anchor_ms - nominal_at_ms - instance.jitter_ms
-    if job.policy.expires_ms:
-        since = tx.now if why in ASKED_FOR else nominal_at_ms + instance.jitter_ms
-        instance.expires_at_ms = since + job.policy.expires_ms
-    add_step(tx, instance, _CREATED, why)
-    if job.policy.notify and why not in ASKED_FOR:
-        watch(job, instance)
-    if chain is not None:
-        chain.note(tx, instance)
-    key = instance.key
-    job.gap = None
-    job.last_instance = key
-    enqueue(tx, job, instance)
-    if listed_by_job(job, instance):
-        tx.view.put(Table.BY_JOB, by_job_key(key), bytes((instance.state,)))
-    tx.put_new(instance, key)
-    return instance
-
-
-def enqueue(tx: Tx, job: Job, instance: Instance) -> None:
-    """Makes a WAITING instance active: held behind others of its job, or ready for a worker."""
-    waits = not can_start(job)
-    job.active += 1
-    if job.triggers or is_delay(job.policy.trigger):
-        _stop_delays(tx, job)
-    if waits:
-        instance.reason = "overlap"
-        add_step(tx, instance, StepKind.HELD)
-        instance.held = True
-        instance.wake_at_ms = instance.expires_at_ms
-        job.held += 1
-    else:
-        become_ready(tx, job, instance)
-
-
-def _stop_delays(tx: Tx, job: Job) -> None:
-    """Takes their times from triggers with a fixed delay, which count from the end of what is active now. One that is
-    due already keeps its time, and is fired."""
-    if tx.meta.level < DELAYS_FOLLOW_EACH_RUN:
-        return
-    if not job.triggers:
-        if job.fire_at_ms is not None and job.fire_at_ms > tx.now:
-            set_due(job, None)
-        return
-    for trigger, state in pairs(job):
-        if is_delay(trigger) and state.fire_at_ms is not None and state.fire_at_ms > tx.now:
-            clear(state)
-    follow_first(tx, job)
-
-
-def kill_active(tx: Tx, job: Job, reason: str, exclude: bytes | None = None, keep_newest: int = 0) -> int | None:
-    """Ends instances that have not started, and asks those that run to end: oldest first, all but the `keep_newest`
-    newest. Returns since when the first of them waited for a worker, None when none did."""
-    keys = active_instances(tx, job, exclude)
-    since_ms = None
-    for key in keys[: len(keys) - keep_newest]:
-        instance = tx.instance(key)
-        if instance is not None:
-            if (waits_in_ready(instance) or waits_in_line(instance)) and (
-                since_ms is None or instance.ready_at_ms < since_ms
-            ):
-                since_ms = instance.ready_at_ms
-            end_or_ask(tx, job, instance, reason)
-    return since_ms
-
-
-def end_or_ask(tx: Tx, job: Job, instance: Instance, reason: str) -> None:
-    """Kills an instance. An attempt ends by its worker's report only, so one that runs is asked to end; one that does
-    not run is KILLED at once. The caller stores the job and settles it."""
-    if instance.state in FINAL:
-        return
-    attempt = instance.live
-    if attempt is None and instance.parts is not None and instance.state is InstanceState.RUNNING:
-        ask_to_end(tx, instance, reason)
-    elif attempt is None:
-        instance.reason = reason
-        finish(tx, job, instance, "kill")
-    else:
-        if not instance.kill_asked:
-            instance.kill_asked = True
-            instance.reason = reason
-            add_step(tx, instance, StepKind.KILL_ASKED, reason, attempt.token)
-            tx.events.instance(instance, InstanceEvent.KILL_ASKED)
-        tx.actions.append(KillAsked(attempt.node, attempt.session, attempt.token))
-    tx.put_instance(instance)
-
-
-def active_instances(tx: Tx, job: Job, exclude: bytes | None = None) -> list[bytes]:
-    """Returns the keys of the job's instances that are not final, but for one, oldest first. They are searched from the
-    newest on, as many as are counted: the history may be much longer."""
-    keys: list[bytes] = []
-    own = scheduled_instance(job)
-    if own is not None and own != exclude:
-        instance = tx.instance(own)
-        if instance is not None and instance.state not in FINAL:
-            keys.append(own)
-    prefix = u64(job.id)
-    if len(keys) < job.active:
-        for row, state in tx.view.scan(Table.BY_JOB, prefix, after(prefix), reverse=True):
-            key = from_by_job(row)
-            if state[0] not in FINAL and key != exclude:
-                keys.append(key)
-                if len(keys) >= job.active:
-                    break
-    keys.sort()
-    return keys
+        made.trigger = trigger.id
+    made.jitter_ms = delay_ms
+    if trigger.once and anchor_ms > nominal_at_ms + delay_ms:
+        made.overdue_ms = anchor_ms - nominal_at_ms - delay_ms
+    add_instance(tx, job, made, "missed" if missed else None)
+    tx.actions.append(InstanceFired(tx.now - made.due_at_ms))

@@ -7,7 +7,7 @@ from functools import partial
 from raftsched.bounds import TIME_MAX_MS
 from raftsched.core.apply.indexes import tag_job, waits_in_line
 from raftsched.core.apply.jobs.due import clear_unscheduled, is_unscheduled, mark_unscheduled, set_due, take_due
-from raftsched.core.apply.jobs.firing import active_instances, kill_active
+from raftsched.core.apply.jobs.overlap import active_instances, kill_active
 from raftsched.core.apply.jobs.several import (
     follow_first,
     has_all_runs,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from raftsched.core.apply.jobs.due import mark_unscheduled, set_due, take_due
-from raftsched.core.apply.jobs.firing import add_instance, refused_by_overlap, replace_active, too_many_active
+from raftsched.core.apply.jobs.new_instances import add_instance, new_instance
+from raftsched.core.apply.jobs.overlap import refused_by_overlap, replace_active, too_many_active
 from raftsched.core.apply.jobs.several import follow_first, leave_out, waits_for_end
 from raftsched.core.apply.jobs.skips import note_gap
 from raftsched.core.apply.keys import once
@@ -40,10 +41,12 @@ def _run_now(tx: Tx, c: RunNow) -> Answer:
     refused = too_many_active(tx, job) or refused_by_overlap(tx, job) or refused_by_key(job, c.params)
     if refused is not None:
         return refused
-    since_ms = replace_active(tx, job)
+    made = new_instance(tx, job, tx.now, c.request, replace_active(tx, job))
+    made.params = c.params
+    if c.priority is not None:
+        made.priority = c.priority
     job.modified_at_ms = tx.now
-    priority = job.policy.priority if c.priority is None else c.priority
-    add_instance(tx, job, tx.now, c.request, c.params, priority, "manual", since_ms)
+    add_instance(tx, job, made, "manual")
     tx.put_job(job)
     return Accepted(job=job, instance=key, created=True)
 
@@ -135,7 +138,7 @@ def _backfill(tx: Tx, c: Backfill) -> Answer:
             "too-many", f"{len(times)} runs are asked for; {max(0, room)} more of this job may be active at a time."
         )
     for nominal in times:
-        add_instance(tx, job, nominal, BACKFILL, None, job.policy.priority, "backfill")
+        add_instance(tx, job, new_instance(tx, job, nominal, BACKFILL), "backfill")
     if times:
         job.modified_at_ms = tx.now
         tx.put_job(job)

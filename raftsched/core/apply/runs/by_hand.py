@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from raftsched.core.apply.indexes import listed_by_job
-from raftsched.core.apply.jobs.firing import end_or_ask, enqueue, refused_by_overlap, replace_active, too_many_active
+from raftsched.core.apply.jobs.new_instances import enqueue
+from raftsched.core.apply.jobs.overlap import end_or_ask, refused_by_overlap, replace_active, too_many_active
 from raftsched.core.apply.keys import once
 from raftsched.core.apply.refusals import no_instance
 from raftsched.core.apply.runs.downstream import run_on_from

@@ -11,13 +11,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from raftsched.core.apply.jobs.firing import (
-    add_instance,
-    end_or_ask,
-    refused_by_overlap,
-    replace_active,
-    too_many_active,
-)
+from raftsched.core.apply.jobs.new_instances import add_instance, new_instance
+from raftsched.core.apply.jobs.overlap import end_or_ask, refused_by_overlap, replace_active, too_many_active
 from raftsched.core.apply.jobs.skips import skipped_record
 from raftsched.core.apply.refusals import no_instance
 from raftsched.core.apply.runs.by_hand import reopen, wait_again
@@ -147,9 +142,9 @@ def _begin(tx: Tx, job: Job, after: After, root: bytes, cause: bytes, came: dict
     nominal_at_ms, _, request = split_instance(key)
     reason = _why_not(tx, job)
     if reason is None:
-        since_ms = replace_active(tx, job)
+        made = new_instance(tx, job, nominal_at_ms, request, replace_active(tx, job))
         job.runs += 1
-        add_instance(tx, job, nominal_at_ms, request, None, job.policy.priority, FOLLOWED, since_ms, chain=chain)
+        add_instance(tx, job, made, FOLLOWED, chain)
     else:
         _skip(tx, job, nominal_at_ms, request, reason, chain)
     settle(tx, job)

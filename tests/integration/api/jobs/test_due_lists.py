@@ -113,7 +113,7 @@ def test_a_job_that_gets_its_time_between_two_looks_is_listed_once(
     tmp_path: Path, trigger: dict[str, str], reads: int
 ) -> None:
     async def test(call: Client) -> None:
-        call.cluster.apply(BringNear(far_day(call.cluster.clock.wall), 100))
+        call.cluster.apply(PromoteDue(far_day(call.cluster.clock.wall), 100))
         made = await make(call, trigger=trigger), await make(call, trigger={"in": "4000d"})
         read, left = call.context.read, [reads]
 
