@@ -1,4 +1,4 @@
-"""What records of the client do not show when they are printed."""
+"""Methods that hide parts of records where these are printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who a caller is taken for."""
+"""The caller, as the cluster takes them by what they showed."""
 
 from __future__ import annotations
 
