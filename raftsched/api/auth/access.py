@@ -43,6 +43,7 @@ from raftsched.core.subjects.access import ACCESS_KEY, OIDC_KEY, Access, Oidc, R
 from raftsched.core.tables import ReadView, Table
 from raftsched.errors import KINDS, RaftschedError
 from raftsched.security.shown import path_without_secrets
+from raftsched.surface.jobs import CREATE
 
 TOKENS_SEEN_MAX = 1_000  # remembered until something is applied
 LOOK_S = 1.0  # between two looks whether the reader of a stream may go on
@@ -193,7 +194,7 @@ def refused_create(ctx: ApiContext, address: str, refused: RaftschedError, call:
     status = KINDS[found.code].status
     if status in STATUSES:
         actor = call.caller.name or (refused.actor if isinstance(refused, Problem) else "")
-        note_refusal(ctx, status, "POST", "/v1/jobs", actor, address)
+        note_refusal(ctx, status, CREATE.method, CREATE.path, actor, address)
     return found
 
 

@@ -27,6 +27,7 @@ from raftsched.surface.audit import ChainOut, ChainsOut, RecordOut, RefusedOut, 
 
 _KINDS = dict(enumerate(RINGS))
 _LISTING = "audit"
+_ROOT = surface.LIST.path.rpartition("/")[0]  # of all addresses that are resources
 _KEY_BYTES = 12  # of a cursor: a key without its ring
 
 _encode = msgspec.json.Encoder().encode
@@ -123,8 +124,8 @@ def _is_of(note: Record, resource: str) -> bool:
     first, _, _ = note.operation.partition("_")
     return (
         resource == first
-        or note.resource.startswith((f"/v1/{resource}/", f"/v1/{resource}:"))
-        or (note.resource == f"/v1/{resource}")
+        or note.resource.startswith((f"{_ROOT}/{resource}/", f"{_ROOT}/{resource}:"))
+        or note.resource == f"{_ROOT}/{resource}"
     )
 
 

@@ -47,6 +47,7 @@ from raftsched.core.subjects.webhook import (
 )
 from raftsched.core.tables import ReadView
 from raftsched.errors import RaftschedError
+from raftsched.surface import runs
 from raftsched.surface import webhooks as surface
 from raftsched.surface.scalars import Nothing
 from raftsched.surface.webhooks import RotateIn, WebhookMade, WebhookOut
@@ -98,7 +99,7 @@ WEBHOOKS = NamedResource(
     surface.WEBHOOKS,
     rows=ROWS,
     name_rules=(names.WEBHOOK,),
-    absent='There is no webhook "{0}"; POST to /v1/webhooks creates one.',
+    absent=f'There is no webhook "{{0}}"; POST to {surface.CREATE.path} creates one.',
     unmet="the webhook does not exist; leave it out to create it",
     shown=_shown,
     as_put=lambda webhook: as_given(webhook.spec),
@@ -163,7 +164,7 @@ async def test(ctx: ApiContext, call: Call[Nothing]) -> web.Response:
     with ctx.read() as view:
         row = accepted.row or requested_instance(view, accepted.instance)
         shown = instance_json(row, JobNames(view))
-    return reply(shown, 202, {"Location": f"/v1/instances/{instance_text(accepted.instance)}"})
+    return reply(shown, 202, {"Location": runs.GET.path.format(id=instance_text(accepted.instance))})
 
 
 def _made_for(spec: WebhookSpec, secret: bytes) -> bytes:
@@ -195,5 +196,5 @@ def _made(
     own = current if made and (current == made or again) else b""
     fields: dict[str, Any] = msgspec.structs.asdict(shown)
     out = WebhookMade(**fields, secret=encode_secret(own) if own else None)
-    location = f"/v1/webhooks/{name}" if accepted.created and is_new else None
+    location = surface.GET.path.format(name=name) if accepted.created and is_new else None
     return reply_tagged(call.request, out, webhook.revision, location)
