@@ -1,6 +1,6 @@
 """Writes what is made from the API as raftsched/surface has it, for each of its modules M:
 
-- raftsched/surface/plain/M.py: the addresses of its operations and the values of its enumerations, as text alone
+- raftsched/surface/plain/M.py: the addresses of its operations, the values of its enumerations, and other words
 - raftsched/client/generated/M.py: the client's records and typed dictionaries, and the enumerations as Literals
 - raftsched/client/generated/M_given.py: the typed dictionaries, where records have the same names
 - raftsched/client/generated/M_calls.py: classes of methods that make one call
@@ -54,7 +54,6 @@ KNOWN = {
     **dict.fromkeys(("JobVersion", "job_condition"), "raftsched.client.refs"),
     **dict.fromkeys(("JobDefaults", "JobSpec"), "raftsched.client.spec_generated"),
     "Job": "raftsched.client.models_generated",
-    "JobFilter": "raftsched.client.spec",
     **dict.fromkeys(("Transport", "encode", "items"), "raftsched.client.transport"),
     **dict.fromkeys(("condition", "conditions", "own_key", "said", "segment"), "raftsched.client.wire"),
     **dict.fromkeys(("DeadFilter", "InstanceFilter", "StatsFilter", "WorkflowFilter"), "raftsched.client.spec"),
@@ -109,6 +108,15 @@ def enumerations(name: str) -> dict[str, tuple[Any, ...]]:
     }
 
 
+def words(name: str) -> dict[str, tuple[str, ...]]:
+    """Returns the constants of a subject that are words, such as the names of parameters."""
+    return {
+        constant: value
+        for constant, value in vars(modules()[name]).items()
+        if isinstance(value, tuple) and _is_own(name, constant) and all(isinstance(one, str) for one in value)
+    }
+
+
 def structs(name: str, *, dicts: bool = False) -> dict[type[Any], Class]:
     """Returns the structs of a subject that are records of the client, or with `dicts` what is given."""
     module = modules()[name]
@@ -151,7 +159,7 @@ def _values(literal: Any) -> tuple[Any, ...]:
 
 def render_plain(name: str) -> str:
     lines = [f'{constant} = "{one.path}"' for constant, one in operations(name).items()]
-    values = [f"{upper(constant)} = {given!r}" for constant, given in enumerations(name).items()]
+    values = [f"{upper(constant)} = {given!r}" for constant, given in (enumerations(name) | words(name)).items()]
     return "\n".join([HEAD.format(name=name), *lines, "", *values, ""]) if lines or values else ""
 
 

@@ -259,9 +259,7 @@ def _answered(module: ModuleType, name: str) -> list[str]:
     for node in struct.body:
         if isinstance(node, ast.AnnAssign):
             assert isinstance(node.target, ast.Name)
-            kind = ast.unparse(node.annotation)
-            if node.target.id.endswith("_at"):
-                kind = kind.replace("str", "datetime")
+            kind = ast.unparse(node.annotation).replace("TimeText", "datetime")
             if node.value is not None:
                 kind += f" = {ast.unparse(node.value)}"
             lines.append(f"    {node.target.id}: {kind}{source[node.lineno - 1][node.end_col_offset :]}")

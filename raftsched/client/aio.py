@@ -12,28 +12,25 @@ from typing import Unpack
 from raftsched.client.cluster import Cluster, ClusterNodes, Workers
 from raftsched.client.contexts import usual
 from raftsched.client.creates import Creates
+from raftsched.client.generated import schedules_calls, statistics_calls
 from raftsched.client.generated.events import Changes
-from raftsched.client.generated.statistics_calls import AsyncClientCalls
 from raftsched.client.instances import DeadLetters, Instances
 from raftsched.client.jobs import Jobs
-from raftsched.client.models import Event, Preview
-from raftsched.client.moments import Moment
+from raftsched.client.models import Event
 from raftsched.client.operations import Operations
 from raftsched.client.resources import Calendars, Namespaces, Queues, Webhooks
 from raftsched.client.server_order import Nodes
 from raftsched.client.servers import parse_servers
-from raftsched.client.spec import EventFilter, Trigger
+from raftsched.client.spec import EventFilter
 from raftsched.client.token_file import TokenFile, of_environment
 from raftsched.client.token_file import token_file as found_in
 from raftsched.client.transport import TIMEOUT_S, Connector, Transport
 from raftsched.client.trust import Trust, from_environment
 from raftsched.client.watching import watch
-from raftsched.client.wire import said
 from raftsched.client.workflows import Workflows
-from raftsched.surface.plain import schedules
 
 
-class AsyncClient(AsyncClientCalls):
+class AsyncClient(schedules_calls.AsyncClientCalls, statistics_calls.AsyncClientCalls):
     """A client of one cluster, for one event loop and any number of its tasks.
 
     async with AsyncClient("https://10.0.0.1:7401,https://10.0.0.2:7401") as client:
@@ -132,21 +129,3 @@ class AsyncClient(AsyncClientCalls):
         goes away: for what shows jobs and runs, and reads them again when they changed. `after`: the id of the last
         digest; None: from now on. With `follow=False`: what changed since, and the end."""
         return watch(self.transport, Changes, after, follow, {})
-
-    async def preview(
-        self,
-        trigger: Trigger,
-        *,
-        start: Moment | None = None,
-        end: Moment | None = None,
-        count: int = 10,
-        by_day: str | None = None,
-        name: str | None = None,
-        namespace: str | None = None,
-    ) -> Preview:
-        """Returns a trigger in words and its next times, from `start` (None: now) to before `end`. `by_day`: a time
-        zone; how many each of its days has is counted, too, up to `end`. `name`, `namespace`: of the job that is to be
-        made with it, for `H` in a cron expression. Nothing is saved."""
-        given = {"from": start, "to": end, "by_day": by_day, "name": name, "namespace": namespace}
-        body = {"trigger": trigger, "count": count, **said(given)}
-        return await self.transport.post(Preview, schedules.PREVIEW, body)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-FINAL = frozenset({"SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"})
+from raftsched.surface.plain.enums import END_STATE_NAME
+
+FINAL = frozenset(END_STATE_NAME)
 
 
-class Ending:
-    """Something that is done step by step, until it is at its end."""
+class EndOfOperation:
+    """The end of what is done to many jobs."""
 
     __slots__ = ()
     state: str

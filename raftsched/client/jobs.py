@@ -27,7 +27,7 @@ from raftsched.client.generated import (
 from raftsched.client.generated.bulk import BulkFilter, DryRun, Operation
 from raftsched.client.generated.enums import Action, JobState
 from raftsched.client.generated.graph import Graph
-from raftsched.client.generated.jobs import Checked, Deleted
+from raftsched.client.generated.jobs import Checked, Deleted, JobFilter
 from raftsched.client.generated.runs import Instance
 from raftsched.client.instances import Instances
 from raftsched.client.models import Created
@@ -36,11 +36,10 @@ from raftsched.client.moments import Duration, Moment
 from raftsched.client.operations import Operations, Underway
 from raftsched.client.pages import each_of, part_of
 from raftsched.client.refs import JobRef, JobVersion, id_of, job_condition, job_path
-from raftsched.client.spec import JobFilter
 from raftsched.client.spec_generated import JobSpec
 from raftsched.client.transport import Transport, encode
 from raftsched.client.wire import said
-from raftsched.surface.plain import bulk, graph, jobs
+from raftsched.surface.plain import bulk, graph, job_actions, jobs
 
 AT_ONCE = 2_000  # creates of one create_many at a time
 LOOK_S = (0.05, 1.0)  # between two looks at a job that is waited for: first, most
@@ -102,7 +101,7 @@ class Jobs(
         return await self._transport.get(Graph, graph.GRAPH, {"job": name, "namespace": namespace})
 
     async def state(self, ref: JobRef) -> JobState:
-        return (await self._transport.get(_State, f"{job_path(ref)}/state")).state
+        return (await self._transport.get(_State, job_path(ref, job_actions.GET_STATE))).state
 
     async def wait(self, ref: JobRef, *, timeout: float | None = None) -> Instance:
         """The end of its run that is under way, or else of its next one. `timeout` in seconds; TimeoutError after that.
@@ -128,11 +127,11 @@ class Jobs(
         if at is None:
             coming = (await self.next(ref, 1)).next
             at = coming[0].at if coming else None
-        return await self._transport.post(Job, f"{job_path(ref)}/skip-next", said({"at": at}))
+        return await self._transport.post(Job, job_path(ref, job_actions.SKIP_NEXT), said({"at": at}))
 
     async def set_state(self, ref: JobRef, state: Literal["SCHEDULED", "SUSPENDED", "EXPIRED"]) -> Job:
         """As `resume`, `pause` and `expire` do; in that state already it stays as it is."""
-        path = f"{job_path(ref)}/state"
+        path = job_path(ref, job_actions.PUT_STATE)
         if state == "EXPIRED":
             return (await self._transport.send("DELETE", path)).decoded(Job)
         return (await self._transport.send("PUT", path, body=encode({"state": state}))).decoded(Job)

@@ -30,15 +30,15 @@ def id_of(ref: str | HasId) -> str:
     return ref if isinstance(ref, str) else ref.id
 
 
-def job_path(ref: JobRef) -> str:
-    """Returns the address of a job. ValueError for what is neither id nor namespace/name."""
+def job_path(ref: JobRef, address: str = jobs.GET) -> str:
+    """Returns the address of a job, or of what is below it. ValueError for what is neither id nor namespace/name."""
     text = id_of(ref)
     namespace, slash, name = text.partition("/")
     if not slash and text:
-        return at(jobs.GET, id=text)
+        return at(address, id=text)
     if not namespace or not name or "/" in name or {namespace, name} & {".", ".."}:
         raise ValueError(f'{text!r} names no job; give its id, or "namespace/name" such as "default/nightly"')
-    return at(jobs.GET_BY_NAME, ns=namespace, name=name)
+    return at(address.replace(jobs.GET, jobs.GET_BY_NAME, 1), ns=namespace, name=name)
 
 
 def job_condition(version: JobVersion | None) -> Mapping[str, str]:

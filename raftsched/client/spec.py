@@ -31,6 +31,7 @@ from raftsched.client.generated.content import (
     Trigger,
 )
 from raftsched.client.generated.enums import Action, ClusterEventName, EventName, JobEventName, JobState
+from raftsched.client.generated.jobs import JobFilter
 from raftsched.client.generated.namespaces_given import NamespaceLimits, NamespaceSpec
 from raftsched.client.generated.queues_given import QueueLimits
 from raftsched.client.generated.scalars import SecretRef
@@ -83,23 +84,6 @@ __all__ = [
     "Weekday",
     "WorkflowFilter",
 ]
-
-
-class JobFilter(TypedDict, total=False):
-    namespace: str
-    name: str
-    name_prefix: str
-    owner: str
-    name_contains: str
-    queue: str
-    calendar: str
-    state: str  # one, or several with commas
-    label: str  # key=value
-    created_from: Moment
-    created_to: Moment
-    next_from: Moment
-    next_to: Moment
-    order: Literal["asc", "desc"]
 
 
 class StatsFilter(TypedDict, total=False):

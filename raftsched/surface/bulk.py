@@ -59,7 +59,7 @@ class RefusalOut(msgspec.Struct):
     title: str
 
 
-@record("Operation", types={"filter": "dict[str, Any] | None"}, base="raftsched.client.ends:Ending")
+@record("Operation", types={"filter": "dict[str, Any] | None"}, base="raftsched.client.ends:EndOfOperation")
 class OperationOut(msgspec.Struct):
     """The same done to many jobs, by the cluster, step by step.
 

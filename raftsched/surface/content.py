@@ -20,7 +20,7 @@ from raftsched.bounds import (
     UPSTREAM_MAX,
 )
 from raftsched.surface import patterns
-from raftsched.surface.enums import JobEventName
+from raftsched.surface.enums import AfterEnd, CalendarAction, JobEventName
 from raftsched.surface.scalars import (
     Argument,
     Count,
@@ -62,7 +62,7 @@ class AfterIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc
     job: JobRef | None = None
     all_of: JobRefs | None = None
     any_of: JobRefs | None = None
-    on: Literal["succeeded", "failed", "ended"] | None = None
+    on: AfterEnd | None = None
     pass_: Literal["result"] | None = field(default=None, name="pass")
 
 
@@ -94,7 +94,7 @@ class TriggerIn(_Given, kw_only=True):
     ends_at: Time | None = None
     max_runs: Count | None = None
     calendar: Name | None = None
-    calendar_action: Literal["skip", "move"] | None = None  # of what falls into excluded time; "move": to its end, once
+    calendar_action: CalendarAction | None = None  # of what falls into excluded time; "move": to its end, once
 
 
 @typed_dict("NamedTrigger", null=False)

@@ -9,7 +9,7 @@ import msgspec
 from raftsched.surface.enums import JobState
 from raftsched.surface.jobs_generated import JobIn, JobShown
 from raftsched.surface.operation import Special
-from raftsched.surface.scalars import Time
+from raftsched.surface.scalars import Time, TimeText
 from raftsched.surface.specials import PROBLEM, mergeable, or_null, part_of, plain, without_null
 
 
@@ -21,19 +21,19 @@ class JobOut(msgspec.Struct):
     namespace: str
     state: str  # NEW, SCHEDULED, SUSPENDED, EXPIRED
     revision: int
-    next_fire_at: str | None
+    next_fire_at: TimeText | None
     last_instance: str | None
-    created_at: str
-    modified_at: str
+    created_at: TimeText
+    modified_at: TimeText
     running: int
     active: int  # instances that are not at their end
     runs: int
     failures_in_a_row: int
-    last_start_at: str | None
-    last_end_at: str | None
+    last_start_at: TimeText | None
+    last_end_at: TimeText | None
     last_executor: str | None
     error: str | None  # that suspended it
-    resumes_at: str | None = None  # it was paused until then
+    resumes_at: TimeText | None = None  # it was paused until then
 
 
 READ_ONLY = frozenset(JobOut.__struct_fields__) - {"name", "namespace"}

@@ -22,25 +22,33 @@ from raftsched.surface.operation import (
     PageOf,
     Reply,
 )
-from raftsched.surface.scalars import TimeText
+from raftsched.surface.scalars import Time, TimeText
 from raftsched.surface.schedules import Moment
-from raftsched.surface.sdk import Arg, Sdk, record
+from raftsched.surface.sdk import Arg, Sdk, record, typed_dict
 
-FILTERS = (
-    "namespace",
-    "name",
-    "name_prefix",
-    "name_contains",
-    "state",
-    "owner",
-    "label",
-    "queue",
-    "calendar",
-    "created_from",
-    "created_to",
-    "next_from",
-    "next_to",
-)
+
+@typed_dict("JobFilter", null=False)
+class JobFilter(msgspec.Struct):
+    """Parameters of a list of jobs. All that is given has to hold."""
+
+    namespace: str
+    name: str
+    name_prefix: str
+    name_contains: str
+    state: str  # one, or several with commas
+    owner: str
+    label: str  # key=value
+    queue: str
+    calendar: str
+    created_from: Time
+    created_to: Time
+    next_from: Time
+    next_to: Time
+    order: Literal["asc", "desc"]
+
+
+FILTERS = tuple(name for name in JobFilter.__struct_fields__ if name != "order")
+ADDRESS = JOB.partition("{")[0]  # of a job, before its id
 STATES = several_of(get_args(JobState))
 BATCH_BODY_MAX = 16 * 1024 * 1024  # bytes
 LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})

@@ -144,6 +144,22 @@ PREVIEW = Operation(
     says="Nothing is saved. `from` is now unless given; a trigger that counts from creation counts from there, and so "
     "does `max_runs`. `name` and `namespace`: what `H` in a cron expression means for a job that is made under them. "
     "`by_day`: also how many times each day of that time zone has, up to `to`, or for 31 days.",
+    sdk=Sdk(
+        "AsyncClient.preview",
+        (
+            Arg("trigger", "Trigger"),
+            "*",
+            Arg("start", sent_as="from"),
+            Arg("end", sent_as="to"),
+            "count",
+            "by_day",
+            "name",
+            "namespace",
+        ),
+        "Returns a trigger in words and its next times, from `start` (None: now) to before `end`. `by_day`: a time "
+        "zone; how many each of its days has is counted, too, up to `end`. `name`, `namespace`: of the job that is to "
+        "be made with it, for `H` in a cron expression. Nothing is saved.",
+    ),
 )
 CONVERT_CRONTAB = Operation(
     "crontabs_convert",

@@ -194,7 +194,7 @@ def refused_create(ctx: ApiContext, address: str, refused: RaftschedError, call:
     status = KINDS[found.code].status
     if status in STATUSES:
         actor = call.caller.name or (refused.actor if isinstance(refused, Problem) else "")
-        note_refusal(ctx, status, CREATE.method, CREATE.path, actor, address)
+        note_refusal(ctx, status, "POST", CREATE.path, actor, address)
     return found
 
 

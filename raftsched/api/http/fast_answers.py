@@ -22,6 +22,7 @@ from raftsched.cluster_settings import Settings
 from raftsched.core.commands import Accepted
 from raftsched.core.ids import job_text
 from raftsched.errors import RaftschedError
+from raftsched.surface.jobs import ADDRESS
 from raftsched.system.clock import thread_s
 
 _LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
@@ -58,7 +59,7 @@ def made(ctx: ApiContext, accepted: Accepted) -> tuple[int, str, bytes]:
     headers = f"Content-Type: application/json\r\nETag: {job_etag(ident, job.revision)}\r\n"
     if not accepted.created:
         return 200, headers, body
-    return 201, f"{headers}Location: /v1/jobs/{ident}\r\n", body
+    return 201, f"{headers}Location: {ADDRESS}{ident}\r\n", body
 
 
 def problem(error: RaftschedError) -> tuple[int, str, bytes]:

@@ -7,8 +7,9 @@ import re
 from raftsched.api.auth.access import bearer_of, digest_of
 from raftsched.api.http.problems import Problem
 from raftsched.api.http.requests import HostCheck
+from raftsched.surface.jobs import CREATE
 
-START = b"POST /v1/jobs HTTP/1.1\r\n"
+START = f"POST {CREATE.path} HTTP/1.1\r\n".encode()
 _VERDICTS_MAX = 512
 _HEADER = re.compile(rb"([A-Za-z-]{1,40}):[ \t]*([\x20-\x7e]*?)[ \t]*")
 _ABOUT_THE_CLIENT = frozenset({b"user-agent", b"accept", b"accept-language", b"accept-encoding"})

@@ -48,6 +48,7 @@ from raftsched.core.commands import Answer, Rejected
 from raftsched.core.subjects.access import Role
 from raftsched.core.subjects.namespace import DEFAULTS_STALE
 from raftsched.errors import RaftschedError, UnknownOutcome
+from raftsched.surface.jobs import CREATE
 from raftsched.system import background
 from raftsched.tracing.current import here
 
@@ -66,8 +67,7 @@ DRAIN_S = 1.0  # for so long
 GOODBYE_S = 1.0  # that a client of a node that stops may take to close a connection, as TLS wants it to
 CUT_OFF_S = 5.0  # by far what it takes to close connections for which nobody waits any more
 _HEAD_MAX = 4_096  # bytes
-OPERATION_ID, ROUTE = "jobs_create", "/v1/jobs"
-_ROLE = Role.EDITOR
+OPERATION_ID, ROUTE, _ROLE = CREATE.id, CREATE.path, Role.EDITOR
 
 
 class ConnectionFactory:
@@ -444,7 +444,7 @@ class Connection(asyncio.Protocol):
 
     def _send_problem(self, error: Exception) -> None:
         if isinstance(error, MemoryError):
-            log.error("POST /v1/jobs: out of memory")
+            log.error("POST %s: out of memory", ROUTE)
             token = begin_request(self._call)
             error = out_of_memory()
             end_request(token)

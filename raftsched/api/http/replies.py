@@ -21,6 +21,7 @@ from raftsched.api.resources.users import naming_users
 from raftsched.core.commands import Accepted, Rejected
 from raftsched.core.ids import job_text
 from raftsched.core.model import Job
+from raftsched.surface.jobs import ADDRESS
 
 _encode = msgspec.json.Encoder().encode
 _JSON = "application/json"
@@ -64,7 +65,7 @@ def reply_tagged(request: web.Request, value: object, revision: int, location: s
 def reply_job(ctx: ApiContext, job: Job, status: int = 200, *, location: bool = False) -> web.Response:
     headers = {"ETag": etag(job)}
     if location:
-        headers["Location"] = f"/v1/jobs/{job_text(job.id)}"
+        headers["Location"] = f"{ADDRESS}{job_text(job.id)}"
     return reply(job_json(job, ctx.now_ms(), ctx.calendar, ctx.live_attempt(job)), status, headers)
 
 

@@ -19,6 +19,7 @@ from raftsched.api.http.fallback import Fallback
 from raftsched.api.http.fastpath import IDLE_S, Connection, ConnectionFactory
 from raftsched.api.http.tls import Certificates
 from raftsched.api.http.tls_acceptor import Entrance, bind
+from raftsched.surface.jobs import CREATE
 from raftsched.system import background
 
 STOP_S = 5.0  # for requests that are being answered when the node stops
@@ -77,7 +78,7 @@ class ApiServer:
                 return Fallback(connection, ctx, app[UNROUTABLE], manager, **options)
 
             places = Connections(ctx.bounds, ctx.clock.monotonic)
-            factory = ConnectionFactory(ctx, app[METRICS].route("POST", "/v1/jobs"), app[STRANGERS], fallback, places)
+            factory = ConnectionFactory(ctx, app[METRICS].route("POST", CREATE.path), app[STRANGERS], fallback, places)
             server = await _listen(factory, host, port, tls, sock)
             ctx.registry.register(places)
         except BaseException:

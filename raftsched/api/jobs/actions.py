@@ -31,7 +31,7 @@ from raftsched.core.rows import decode_instance
 from raftsched.core.rules.references import may_refer, missing, references_in
 from raftsched.core.tables import Table, after, from_by_job, u64
 from raftsched.errors import RaftschedError
-from raftsched.surface import job_actions
+from raftsched.surface import job_actions, runs
 from raftsched.surface.scalars import Nothing
 from raftsched.templates import TEMPLATE, wrong_in
 
@@ -78,7 +78,7 @@ async def run(ctx: ApiContext, call: Call[job_actions.RunIn]) -> web.Response:
     accepted = done_before(ctx, name) or await _propose_run(ctx, job_id, call.body, name)
     assert accepted.instance is not None
     made = instance_text(accepted.instance)
-    return reply_fields({"id": made, "job_id": job_text(job_id)}, 202, {"Location": f"/v1/instances/{made}"})
+    return reply_fields({"id": made, "job_id": job_text(job_id)}, 202, {"Location": runs.GET.path.format(id=made)})
 
 
 async def _propose_run(ctx: ApiContext, job_id: int, given: job_actions.RunIn, name: Named) -> Accepted:

@@ -23,7 +23,7 @@ from raftsched.core.ids import job_text
 from raftsched.core.model import EveryMode, Job, Trigger, TriggerKind
 from raftsched.core.rules.backfill import times_without_run
 from raftsched.schedule import TriggerError
-from raftsched.surface import job_actions
+from raftsched.surface import job_actions, runs
 
 TRIES = 5  # when the job is changed meanwhile
 
@@ -103,5 +103,5 @@ def _preview(ctx: ApiContext, job: Job, times: tuple[int, ...], now_ms: int) -> 
 
 
 def _reply(job: Job, count: int) -> web.Response:
-    location = f"/v1/jobs/{job_text(job.id)}/instances"
+    location = runs.OF_JOB.path.format(id=job_text(job.id))
     return reply_fields({"job_id": job_text(job.id), "count": count}, 202, {"Location": location})

@@ -298,7 +298,7 @@ def _namespaces(one: Operation) -> tuple[str, ...]:
 
 
 def _location(operation: Operation) -> str:
-    return f"/v1/operations/{job_text(operation.id)}"
+    return bulk.GET.path.format(id=job_text(operation.id))
 
 
 def _reply(operation: Operation, status: int) -> web.Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -13,10 +13,11 @@ from raftsched.api.http.requests import NAMESPACE_HELP, Query, bad_parameter, ch
 from raftsched.api.jobs.triggers import time_of
 from raftsched.core.model import JobState
 from raftsched.core.rules.filters import JobFilter, filter_error
+from raftsched.surface import enums
 from raftsched.surface.bulk import JobFilterIn
 from raftsched.surface.jobs import FILTERS
 
-STATES = tuple(state.name for state in JobState if state is not JobState.DELETED)
+STATES = get_args(enums.JobState)
 _RANGES = (("created_from", "created_to"), ("next_from", "next_to"))
 
 

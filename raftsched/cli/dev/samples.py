@@ -9,6 +9,7 @@ from typing import Any
 from raftsched.cli.runs.why import error_line
 from raftsched.client.errors import ClientError
 from raftsched.client.http import Client
+from raftsched.surface.plain import job_actions, jobs, runs
 from raftsched.system.clock import Clock
 
 NAMESPACE = "samples"
@@ -94,17 +95,17 @@ class Samples:
     def create(self, url: str) -> None:
         """ClientError when the cluster refuses them."""
         for job in sample_jobs(self._clock.wall_ms(), url):
-            path = f"/v1/namespaces/{NAMESPACE}/jobs/{job['name']}"
+            path = jobs.GET_BY_NAME.format(ns=NAMESPACE, name=job["name"])
             found = self._client.request("PUT", path, body=job).json()
             self._names[found["id"]] = job["name"]
             if job["trigger"] == {"manual": True}:
-                self._client.post(f"/v1/jobs/{found['id']}/run", {})
+                self._client.post(job_actions.RUN.format(id=found["id"]), {})
 
     def tell(self) -> None:
         """A line for each run that ended since the last call. Quiet while no node answers."""
         since = rfc3339(self._clock.wall_ms() - _LOOK_BACK_MS)
         try:
-            found = list(self._client.items("/v1/instances", {"namespace": NAMESPACE, "from": since}, 200))
+            found = list(self._client.items(runs.LIST, {"namespace": NAMESPACE, "from": since}, 200))
         except ClientError:
             return
         for instance in sorted(found, key=lambda i: str(i.get("ended_at") or "")):

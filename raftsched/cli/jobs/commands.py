@@ -14,7 +14,7 @@ from raftsched.cli.remote import each, find_job, format_option, job_ref, read_js
 from raftsched.cli.resources.resource import listing, print_one, rows, said_fields, viewing, viewing_by
 from raftsched.cli.runs.states import INSTANCE_STATES, state_option
 from raftsched.cli.terminal.output import Column, print_fields, print_json, print_rows
-from raftsched.surface.plain import job_actions, schedules
+from raftsched.surface.plain import job_actions, schedules, statistics
 from raftsched.surface.plain import jobs as addresses
 
 if TYPE_CHECKING:
@@ -356,9 +356,9 @@ def stats(client: Client, job: str | None, fmt: str, **given: Any) -> None:
     if job is not None:
         if given["owner"] or given["namespace"]:
             raise click.UsageError("--owner and --namespace are for all jobs; leave JOB out")
-        found = client.get(f"/v1/jobs/{find_job(client, job)['id']}/stats", query)
+        found = client.get(statistics.OF_JOB.format(id=find_job(client, job)["id"]), query)
     else:
-        found = client.get("/v1/stats", {**query, "owner": given["owner"], "namespace": given["namespace"]})
+        found = client.get(statistics.ALL, {**query, "owner": given["owner"], "namespace": given["namespace"]})
     if fmt == "json":
         print_json(found)
     else:

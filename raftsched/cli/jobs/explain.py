@@ -9,6 +9,7 @@ import click
 from raftsched.cli.remote import find_job
 from raftsched.cli.resources.resource import viewing_by
 from raftsched.cli.terminal.output import cell, print_for_programs
+from raftsched.surface.plain import explain as explanations
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -27,7 +28,7 @@ def explain(client: Client, job: str, fmt: str) -> None:
       raftsched jobs explain billing/nightly-report
       raftsched jobs explain billing/nightly-report -o json
     """
-    found = client.get(f"/v1/jobs/{find_job(client, job)['id']}/explain")
+    found = client.get(explanations.JOB.format(id=find_job(client, job)["id"]))
     if print_for_programs(fmt, found, found["job"] or found["id"]):
         return
     click.echo(cell(found["text"]))

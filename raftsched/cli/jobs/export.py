@@ -14,7 +14,7 @@ from raftsched.cli.jobs.generated import DEFAULTS, UNSAID
 from raftsched.cli.remote import each, find_job, job_ref, remote
 from raftsched.cli.terminal.output import print_json
 from raftsched.importers.documents import sendable
-from raftsched.surface.plain import jobs
+from raftsched.surface.plain import jobs, namespaces
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
@@ -61,7 +61,7 @@ def said_by_namespace(client: Client, namespace: str) -> frozenset[str]:
     from raftsched.client.errors import ClientError
 
     try:
-        return frozenset(client.get(f"/v1/namespaces/{namespace}").get("defaults") or ())
+        return frozenset(client.get(namespaces.GET.format(ns=namespace)).get("defaults") or ())
     except ClientError as error:
         if error.code != "not-found":
             raise

@@ -10,25 +10,12 @@ import click
 from raftsched.cli.remote import check_namespace, options
 from raftsched.cli.runs.states import state_option
 from raftsched.surface.plain.enums import JOB_STATE
+from raftsched.surface.plain.jobs import FILTERS
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_FIELDS = (
-    "namespace",
-    "state",
-    "owner",
-    "label",
-    "queue",
-    "calendar",
-    "name_prefix",
-    "name_contains",
-    "created_from",
-    "created_to",
-    "next_from",
-    "next_to",
-)
 
 
-# Gives the command `_FIELDS` as keyword arguments.
+# Gives the command FILTERS as keyword arguments, but for `name`.
 filter_options = options(
     click.option("--namespace", "-N", metavar="NS", help="Of this namespace."),
     state_option(JOB_STATE),
@@ -47,7 +34,7 @@ filter_options = options(
 
 def said(given: dict[str, Any]) -> dict[str, str]:
     """Returns the filter that was given, as query parameters. Raises a usage error."""
-    found = {name: str(given[name]) for name in _FIELDS if given[name] is not None}
+    found = {name: str(given[name]) for name in FILTERS if given.get(name) is not None}
     if "namespace" in found:
         check_namespace(found["namespace"])
     if "label" in found and not found["label"].partition("=")[1]:

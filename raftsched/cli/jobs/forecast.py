@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from raftsched.cli.jobs.minutes import STEPS
 from raftsched.cli.remote import check_namespace
 from raftsched.cli.resources.resource import viewing
 from raftsched.cli.terminal.output import print_for_programs, shown
+from raftsched.surface.plain.enums import STEP_NAME
 from raftsched.surface.plain.forecast import FORECAST
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_STEPS = {"1m": 60, "5m": 300, "15m": 900, "1h": 3_600}
 _LINES = 24  # of the chart, or as few as are nearest to it
 _BAR = 44  # characters
 _TIGHT = 5  # stretches without slots that are listed of one queue
@@ -31,7 +32,7 @@ _TIGHT = 5  # stretches without slots that are listed of one queue
 @click.option("--for", "length", metavar="DURATION", help="For so long, such as 6h or 7d.  [default: 24h]")
 @click.option(
     "--step",
-    type=click.Choice(list(_STEPS)),
+    type=click.Choice(STEP_NAME),
     help="What is counted together.  [default: 1m, or the shortest that makes 1,500 steps at most]",
 )
 @viewing
@@ -169,7 +170,7 @@ def _chart(found: dict[str, Any]) -> Iterator[str]:
 
 def _lines(found: dict[str, Any]) -> Iterator[_Line]:
     """Yields steps, so many taken together that there are about _LINES; what is busy is the most of them."""
-    step_s, due, busy = _STEPS[found["step"]], found["due"], found["busy"]
+    step_s, due, busy = STEPS[found["step"]], found["due"], found["busy"]
     size = max(1, -(-len(due) // (_LINES + 1)))
     begin = _time(found["from"])
     for first in range(0, len(due), size):
@@ -206,7 +207,7 @@ def _warnings(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _too_busy(whose: str, busy: Sequence[float], limit: int, found: dict[str, Any]) -> Iterator[str]:
-    begin, step_s = _time(found["from"]), _STEPS[found["step"]]
+    begin, step_s = _time(found["from"]), STEPS[found["step"]]
     stretches = []
     for over, group in groupby(range(len(busy)), key=lambda step: busy[step] > limit):
         steps = list(group)

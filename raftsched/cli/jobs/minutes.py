@@ -9,11 +9,12 @@ import click
 
 from raftsched.cli.resources.resource import viewing
 from raftsched.cli.terminal.output import Column, print_json, print_rows
+from raftsched.surface.plain import enums, statistics
 
 if TYPE_CHECKING:
     from raftsched.client.http import Client
 
-_STEPS = {"1m": 60, "5m": 300, "15m": 900, "1h": 3_600}
+STEPS = {"1m": 60, "5m": 300, "15m": 900, "1h": 3_600}  # in seconds
 _COUNTS = ("started", "restarted", "succeeded", "failed", "killed", "skipped", "late", "late_max_ms")
 _COLUMNS: list[Column] = [
     ("FROM", lambda row: row["from"]),
@@ -22,7 +23,7 @@ _COLUMNS: list[Column] = [
 
 
 @click.command()
-@click.option("--step", type=click.Choice(list(_STEPS)), default="1h", show_default=True, help="What is one line.")
+@click.option("--step", type=click.Choice(enums.STEP_NAME), default="1h", show_default=True, help="What is one line.")
 @click.option("--namespace", "-N", metavar="NS", help="Of this namespace.  [default: of all]")
 @click.option("--from", "start", metavar="TIME", help="From this time on.  [default: 24 hours before the end]")
 @click.option("--to", "end", metavar="TIME", help="Up to this time.  [default: now]")
@@ -37,7 +38,7 @@ def minutes(client: Client, fmt: str, step: str, namespace: str | None, start: s
       raftsched jobs minutes
       raftsched jobs minutes --namespace billing --step 5m
     """
-    found = client.get("/v1/stats/minutes", {"step": step, "namespace": namespace, "from": start, "to": end})
+    found = client.get(statistics.MINUTES, {"step": step, "namespace": namespace, "from": start, "to": end})
     if fmt == "json":
         print_json(found)
     else:
@@ -46,7 +47,7 @@ def minutes(client: Client, fmt: str, step: str, namespace: str | None, start: s
 
 def _rows(found: dict[str, Any]) -> list[dict[str, Any]]:
     """Returns a row for each step in which something happened."""
-    first, step = datetime.fromisoformat(found["from"]), timedelta(seconds=_STEPS[found["step"]])
+    first, step = datetime.fromisoformat(found["from"]), timedelta(seconds=STEPS[found["step"]])
     rows = []
     for i, counts in enumerate(zip(*(found[name] for name in _COUNTS), strict=True)):
         if any(counts):

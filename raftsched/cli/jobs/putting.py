@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from raftsched.cli.jobs.comparing import compare, compare_all
 from raftsched.cli.jobs.job_files import Wanted
-from raftsched.surface.plain import job_actions
+from raftsched.surface.plain import audit, job_actions
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -129,7 +129,7 @@ def meanwhile(client: Client, path: str) -> str:
         return "deleted meanwhile; run again"
     by = ""
     try:
-        notes = client.get("/v1/audit", {"resource": job["id"], "limit": 1})["items"]
+        notes = client.get(audit.LIST, {"resource": job["id"], "limit": 1})["items"]
         by = f" by {notes[0]['actor']}" if notes else ""
     except (ClientError, LookupError, TypeError):
         pass

@@ -16,6 +16,7 @@ from raftsched.cli.runs.instances import check_id
 from raftsched.cli.runs.why import error_line
 from raftsched.cli.terminal.output import shown
 from raftsched.errors import Exit
+from raftsched.surface.plain import runs
 from raftsched.surface.plain.enums import JOB_STATE
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def wait(client: Client, refs: tuple[str, ...], wanted: str, timeout_ms: int) ->
 
 
 def _ended(client: Client, instance: str) -> Any:
-    found = client.get(f"/v1/instances/{instance}")
+    found = client.get(runs.GET.format(id=instance))
     return found if found["state"] in _FINAL else None
 
 

@@ -8,6 +8,7 @@ import click
 
 from raftsched import names
 from raftsched.cli.jobs.fields import exactly_one
+from raftsched.surface.plain import enums
 
 _PASSED = "result"  # to the runs that come after
 
@@ -30,15 +31,13 @@ OPTIONS = (
         multiple=True,
         help="When: a run of JOB has succeeded; several: those of all of them have.",
     ),
-    click.option(
-        "--after-on", type=click.Choice(["succeeded", "failed", "ended"]), help="Of --after.  [default: succeeded]"
-    ),
+    click.option("--after-on", type=click.Choice(enums.AFTER_END), help="Of --after.  [default: succeeded]"),
     click.option("--after-any", is_flag=True, help="Of --after: when the first of them has."),
     click.option("--pass-results", is_flag=True, help="Of --after: their results are among the params, as upstream."),
     click.option("--timezone", "-z", metavar="TZ", help="Of --cron or --rrule, such as Europe/Madrid.  [default: UTC]"),
     click.option("--calendar", metavar="NAME", help="Not in the time that this excludes; see 'raftsched calendars'."),
     click.option(
-        "--calendar-action", type=click.Choice(["skip", "move"]), help="What falls into that.  [default: skip]"
+        "--calendar-action", type=click.Choice(enums.CALENDAR_ACTION), help="What falls into that.  [default: skip]"
     ),
     click.option("--max-runs", metavar="N", type=click.IntRange(1), help="Over after so many runs."),
 )

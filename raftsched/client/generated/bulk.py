@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from raftsched.client.ends import Ending
+from raftsched.client.ends import EndOfOperation
 from raftsched.client.generated.enums import JobState
 from raftsched.client.moments import Moment
 
@@ -21,7 +21,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     title: str
 
 
-class Operation(Ending, msgspec.Struct, frozen=True, kw_only=True):
+class Operation(EndOfOperation, msgspec.Struct, frozen=True, kw_only=True):
     """The same done to many jobs, by the cluster, step by step.
 
     `total`: rows to look at, None when that is not known; `examined` of them were. Of the jobs that matched some were

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
-from raftsched.client.generated.enums import JobEventName
+from raftsched.client.generated.enums import AfterEnd, CalendarAction, JobEventName
 from raftsched.client.generated.scalars import SecretRef
 from raftsched.client.moments import Duration, Moment
 
@@ -17,7 +17,7 @@ After = TypedDict(
         "job": str,
         "all_of": Sequence[str],
         "any_of": Sequence[str],
-        "on": Literal["succeeded", "failed", "ended"],
+        "on": AfterEnd,
         "pass": Literal["result"],
     },
     total=False,
@@ -43,7 +43,7 @@ Trigger = TypedDict(
         "ends_at": Moment,
         "max_runs": int,
         "calendar": str,
-        "calendar_action": Literal["skip", "move"],  # of what falls into excluded time; "move": to its end, once
+        "calendar_action": CalendarAction,  # of what falls into excluded time; "move": to its end, once
     },
     total=False,
 )

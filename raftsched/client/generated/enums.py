@@ -24,6 +24,8 @@ JobEventName = Literal[
     "running_long",
     "not_run_since",
 ]
+AfterEnd = Literal["succeeded", "failed", "ended"]
+CalendarAction = Literal["skip", "move"]
 OverlapName = Literal["forbid", "allow", "queue_one", "queue_all", "replace"]
 LiveStateName = Literal["WAITING", "LAUNCHED", "RUNNING", "RETRYING"]
 EndStateName = Literal["SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
 from raftsched.client.generated.schedules import Occurrence
+from raftsched.client.moments import Moment
 
 Result = Literal["created", "changed", "unchanged"]
 
@@ -40,3 +41,22 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = msgspec.field(name="to")
     by: str | None = None
     content: dict[str, Any]
+
+
+class JobFilter(TypedDict, total=False):
+    """Parameters of a list of jobs. All that is given has to hold."""
+
+    namespace: str
+    name: str
+    name_prefix: str
+    name_contains: str
+    state: str  # one, or several with commas
+    owner: str
+    label: str  # key=value
+    queue: str
+    calendar: str
+    created_from: Moment
+    created_to: Moment
+    next_from: Moment
+    next_to: Moment
+    order: Literal["asc", "desc"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Unpack
 
-from raftsched.client.generated.jobs import Checked, Revision
+from raftsched.client.generated.jobs import Checked, JobFilter, Revision
 from raftsched.client.models import Page
 from raftsched.client.models_generated import Job
 from raftsched.client.pages import each_of
 from raftsched.client.refs import JobRef, JobVersion, job_condition, job_path
-from raftsched.client.spec import JobFilter
 from raftsched.client.spec_generated import JobSpec
 from raftsched.client.transport import Transport, encode, items
 

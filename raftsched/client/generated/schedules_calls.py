@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from raftsched.client.generated.content import Trigger
 from raftsched.client.generated.schedules import Crontab, Preview
 from raftsched.client.moments import Moment
 from raftsched.client.refs import JobRef, job_path
@@ -55,6 +56,42 @@ class JobsCalls:
                     "seconds": seconds,
                     "prefix": prefix,
                     "file": file,
+                }
+            ),
+        )
+
+
+class AsyncClientCalls:
+    """Methods that make one call."""
+
+    _transport: Transport
+
+    async def preview(
+        self,
+        trigger: Trigger,
+        *,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        count: int = 10,
+        by_day: str | None = None,
+        name: str | None = None,
+        namespace: str | None = None,
+    ) -> Preview:
+        """Returns a trigger in words and its next times, from `start` (None: now) to before `end`. `by_day`: a time
+        zone; how many each of its days has is counted, too, up to `end`. `name`, `namespace`: of the job that is to be
+        made with it, for `H` in a cron expression. Nothing is saved."""
+        return await self._transport.post(
+            Preview,
+            "/v1/schedules/preview",
+            said(
+                {
+                    "trigger": trigger,
+                    "from": start,
+                    "to": end,
+                    "count": count,
+                    "by_day": by_day,
+                    "name": name,
+                    "namespace": namespace,
                 }
             ),
         )

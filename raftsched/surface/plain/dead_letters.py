@@ -5,3 +5,5 @@ from __future__ import annotations
 LIST = "/v1/dead-letters"
 REQUEUE = "/v1/dead-letters/requeue"
 DISCARD = "/v1/dead-letters"
+
+FILTERS = ("job", "namespace", "name_prefix", "from", "to")

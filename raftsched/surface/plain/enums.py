@@ -22,6 +22,8 @@ JOB_EVENT_NAME = (
     "running_long",
     "not_run_since",
 )
+AFTER_END = ("succeeded", "failed", "ended")
+CALENDAR_ACTION = ("skip", "move")
 OVERLAP_NAME = ("forbid", "allow", "queue_one", "queue_all", "replace")
 LIVE_STATE_NAME = ("WAITING", "LAUNCHED", "RUNNING", "RETRYING")
 END_STATE_NAME = ("SUCCEEDED", "FAILED", "TIMED_OUT", "KILLED", "SKIPPED")

@@ -22,3 +22,18 @@ COMPARE_NAMED = "/v1/namespaces/{ns}/jobs/{name}/compare"
 LIST = "/v1/jobs"
 
 RESULT = ("created", "changed", "unchanged")
+FILTERS = (
+    "namespace",
+    "name",
+    "name_prefix",
+    "name_contains",
+    "state",
+    "owner",
+    "label",
+    "queue",
+    "calendar",
+    "created_from",
+    "created_to",
+    "next_from",
+    "next_to",
+)

@@ -8,3 +8,4 @@ DELETE = "/v1/cluster/oidc"
 
 PERSON_ROLE = ("viewer", "editor", "operator", "admin")
 ALGORITHM = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+USUAL = ("RS256", "ES256")

@@ -7,3 +7,4 @@ SEARCH = "/v1/instances:search"
 COPIES = "/v1/nodes/{id}/output-copies"
 
 STREAM_NAME = ("stdout", "stderr")
+SEARCHED = ("q", "ignore_case", "stream", "job", "namespace", "from", "to", "limit", "cursor")

@@ -189,7 +189,7 @@ def test_operations() -> None:
 def test_lists_by_filter() -> None:
     with serve(lambda r: (200, {"items": [], "next": None})) as stub:
         run(stub, "jobs", "list", "--label", "team=fin", "--name-contains", "x", "--queue", "q")
-    assert stub.requests[0].path == "/v1/jobs?label=team%3Dfin&queue=q&name_contains=x&limit=100"
+    assert stub.requests[0].path == "/v1/jobs?name_contains=x&label=team%3Dfin&queue=q&limit=100"
 
 
 def test_stats_and_revisions() -> None:
