@@ -51,8 +51,8 @@ class RangeIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
 @record("Hours", types=_TEXTS, since=_NEEDED)
 @typed_dict("Hours", null=False)
 class HoursIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """From one time of day to another, of the next day if that is not later. `weekdays`: on which it begins; without
-    it, each day."""
+    """From one time of day to another ("22:00"), of the next day if that is not later. `weekdays`: on which it begins;
+    without it, each day."""
 
     from_: Clock | None = msgspec.field(default=None, name="from")
     to: ClockEnd | None = None
@@ -70,9 +70,9 @@ class TimesIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
 
 @typed_dict("CalendarDays", types=_LISTS)
 class CalendarIn(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """Time in which nothing is due, of the zone that is given, else of each trigger's. Days: `dates` once, `ranges`
-    from one date to another, `yearly` each year, `weekdays` each week. Hours: `hours` each day or on some, `excludes`
-    once; outside of `only`, where there are any, all is excluded."""
+    """Time in which nothing is due, of the zone that is given, else of each trigger's. Days: `dates` (2027-03-26) once,
+    `ranges` from one date to another, `yearly` (12-25) each year, `weekdays` each week. Hours: `hours` each day or on
+    some, `excludes` once; outside of `only`, where there are any, all is excluded."""
 
     description: Description | None = None
     timezone: Zone | None = None

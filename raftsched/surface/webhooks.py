@@ -143,15 +143,16 @@ class WebhookFilterIn(msgspec.Struct, forbid_unknown_fields=True):
     types={"secret": "str", "active": "bool", "timeout": "Duration | None"},
 )
 class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
-    """`events`: of which it is told by itself, of all jobs that the filter lets through. Jobs that name it in their
-    `notify` say for themselves what it is told. `cluster_events`: those of the cluster. `kind`: what receives them; it
-    stays. Of `slack` the url is a secret and shown without its path; as it is shown it means the one that is there.
-    `email` has `smtp` and no url. `page`: where people see the page of the cluster; texts link to it."""
+    """A webhook; a field that is left out has its default. `events`: of which it is told by itself, of all jobs that
+    the filter lets through. Jobs that name it in their `notify` say for themselves what it is told. `cluster_events`:
+    those of the cluster. `kind`: what receives them; it stays. Of `slack` the url is a secret and shown without its
+    path; as it is shown it means the one that is there. `email` has `smtp` and no url. `page`: where people see the
+    page of the cluster; texts link to it."""
 
     name: WebhookName | None = None
     kind: WebhookKind = "webhook"
     url: Url | None = None
-    secret: Secret | None = None
+    secret: Secret | None = None  # whsec_..., at creation only; one is made otherwise
     events: list[EventName] = []
     cluster_events: list[ClusterEventName] = []
     filter: WebhookFilterIn | None = None

@@ -18,8 +18,8 @@ class DateRange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hours(msgspec.Struct, frozen=True, kw_only=True):
-    """From one time of day to another, of the next day if that is not later. `weekdays`: on which it begins; without
-    it, each day."""
+    """From one time of day to another ("22:00"), of the next day if that is not later. `weekdays`: on which it begins;
+    without it, each day."""
 
     from_: str = msgspec.field(name="from")
     to: str

@@ -18,8 +18,8 @@ DateRange = TypedDict(
 )
 
 
-# From one time of day to another, of the next day if that is not later. `weekdays`: on which it begins; without it,
-# each day.
+# From one time of day to another ("22:00"), of the next day if that is not later. `weekdays`: on which it begins;
+# without it, each day.
 Hours = TypedDict(
     "Hours",
     {
@@ -42,9 +42,9 @@ TimeRange = TypedDict(
 
 
 class CalendarDays(TypedDict, total=False):
-    """Time in which nothing is due, of the zone that is given, else of each trigger's. Days: `dates` once, `ranges`
-    from one date to another, `yearly` each year, `weekdays` each week. Hours: `hours` each day or on some, `excludes`
-    once; outside of `only`, where there are any, all is excluded."""
+    """Time in which nothing is due, of the zone that is given, else of each trigger's. Days: `dates` (2027-03-26) once,
+    `ranges` from one date to another, `yearly` (12-25) each year, `weekdays` each week. Hours: `hours` each day or on
+    some, `excludes` once; outside of `only`, where there are any, all is excluded."""
 
     description: str | None
     timezone: str | None

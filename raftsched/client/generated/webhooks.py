@@ -87,14 +87,15 @@ class WebhookFilter(TypedDict, total=False):
 
 
 class WebhookFields(TypedDict, total=False):
-    """`events`: of which it is told by itself, of all jobs that the filter lets through. Jobs that name it in their
-    `notify` say for themselves what it is told. `cluster_events`: those of the cluster. `kind`: what receives them; it
-    stays. Of `slack` the url is a secret and shown without its path; as it is shown it means the one that is there.
-    `email` has `smtp` and no url. `page`: where people see the page of the cluster; texts link to it."""
+    """A webhook; a field that is left out has its default. `events`: of which it is told by itself, of all jobs that
+    the filter lets through. Jobs that name it in their `notify` say for themselves what it is told. `cluster_events`:
+    those of the cluster. `kind`: what receives them; it stays. Of `slack` the url is a secret and shown without its
+    path; as it is shown it means the one that is there. `email` has `smtp` and no url. `page`: where people see the
+    page of the cluster; texts link to it."""
 
     kind: WebhookKind
     url: str | None
-    secret: str
+    secret: str  # whsec_..., at creation only; one is made otherwise
     events: Sequence[EventName]
     cluster_events: Sequence[ClusterEventName]
     filter: WebhookFilter | None
